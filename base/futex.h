@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting on a word of shared memory. A waiter must look at what it waits for again after every return. */
+#ifndef BASE_FUTEX_H
+#define BASE_FUTEX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * Sleep while *word equals value, at most timeout_ms (UINT32_MAX: without limit), also across processes.
+ * Returns 0 after a wake-up or when *word differs, -ETIMEDOUT, -EINTR.
+ */
+int mr_futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t timeout_ms);
+
+/* Wake up to n waiters. */
+void mr_futex_wake(_Atomic uint32_t *word, uint32_t n);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading an options struct of a caller that was compiled against an older or a newer header: every such struct begins
+ * with size_t struct_size. Fields are only ever added at the end, and never into the padding at the end of a published
+ * struct, which an older caller leaves unspecified.
+ */
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
+
+#include <millrace/status.h>
+
+/*
+ * Copy the options src over dst_size zeros at dst; the copy's struct_size is dst_size. src NULL means all defaults.
+ * Returns MR_OK; MR_ERR_INVALID when struct_size is 0 or impossible, or when src is longer and sets a field that this
+ * version does not know. dst is unspecified on failure.
+ */
+mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, mr_error *error);
+
+#endif

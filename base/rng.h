@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random draws of one sample. The draws depend on (seed, epoch, dataset index) and on nothing else: a counter-based
+ * generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index, block, 0, 0}.
+ *
+ * For parity tests the same interface replays torch's CPU generator instead.
+ */
+#ifndef BASE_RNG_H
+#define BASE_RNG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mt19937.h"
+
+struct mr_rng {
+    uint64_t key[2];
+    uint64_t counter[4];
+    uint32_t words[8];  /* of the present block */
+    uint32_t n_left;    /* words not yet drawn */
+    struct mr_mt19937 *torch; /* NULL, or the stream that is replayed */
+};
+
+void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index);
+/* Replay torch: draws come from mt, which must outlive rng. */
+void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
+
+uint32_t mr_rng_u32(struct mr_rng *rng);
+/* [lo, hi) in f32, by 24 bits of one word, as torch.empty(1).uniform_(lo, hi). */
+float mr_rng_uniform(struct mr_rng *rng, float lo, float hi);
+/* 0 to n - 1, n >= 1, one word modulo n, as torch.randint(0, n, (1,)) for n below 2^32. */
+uint32_t mr_rng_below(struct mr_rng *rng, uint32_t n);
+/* True with probability p, as torch.rand(1) < p. */
+bool mr_rng_chance(struct mr_rng *rng, double p);
+
+#endif

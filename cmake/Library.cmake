@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# The rooms' objects become one library, shared and static, and what is installed.
+#
+# Easy to get wrong: the static library's own dependencies are not targets of this build but are found again on the user's
+# machine (millraceConfig.cmake, millrace.pc), so nothing named mr_dep_* may reach the exported targets.
+
+option(MILLRACE_INSTALL "Install the library, the headers, the command and the manual" ${PROJECT_IS_TOP_LEVEL})
+
+set(MR_PUBLIC_HEADERS batch dataset loader millrace sampler status transform)
+list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/)
+list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
+
+set(mr_objects "")
+foreach(room base sampler dataset transforms pinned loader)
+  if(TARGET mr_${room})
+    list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
+  endif()
+endforeach()
+
+# Outside libraries of the whole, and their pkg-config names for whoever links libmillrace.a.
+# The shared library always takes them shared: Debian's archives are not position-independent.
+set(mr_outside Threads::Threads m)
+set(mr_outside_shared Threads::Threads m)
+set(MR_PC_REQUIRES "")
+foreach(module libjpeg libpng zlib liburing)
+  if(TARGET mr_dep_${module})
+    string(TOUPPER ${module} mr_prefix)
+    list(APPEND mr_outside mr_dep_${module})
+    list(APPEND mr_outside_shared PkgConfig::${mr_prefix})
+    list(APPEND MR_PC_REQUIRES ${module})
+  endif()
+endforeach()
+
+add_library(millrace_shared SHARED ${mr_objects})
+add_library(millrace::millrace ALIAS millrace_shared)
+set_target_properties(
+  millrace_shared PROPERTIES OUTPUT_NAME millrace EXPORT_NAME millrace VERSION ${PROJECT_VERSION}
+                             SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
+target_link_libraries(millrace_shared PRIVATE mr_flags ${mr_outside_shared})
+if(NOT MILLRACE_SANITIZE)
+  target_link_options(millrace_shared PRIVATE -Wl,--no-undefined)
+endif()
+
+add_library(millrace_static STATIC ${mr_objects})
+add_library(millrace::millrace_static ALIAS millrace_static)
+set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace LINKER_LANGUAGE C)
+target_link_libraries(millrace_static INTERFACE "$<BUILD_INTERFACE:${mr_outside}>"
+                                                "$<INSTALL_INTERFACE:millrace::millrace_dependencies>")
+if(MILLRACE_SANITIZE)
+  target_link_options(millrace_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${MILLRACE_SANITIZE}>)
+endif()
+
+foreach(library millrace_shared millrace_static)
+  target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+
+# Programs that are installed beside the library find it wherever the whole is moved to.
+file(RELATIVE_PATH mr_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(CMAKE_INSTALL_RPATH "$ORIGIN/${mr_bin_to_lib}")
+
+include(Man)
+
+if(NOT MILLRACE_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+
+set(MR_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
+install(TARGETS millrace_shared millrace_static EXPORT millraceTargets)
+install(EXPORT millraceTargets NAMESPACE millrace:: DESTINATION ${MR_CONFIG_DIR})
+install(FILES ${MR_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
+if(TARGET millrace-worker)
+  install(TARGETS millrace-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/millrace)
+endif()
+
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/millraceConfig.cmake.in ${PROJECT_BINARY_DIR}/millraceConfig.cmake
+  INSTALL_DESTINATION ${MR_CONFIG_DIR} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake ${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake
+        DESTINATION ${MR_CONFIG_DIR})
+
+list(JOIN MR_PC_REQUIRES ", " MR_PC_REQUIRES_TEXT)
+file(RELATIVE_PATH MR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" MR_PC_TO_PREFIX "${MR_PC_TO_PREFIX}")
+configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(document README.md CHANGELOG.md LICENSE)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${document})
+    install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  endif()
+endforeach()

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# How every target of the project is compiled, and the two functions that make rooms and tests.
+
+include(Paths)
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON) # GNU/Linux interfaces: memfd, pidfd, clone
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+# assert() guards invariants that memory shared between processes rests on: it stays on in every build type.
+foreach(type RELEASE RELWITHDEBINFO MINSIZEREL)
+  string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_${type} "${CMAKE_C_FLAGS_${type}}")
+endforeach()
+
+add_library(mr_flags INTERFACE)
+target_include_directories(mr_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(mr_flags INTERFACE _GNU_SOURCE)
+target_compile_options(
+  mr_flags
+  INTERFACE $<$<COMPILE_LANGUAGE:C>:-Wall
+            -Wextra
+            -Wshadow
+            -Wstrict-prototypes
+            -Wmissing-prototypes
+            -Wpointer-arith
+            -Wcast-align
+            -Wvla
+            -Wno-missing-field-initializers
+            -ffp-contract=off
+            $<$<BOOL:${MILLRACE_WERROR}>:-Werror>>)
+if(MILLRACE_SANITIZE)
+  target_compile_options(mr_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
+                                            -fno-sanitize-recover=all)
+  target_link_options(mr_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE})
+endif()
+
+# mr_room(name SOURCES a.c b.c LIBS x y): the target mr_<name>, a static library of one room.
+function(mr_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(mr_${name} STATIC ${ROOM_SOURCES})
+  target_link_libraries(mr_${name} PUBLIC mr_flags ${ROOM_LIBS})
+endfunction()
+
+# mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s]): a cmocka program of its own process; exit 77 means "cannot run here".
+function(mr_test name)
+  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE ${TEST_LIBS} PkgConfig::CMOCKA m)
+  target_compile_definitions(${name} PRIVATE MR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# Where installed files go. Included before the rooms, because the loader carries one of the paths.
+
+include(GNUInstallDirs)
+
+# The worker helper is carried inside the library and started from a memfd. Where exec from a memfd is forbidden, this
+# installed copy is used instead.
+set(MILLRACE_WORKER_PATH "${CMAKE_INSTALL_FULL_LIBEXECDIR}/millrace/millrace-worker"
+    CACHE STRING "Absolute path of the installed worker helper")

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# What was found and what was not, in one look.
+
+function(mr_summary_line what found yes no)
+  if(found)
+    message(STATUS "  ${what}: ${yes}")
+  else()
+    message(STATUS "  ${what}: not found, ${no}")
+  endif()
+endfunction()
+
+set(mr_sanitize_text "none")
+if(MILLRACE_SANITIZE)
+  set(mr_sanitize_text ${MILLRACE_SANITIZE})
+endif()
+set(mr_link_text "shared")
+if(MILLRACE_STATIC_DEPS)
+  set(mr_link_text "static")
+endif()
+
+message(STATUS "millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
+message(STATUS "  sanitizers: ${mr_sanitize_text}; outside libraries linked: ${mr_link_text}")
+message(STATUS "  libjpeg: ${LIBJPEG_VERSION}; libpng: ${LIBPNG_VERSION}")
+mr_summary_line("io_uring reader" "${LIBURING_FOUND}" "liburing ${LIBURING_VERSION}" "only the pread reader is built")
+if(TARGET millrace-worker)
+  if(MILLRACE_STATIC_WORKER)
+    message(STATUS "  worker helper: static")
+  else()
+    message(STATUS "  worker helper: linked with shared libraries")
+  endif()
+endif()
+if(MILLRACE_BUILD_TOOLS)
+  mr_summary_line("millrace preview" "${GDLIB_FOUND}" "yes" "it is left out (package libgd-dev)")
+  mr_summary_line("millrace bench --json" "${JANSSON_FOUND}" "yes" "it is left out (package libjansson-dev)")
+endif()
+mr_summary_line("manual pages" "${SCDOC}" "scdoc" "they are left out (package scdoc)")
+if(MILLRACE_BUILD_TESTS)
+  mr_summary_line("golden tests" "${JANSSON_FOUND}" "jansson ${JANSSON_VERSION}"
+                  "they are left out (package libjansson-dev)")
+  mr_summary_line("refusal tests" "${LIBSECCOMP_FOUND}" "libseccomp ${LIBSECCOMP_VERSION}"
+                  "they are left out (package libseccomp-dev)")
+endif()

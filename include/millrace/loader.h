@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loader: batches of a dataset, in the order of the sampler, made by worker processes.
+ */
+#ifndef MILLRACE_LOADER_H
+#define MILLRACE_LOADER_H
+
+#include <millrace/batch.h>
+#include <millrace/dataset.h>
+#include <millrace/sampler.h>
+#include <millrace/transform.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** num_workers: the caller's thread decodes inside mr_loader_next(). */
+#define MR_NO_WORKERS UINT32_MAX
+/** timeout_ms: wait without limit. */
+#define MR_FOREVER UINT32_MAX
+#define MR_MAX_WORKERS 1024
+
+typedef enum mr_on_error {
+    MR_ON_ERROR_FAIL = 0, /* the error takes the place of its batch */
+    MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) stands in */
+    MR_ON_ERROR_ZERO = 2  /* zeros, with mask 0 */
+} mr_on_error;
+
+typedef enum mr_start {
+    MR_START_DEFAULT = 0, /* exec, or fork for callbacks */
+    MR_START_EXEC = 1,    /* small helper processes */
+    MR_START_FORK = 2,    /* forked from a template that is forked from this process at creation */
+    MR_START_THREAD = 3   /* threads of this process: a crash ends the program */
+} mr_start;
+
+typedef enum mr_reader_kind {
+    MR_READER_AUTO = 0, /* io_uring where the kernel allows it */
+    MR_READER_URING = 1,
+    MR_READER_PREAD = 2
+} mr_reader_kind;
+
+typedef enum mr_affinity {
+    MR_AFFINITY_NONE = 0,
+    MR_AFFINITY_SPREAD = 1, /* worker i on the (i mod n)-th CPU of this process's mask */
+    MR_AFFINITY_LIST = 2    /* worker i on affinity_cpus[i mod n_affinity_cpus] */
+} mr_affinity;
+
+typedef struct mr_loader_options {
+    size_t struct_size;
+    uint32_t batch_size;  /* 1 to 65535; 0 means 64 */
+    bool drop_last;       /* leave a last batch of fewer samples out; not with MR_TAIL_EXACT */
+    bool no_shuffle;      /* sequential order */
+    uint32_t num_workers; /* 0 means 4; MR_NO_WORKERS; at most MR_MAX_WORKERS */
+    uint32_t rank;        /* 0 to world_size - 1 */
+    uint32_t world_size;  /* 0 means 1 */
+    uint64_t seed;
+    uint64_t epoch;    /* the epoch at which the loader stands first */
+    uint64_t n_epochs; /* epochs that will be asked for: after so many nothing is decoded ahead; 0: unknown */
+    mr_tail tail;
+    mr_order order;
+    mr_on_error on_error;
+    mr_dtype dtype;   /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16 */
+    mr_layout layout; /* of images */
+    mr_start start;
+    mr_reader_kind reader;
+    uint32_t n_slots;    /* batches that may lie decoded or lent at once, 2 to 1024; 0: chosen from batch_size and num_workers */
+    uint32_t read_ahead; /* reads in flight per worker, 1 to 64; 0 means 4 */
+    uint32_t time_limit_ms;   /* one sample's decoding; 0 means 60 000 */
+    uint64_t max_file_bytes;  /* larger files are damaged; 0 means 1 GiB */
+    uint64_t max_pixels;      /* larger images are damaged; 0 means 178 956 970, as Pillow */
+    int32_t nice;             /* added to the workers' nice level, 0 to 19 */
+    mr_affinity affinity;
+    const int32_t *affinity_cpus;
+    uint32_t n_affinity_cpus;
+    bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
+    const char *device;    /* "host" or "host:0" (default) */
+    bool with_timing;      /* per-stage times in the statistics */
+} mr_loader_options;
+
+#define MR_LOADER_OPTIONS_INIT MR_STRUCT_INIT(mr_loader_options)
+
+typedef struct mr_loader mr_loader;
+
+/**
+ * Make a loader and start its workers; they begin with the first epoch at once.
+ *
+ * transform  NULL means "train:224" for files and none for pixels and records; copied.
+ * options    NULL means all defaults; copied.
+ * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY (with the sizes), MR_ERR_IO, MR_ERR_UNSUPPORTED, MR_ERR_NO_DEVICE,
+ * MR_ERR_WORKER.
+ * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader keeps its own reference to the
+ * dataset.
+ * Threads: the creating thread may end before the loader.
+ */
+MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options,
+                                  mr_loader **loader_out, mr_error *error);
+
+/**
+ * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does nothing.
+ *
+ * Blocks: until every worker is gone, at most a few milliseconds each (they are killed).
+ */
+MR_API void mr_loader_destroy(mr_loader *loader);
+
+/**
+ * Wait for the next batch of this epoch.
+ *
+ * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is looked at between samples.
+ * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch that
+ * holds a damaged sample (on_error fail; the next call returns the batch after it); MR_ERR_CANCELED; MR_ERR_STATE when
+ * every slot is lent (n_slots) or in a forked child; MR_ERR_WORKER. mr_loader_error() has the words.
+ * Ownership: on MR_OK *batch_out is lent until mr_batch_release(); otherwise it is set to NULL.
+ * Threads: one thread at a time per loader. Batches may be released from any thread.
+ */
+MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out);
+
+/** The error of the last call on this loader that failed. Ownership: the loader's. Threads: the one that called. */
+MR_API const mr_error *mr_loader_error(const mr_loader *loader);
+
+/**
+ * Go to the start of an epoch; what was decoded ahead for another one is dropped.
+ *
+ * For the epoch at which a new loader stands, before its first batch, nothing changes. Using an epoch twice while
+ * shuffling warns once.
+ * Returns MR_OK; MR_ERR_NO_MEMORY, MR_ERR_STATE, MR_ERR_WORKER.
+ */
+MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
+
+/**
+ * Go to the start of an epoch in an order of the caller's own: weighted, a subset, a curriculum.
+ *
+ * indices  n dataset indices of this rank (no sharding is applied), each 0 to count - 1; copied.
+ * Returns MR_OK; MR_ERR_INVALID (with the position), MR_ERR_NO_MEMORY, MR_ERR_STATE, MR_ERR_WORKER.
+ */
+MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n);
+
+/** Wake mr_loader_next(), now or at its next call, with MR_ERR_CANCELED, once. Threads: any; not from a signal handler. */
+MR_API void mr_loader_cancel(mr_loader *loader);
+
+/** Batches of the present epoch, and samples of this rank in it. */
+MR_API uint64_t mr_loader_n_batches(const mr_loader *loader);
+MR_API int64_t mr_loader_n_samples(const mr_loader *loader);
+/** The epoch at which the loader stands. */
+MR_API uint64_t mr_loader_epoch(const mr_loader *loader);
+/** The options as resolved: every default filled in. Ownership: the loader's. */
+MR_API const mr_loader_options *mr_loader_resolved(const mr_loader *loader);
+
+/** Where a loader stands: what mr_loader_next() has returned, never what was read ahead. Plain bytes, to be saved. */
+typedef struct mr_loader_state {
+    uint8_t bytes[64];
+} mr_loader_state;
+
+/** Save the position. Returns MR_OK; MR_ERR_UNSUPPORTED in an order of the caller's own. */
+MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out);
+
+/**
+ * Continue at a saved position with the same samples. world_size and batch_size may differ from the saved ones where
+ * the samples used so far end on a step of this loader.
+ *
+ * Returns MR_OK; MR_ERR_INVALID with what differs; otherwise as mr_loader_set_epoch().
+ */
+MR_API mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state);
+
+typedef struct mr_loader_stats {
+    size_t struct_size; /* set by the caller to sizeof(mr_loader_stats) */
+    uint64_t n_batches; /* returned by mr_loader_next() since creation */
+    uint64_t n_samples;
+    uint64_t n_damaged;  /* samples dealt with by on_error, in batches that were returned */
+    uint64_t n_warnings; /* decoder warnings that did not damage a sample */
+    uint64_t read_ns;    /* sums over workers; need with_timing */
+    uint64_t decode_ns;
+    uint64_t transform_ns;
+    uint64_t wait_ns;    /* workers asleep for want of a free slot */
+    uint64_t bytes_read;
+    uint64_t consumer_wait_ns; /* mr_loader_next() waiting for a batch that was not ready */
+    uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */
+    uint32_t n_ready;          /* batches that are decoded now and not yet returned */
+    uint32_t n_slots;
+    uint32_t n_workers;  /* living worker processes or threads */
+    uint64_t n_deaths;   /* workers that died and were replaced */
+    double busy_share_min; /* share of time that the laziest, the average, the busiest worker decoded */
+    double busy_share_mean;
+    double busy_share_max;
+    char reader[16];   /* "io_uring" or "pread" */
+    char verdict[128]; /* "loader-bound: consumer waited 62 % of the time" or "consumer-bound: ..." */
+} mr_loader_stats;
+
+/** Read the statistics. Threads: any. */
+MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
+
+/**
+ * The i-th damaged sample of the batches returned so far, oldest first; the first 1000 distinct ones are kept.
+ *
+ * Returns MR_OK, or MR_END past the last. Threads: the one that calls mr_loader_next().
+ */
+MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out);
+
+/** Process ids of the living workers, for monitoring. Writes at most n and returns how many there are. */
+MR_API uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index.
+ *
+ * A loader makes its own sampler from its options; this header serves who wants the order alone.
+ */
+#ifndef MILLRACE_SAMPLER_H
+#define MILLRACE_SAMPLER_H
+
+#include <millrace/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What happens when n is not divisible by world_size. */
+typedef enum mr_tail {
+    MR_TAIL_PAD = 0,  /* repeat samples from the start, as DistributedSampler(drop_last=False) */
+    MR_TAIL_DROP = 1, /* leave the last n % world_size out, as DistributedSampler(drop_last=True) */
+    MR_TAIL_EXACT = 2 /* each index once over all ranks; ranks that run out step with empty batches */
+} mr_tail;
+
+typedef enum mr_order {
+    MR_ORDER_TORCH = 0, /* torch.randperm(n, generator=seed + epoch); one array of n indices per epoch */
+    MR_ORDER_KEYED = 1  /* keyed permutation: any position in O(1) time and memory */
+} mr_order;
+
+typedef struct mr_sampler_options {
+    size_t struct_size;
+    int64_t n_samples;   /* 0 to 2^40 */
+    uint32_t world_size; /* number of ranks (num_replicas); 0 means 1 */
+    uint32_t rank;       /* 0 to world_size - 1 */
+    uint64_t seed;
+    uint64_t epoch;
+    bool no_shuffle; /* sequential order */
+    mr_tail tail;
+    mr_order order;
+} mr_sampler_options;
+
+#define MR_SAMPLER_OPTIONS_INIT MR_STRUCT_INIT(mr_sampler_options)
+
+typedef struct mr_sampler mr_sampler;
+
+/**
+ * Make a sampler that stands at options->epoch.
+ *
+ * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY. error may be NULL.
+ * Ownership: *sampler_out is the caller's, to be destroyed; NULL on failure.
+ */
+MR_API mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error);
+MR_API void mr_sampler_destroy(mr_sampler *sampler);
+
+/** Move to another epoch; the order is that of a fresh sampler made for it. Returns MR_OK or MR_ERR_NO_MEMORY. */
+MR_API mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *error);
+
+/** Number of indices of this rank in this epoch; in exact mode it differs between ranks by at most one. */
+MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
+
+/** Dataset index at a position of this rank, 0 <= position < mr_sampler_length(). Threads: any, between set_epochs. */
+MR_API int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

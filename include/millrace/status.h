@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Statuses, the error record, log lines and the version.
+ *
+ * A status of zero is success, a positive one is a normal outcome that is not success, a negative one is a failure.
+ */
+#ifndef MILLRACE_STATUS_H
+#define MILLRACE_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MR_API __attribute__((visibility("default")))
+#define MR_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#else
+#define MR_API
+#define MR_PRINTF(at, first)
+#endif
+
+/* What MR_..._INIT expands to: everything zero, struct_size set. */
+#if defined(__cplusplus)
+#define MR_STRUCT_INIT(type) \
+    [] { type value_{}; value_.struct_size = sizeof(type); return value_; }()
+#else
+#define MR_STRUCT_INIT(type) {.struct_size = sizeof(type)}
+#endif
+
+#define MR_VERSION_MAJOR 0
+#define MR_VERSION_MINOR 1
+#define MR_VERSION_PATCH 0
+#define MR_VERSION "0.1.0"
+
+/** Outcome of a call; the negative ones are grouped by what the caller can do about them. */
+typedef enum mr_status {
+    MR_OK = 0,
+    MR_END = 1,               /* the epoch has no further batch */
+    MR_PENDING = 2,           /* the time ran out; ask again */
+    MR_ERR_INVALID = -1,      /* an argument or option is wrong: correct the call */
+    MR_ERR_NO_MEMORY = -2,    /* memory, or a limit on it, is too small: ask for less */
+    MR_ERR_IO = -3,           /* the operating system refused; os_error says why */
+    MR_ERR_DAMAGED = -4,      /* a sample cannot be decoded or read: choose skip or zero, or mend it */
+    MR_ERR_UNSUPPORTED = -5,  /* this build or this machine cannot do it */
+    MR_ERR_WORKER = -6,       /* the workers cannot go on; the loader is at its end */
+    MR_ERR_CANCELED = -7,     /* mr_loader_cancel() was called */
+    MR_ERR_STATE = -8,        /* not allowed now, for example in a forked child */
+    MR_ERR_NO_DEVICE = -9,    /* the device does not exist */
+    MR_ERR_DEVICE = -10       /* the device failed */
+} mr_status;
+
+/** No sample belongs to this error. */
+#define MR_NO_INDEX (-1)
+#define MR_ERROR_TEXT 1000
+
+/**
+ * What went wrong, in one line. Holds no pointers, so it can be copied and can lie in shared memory.
+ */
+typedef struct mr_error {
+    int32_t status;   /* an mr_status */
+    int32_t os_error; /* errno of the failed call, 0 if none */
+    int64_t index;    /* dataset index of the sample, MR_NO_INDEX if none */
+    char text[MR_ERROR_TEXT];
+} mr_error;
+
+/** Name of a status, for example "MR_ERR_DAMAGED". Never NULL. */
+MR_API const char *mr_status_name(mr_status status);
+
+typedef enum mr_log_level { MR_LOG_ERROR = 1, MR_LOG_WARNING = 2, MR_LOG_INFO = 3 } mr_log_level;
+
+/** Receives one log line without a newline. Threads: may be called from any thread of this process. */
+typedef void (*mr_log_fn)(void *user, mr_log_level level, const char *line);
+
+/**
+ * Send the log lines of this process to fn; NULL restores stderr ("millrace: warning: ...").
+ *
+ * Threads: call before creating loaders.
+ */
+MR_API void mr_log_set(mr_log_fn fn, void *user);
+
+/** Version of the linked library, "0.1.0". */
+MR_API const char *mr_version(void);
+
+/** Features of the linked library in one line, for example "io_uring jpeg png no-cuda". */
+MR_API const char *mr_features(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

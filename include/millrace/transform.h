@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transforms: a list of operations in the order in which torchvision would compose them.
+ */
+#ifndef MILLRACE_TRANSFORM_H
+#define MILLRACE_TRANSFORM_H
+
+#include <millrace/batch.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mr_transform mr_transform;
+
+/**
+ * Make an empty list, to which the functions below append. Each returns MR_OK, MR_ERR_INVALID or MR_ERR_NO_MEMORY;
+ * error may be NULL.
+ */
+MR_API mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
+MR_API void mr_transform_destroy(mr_transform *transform);
+
+/**
+ * Read a transform from text (docs/formats.md):
+ *
+ *   train:224 | eval:232:224 | cifar | none
+ *   random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,std=...)
+ *
+ * The short forms bring ImageNet's (CIFAR's) mean and deviation along, which apply when the dtype is a float.
+ * Returns MR_OK or MR_ERR_INVALID with the place in the text.
+ */
+MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error);
+
+/** The long form of a transform. Writes at most size bytes with the final NUL; returns the length it needs without it. */
+MR_API size_t mr_transform_format(const mr_transform *transform, char *text_out, size_t size);
+
+/** torchvision's RandomResizedCrop: area scale_lo..scale_hi of the image, aspect ratio ratio_lo..ratio_hi; sizes in pixels. */
+MR_API mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                                  double scale_lo, double scale_hi, double ratio_lo, double ratio_hi,
+                                                  mr_error *error);
+/** torchvision's Resize(int): the shorter side becomes size, the other follows. */
+MR_API mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error);
+/** torchvision's Resize((h, w)). */
+MR_API mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error);
+/** torchvision's CenterCrop; a smaller image is padded with zeros. */
+MR_API mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error);
+/** torchvision's RandomCrop: padding pixels of zeros on every side first; a smaller image makes the sample damaged. */
+MR_API mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
+                                          mr_error *error);
+/** Flip with probability p, 0 to 1. */
+MR_API mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error);
+MR_API mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error);
+/** Turn the image upright by its EXIF orientation; must come first. Off unless asked for, as in torchvision. */
+MR_API mr_status mr_transform_exif(mr_transform *transform, mr_error *error);
+/**
+ * (x / 255 - mean) / std per channel, computed as fma(x, scale, bias); n_channels 1 or 3; must come last.
+ *
+ * exact: by a table of 256 entries per channel, computed in torchvision's order of operations instead.
+ */
+MR_API mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
+                                        const double *std, bool exact, mr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
