@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Saving and restoring where a loader stands in an epoch. What is saved is the number of samples that all ranks
+ * together have used, because that alone keeps its meaning under another world size. Easy to get wrong: the last batch
+ * of an epoch may be short and the last round padded, so the end of an epoch is a flag of its own and not a number of
+ * samples.
+ */
+#include "sampler/order.h"
+
+#include "base/error.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+#include <zlib.h>
+
+static_assert(sizeof(struct mr_position) == 64, "fits mr_loader_state");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a saved position is little-endian");
+
+enum { NO_SHUFFLE = 1, DROP_LAST = 2, TAIL_SHIFT = 2, ORDER_SHIFT = 4, ENDED = 64, ALL_FLAGS = 127 };
+
+static uint32_t check_of(const struct mr_position *position)
+{
+    return (uint32_t)crc32(0, (const unsigned char *)position, offsetof(struct mr_position, check));
+}
+
+static uint32_t flags_of(const mr_sampler_options *options, bool drop_last, bool ended)
+{
+    return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
+           (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT | (ended ? ENDED : 0u);
+}
+
+void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last, uint64_t batches,
+                      struct mr_position *position_out)
+{
+    assert(!mr_sampler_has_order(sampler));
+    const mr_sampler_options *options = mr_sampler_resolved(sampler);
+    uint64_t steps = mr_sampler_own_steps(sampler, batch_size, drop_last), n = (uint64_t)options->n_samples;
+    bool ended = batches >= steps;
+    uint64_t used = (ended ? steps : batches) * batch_size * options->world_size;
+    *position_out = (struct mr_position){
+        .magic = MR_POSITION_MAGIC,
+        .flags = flags_of(options, drop_last, ended),
+        .seed = options->seed,
+        .epoch = options->epoch,
+        .n_samples = n,
+        .used = used < n ? used : n,
+        .world_size = options->world_size,
+        .batch_size = batch_size,
+        .rank = options->rank,
+    };
+    position_out->check = check_of(position_out);
+}
+
+static mr_status check_intact(const struct mr_position *position, mr_error *error)
+{
+    if (position->magic != MR_POSITION_MAGIC)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "these bytes are no saved position: they begin with 0x%08x, not 0x%08x", position->magic,
+                            MR_POSITION_MAGIC);
+    if (position->check != check_of(position) || position->spare != 0 || position->flags > ALL_FLAGS ||
+        position->used > position->n_samples)
+        return mr_error_set(error, MR_ERR_INVALID, "the saved position is damaged: its check is 0x%08x, not 0x%08x",
+                            position->check, check_of(position));
+    return MR_OK;
+}
+
+static const char *tail_name(uint32_t tail)
+{
+    static const char *const names[] = {"pad", "drop", "exact", "?"};
+    return names[tail & 3];
+}
+
+static const char *order_name(uint32_t order)
+{
+    static const char *const names[] = {"torch", "keyed", "?", "?"};
+    return names[order & 3];
+}
+
+static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
+{
+    uint32_t differ = saved ^ mine;
+    if (differ & NO_SHUFFLE)
+        return mr_error_set(error, MR_ERR_INVALID, "the position was saved %s shuffling, this loader is %s it",
+                            saved & NO_SHUFFLE ? "without" : "with", mine & NO_SHUFFLE ? "without" : "with");
+    if (differ & DROP_LAST)
+        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with drop_last %s, this loader has %s",
+                            saved & DROP_LAST ? "true" : "false", mine & DROP_LAST ? "true" : "false");
+    if (differ >> TAIL_SHIFT & 3)
+        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with tail %s, this loader has %s",
+                            tail_name(saved >> TAIL_SHIFT), tail_name(mine >> TAIL_SHIFT));
+    if ((differ >> ORDER_SHIFT & 3) && !(mine & NO_SHUFFLE))
+        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with order %s, this loader has %s",
+                            order_name(saved >> ORDER_SHIFT), order_name(mine >> ORDER_SHIFT));
+    return MR_OK;
+}
+
+static mr_status compare_options(const struct mr_position *position, const mr_sampler_options *options, bool drop_last,
+                                 mr_error *error)
+{
+    if (position->n_samples != (uint64_t)options->n_samples)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with %" PRIu64 " samples, this loader has %" PRId64,
+                            position->n_samples, options->n_samples);
+    if (position->seed != options->seed)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with seed %" PRIu64 ", this loader has %" PRIu64, position->seed,
+                            options->seed);
+    return compare_flags(position->flags, flags_of(options, drop_last, false), error);
+}
+
+mr_status mr_position_restore(const struct mr_position *position, const mr_sampler *sampler, uint32_t batch_size,
+                              bool drop_last, uint64_t *epoch_out, uint64_t *batches_out, mr_error *error)
+{
+    const mr_sampler_options *options = mr_sampler_resolved(sampler);
+    mr_status status = check_intact(position, error);
+    if (status == MR_OK)
+        status = compare_options(position, options, drop_last, error);
+    if (status != MR_OK)
+        return status;
+    bool ended = (position->flags & ENDED) != 0;
+    uint64_t step = (uint64_t)batch_size * options->world_size;
+    if (!ended && position->used % step != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%" PRIu64 " samples were used, which is no multiple of world_size %u x batch_size %u",
+                            position->used, options->world_size, batch_size);
+    *epoch_out = position->epoch;
+    *batches_out = ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position->used / step;
+    return MR_OK;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Saved positions, against the one property that counts: what was used before and what comes after the restore is
+ * together what an epoch is, also with another world size and batch size.
+ */
+#include "sampler/order.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct world {
+    uint32_t size;
+    uint32_t batch;
+};
+
+static mr_sampler *make(mr_sampler_options options, uint32_t world_size, uint32_t rank)
+{
+    options.world_size = world_size;
+    options.rank = rank;
+    mr_sampler *sampler;
+    mr_error error;
+    if (mr_sampler_create(&options, &sampler, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return sampler;
+}
+
+/* Count what all ranks are given in the steps from .. to - 1. */
+static void give(mr_sampler_options options, struct world world, bool drop_last, uint64_t from, uint64_t to,
+                 unsigned *counts)
+{
+    for (uint32_t rank = 0; rank < world.size; rank++) {
+        mr_sampler *sampler = make(options, world.size, rank);
+        int64_t length = mr_sampler_length(sampler);
+        assert_true(to <= mr_sampler_steps(sampler, world.batch, drop_last));
+        for (uint64_t p = from * world.batch; p < to * world.batch && (int64_t)p < length; p++)
+            counts[mr_sampler_at(sampler, (int64_t)p)]++;
+        mr_sampler_destroy(sampler);
+    }
+}
+
+static void check_counts(const mr_sampler_options *options, struct world after, bool drop_last, const unsigned *counts)
+{
+    uint64_t n_left_out = 0, n_repeated = 0;
+    for (int64_t i = 0; i < options->n_samples; i++) {
+        n_left_out += counts[i] == 0;
+        n_repeated += counts[i] > 1 ? counts[i] - 1 : 0;
+    }
+    uint64_t most_left_out =
+        (options->tail == MR_TAIL_DROP ? after.size - 1 : 0) + (drop_last ? after.batch * after.size - 1 : 0);
+    assert_true(n_left_out <= most_left_out);
+    assert_true(n_repeated < (options->tail == MR_TAIL_PAD ? after.size : 1));
+}
+
+/* Save after each step of `before`, restore with `after`, and go on to the end. Returns how often that was allowed. */
+static unsigned check_change(mr_sampler_options options, struct world before, struct world after, bool drop_last)
+{
+    mr_sampler *saver = make(options, before.size, before.size - 1);
+    options.epoch = 0; /* a fresh loader stands at another epoch */
+    mr_sampler *restorer = make(options, after.size, 0);
+    options.epoch = 7;
+    uint64_t steps = mr_sampler_steps(saver, before.batch, drop_last);
+    uint64_t steps_after = mr_sampler_steps(restorer, after.batch, drop_last);
+    unsigned n_allowed = 0;
+    for (uint64_t k = 0; k <= steps; k++) {
+        struct mr_position position;
+        uint64_t epoch = 0, batches = 0;
+        mr_error error;
+        mr_position_save(saver, before.batch, drop_last, k, &position);
+        mr_status status = mr_position_restore(&position, restorer, after.batch, drop_last, &epoch, &batches, &error);
+        uint64_t used = k * before.size * before.batch;
+        bool divides = used % (after.size * after.batch) == 0;
+        assert_int_equal(status, k == steps || divides ? MR_OK : MR_ERR_INVALID);
+        if (status != MR_OK)
+            continue;
+        assert_int_equal(epoch, 7);
+        if (k == steps) {
+            assert_int_equal(batches, steps_after);
+            continue;
+        }
+        n_allowed++;
+        assert_int_equal(batches * after.size * after.batch, used);
+        unsigned *counts = calloc((size_t)options.n_samples, sizeof *counts);
+        assert_non_null(counts);
+        give(options, before, drop_last, 0, k, counts);
+        give(options, after, drop_last, batches, steps_after, counts);
+        check_counts(&options, after, drop_last, counts);
+        free(counts);
+    }
+    mr_sampler_destroy(saver);
+    mr_sampler_destroy(restorer);
+    return n_allowed;
+}
+
+static void an_epoch_goes_on_with_the_same_samples(void **state)
+{
+    (void)state;
+    static const struct world worlds[] = {{1, 1}, {1, 4}, {2, 2}, {2, 3}, {3, 2}, {4, 1}, {5, 1}, {7, 2}};
+    enum { N_WORLDS = sizeof worlds / sizeof *worlds };
+    unsigned n_allowed = 0;
+    for (int tail = MR_TAIL_PAD; tail <= MR_TAIL_EXACT; tail++)
+        for (int kind = 0; kind < 3; kind++)
+            for (int64_t n = 25; n <= 36; n += 11)
+                for (int pair = 0; pair < N_WORLDS * N_WORLDS; pair++) {
+                    mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
+                    options.n_samples = n;
+                    options.tail = (mr_tail)tail;
+                    options.no_shuffle = kind == 0;
+                    options.order = kind == 2 ? MR_ORDER_KEYED : MR_ORDER_TORCH;
+                    options.epoch = 7;
+                    struct world before = worlds[pair / N_WORLDS], after = worlds[pair % N_WORLDS];
+                    n_allowed += check_change(options, before, after, false);
+                    if (tail != MR_TAIL_EXACT)
+                        n_allowed += check_change(options, before, after, true);
+                }
+    assert_true(n_allowed > 1000);
+}
+
+static mr_sampler_options usual(void)
+{
+    mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
+    options.n_samples = 1000;
+    options.seed = 3;
+    options.epoch = 2;
+    return options;
+}
+
+static void expect_refused(const struct mr_position *position, mr_sampler_options options, uint32_t world_size,
+                           uint32_t batch_size, bool drop_last, const char *text)
+{
+    mr_sampler *sampler = make(options, world_size, 0);
+    uint64_t epoch = 77, batches = 88;
+    mr_error error;
+    assert_int_equal(mr_position_restore(position, sampler, batch_size, drop_last, &epoch, &batches, &error),
+                     MR_ERR_INVALID);
+    assert_string_equal(error.text, text);
+    assert_int_equal(epoch, 77);
+    assert_int_equal(batches, 88);
+    mr_sampler_destroy(sampler);
+}
+
+static void what_differs_is_named(void **state)
+{
+    (void)state;
+    mr_sampler_options saved = usual(), other;
+    mr_sampler *sampler = make(saved, 2, 1);
+    struct mr_position position;
+    mr_position_save(sampler, 32, false, 3, &position);
+    mr_sampler_destroy(sampler);
+
+    other = saved, other.seed = 4;
+    expect_refused(&position, other, 2, 32, false, "the position was saved with seed 3, this loader has 4");
+    other = saved, other.n_samples = 999;
+    expect_refused(&position, other, 2, 32, false, "the position was saved with 1000 samples, this loader has 999");
+    other = saved, other.no_shuffle = true;
+    expect_refused(&position, other, 2, 32, false, "the position was saved with shuffling, this loader is without it");
+    other = saved, other.tail = MR_TAIL_EXACT;
+    expect_refused(&position, other, 2, 32, false, "the position was saved with tail pad, this loader has exact");
+    other = saved, other.order = MR_ORDER_KEYED;
+    expect_refused(&position, other, 2, 32, false, "the position was saved with order torch, this loader has keyed");
+    expect_refused(&position, saved, 2, 32, true, "the position was saved with drop_last false, this loader has true");
+    expect_refused(&position, saved, 5, 32, false,
+                   "192 samples were used, which is no multiple of world_size 5 x batch_size 32");
+}
+
+static void every_flipped_bit_is_noticed(void **state)
+{
+    (void)state;
+    mr_sampler *sampler = make(usual(), 2, 0);
+    struct mr_position good, bad;
+    mr_position_save(sampler, 32, false, 3, &good);
+    uint64_t epoch, batches;
+    for (size_t bit = 0; bit < 8 * sizeof good; bit++) {
+        unsigned char bytes[sizeof good];
+        memcpy(bytes, &good, sizeof good);
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        memcpy(&bad, bytes, sizeof bad);
+        mr_error error;
+        assert_int_equal(mr_position_restore(&bad, sampler, 32, false, &epoch, &batches, &error), MR_ERR_INVALID);
+    }
+    memset(&bad, 0, sizeof bad);
+    assert_int_equal(mr_position_restore(&bad, sampler, 32, false, &epoch, &batches, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_position_restore(&good, sampler, 32, false, &epoch, &batches, NULL), MR_OK);
+    assert_int_equal(batches, 3);
+    mr_sampler_destroy(sampler);
+}
+
+static void a_position_survives_the_order_option_of_a_sequential_loader(void **state)
+{
+    (void)state;
+    mr_sampler_options options = usual();
+    options.no_shuffle = true;
+    mr_sampler *torch = make(options, 1, 0);
+    options.order = MR_ORDER_KEYED;
+    mr_sampler *keyed = make(options, 1, 0);
+    struct mr_position position;
+    uint64_t epoch, batches;
+    mr_position_save(torch, 10, false, 5, &position);
+    assert_int_equal(mr_position_restore(&position, keyed, 10, false, &epoch, &batches, NULL), MR_OK);
+    assert_int_equal(batches, 5);
+    mr_sampler_destroy(torch);
+    mr_sampler_destroy(keyed);
+}
+
+static void a_restore_does_not_mind_an_order_of_the_callers_own(void **state)
+{
+    (void)state;
+    mr_sampler *sampler = make(usual(), 1, 0);
+    struct mr_position position;
+    uint64_t epoch, batches;
+    static const int64_t mine[] = {1, 2, 3};
+    mr_position_save(sampler, 64, false, 16, &position); /* the end: 15 whole batches and a short one */
+    assert_int_equal(mr_sampler_set_order(sampler, 5, mine, 3, NULL), MR_OK);
+    assert_int_equal(mr_position_restore(&position, sampler, 100, false, &epoch, &batches, NULL), MR_OK);
+    assert_int_equal(epoch, 2);
+    assert_int_equal(batches, 10);
+    mr_sampler_destroy(sampler);
+}
+
+static void the_bytes_of_a_position_stay_as_they_are(void **state)
+{
+    (void)state;
+    mr_sampler *sampler = make(usual(), 2, 1);
+    struct mr_position position;
+    mr_position_save(sampler, 32, false, 3, &position);
+    assert_int_equal(sizeof position, 64);
+    assert_memory_equal(
+        &position,
+        "RMP1\0\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\350\3\0\0\0\0\0\0\300\0\0\0\0\0\0\0\2\0\0\0 \0\0\0\1\0\0\0", 52);
+    assert_int_equal(position.spare, 0);
+    mr_sampler_destroy(sampler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_epoch_goes_on_with_the_same_samples),
+        cmocka_unit_test(what_differs_is_named),
+        cmocka_unit_test(every_flipped_bit_is_noticed),
+        cmocka_unit_test(a_position_survives_the_order_option_of_a_sequential_loader),
+        cmocka_unit_test(a_restore_does_not_mind_an_order_of_the_callers_own),
+        cmocka_unit_test(the_bytes_of_a_position_stay_as_they_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
