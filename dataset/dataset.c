@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dataset object: descriptors and one mapping of the table, or the program's callbacks; reference counted, because
+ * loaders keep it. Which kinds of SPEC there are is one table here.
+ */
+#include "dataset/dataset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "dataset/file.h"
+#include "dataset/kinds.h"
+
+struct mr_dataset {
+    _Atomic uint32_t n_refs;
+    int fds[MR_TABLE_N_FDS];
+    struct mr_table *table; /* NULL with callbacks */
+    bool has_callbacks;
+    mr_callbacks callbacks;
+    struct mr_sample_kind kind; /* with callbacks */
+};
+
+static const char *const kind_names[] = {"imagefolder", "cifar10", "list", "records", NULL};
+static mr_kind_open_fn *const kind_opens[] = {mr_imagefolder_open, mr_records_open_cifar10, mr_list_open,
+                                              mr_records_open};
+
+static mr_status create(mr_dataset **dataset_out, mr_error *error)
+{
+    mr_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return mr_error_memory(error, sizeof *dataset);
+    dataset->n_refs = 1;
+    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+        dataset->fds[i] = -1;
+    *dataset_out = dataset;
+    return MR_OK;
+}
+
+static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec, const mr_dataset_options *options,
+                           mr_error *error)
+{
+    size_t i = 0;
+    while (strcmp(kind_names[i], spec->kind) != 0)
+        i++;
+    mr_status status = kind_opens[i](spec, options, dataset->fds, error);
+    return status < 0 ? status : mr_table_attach(dataset->fds, &dataset->table, error);
+}
+
+mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, mr_dataset **dataset_out,
+                          mr_error *error)
+{
+    if (!dataset_out)
+        return mr_error_set(error, MR_ERR_INVALID, "dataset_out is NULL");
+    *dataset_out = NULL;
+    if (!spec || !*spec)
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset is not given");
+    mr_dataset_options resolved;
+    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
+    struct mr_spec parsed;
+    if (status == MR_OK)
+        status = mr_spec_parse(spec, kind_names, "records", &parsed, error);
+    if (status < 0)
+        return status;
+    mr_dataset *dataset;
+    status = create(&dataset, error);
+    if (status == MR_OK) {
+        status = open_kind(dataset, &parsed, &resolved, error);
+        if (status < 0)
+            mr_dataset_destroy(dataset);
+        else
+            *dataset_out = dataset;
+    }
+    mr_spec_fini(&parsed);
+    return status;
+}
+
+mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **dataset_out, mr_error *error)
+{
+    if (!callbacks || !dataset_out)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", callbacks ? "dataset_out" : "callbacks");
+    *dataset_out = NULL;
+    mr_callbacks copy;
+    struct mr_sample_kind kind;
+    mr_dataset *dataset;
+    mr_status status = mr_options_copy(&copy, sizeof copy, callbacks, error);
+    if (status == MR_OK)
+        status = mr_callbacks_check(&copy, &kind, error);
+    if (status == MR_OK)
+        status = create(&dataset, error);
+    if (status < 0)
+        return status;
+    dataset->has_callbacks = true;
+    dataset->callbacks = copy;
+    dataset->kind = kind;
+    *dataset_out = dataset;
+    return MR_OK;
+}
+
+void mr_dataset_retain(mr_dataset *dataset)
+{
+    atomic_fetch_add_explicit(&dataset->n_refs, 1, memory_order_relaxed);
+}
+
+void mr_dataset_destroy(mr_dataset *dataset)
+{
+    if (!dataset || atomic_fetch_sub_explicit(&dataset->n_refs, 1, memory_order_acq_rel) != 1)
+        return;
+    mr_table_detach(dataset->table);
+    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+        if (dataset->fds[i] >= 0)
+            close(dataset->fds[i]);
+    free(dataset);
+}
+
+const struct mr_sample_kind *mr_dataset_kind(const mr_dataset *dataset)
+{
+    return dataset->table ? mr_table_kind(dataset->table) : &dataset->kind;
+}
+
+const mr_callbacks *mr_dataset_callbacks(const mr_dataset *dataset)
+{
+    return dataset->has_callbacks ? &dataset->callbacks : NULL;
+}
+
+const int *mr_dataset_fds(const mr_dataset *dataset)
+{
+    return dataset->fds;
+}
+
+const struct mr_table *mr_dataset_table(const mr_dataset *dataset)
+{
+    return dataset->table;
+}
+
+int64_t mr_dataset_count(const mr_dataset *dataset)
+{
+    if (!dataset)
+        return 0;
+    return dataset->table ? mr_table_count(dataset->table) : dataset->callbacks.n_samples;
+}
+
+uint32_t mr_dataset_n_classes(const mr_dataset *dataset)
+{
+    return dataset && dataset->table ? mr_table_n_classes(dataset->table) : 0;
+}
+
+const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i)
+{
+    return dataset && dataset->table ? mr_table_class_name(dataset->table, i) : NULL;
+}
+
+static mr_status check_index(const mr_dataset *dataset, int64_t index, mr_error *error)
+{
+    if (!dataset)
+        return mr_error_set(error, MR_ERR_INVALID, "dataset is NULL");
+    if (index < 0 || index >= mr_dataset_count(dataset))
+        return mr_error_set(error, MR_ERR_INVALID, "index %" PRId64 " is not between 0 and %" PRId64, index,
+                            mr_dataset_count(dataset) - 1);
+    return MR_OK;
+}
+
+mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_out, size_t size)
+{
+    if (check_index(dataset, index, NULL) < 0 || (!name_out && size > 0))
+        return MR_ERR_INVALID;
+    if (dataset->table)
+        mr_table_name(dataset->table, index, name_out, size);
+    else
+        snprintf(name_out, size, "sample %" PRId64, index);
+    return MR_OK;
+}
+
+static mr_status read_label(const mr_dataset *dataset, int64_t index, const struct mr_extent *extent,
+                            int64_t *label_out, mr_error *error)
+{
+    uint8_t bytes[sizeof(int64_t)];
+    int fd;
+    mr_status status = mr_file_open_sample(dataset->table, index, extent->file, &fd, error);
+    if (status < 0)
+        return status;
+    size_t n;
+    int rc = mr_file_read_at(fd, extent->offset, bytes, extent->len, &n);
+    close(fd);
+    if (rc < 0)
+        return mr_file_error(dataset->table, index, -rc, error);
+    if (n < extent->len) {
+        char name[512];
+        mr_table_name(dataset->table, index, name, sizeof name);
+        return mr_error_set(error, MR_ERR_IO, "%s: the file ends before the label", name);
+    }
+    mr_table_widen(dataset->table, bytes, label_out);
+    return MR_OK;
+}
+
+mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_out, mr_error *error)
+{
+    mr_status status = check_index(dataset, index, error);
+    if (status == MR_OK && !label_out)
+        status = mr_error_set(error, MR_ERR_INVALID, "label_out is NULL");
+    if (status < 0)
+        return status;
+    if (!dataset->table)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "labels of callbacks are known only after get");
+    const struct mr_sample_kind *kind = mr_table_kind(dataset->table);
+    if (kind->label_dtype != MR_I64 || kind->label_ndim != 0)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the labels are records of %" PRIu64 " bytes",
+                            kind->label_bytes);
+    struct mr_extent extent;
+    int64_t label;
+    status = mr_table_label(dataset->table, index, &label, &extent, error);
+    if (status == MR_PENDING)
+        status = read_label(dataset, index, &extent, &label, error);
+    if (status == MR_ERR_DAMAGED)
+        status = MR_ERR_IO;
+    if (status == MR_OK)
+        *label_out = label;
+    return status;
+}

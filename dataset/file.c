@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and reads one file, plainly. O_NONBLOCK so that a FIFO that is called x.jpg does not hang the caller. */
+#include "dataset/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+mr_status mr_file_error(const struct mr_table *table, int64_t index, int os_error, mr_error *error)
+{
+    char name[512];
+    mr_table_name(table, index, name, sizeof name);
+    mr_status status = mr_error_os(error, MR_ERR_IO, os_error, "%s", name);
+    if (error)
+        error->index = index;
+    return status;
+}
+
+mr_status mr_file_open_sample(const struct mr_table *table, int64_t index, uint64_t file, int *fd_out, mr_error *error)
+{
+    char path[MR_TABLE_PATH];
+    struct stat st;
+    int rc = mr_table_path(table, file, path);
+    if (rc < 0)
+        return mr_file_error(table, index, -rc, error);
+    int fd = openat(mr_table_root(table), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return mr_file_error(table, index, errno, error);
+    rc = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? EISDIR : ENODEV;
+    if (rc != 0) {
+        close(fd);
+        return mr_file_error(table, index, rc, error);
+    }
+    *fd_out = fd;
+    return MR_OK;
+}
+
+int mr_file_read_at(int fd, uint64_t offset, void *out, size_t len, size_t *n_out)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pread(fd, (char *)out + done, len - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    *n_out = done;
+    return 0;
+}

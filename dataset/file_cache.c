@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open shards by number: a hash table whose entries also stand in a list by their last use. Entries are named by
+ * number + 1 so that zeroed memory means "none".
+ *
+ * Easy to get wrong: a descriptor that a read in flight uses must not be closed, since its number may be given to
+ * another file at once. So an entry counts its users, and the list holds only entries without any.
+ */
+#include "dataset/file_cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_OPEN 1024
+
+struct entry {
+    uint64_t file;
+    int fd;
+    uint32_t n_users;
+    uint32_t chain;        /* next entry of the same bucket, or of the free entries */
+    uint32_t newer, older; /* neighbours among the idle entries */
+};
+
+struct mr_file_cache {
+    const struct mr_table *table;
+    uint32_t capacity;
+    uint32_t n_open;
+    uint32_t n_used; /* entries ever used: the first n_used of the array */
+    uint32_t free;   /* chain of closed entries below n_used */
+    uint32_t newest, oldest;
+    uint32_t mask;     /* number of buckets - 1 */
+    uint32_t *buckets; /* entry + 1 */
+    struct entry *entries;
+};
+
+uint32_t mr_file_cache_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 1;
+    rlim_t share = limit.rlim_cur / 4;
+    if (share > MAX_OPEN)
+        return MAX_OPEN;
+    return share > 0 ? (uint32_t)share : 1;
+}
+
+int mr_file_cache_open(const struct mr_table *table, uint64_t file, uint64_t *size_out)
+{
+    char path[MR_TABLE_PATH];
+    int err = mr_table_path(table, file, path);
+    if (err)
+        return err;
+    int fd = openat(mr_table_root(table), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        err = -errno;
+    else if (!S_ISREG(st.st_mode))
+        err = S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
+    if (err) {
+        close(fd);
+        return err;
+    }
+    if (size_out)
+        *size_out = (uint64_t)st.st_size;
+    return fd;
+}
+
+int mr_file_cache_create(const struct mr_table *table, uint32_t capacity, struct mr_file_cache **cache_out)
+{
+    assert(capacity > 0 && capacity <= MAX_OPEN);
+    struct mr_file_cache *cache = calloc(1, sizeof *cache);
+    uint32_t n_buckets = 4;
+    while (n_buckets < capacity)
+        n_buckets *= 2;
+    if (cache) {
+        cache->table = table;
+        cache->capacity = capacity;
+        cache->mask = n_buckets - 1;
+        cache->buckets = calloc(n_buckets, sizeof *cache->buckets);
+        cache->entries = calloc(capacity, sizeof *cache->entries);
+    }
+    if (!cache || !cache->buckets || !cache->entries) {
+        mr_file_cache_destroy(cache);
+        *cache_out = NULL;
+        return -ENOMEM;
+    }
+    *cache_out = cache;
+    return 0;
+}
+
+void mr_file_cache_destroy(struct mr_file_cache *cache)
+{
+    if (!cache)
+        return;
+    for (uint32_t i = 0; i < cache->n_used; i++)
+        if (cache->entries[i].fd >= 0)
+            close(cache->entries[i].fd);
+    free(cache->entries);
+    free(cache->buckets);
+    free(cache);
+}
+
+uint32_t mr_file_cache_n_open(const struct mr_file_cache *cache)
+{
+    return cache->n_open;
+}
+
+static struct entry *at(struct mr_file_cache *cache, uint32_t name)
+{
+    return name ? &cache->entries[name - 1] : NULL;
+}
+
+static uint32_t name_of(const struct mr_file_cache *cache, const struct entry *entry)
+{
+    return (uint32_t)(entry - cache->entries) + 1;
+}
+
+static uint32_t *bucket_of(struct mr_file_cache *cache, uint64_t file)
+{
+    return &cache->buckets[(file * 0x9e3779b97f4a7c15u >> 32) & cache->mask];
+}
+
+static struct entry *find(struct mr_file_cache *cache, uint64_t file)
+{
+    struct entry *entry = at(cache, *bucket_of(cache, file));
+    while (entry && entry->file != file)
+        entry = at(cache, entry->chain);
+    return entry;
+}
+
+static void idle_add(struct mr_file_cache *cache, struct entry *entry)
+{
+    uint32_t name = name_of(cache, entry);
+    entry->newer = 0;
+    entry->older = cache->newest;
+    if (cache->newest)
+        at(cache, cache->newest)->newer = name;
+    else
+        cache->oldest = name;
+    cache->newest = name;
+}
+
+static void idle_remove(struct mr_file_cache *cache, struct entry *entry)
+{
+    *(entry->newer ? &at(cache, entry->newer)->older : &cache->newest) = entry->older;
+    *(entry->older ? &at(cache, entry->older)->newer : &cache->oldest) = entry->newer;
+}
+
+bool mr_file_cache_shed(struct mr_file_cache *cache)
+{
+    struct entry *entry = at(cache, cache->oldest);
+    if (!entry)
+        return false;
+    idle_remove(cache, entry);
+    uint32_t *link = bucket_of(cache, entry->file);
+    while (*link != name_of(cache, entry))
+        link = &at(cache, *link)->chain;
+    *link = entry->chain;
+    close(entry->fd);
+    entry->fd = -1;
+    entry->chain = cache->free;
+    cache->free = name_of(cache, entry);
+    cache->n_open--;
+    return true;
+}
+
+/*
+ * The process may be short of descriptors because of what the cache keeps open: give those up first. O_NONBLOCK was for
+ * fifos; kernels before 5.18 would not wait for the disk with it when io_uring reads.
+ */
+static int open_for_cache(struct mr_file_cache *cache, uint64_t file)
+{
+    int fd;
+    do
+        fd = mr_file_cache_open(cache->table, file, NULL);
+    while ((fd == -EMFILE || fd == -ENFILE) && mr_file_cache_shed(cache));
+    if (fd >= 0 && fcntl(fd, F_SETFL, 0) != 0) {
+        close(fd);
+        return -EIO;
+    }
+    return fd;
+}
+
+static int insert(struct mr_file_cache *cache, uint64_t file)
+{
+    if (cache->n_open == cache->capacity && !mr_file_cache_shed(cache))
+        return -EBUSY;
+    int fd = open_for_cache(cache, file);
+    if (fd < 0)
+        return fd;
+    uint32_t name = cache->free;
+    if (name)
+        cache->free = at(cache, name)->chain;
+    else
+        name = ++cache->n_used;
+    uint32_t *bucket = bucket_of(cache, file);
+    *at(cache, name) = (struct entry){.file = file, .fd = fd, .n_users = 1, .chain = *bucket};
+    *bucket = name;
+    cache->n_open++;
+    return fd;
+}
+
+int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file)
+{
+    struct entry *entry = find(cache, file);
+    if (!entry)
+        return insert(cache, file);
+    if (entry->n_users++ == 0)
+        idle_remove(cache, entry);
+    return entry->fd;
+}
+
+void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file)
+{
+    struct entry *entry = find(cache, file);
+    assert(entry && entry->n_users > 0);
+    if (--entry->n_users == 0)
+        idle_add(cache, entry);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open shards, bounded by RLIMIT_NOFILE: the least recently used one is closed first, one that is in use never.
+ */
+#ifndef DATASET_FILE_CACHE_H
+#define DATASET_FILE_CACHE_H
+
+#include "dataset/table.h"
+
+struct mr_file_cache;
+
+/* Files that one reader may keep open: a quarter of RLIMIT_NOFILE, 1 to 1024. */
+uint32_t mr_file_cache_limit(void);
+
+/* Returns 0 or -ENOMEM. capacity: at least 1. table must outlive the cache. */
+int mr_file_cache_create(const struct mr_table *table, uint32_t capacity, struct mr_file_cache **cache_out);
+/* Closes all files. NULL does nothing. */
+void mr_file_cache_destroy(struct mr_file_cache *cache);
+
+/*
+ * The descriptor of a file, opened if need be, which stays open until as many releases have followed.
+ * Returns the descriptor; -EBUSY when every place is in use; else as mr_file_cache_open().
+ */
+int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file);
+void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file);
+
+/* Close the least recently used file that is not in use. Returns false when there is none. */
+bool mr_file_cache_shed(struct mr_file_cache *cache);
+
+uint32_t mr_file_cache_n_open(const struct mr_file_cache *cache);
+
+/*
+ * Open a regular file of the table for reading, outside of any cache. It never blocks on a fifo.
+ * Returns a descriptor of the caller's, with *size_out (may be NULL) in bytes, or a negative errno: -EISDIR for a
+ * directory, -ENXIO for whatever else is no regular file.
+ */
+int mr_file_cache_open(const struct mr_table *table, uint64_t file, uint64_t *size_out);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Says what a file looks like by its first bytes. It looks at headers only and never fails on what it finds: a JPEG
+ * whose frame header is missing is a "jpeg" of unknown size. Easy to get wrong: every length comes from the file, and
+ * the walk over a JPEG's segments is bounded in steps.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "dataset/file.h"
+
+enum { HEAD_BYTES = 4096, MAX_SEGMENTS = 512 };
+
+static uint32_t be16(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t be32(const uint8_t *p)
+{
+    return be16(p) << 16 | be16(p + 2);
+}
+
+static void set_format(mr_sample_info *info, const char *format)
+{
+    memset(info->format, 0, sizeof info->format);
+    memcpy(info->format, format, strnlen(format, sizeof info->format - 1));
+}
+
+static bool is_frame_header(uint8_t marker)
+{
+    return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+/* Read the frame header; photographs may have hundreds of kilobytes of profiles and previews before it. */
+static void inspect_jpeg(int fd, mr_sample_info *info)
+{
+    uint64_t at = 2;
+    for (int i = 0; i < MAX_SEGMENTS; i++) {
+        uint8_t head[10];
+        size_t n;
+        if (mr_file_read_at(fd, at, head, sizeof head, &n) < 0 || n < 4 || head[0] != 0xff)
+            return;
+        if (head[1] == 0xff) { /* a fill byte */
+            at++;
+            continue;
+        }
+        if (is_frame_header(head[1])) {
+            if (n == sizeof head) {
+                info->height = be16(head + 5);
+                info->width = be16(head + 7);
+                info->channels = head[9];
+            }
+            return;
+        }
+        if (head[1] == 0xda || head[1] == 0xd9) /* pixels or the end without a frame header */
+            return;
+        bool alone = head[1] == 0x01 || (head[1] >= 0xd0 && head[1] <= 0xd8);
+        at += alone ? 2 : 2 + (uint64_t)be16(head + 2);
+    }
+}
+
+static void inspect_png(const uint8_t *head, size_t n, mr_sample_info *info)
+{
+    static const uint8_t channels[] = {1, 0, 3, 3, 2, 0, 4};
+    if (n < 26 || memcmp(head + 12, "IHDR", 4) != 0)
+        return;
+    info->width = be32(head + 16);
+    info->height = be32(head + 20);
+    info->channels = head[25] < sizeof channels ? channels[head[25]] : 0;
+}
+
+/* No control characters but white space and escape, and no byte that UTF-8 never holds. */
+static bool looks_like_text(const uint8_t *head, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool control = head[i] == 0x7f || (head[i] < 0x20 && (head[i] < 0x09 || head[i] > 0x0d) && head[i] != 0x1b);
+        if (control || head[i] == 0xc0 || head[i] == 0xc1 || head[i] >= 0xf5)
+            return false;
+    }
+    return n > 0;
+}
+
+static const char *format_of(const uint8_t *head, size_t n)
+{
+    static const struct {
+        const char *format;
+        size_t at;
+        size_t len;
+        const char *bytes;
+    } signs[] = {
+        {"jpeg", 0, 3, "\xff\xd8\xff"},
+        {"png", 0, 8, "\x89PNG\r\n\x1a\n"},
+        {"webp", 8, 4, "WEBP"},
+        {"gif", 0, 4, "GIF8"},
+        {"bmp", 0, 2, "BM"},
+        {"tiff", 0, 4, "II*\0"},
+        {"tiff", 0, 4, "MM\0*"},
+    };
+    if (n == 0)
+        return "empty";
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (n >= signs[i].at + signs[i].len && memcmp(head + signs[i].at, signs[i].bytes, signs[i].len) == 0)
+            return signs[i].format;
+    if (n >= 3 && head[0] == 'P' && head[1] >= '1' && head[1] <= '6' && strchr(" \t\r\n#", head[2]) && head[2])
+        return "ppm";
+    return looks_like_text(head, n) ? "text" : "unknown";
+}
+
+static mr_status inspect_file(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+{
+    uint8_t head[HEAD_BYTES];
+    struct stat st;
+    size_t n;
+    int fd;
+    mr_status status = mr_file_open_sample(table, index, (uint64_t)index, &fd, error);
+    if (status < 0)
+        return status;
+    int rc = mr_file_read_at(fd, 0, head, sizeof head, &n);
+    if (rc == 0 && fstat(fd, &st) == 0) {
+        info->len_bytes = (uint64_t)st.st_size;
+        set_format(info, format_of(head, n));
+        if (strcmp(info->format, "jpeg") == 0)
+            inspect_jpeg(fd, info);
+        else if (strcmp(info->format, "png") == 0)
+            inspect_png(head, n, info);
+    }
+    close(fd);
+    return rc < 0 ? mr_file_error(table, index, -rc, error) : MR_OK;
+}
+
+static void inspect_raw(const struct mr_sample_kind *kind, mr_sample_info *info)
+{
+    set_format(info, "raw");
+    info->len_bytes = kind->data_bytes;
+    if (!kind->picture)
+        return;
+    bool chw = kind->layout == MR_NCHW;
+    info->channels = (uint32_t)kind->shape[chw ? 0 : 2];
+    int64_t height = kind->shape[chw ? 1 : 0], width = kind->shape[chw ? 2 : 1];
+    info->height = height <= UINT32_MAX ? (uint32_t)height : 0;
+    info->width = width <= UINT32_MAX ? (uint32_t)width : 0;
+}
+
+mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info *info_out, mr_error *error)
+{
+    if (!dataset || !info_out || index < 0 || index >= mr_dataset_count(dataset))
+        return mr_error_set(error, MR_ERR_INVALID, "index %lld is out of range, or an argument is NULL",
+                            (long long)index);
+    const struct mr_table *table = mr_dataset_table(dataset);
+    if (!table)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "samples of callbacks cannot be inspected");
+    mr_sample_info info = {0};
+    mr_status status = MR_OK;
+    if (mr_table_loose_files(table))
+        status = inspect_file(table, index, &info, error);
+    else
+        inspect_raw(mr_table_kind(table), &info);
+    if (status == MR_OK)
+        *info_out = info;
+    return status;
+}

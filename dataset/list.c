@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a list file: every line is checked once, here; what stays is the start of each 16th line. Paths and labels are
+ * read from the mapped file when a sample is asked for. Easy to get wrong: the form of the labels (how many numbers,
+ * integers or not) is known only after the last line.
+ */
+#include "dataset/list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/kinds.h"
+#include "dataset/list_line.h"
+#include "dataset/table_build.h"
+
+struct scan {
+    const char *path; /* of the list, for messages */
+    const char *text;
+    size_t len;
+    size_t first;        /* start of the first sample's line */
+    uint64_t line_shift; /* 1 where a header line precedes it */
+    locale_t c_locale;
+    mr_dtype dtype; /* MR_DTYPE_DEFAULT: found by looking */
+    uint64_t n_lines;
+    struct mr_label_form form; /* of all lines; n is that of the first */
+    uint64_t huge_line;        /* the first line with an integer beyond int64 */
+};
+
+static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *error, const char *what)
+{
+    return mr_error_set(error, MR_ERR_INVALID, "%s:%" PRIu64 ": %s", scan->path, number + scan->line_shift, what);
+}
+
+/* The usual path needs no copy: no backslash, not empty, not too long. */
+static int check_path(const struct mr_list_line *line)
+{
+    char path[MR_TABLE_PATH];
+    if (line->path_len > 0 && line->path_len < MR_TABLE_PATH && !memchr(line->path, '\\', line->path_len) &&
+        !memchr(line->path, '\0', line->path_len))
+        return 0;
+    return mr_list_line_path(line, path);
+}
+
+static mr_status check_label(struct scan *scan, const struct mr_list_line *line, mr_error *error)
+{
+    struct mr_label_form form;
+    if (!mr_list_line_label_form(line, scan->c_locale, &form))
+        return bad_line(scan, scan->n_lines, error, "the label is neither a number nor numbers with commas or spaces");
+    if (scan->n_lines == 1)
+        scan->form.n = form.n;
+    if (form.n != scan->form.n)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s:%" PRIu64 ": the label has %" PRIu32 " numbers, the first has %" PRIu32, scan->path,
+                            scan->n_lines + scan->line_shift, form.n, scan->form.n);
+    scan->form.is_float |= form.is_float;
+    if (form.is_huge && !scan->form.is_huge)
+        scan->huge_line = scan->n_lines;
+    scan->form.is_huge |= form.is_huge;
+    return MR_OK;
+}
+
+/* A label whose dtype the SPEC states: each number must fit. */
+static mr_status check_typed_label(struct scan *scan, const struct mr_list_line *line, void *buffer, mr_error *error)
+{
+    if (mr_list_line_label(line, scan->dtype, scan->form.n, scan->c_locale, buffer))
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID, "%s:%" PRIu64 ": the label is not %" PRIu32 " number%s of %s",
+                        scan->path, scan->n_lines + scan->line_shift, scan->form.n, scan->form.n == 1 ? "" : "s",
+                        mr_dtype_name(scan->dtype));
+}
+
+static mr_status check_line(struct scan *scan, const char *text, size_t len, void **buffer, mr_error *error)
+{
+    struct mr_list_line line;
+    if (!mr_list_line_split(text, len, &line))
+        return bad_line(scan, scan->n_lines, error, len ? "no tab between path and label" : "the line is empty");
+    int rc = check_path(&line);
+    if (rc == -ENAMETOOLONG)
+        return bad_line(scan, scan->n_lines, error, "the path has more than 4095 bytes");
+    if (rc < 0)
+        return bad_line(scan, scan->n_lines, error,
+                        "the path is empty, holds a zero byte, or a backslash without t, n or \\ after it");
+    mr_status status = check_label(scan, &line, error);
+    if (status < 0 || scan->dtype == MR_DTYPE_DEFAULT)
+        return status;
+    if (!*buffer)
+        *buffer = malloc(scan->form.n * mr_dtype_size(scan->dtype));
+    if (!*buffer)
+        return mr_error_memory(error, scan->form.n * mr_dtype_size(scan->dtype));
+    return check_typed_label(scan, &line, *buffer, error);
+}
+
+static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error *error)
+{
+    const char *end = scan->text + scan->len;
+    void *buffer = NULL; /* one label, where the SPEC states its dtype */
+    mr_status status = MR_OK;
+    for (const char *line = scan->text + scan->first; status == MR_OK && line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        if (!stop)
+            stop = end;
+        if (scan->n_lines % MR_TABLE_STEP == 0)
+            status = mr_bytes_append_u64(index, (uint64_t)(line - scan->text), error);
+        scan->n_lines++;
+        if (status == MR_OK)
+            status = check_line(scan, line, (size_t)(stop - line), &buffer, error);
+        line = stop + (stop < end);
+    }
+    free(buffer);
+    if (status == MR_OK && scan->n_lines == 0)
+        status = mr_error_set(error, MR_ERR_INVALID, "%s holds no sample", scan->path);
+    return status;
+}
+
+/* "# classes:<tab>name<tab>name" as the first line; anything else is a sample. */
+static mr_status scan_classes(struct scan *scan, struct mr_table_builder *builder, mr_error *error)
+{
+    size_t mark = strlen(MR_LIST_CLASSES "\t");
+    if (scan->len < mark || memcmp(scan->text, MR_LIST_CLASSES "\t", mark) != 0)
+        return MR_OK;
+    const char *stop = memchr(scan->text, '\n', scan->len);
+    const char *end = stop ? stop : scan->text + scan->len;
+    scan->first = (size_t)(end - scan->text) + (stop != NULL);
+    scan->line_shift = 1;
+    if (end[-1] == '\r')
+        end--;
+    mr_status status = MR_OK;
+    for (const char *name = scan->text + mark - 1; status == MR_OK && name < end;) {
+        name++; /* the tab */
+        const char *tab = memchr(name, '\t', (size_t)(end - name));
+        const char *name_end = tab ? tab : end;
+        char plain[MR_TABLE_PATH];
+        if (mr_list_line_path(&(struct mr_list_line){.path = name, .path_len = (size_t)(name_end - name)}, plain) < 0)
+            return bad_line(scan, 0, error, "a class name is empty, too long or wrongly escaped");
+        status = mr_table_builder_class(builder, plain, error);
+        name = name_end;
+    }
+    return status;
+}
+
+static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *kind, mr_error *error)
+{
+    kind->encoded = 1;
+    kind->picture = 1;
+    kind->label_dtype = scan->dtype;
+    if (scan->dtype == MR_DTYPE_DEFAULT)
+        kind->label_dtype = scan->form.is_float ? MR_F32 : MR_I64;
+    if (scan->form.is_huge && kind->label_dtype == MR_I64)
+        return bad_line(scan, scan->huge_line, error, "the label does not fit into 64 bits");
+    kind->label_ndim = scan->form.n > 1;
+    kind->label_shape[0] = scan->form.n > 1 ? (int64_t)scan->form.n : 0;
+    kind->label_bytes = scan->form.n * mr_dtype_size(kind->label_dtype);
+    return MR_OK;
+}
+
+static mr_status build(struct scan *scan, struct mr_table_builder *builder, int *fd_out, mr_error *error)
+{
+    mr_status status = scan_classes(scan, builder, error);
+    if (status == MR_OK)
+        status = scan_lines(scan, &builder->sections[MR_SECTION_INDEX], error);
+    if (status == MR_OK)
+        status = set_label_kind(scan, &builder->header.kind, error);
+    if (status < 0)
+        return status;
+    builder->header.n_samples = builder->header.n_files = scan->n_lines;
+    builder->header.names_file_bytes = scan->len;
+    return mr_table_builder_finish(builder, fd_out, error);
+}
+
+static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_error *error)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot open the list %s", path);
+    *fd_out = fd;
+    if (fstat(fd, &st) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat the list %s", path);
+    if (!S_ISREG(st.st_mode))
+        return mr_error_set(error, MR_ERR_IO, "the list %s is not a regular file", path);
+    if (st.st_size == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s holds no sample", path);
+    *len_out = (size_t)st.st_size;
+    return MR_OK;
+}
+
+/* The folder of the list, as written with its slash; "" where the path has none. */
+static mr_status open_list_root(const char *path, struct mr_table_builder *builder, int *fd_out, mr_error *error)
+{
+    char absolute[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    char *folder = strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
+    if (!folder)
+        return mr_error_memory(error, strlen(path));
+    mr_status status = mr_root_open(*folder ? folder : ".", fd_out, absolute, error);
+    if (status == MR_OK)
+        status = mr_table_builder_root(builder, folder, absolute, error);
+    free(folder);
+    return status;
+}
+
+static mr_status scan_file(struct scan *scan, struct mr_table_builder *builder, int fds[MR_TABLE_N_FDS],
+                           mr_error *error)
+{
+    void *map = mmap(NULL, scan->len, PROT_READ, MAP_SHARED, fds[MR_TABLE_FD_NAMES], 0);
+    if (map == MAP_FAILED)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot map %zu bytes of the list %s", scan->len, scan->path);
+    scan->text = map;
+    scan->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    mr_status status = MR_OK;
+    if (scan->c_locale == (locale_t)0)
+        status = mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
+    if (status == MR_OK)
+        status = build(scan, builder, &fds[MR_TABLE_FD_TABLE], error);
+    if (scan->c_locale != (locale_t)0)
+        freelocale(scan->c_locale);
+    munmap(map, scan->len);
+    return status;
+}
+
+static mr_status take_label_dtype(struct mr_spec *spec, mr_dtype *dtype_out, mr_error *error)
+{
+    const char *text = mr_spec_take(spec, "label");
+    *dtype_out = MR_DTYPE_DEFAULT;
+    if (text && (mr_dtype_parse(text, dtype_out) != MR_OK || *dtype_out == MR_F16 || *dtype_out == MR_BF16))
+        return mr_error_set(error, MR_ERR_INVALID, "label '%s' is none of u8, i8, u16, i16, i32, i64, f32, f64", text);
+    return mr_spec_finish(spec, "label", error);
+}
+
+mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
+                       mr_error *error)
+{
+    (void)options;
+    struct scan scan = {.path = spec->paths[0]};
+    mr_status status = take_label_dtype(spec, &scan.dtype, error);
+    if (status == MR_OK)
+        status = open_list(scan.path, &fds_out[MR_TABLE_FD_NAMES], &scan.len, error);
+    if (status < 0)
+        return status;
+    struct mr_table_builder builder;
+    status = mr_table_builder_init(&builder, MR_SCHEME_LIST, error);
+    if (status == MR_OK)
+        status = open_list_root(scan.path, &builder, &fds_out[MR_TABLE_FD_ROOT], error);
+    if (status == MR_OK)
+        status = scan_file(&scan, &builder, fds_out, error);
+    mr_table_builder_fini(&builder);
+    return status;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a dataset of loose files as a list: temporary name, fsync, rename, so that a reader sees the old list or the
+ * new one. Easy to get wrong: a relative path of the new list starts from the new list's folder, not from the
+ * dataset's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "dataset/list.h"
+#include "dataset/list_line.h"
+
+struct output {
+    const char *path;      /* of the list */
+    char folder[PATH_MAX]; /* absolute, without a slash at its end but for the root itself */
+    char temporary[PATH_MAX + 64];
+    FILE *file;
+};
+
+static void put_escaped(FILE *file, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '\t': fputs("\\t", file); break;
+        case '\n': fputs("\\n", file); break;
+        case '\\': fputs("\\\\", file); break;
+        default: putc_unlocked(*text, file);
+        }
+    }
+}
+
+/* The part of an absolute path below folder, or NULL. */
+static const char *below(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    if (len > 0 && folder[len - 1] == '/')
+        len--;
+    return strncmp(path, folder, len) == 0 && path[len] == '/' && path[len + 1] ? path + len + 1 : NULL;
+}
+
+/* Relative where the file is below the list's folder; "./" keeps a "#" from looking like the line of class names. */
+static void write_relative(FILE *file, const char *folder, const char *path)
+{
+    if ((*folder ? *folder : *path) == '#')
+        fputs("./", file);
+    put_escaped(file, folder);
+    if (*folder)
+        putc_unlocked('/', file);
+    put_escaped(file, path);
+}
+
+static void write_path(const struct output *output, const char *root, const char *path)
+{
+    const char *rest = path[0] == '/' ? below(path, output->folder) : NULL;
+    if (rest) {
+        write_relative(output->file, "", rest);
+    } else if (path[0] == '/') {
+        put_escaped(output->file, path);
+    } else if (strcmp(root, output->folder) == 0) {
+        write_relative(output->file, "", path);
+    } else if ((rest = below(root, output->folder))) {
+        write_relative(output->file, rest, path);
+    } else {
+        put_escaped(output->file, root);
+        if (root[strlen(root) - 1] != '/')
+            putc_unlocked('/', output->file);
+        put_escaped(output->file, path);
+    }
+}
+
+static void write_classes(FILE *file, const struct mr_table *table)
+{
+    uint32_t n = mr_table_n_classes(table);
+    if (n == 0)
+        return;
+    fputs(MR_LIST_CLASSES, file);
+    for (uint32_t i = 0; i < n; i++) {
+        putc_unlocked('\t', file);
+        put_escaped(file, mr_table_class_name(table, i));
+    }
+    putc_unlocked('\n', file);
+}
+
+static mr_status write_sample(const struct output *output, const struct mr_table *table, int64_t index, mr_error *error)
+{
+    char path[MR_TABLE_PATH];
+    int rc = mr_table_path(table, (uint64_t)index, path);
+    if (rc < 0)
+        return mr_error_os(error, MR_ERR_IO, -rc, "path of sample %" PRId64, index);
+    write_path(output, mr_table_absolute_root(table), path);
+    putc_unlocked('\t', output->file);
+    struct mr_list_line line;
+    struct mr_extent extent;
+    int64_t label;
+    if (mr_table_line(table, index, &line)) {
+        fwrite(line.label, 1, line.label_len, output->file);
+    } else {
+        mr_status status = mr_table_label(table, index, &label, &extent, error);
+        if (status < 0)
+            return status;
+        fprintf(output->file, "%" PRId64, label);
+    }
+    putc_unlocked('\n', output->file);
+    return MR_OK;
+}
+
+static mr_status write_all(const struct output *output, const struct mr_table *table, mr_error *error)
+{
+    write_classes(output->file, table);
+    mr_status status = MR_OK;
+    for (int64_t i = 0; status == MR_OK && i < mr_table_count(table) && !ferror(output->file); i++)
+        status = write_sample(output, table, i, error);
+    if (status == MR_OK && (fflush(output->file) != 0 || ferror(output->file) || fsync(fileno(output->file)) != 0))
+        status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
+    return status;
+}
+
+/* Absolute folder of the list, and a new file in it. */
+static mr_status begin(struct output *output, mr_error *error)
+{
+    const char *slash = strrchr(output->path, '/');
+    char *folder = slash ? strndup(output->path, (size_t)(slash - output->path) + 1) : strdup(".");
+    if (!folder)
+        return mr_error_memory(error, strlen(output->path));
+    char *absolute = realpath(folder, output->folder);
+    free(folder);
+    if (!absolute)
+        return mr_error_os(error, MR_ERR_IO, errno, "folder of %s", output->path);
+    int fd = -1;
+    for (unsigned i = 0; i < 100 && fd < 0 && (i == 0 || errno == EEXIST); i++) {
+        int n = snprintf(output->temporary, sizeof output->temporary, "%s.%d-%u.tmp", output->path, (int)getpid(), i);
+        if (n < 0 || (size_t)n >= sizeof output->temporary)
+            return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%s", output->path);
+        fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    if (fd < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot create %s", output->temporary);
+    output->file = fdopen(fd, "w");
+    if (output->file)
+        return MR_OK;
+    int os_error = errno;
+    close(fd);
+    unlink(output->temporary);
+    return mr_error_os(error, MR_ERR_NO_MEMORY, os_error, "fdopen of %s", output->temporary);
+}
+
+/* The new name must survive a crash of the machine as well; a file system that cannot do that is no failure. */
+static void sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+}
+
+mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error)
+{
+    if (!dataset || !path || !*path)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not given", dataset ? "path" : "dataset");
+    const struct mr_table *table = mr_dataset_table(dataset);
+    if (!table || !mr_table_loose_files(table))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "only datasets with a file for each sample can be a list");
+    if (mr_table_count(table) == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset holds no sample, and a list needs one");
+    if (*mr_table_absolute_root(table) == '\0')
+        return mr_error_set(error, MR_ERR_IO, "the absolute path of the dataset's folder is not known");
+    struct output *output = calloc(1, sizeof *output);
+    if (!output)
+        return mr_error_memory(error, sizeof *output);
+    output->path = path;
+    mr_status status = begin(output, error);
+    if (status == MR_OK) {
+        status = write_all(output, table, error);
+        if (fclose(output->file) != 0 && status == MR_OK)
+            status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
+        if (status == MR_OK && rename(output->temporary, path) != 0)
+            status = mr_error_os(error, MR_ERR_IO, errno, "cannot rename %s to %s", output->temporary, path);
+        if (status < 0)
+            unlink(output->temporary);
+        else
+            sync_folder(output->folder);
+    }
+    free(output);
+    return status;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The readers' common part: creation and choice of a backend, requests, and the buffers, one per request.
+ *
+ * Easy to get wrong: a buffer that once held a huge file must not keep that memory for the rest of the training, yet
+ * must not be mapped anew for each file either. So it is shrunk only when the reads of late would fit in a quarter.
+ */
+#include "dataset/reader_impl.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/checked.h"
+
+/* Address space of a new buffer; its pages are taken only as far as they are written. */
+#define FIRST_BYTES ((size_t)1 << 20)
+/* Smaller buffers are left alone. */
+#define SHRINK_ABOVE     ((size_t)4 << 20)
+#define PAGE_BYTES       ((size_t)4096)
+#define MAX_SAMPLE_BYTES ((uint64_t)1 << 46)
+
+void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request)
+{
+    request->next = NULL;
+    if (queue->head)
+        queue->tail->next = request;
+    else
+        queue->head = request;
+    queue->tail = request;
+}
+
+struct mr_reader_request *mr_reader_pop(struct mr_reader_queue *queue)
+{
+    struct mr_reader_request *request = queue->head;
+    if (request)
+        queue->head = request->next;
+    return request;
+}
+
+size_t mr_reader_capacity(const struct mr_reader_request *request)
+{
+    return request->mapped ? request->mapped - MR_READER_SLACK : 0;
+}
+
+static size_t mapping_for(size_t len)
+{
+    return mr_align_up(len + MR_READER_SLACK, PAGE_BYTES);
+}
+
+int mr_reader_reserve(struct mr_reader_request *request, size_t len)
+{
+    if (len <= mr_reader_capacity(request))
+        return 0;
+    size_t mapped = mapping_for(len > FIRST_BYTES ? len : FIRST_BYTES);
+    void *bytes;
+    if (request->bytes)
+        bytes = mremap(request->bytes, request->mapped, mapped, MREMAP_MAYMOVE);
+    else
+        bytes = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return -ENOMEM;
+    request->bytes = bytes;
+    request->mapped = mapped;
+    return 0;
+}
+
+/* mremap to a smaller size keeps the address; if it fails all the same, the buffer just stays as it is. */
+static void shrink(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    if (request->mapped <= SHRINK_ABOVE || reader->recent_len > request->mapped / 4)
+        return;
+    size_t wanted = reader->recent_len * 2;
+    size_t mapped = mapping_for(wanted > FIRST_BYTES ? wanted : FIRST_BYTES);
+    void *bytes = mremap(request->bytes, request->mapped, mapped, 0);
+    if (bytes == MAP_FAILED)
+        return;
+    request->bytes = bytes;
+    request->mapped = mapped;
+}
+
+uint64_t mr_reader_total(const struct mr_reader_request *request)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        if (request->extents[i].len == MR_LEN_UNKNOWN)
+            return MR_LEN_UNKNOWN;
+        if (!mr_checked_add_u64(total, request->extents[i].len, &total) || total == MR_LEN_UNKNOWN)
+            total = MR_LEN_UNKNOWN - 1;
+    }
+    return total;
+}
+
+void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len)
+{
+    assert(request->state == MR_READER_PENDING);
+    request->state = MR_READER_ENDED;
+    request->status = status;
+    request->len = status == MR_OK ? len : 0;
+    if (status == MR_OK) {
+        assert(len <= mr_reader_capacity(request));
+        memset(request->bytes + len, 0, MR_READER_SLACK);
+    } else {
+        request->error.index = request->index;
+    }
+    mr_reader_push(&reader->ended, request);
+}
+
+static mr_status make_requests(struct mr_reader *reader, mr_error *error)
+{
+    uint32_t depth = reader->options.depth;
+    reader->requests = calloc(depth, sizeof *reader->requests);
+    if (!reader->requests)
+        return mr_error_memory(error, depth * sizeof *reader->requests);
+    for (uint32_t i = 0; i < depth; i++)
+        if (mr_reader_reserve(&reader->requests[i], FIRST_BYTES) != 0)
+            return mr_error_memory(error, mapping_for(FIRST_BYTES));
+    return MR_OK;
+}
+
+static mr_status make_cache(struct mr_reader *reader, mr_error *error)
+{
+    uint64_t n_files = mr_table_n_files(reader->table);
+    uint32_t capacity = mr_file_cache_limit();
+    if (n_files < capacity)
+        capacity = n_files > 0 ? (uint32_t)n_files : 1;
+    if (mr_file_cache_create(reader->table, capacity, &reader->cache) != 0)
+        return mr_error_memory(error, capacity);
+    return MR_OK;
+}
+
+static mr_status use_backend(struct mr_reader *reader, const struct mr_reader_backend *backend, mr_error *error)
+{
+    reader->backend = backend;
+    mr_status status = backend->create(reader, error);
+    if (status < 0) {
+        backend->destroy(reader);
+        reader->backend = NULL;
+    }
+    return status;
+}
+
+static mr_status use_uring(struct mr_reader *reader, mr_error *error)
+{
+#ifdef MR_HAVE_URING
+    return use_backend(reader, &mr_reader_uring_backend, error);
+#else
+    (void)reader;
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: built without it");
+#endif
+}
+
+/* What io_uring lacks is no failure as long as nobody asked for it by name; neither is the memory it could not lock. */
+static mr_status choose_backend(struct mr_reader *reader, mr_error *error)
+{
+    mr_status status = MR_ERR_UNSUPPORTED;
+    if (reader->options.kind != MR_READER_PREAD)
+        status = use_uring(reader, error);
+    if (status == MR_OK || reader->options.kind == MR_READER_URING)
+        return status;
+    return use_backend(reader, &mr_reader_pread_backend, error);
+}
+
+static mr_status set_up(struct mr_reader *reader, mr_error *error)
+{
+    mr_status status = make_requests(reader, error);
+    if (status == MR_OK)
+        status = make_cache(reader, error);
+    if (status == MR_OK)
+        status = choose_backend(reader, error);
+    return status;
+}
+
+mr_status mr_reader_create(const struct mr_table *table, const struct mr_reader_options *options,
+                           struct mr_reader **reader_out, mr_error *error)
+{
+    *reader_out = NULL;
+    if (options->depth < 1 || options->depth > MR_READER_MAX_DEPTH)
+        return mr_error_set(error, MR_ERR_INVALID, "%u reads in flight are outside of 1 to %u", options->depth,
+                            MR_READER_MAX_DEPTH);
+    struct mr_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return mr_error_memory(error, sizeof *reader);
+    reader->table = table;
+    reader->options = *options;
+    if (reader->options.max_bytes > MAX_SAMPLE_BYTES)
+        reader->options.max_bytes = MAX_SAMPLE_BYTES;
+    reader->shared_files = mr_table_shared_files(table);
+    mr_status status = set_up(reader, error);
+    if (status < 0)
+        mr_reader_destroy(reader);
+    else
+        *reader_out = reader;
+    return status;
+}
+
+void mr_reader_destroy(struct mr_reader *reader)
+{
+    if (!reader)
+        return;
+    if (reader->backend)
+        reader->backend->destroy(reader);
+    mr_file_cache_destroy(reader->cache);
+    for (uint32_t i = 0; reader->requests && i < reader->options.depth; i++)
+        if (reader->requests[i].bytes)
+            munmap(reader->requests[i].bytes, reader->requests[i].mapped);
+    free(reader->requests);
+    free(reader);
+}
+
+const char *mr_reader_name(const struct mr_reader *reader)
+{
+    return reader->backend->name;
+}
+
+uint32_t mr_reader_n_busy(const struct mr_reader *reader)
+{
+    return reader->n_busy;
+}
+
+uint32_t mr_reader_n_pending(const struct mr_reader *reader)
+{
+    return reader->n_pending;
+}
+
+/* In turn, so that every buffer comes by recycle and is shrunk in its time. */
+static struct mr_reader_request *take_free(struct mr_reader *reader)
+{
+    assert(reader->n_busy < reader->options.depth);
+    struct mr_reader_request *request;
+    do {
+        request = &reader->requests[reader->cursor];
+        reader->cursor = (reader->cursor + 1) % reader->options.depth;
+    } while (request->state != MR_READER_FREE);
+    return request;
+}
+
+void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
+{
+    struct mr_reader_request *request = take_free(reader);
+    reader->n_busy++;
+    reader->n_pending++;
+    request->state = MR_READER_PENDING;
+    request->tag = tag;
+    request->index = index;
+    request->n_extents = mr_table_extents(reader->table, index, request->extents);
+    assert(request->n_extents >= 1 && request->n_extents <= MR_TABLE_MAX_EXTENTS);
+    reader->backend->begin(reader, request);
+}
+
+bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out)
+{
+    if (reader->n_pending == 0)
+        return false;
+    reader->backend->advance(reader, wait);
+    struct mr_reader_request *request = mr_reader_pop(&reader->ended);
+    if (!request)
+        return false;
+    request->state = MR_READER_LENT;
+    reader->n_pending--;
+    reader->recent_len -= reader->recent_len / 64;
+    if (request->len > reader->recent_len)
+        reader->recent_len = request->len;
+    *read_out = (struct mr_read){.tag = request->tag,
+                                 .index = request->index,
+                                 .bytes = request->status == MR_OK ? request->bytes : NULL,
+                                 .len = request->len,
+                                 .status = request->status,
+                                 .error = request->status == MR_OK ? NULL : &request->error,
+                                 .buffer = (uint32_t)(request - reader->requests)};
+    return true;
+}
+
+void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read)
+{
+    struct mr_reader_request *request = &reader->requests[read->buffer];
+    assert(read->buffer < reader->options.depth && request->state == MR_READER_LENT);
+    shrink(reader, request);
+    request->state = MR_READER_FREE;
+    reader->n_busy--;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From extents to bytes, several at a time: submit and reap. Two readers, io_uring and pread, with the same bytes and
+ * the same errors. One reader belongs to one worker.
+ */
+#ifndef DATASET_READER_H
+#define DATASET_READER_H
+
+#include "dataset/table.h"
+
+#include <millrace/loader.h>
+
+struct mr_reader;
+
+struct mr_reader_options {
+    mr_reader_kind kind;    /* MR_READER_AUTO probes io_uring and falls back */
+    uint32_t depth;         /* reads in flight, 1 to 64 */
+    uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED */
+    bool plain_descriptors; /* io_uring without fixed-file slots, as on kernels before 5.19; for tests */
+};
+
+/* One read that has ended. bytes stay valid until mr_reader_recycle(); 64 bytes after len are readable. */
+struct mr_read {
+    uint64_t tag;
+    int64_t index;
+    uint8_t *bytes; /* the extents one after the other */
+    size_t len;
+    mr_status status; /* MR_OK; MR_ERR_DAMAGED: missing, unreadable, a directory, shorter than asked, too large;
+                         MR_ERR_NO_MEMORY; MR_ERR_IO: no descriptor to be had for a second */
+    const mr_error
+        *error;      /* set when status is negative; names the file, the index and the cause; valid until recycle */
+    uint32_t buffer; /* the reader's own */
+};
+
+/* Returns MR_OK; MR_ERR_UNSUPPORTED when MR_READER_URING was asked for and the kernel refuses; MR_ERR_NO_MEMORY. */
+mr_status mr_reader_create(const struct mr_table *table, const struct mr_reader_options *options,
+                           struct mr_reader **reader_out, mr_error *error);
+void mr_reader_destroy(struct mr_reader *reader);
+
+/* "io_uring" or "pread". */
+const char *mr_reader_name(const struct mr_reader *reader);
+
+/* Reads submitted and not yet recycled; submit is allowed while it is below depth. */
+uint32_t mr_reader_n_busy(const struct mr_reader *reader);
+/* Reads submitted and not yet reaped. */
+uint32_t mr_reader_n_pending(const struct mr_reader *reader);
+
+/* Begin to read a sample. Never fails: what goes wrong comes back through reap. */
+void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index);
+
+/*
+ * Take one ended read, in any order. wait: sleep until there is one (when anything is pending).
+ * Returns true with *read_out, false when nothing has ended or nothing is pending.
+ */
+bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out);
+void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the readers share. reader.c owns requests, buffers and queues; a backend (reader_uring.c,
+ * reader_pread.c) brings requests from begin to mr_reader_finish().
+ *
+ * reader_pread.c is also how io_uring deals with everything that is not a plain success: it puts the request on the
+ * slow queue, and the read is done again by ordinary calls. So both readers give the same bytes and the same errors.
+ */
+#ifndef DATASET_READER_IMPL_H
+#define DATASET_READER_IMPL_H
+
+#include "dataset/file_cache.h"
+#include "dataset/reader.h"
+
+#define MR_READER_MAX_DEPTH 64
+#define MR_READER_SLACK     64 /* bytes after a read that are readable, and zero */
+/* Of one read() call; longer ones are cut by the kernel. */
+#define MR_READER_MAX_CALL (1u << 30)
+
+enum mr_reader_state { MR_READER_FREE, MR_READER_PENDING, MR_READER_ENDED, MR_READER_LENT };
+
+struct mr_reader_request {
+    uint64_t tag;
+    int64_t index;
+    enum mr_reader_state state;
+    mr_status status;
+    uint8_t *bytes;
+    size_t len;
+    size_t mapped; /* bytes of the mapping, at least capacity + MR_READER_SLACK */
+    uint32_t n_extents;
+    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
+    struct mr_reader_request *next; /* in a queue */
+    void *backend;                  /* the backend's part */
+    mr_error error;
+};
+
+struct mr_reader_queue {
+    struct mr_reader_request *head;
+    struct mr_reader_request *tail;
+};
+
+struct mr_reader_backend {
+    const char *name;
+    /* Returns MR_OK; MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY. */
+    mr_status (*create)(struct mr_reader *reader, mr_error *error);
+    /* Nothing writes to a buffer after it has returned. Called also after create has failed. */
+    void (*destroy)(struct mr_reader *reader);
+    void (*begin)(struct mr_reader *reader, struct mr_reader_request *request);
+    /* Bring reads forward. wait: until the queue of ended ones is not empty; something is pending. */
+    void (*advance)(struct mr_reader *reader, bool wait);
+};
+
+struct mr_reader {
+    const struct mr_table *table;
+    const struct mr_reader_backend *backend;
+    void *backend_data;
+    struct mr_file_cache *cache;
+    struct mr_reader_options options;
+    bool shared_files;
+    uint32_t n_busy;
+    uint32_t n_pending;
+    uint32_t cursor;                    /* where the search for a free request begins */
+    size_t recent_len;                  /* the longest read of late; decays */
+    struct mr_reader_queue slow;        /* to be read by ordinary calls */
+    struct mr_reader_queue ended;       /* to be reaped */
+    struct mr_reader_request *requests; /* options.depth of them */
+};
+
+extern const struct mr_reader_backend mr_reader_pread_backend;
+extern const struct mr_reader_backend mr_reader_uring_backend;
+
+void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request);
+struct mr_reader_request *mr_reader_pop(struct mr_reader_queue *queue);
+
+/* Bytes that the request's buffer holds. */
+size_t mr_reader_capacity(const struct mr_reader_request *request);
+/* Make room for len bytes; what is there stays. Returns 0 or -ENOMEM. */
+int mr_reader_reserve(struct mr_reader_request *request, size_t len);
+
+/* The read has ended; on failure request->error is written already. */
+void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len);
+
+/* Sum of the lengths of the request's extents: MR_LEN_UNKNOWN when one is, one less than that when the sum overflows.
+ */
+uint64_t mr_reader_total(const struct mr_reader_request *request);
+
+/* Read a request by ordinary calls, and finish it. */
+void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request);
+
+#endif

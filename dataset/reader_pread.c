@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading by ordinary calls, one sample after the other, and the words of every error that a read can end with.
+ *
+ * Easy to get wrong: a short read is not the end of a file, only a read of zero bytes is; and being short of
+ * descriptors is no property of the sample, so it is waited out and never called damage.
+ */
+#include "dataset/reader_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+
+/* Waits of 1, 2, 4 ... 512 ms: one second in all. */
+#define N_TRIES 11
+/* Names longer than this are cut in messages, so that the cause after them still fits. */
+#define NAME_BYTES 700
+/* The kernel is told in advance only of extents that are worth a system call. */
+#define ADVISE_BYTES 65536
+
+static bool is_shortage(int err)
+{
+    return err == EMFILE || err == ENFILE || err == ENOMEM || err == EAGAIN || err == EINTR;
+}
+
+/* True after a wait when the call that failed with err should be tried once more. */
+static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
+{
+    if (!is_shortage(err) || *n_tries + 1 >= N_TRIES)
+        return false;
+    if (err != EINTR && !((err == EMFILE || err == ENFILE) && mr_file_cache_shed(reader->cache))) {
+        long ms = 1L << *n_tries;
+        nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+        ++*n_tries;
+    }
+    return true;
+}
+
+static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request, char name[NAME_BYTES])
+{
+    mr_table_name(reader->table, request->index, name, NAME_BYTES);
+    return name;
+}
+
+/* The error of a system call on a sample's file. */
+static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *request, int err)
+{
+    char name[NAME_BYTES];
+    name_of(reader, request, name);
+    if (err == ENXIO) {
+        mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: not a regular file", name);
+        request->error.os_error = err;
+        return MR_ERR_DAMAGED;
+    }
+    mr_status status = MR_ERR_DAMAGED;
+    if (err == ENOMEM)
+        status = MR_ERR_NO_MEMORY;
+    else if (is_shortage(err) || err == EBADF)
+        status = MR_ERR_IO;
+    return mr_error_os(&request->error, status, err, "%s", name);
+}
+
+static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request, uint64_t n_bytes)
+{
+    char name[NAME_BYTES];
+    return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
+                        name_of(reader, request, name), (unsigned long long)n_bytes,
+                        (unsigned long long)reader->options.max_bytes);
+}
+
+static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t needs)
+{
+    char name[NAME_BYTES];
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return fail_os(reader, request, errno);
+    return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: file ends at byte %lld, needs %llu",
+                        name_of(reader, request, name), (long long)st.st_size, (unsigned long long)needs);
+}
+
+static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request, size_t len)
+{
+    char name[NAME_BYTES];
+    return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
+                        name_of(reader, request, name), len);
+}
+
+/* Up to len bytes at offset; fewer only at the end of the file. Returns their number or a negative errno. */
+static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t len, uint64_t offset)
+{
+    size_t done = 0;
+    uint32_t n_tries = 0;
+    while (done < len) {
+        size_t call = len - done < MR_READER_MAX_CALL ? len - done : MR_READER_MAX_CALL;
+        ssize_t n = pread(fd, bytes + done, call, (off_t)(offset + done));
+        if (n < 0 && !wait_out(reader, errno, &n_tries))
+            return -errno;
+        if (n == 0)
+            break;
+        if (n > 0)
+            done += (size_t)n;
+    }
+    return (int64_t)done;
+}
+
+/* Open outside of the cache. Returns the descriptor or a negative errno. */
+static int open_alone(struct mr_reader *reader, uint64_t file, uint64_t *size_out)
+{
+    uint32_t n_tries = 0;
+    int fd;
+    do
+        fd = mr_file_cache_open(reader->table, file, size_out);
+    while (fd < 0 && wait_out(reader, -fd, &n_tries));
+    return fd;
+}
+
+/* The next guess for a file that tells no size (as in /proc) or grows while it is read. */
+static uint64_t more_room(uint64_t room, uint64_t limit)
+{
+    uint64_t more = room * 2 + 4096;
+    return more < limit ? more : limit;
+}
+
+/*
+ * A file from offset to its end, behind the *len bytes that the buffer holds already. size is what the file said when
+ * it was opened; the end is where reading ends. Reading asks for one byte more than there should be: an answer that
+ * comes short of it has seen the end.
+ */
+static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t offset,
+                           uint64_t size, size_t *len)
+{
+    uint64_t limit = reader->options.max_bytes - *len;
+    uint64_t room = size > offset ? size - offset : 0;
+    if (room > limit)
+        return fail_large(reader, request, *len + room);
+    for (;;) {
+        size_t wanted = (size_t)room + 1;
+        if (mr_reader_reserve(request, *len + wanted) != 0)
+            return fail_memory(reader, request, *len + wanted);
+        int64_t n = read_at(reader, fd, request->bytes + *len, wanted, offset);
+        if (n < 0)
+            return fail_os(reader, request, (int)-n);
+        if ((uint64_t)n <= room) {
+            *len += (size_t)n;
+            return MR_OK;
+        }
+        if (room == limit)
+            return fail_large(reader, request, reader->options.max_bytes + 1);
+        room = more_room(room, limit);
+    }
+}
+
+static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request *request, int fd,
+                              const struct mr_extent *extent, size_t *len)
+{
+    uint64_t end;
+    if (!mr_checked_add_u64(extent->offset, extent->len, &end) || end > INT64_MAX)
+        return fail_short(reader, request, fd, UINT64_MAX);
+    if (extent->len > reader->options.max_bytes - *len)
+        return fail_large(reader, request, *len + extent->len);
+    if (mr_reader_reserve(request, *len + (size_t)extent->len) != 0)
+        return fail_memory(reader, request, *len + (size_t)extent->len);
+    int64_t n = read_at(reader, fd, request->bytes + *len, (size_t)extent->len, extent->offset);
+    if (n < 0)
+        return fail_os(reader, request, (int)-n);
+    if ((uint64_t)n < extent->len)
+        return fail_short(reader, request, fd, end);
+    *len += (size_t)n;
+    return MR_OK;
+}
+
+/* A descriptor of the cache, where many samples share a file and a place is to be had, or one for this read alone. */
+static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out, uint64_t *size_out)
+{
+    struct stat st;
+    uint32_t n_tries = 0;
+    int fd = -EBUSY;
+    if (reader->shared_files) {
+        do
+            fd = mr_file_cache_acquire(reader->cache, file);
+        while (fd < 0 && wait_out(reader, -fd, &n_tries));
+    }
+    *cached_out = fd >= 0;
+    if (fd == -EBUSY)
+        return open_alone(reader, file, size_out);
+    if (fd >= 0)
+        *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    return fd;
+}
+
+static mr_status read_extent(struct mr_reader *reader, struct mr_reader_request *request,
+                             const struct mr_extent *extent, size_t *len)
+{
+    bool cached;
+    uint64_t size;
+    int fd = open_extent(reader, extent->file, &cached, &size);
+    if (fd < 0)
+        return fail_os(reader, request, -fd);
+    mr_status status = extent->len == MR_LEN_UNKNOWN ? read_rest(reader, request, fd, extent->offset, size, len)
+                                                     : read_exactly(reader, request, fd, extent, len);
+    if (cached)
+        mr_file_cache_release(reader->cache, extent->file);
+    else
+        close(fd);
+    return status;
+}
+
+void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    size_t len = 0;
+    mr_status status = MR_OK;
+    uint64_t total = mr_reader_total(request);
+    if (total != MR_LEN_UNKNOWN && total > reader->options.max_bytes)
+        status = fail_large(reader, request, total);
+    for (uint32_t i = 0; i < request->n_extents && status == MR_OK; i++)
+        status = read_extent(reader, request, &request->extents[i], &len);
+    mr_reader_finish(reader, request, status, len);
+}
+
+static mr_status create(struct mr_reader *reader, mr_error *error)
+{
+    (void)reader;
+    (void)error;
+    return MR_OK;
+}
+
+static void destroy(struct mr_reader *reader)
+{
+    (void)reader;
+}
+
+/* Let the disk begin with large extents of shards; a file that cannot be opened is found out by the read itself. */
+static void advise(struct mr_reader *reader, const struct mr_extent *extent)
+{
+    int fd = mr_file_cache_acquire(reader->cache, extent->file);
+    if (fd < 0)
+        return;
+    (void)posix_fadvise(fd, (off_t)extent->offset, (off_t)extent->len, POSIX_FADV_WILLNEED);
+    mr_file_cache_release(reader->cache, extent->file);
+}
+
+static void begin(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    for (uint32_t i = 0; reader->shared_files && i < request->n_extents; i++) {
+        const struct mr_extent *extent = &request->extents[i];
+        if (extent->len != MR_LEN_UNKNOWN && extent->len >= ADVISE_BYTES)
+            advise(reader, extent);
+    }
+    mr_reader_push(&reader->slow, request);
+}
+
+static void advance(struct mr_reader *reader, bool wait)
+{
+    (void)wait;
+    struct mr_reader_request *request = mr_reader_pop(&reader->slow);
+    if (request)
+        mr_reader_pread_now(reader, request);
+}
+
+const struct mr_reader_backend mr_reader_pread_backend = {
+    .name = "pread",
+    .create = create,
+    .destroy = destroy,
+    .begin = begin,
+    .advance = advance,
+};

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading by io_uring: several samples in flight, one system call for several of them.
+ *
+ * A loose file is one chain: open into a fixed-file slot - read - read one byte more - close. The open is linked softly
+ * (if it fails the rest is cancelled), the reads are linked hard, because a read that comes short, as every read of a
+ * whole file does, breaks a soft link. The second read goes on at the file position: zero bytes are the only proof that
+ * the first one has seen the end. When the file is longer than the buffer, the buffer grows and the whole chain runs
+ * again, so that all bytes of a sample come from one opened file. Extents of shards are single reads.
+ *
+ * Whatever is not a plain success is read again by reader_pread.c, which finds the words for it.
+ *
+ * Easy to get wrong: a request may be touched only after the completions of its whole chain are in. And no set-up flag
+ * that defers completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a chain whose open had to wait for the
+ * disk would go on only after the sample that is being decoded meanwhile.
+ */
+#include "dataset/reader_impl.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+
+enum { OPEN, READ, TAIL, CLOSE, N_STEPS };
+static_assert(N_STEPS >= MR_TABLE_MAX_EXTENTS, "results hold one per extent");
+
+enum round {
+    ROUND_DIRECT,  /* OPEN, READ, TAIL, CLOSE in a fixed-file slot */
+    ROUND_OPEN,    /* OPEN alone, of a plain descriptor */
+    ROUND_READ,    /* READ, CLOSE of a plain descriptor */
+    ROUND_EXTENTS, /* one read per extent */
+};
+
+#define NEEDED_FEATURES (IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
+#define MAX_ROUNDS      4 /* a file that outgrows its buffer more often is read by ordinary calls */
+/*
+ * Reads of regular files always end; those of a fifo or terminal that a file was replaced by may not. After so long
+ * without an end everything that can be cancelled is, and reader_pread.c looks at what it is.
+ */
+#define STALL_NS 1000000000u
+/* Identity of entries that belong to no request. */
+#define NO_REQUEST UINT64_MAX
+
+/* The backend's part of a request, from begin to its last completion. */
+struct flight {
+    enum round round;
+    bool queued;     /* not yet seen by the kernel */
+    uint32_t n_left; /* completions to come */
+    uint32_t n_rounds;
+    int fd; /* ROUND_READ */
+    uint8_t tail;
+    size_t asked; /* bytes that READ asked for */
+    uint64_t began_ns;
+    int32_t results[N_STEPS];
+    char path[MR_TABLE_PATH];
+};
+
+struct uring {
+    struct io_uring ring;
+    bool is_open;
+    bool direct; /* loose files by fixed-file slots, one per request */
+    bool broken; /* io_uring_enter() fails for good: ordinary calls from now on */
+    bool closing;
+    uint32_t n_queued; /* flights not yet seen by the kernel */
+    uint32_t n_left;   /* completions to come, of all */
+    uint64_t checked_ns;
+    struct flight *flights; /* one per request */
+};
+
+static struct uring *uring_of(struct mr_reader *reader)
+{
+    return reader->backend_data;
+}
+
+static uint32_t number_of(struct mr_reader *reader, const struct mr_reader_request *request)
+{
+    return (uint32_t)(request - reader->requests);
+}
+
+/* There is room by construction: the ring has N_STEPS entries for each request. */
+static struct io_uring_sqe *next_sqe(struct mr_reader *reader)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring_of(reader)->ring);
+    assert(sqe);
+    return sqe;
+}
+
+/* Give a prepared entry its identity. */
+static void queue(struct mr_reader *reader, const struct mr_reader_request *request, struct io_uring_sqe *sqe,
+                  uint32_t step, unsigned flags)
+{
+    uint32_t number = number_of(reader, request);
+    struct uring *uring = uring_of(reader);
+    io_uring_sqe_set_data64(sqe, (uint64_t)number * N_STEPS + step);
+    io_uring_sqe_set_flags(sqe, flags);
+    uring->flights[number].n_left++;
+    uring->n_left++;
+}
+
+static void start_round(struct mr_reader *reader, const struct mr_reader_request *request, enum round round)
+{
+    struct uring *uring = uring_of(reader);
+    struct flight *flight = &uring->flights[number_of(reader, request)];
+    assert(flight->n_left == 0);
+    flight->round = round;
+    flight->began_ns = mr_clock_now_ns();
+    if (!flight->queued)
+        uring->n_queued++;
+    flight->queued = true;
+}
+
+/* One byte more than max_bytes is enough to know that a file is too large. */
+static size_t bytes_to_ask(const struct mr_reader *reader, const struct mr_reader_request *request)
+{
+    size_t len = mr_reader_capacity(request);
+    if (len > reader->options.max_bytes + 1)
+        len = (size_t)reader->options.max_bytes + 1;
+    return len < MR_READER_MAX_CALL ? len : MR_READER_MAX_CALL;
+}
+
+static void begin_direct(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    uint32_t slot = number_of(reader, request);
+    struct flight *flight = &uring_of(reader)->flights[slot];
+    start_round(reader, request, ROUND_DIRECT);
+    flight->asked = bytes_to_ask(reader, request);
+    struct io_uring_sqe *sqe = next_sqe(reader);
+    io_uring_prep_openat_direct(sqe, mr_table_root(reader->table), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
+                                slot);
+    queue(reader, request, sqe, OPEN, IOSQE_IO_LINK);
+    /* Offset -1: the file position, which the second read goes on from. */
+    sqe = next_sqe(reader);
+    io_uring_prep_read(sqe, (int)slot, request->bytes, (unsigned)flight->asked, (uint64_t)-1);
+    queue(reader, request, sqe, READ, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    sqe = next_sqe(reader);
+    io_uring_prep_read(sqe, (int)slot, &flight->tail, 1, (uint64_t)-1);
+    queue(reader, request, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    sqe = next_sqe(reader);
+    io_uring_prep_close_direct(sqe, slot);
+    queue(reader, request, sqe, CLOSE, 0);
+}
+
+static void begin_open(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
+    start_round(reader, request, ROUND_OPEN);
+    struct io_uring_sqe *sqe = next_sqe(reader);
+    io_uring_prep_openat(sqe, mr_table_root(reader->table), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                         0);
+    queue(reader, request, sqe, OPEN, 0);
+}
+
+static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd, size_t size)
+{
+    struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
+    start_round(reader, request, ROUND_READ);
+    flight->fd = fd;
+    flight->asked = size + 1;
+    struct io_uring_sqe *sqe = next_sqe(reader);
+    io_uring_prep_read(sqe, fd, request->bytes, (unsigned)flight->asked, 0);
+    queue(reader, request, sqe, READ, IOSQE_IO_HARDLINK);
+    sqe = next_sqe(reader);
+    io_uring_prep_close(sqe, fd);
+    queue(reader, request, sqe, CLOSE, 0);
+}
+
+static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    struct uring *uring = uring_of(reader);
+    if (reader->shared_files || request->n_extents != 1 || request->extents[0].offset != 0)
+        return false;
+    if (mr_table_path(reader->table, request->extents[0].file, uring->flights[number_of(reader, request)].path) != 0)
+        return false;
+    if (uring->direct)
+        begin_direct(reader, request);
+    else
+        begin_open(reader, request);
+    return true;
+}
+
+static void release_extents(struct mr_reader *reader, const struct mr_reader_request *request, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        mr_file_cache_release(reader->cache, request->extents[i].file);
+}
+
+/* Descriptors of all extents, or of none. */
+static bool acquire_extents(struct mr_reader *reader, const struct mr_reader_request *request,
+                            int fds[MR_TABLE_MAX_EXTENTS])
+{
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        fds[i] = mr_file_cache_acquire(reader->cache, request->extents[i].file);
+        if (fds[i] < 0) {
+            release_extents(reader, request, i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool are_extents_plain(const struct mr_reader_request *request)
+{
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        uint64_t end;
+        if (!mr_checked_add_u64(request->extents[i].offset, request->extents[i].len, &end) || end > INT64_MAX ||
+            request->extents[i].len > MR_READER_MAX_CALL)
+            return false;
+    }
+    return true;
+}
+
+static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
+{
+    int fds[MR_TABLE_MAX_EXTENTS];
+    if (total > reader->options.max_bytes || !are_extents_plain(request) ||
+        mr_reader_reserve(request, (size_t)total) != 0 || !acquire_extents(reader, request, fds))
+        return false;
+    start_round(reader, request, ROUND_EXTENTS);
+    uint8_t *bytes = request->bytes;
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        const struct mr_extent *extent = &request->extents[i];
+        struct io_uring_sqe *sqe = next_sqe(reader);
+        io_uring_prep_read(sqe, fds[i], bytes, (unsigned)extent->len, extent->offset);
+        queue(reader, request, sqe, i, 0);
+        bytes += extent->len;
+    }
+    return true;
+}
+
+static void begin(struct mr_reader *reader, struct mr_reader_request *request)
+{
+    struct uring *uring = uring_of(reader);
+    uint64_t total = mr_reader_total(request);
+    uring->flights[number_of(reader, request)].n_rounds = 0;
+    bool begun = false;
+    if (!uring->broken)
+        begun = total == MR_LEN_UNKNOWN ? begin_loose(reader, request) : begin_extents(reader, request, total);
+    if (!begun)
+        mr_reader_push(&reader->slow, request);
+}
+
+/* The file is longer than the buffer: make room for what it says it has, and read it from the start once more. */
+static bool read_larger(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+{
+    struct stat st;
+    if (++flight->n_rounds >= MAX_ROUNDS || fstatat(mr_table_root(reader->table), flight->path, &st, 0) != 0)
+        return false;
+    uint64_t size = (uint64_t)st.st_size;
+    if (!S_ISREG(st.st_mode) || size < flight->asked || size > reader->options.max_bytes || size >= MR_READER_MAX_CALL)
+        return false;
+    if (mr_reader_reserve(request, (size_t)size + 1) != 0)
+        return false;
+    begin_direct(reader, request);
+    return true;
+}
+
+static bool end_direct(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+{
+    int32_t n = flight->results[READ];
+    if (flight->results[OPEN] < 0 || n < 0 || flight->results[TAIL] < 0)
+        return false;
+    if (flight->results[TAIL] > 0)
+        return (size_t)n == flight->asked && read_larger(reader, request, flight);
+    /* Zero bytes: an empty file, or something that is no file. */
+    if (n == 0 || (uint64_t)n > reader->options.max_bytes)
+        return false;
+    mr_reader_finish(reader, request, MR_OK, (size_t)n);
+    return true;
+}
+
+/* O_NONBLOCK was for fifos; on a regular file, kernels before 5.18 take it as a wish not to wait for the disk. */
+static bool end_open(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+{
+    int fd = flight->results[OPEN];
+    if (fd < 0)
+        return false;
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > reader->options.max_bytes ||
+        st.st_size >= (off_t)MR_READER_MAX_CALL || fcntl(fd, F_SETFL, 0) != 0 ||
+        mr_reader_reserve(request, (size_t)st.st_size + 1) != 0) {
+        close(fd);
+        return false;
+    }
+    begin_read(reader, request, fd, (size_t)st.st_size);
+    return true;
+}
+
+static bool end_read(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+{
+    if (flight->results[CLOSE] == -ECANCELED)
+        close(flight->fd);
+    int32_t n = flight->results[READ];
+    if (n < 0 || (size_t)n + 1 != flight->asked)
+        return false;
+    mr_reader_finish(reader, request, MR_OK, (size_t)n);
+    return true;
+}
+
+static bool end_extents(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+{
+    size_t len = 0;
+    bool complete = true;
+    release_extents(reader, request, request->n_extents);
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        complete = complete && flight->results[i] >= 0 && (uint64_t)flight->results[i] == request->extents[i].len;
+        len += (size_t)request->extents[i].len;
+    }
+    if (complete)
+        mr_reader_finish(reader, request, MR_OK, len);
+    return complete;
+}
+
+/* All completions of a round are in. */
+static void end_round(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+{
+    bool good = false;
+    switch (flight->round) {
+    case ROUND_DIRECT: good = end_direct(reader, request, flight); break;
+    case ROUND_OPEN: good = end_open(reader, request, flight); break;
+    case ROUND_READ: good = end_read(reader, request, flight); break;
+    case ROUND_EXTENTS: good = end_extents(reader, request, flight); break;
+    }
+    if (!good)
+        mr_reader_push(&reader->slow, request);
+}
+
+/* When the reader is being destroyed only descriptors matter. */
+static void drop_round(struct flight *flight)
+{
+    if (flight->round == ROUND_OPEN && flight->results[OPEN] >= 0)
+        close(flight->results[OPEN]);
+    if (flight->round == ROUND_READ && flight->results[CLOSE] == -ECANCELED)
+        close(flight->fd);
+}
+
+static void take(struct mr_reader *reader, uint64_t data, int32_t result)
+{
+    struct uring *uring = uring_of(reader);
+    uring->n_left--;
+    if (data == NO_REQUEST)
+        return;
+    struct flight *flight = &uring->flights[data / N_STEPS];
+    flight->results[data % N_STEPS] = result;
+    if (--flight->n_left > 0)
+        return;
+    if (uring->closing)
+        drop_round(flight);
+    else
+        end_round(reader, &reader->requests[data / N_STEPS], flight);
+}
+
+static void harvest(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    struct io_uring_cqe *cqe;
+    unsigned head, n = 0;
+    io_uring_for_each_cqe(&uring->ring, head, cqe)
+    {
+        take(reader, cqe->user_data, cqe->res);
+        n++;
+    }
+    io_uring_cq_advance(&uring->ring, n);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void all_submitted(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    if (uring->n_queued == 0 || io_uring_sq_ready(&uring->ring) > 0)
+        return;
+    for (uint32_t i = 0; i < reader->options.depth; i++)
+        uring->flights[i].queued = false;
+    uring->n_queued = 0;
+}
+
+/* io_uring_enter() is refused, perhaps by a filter set after creation: what it has not seen is read otherwise. */
+static void give_up_ring(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    uring->broken = true;
+    uring->n_left -= io_uring_sq_ready(&uring->ring);
+    for (uint32_t i = 0; i < reader->options.depth; i++) {
+        struct flight *flight = &uring->flights[i];
+        if (!flight->queued)
+            continue;
+        flight->n_left = 0;
+        flight->queued = false;
+        if (flight->round == ROUND_READ)
+            close(flight->fd);
+        if (flight->round == ROUND_EXTENTS)
+            release_extents(reader, &reader->requests[i], reader->requests[i].n_extents);
+        mr_reader_push(&reader->slow, &reader->requests[i]);
+    }
+    uring->n_queued = 0;
+}
+
+/* Hand over what is queued. wait: sleep until a completion is there, at most about timeout_ns. */
+static void enter(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
+{
+    struct uring *uring = uring_of(reader);
+    int ret = 0;
+    if (uring->broken) {
+        if (wait)
+            nap();
+    } else if (wait) {
+        struct io_uring_cqe *cqe;
+        struct __kernel_timespec timeout = {.tv_sec = (int64_t)(timeout_ns / 1000000000u),
+                                            .tv_nsec = (int64_t)(timeout_ns % 1000000000u)};
+        ret = uring->ring.features & IORING_FEAT_EXT_ARG
+                  ? io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1, &timeout, NULL)
+                  : io_uring_submit_and_wait(&uring->ring, 1);
+    } else if (io_uring_sq_ready(&uring->ring) > 0) {
+        ret = io_uring_submit(&uring->ring);
+    }
+    all_submitted(reader);
+    if (ret >= 0 || ret == -ETIME || ret == -EINTR)
+        return;
+    if (ret == -EAGAIN || ret == -EBUSY || ret == -ENOMEM)
+        nap();
+    else
+        give_up_ring(reader);
+}
+
+static void cancel_all(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    struct io_uring_sqe *sqe = uring->direct && !uring->broken ? io_uring_get_sqe(&uring->ring) : NULL;
+    if (!sqe)
+        return;
+    io_uring_prep_cancel64(sqe, 0, (int)(IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY));
+    io_uring_sqe_set_data64(sqe, NO_REQUEST);
+    uring->n_left++;
+}
+
+static void cancel_stalled(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    uint64_t now = mr_clock_now_ns();
+    if (!uring->direct || now - uring->checked_ns < STALL_NS)
+        return;
+    uring->checked_ns = now;
+    for (uint32_t i = 0; i < reader->options.depth; i++) {
+        const struct flight *flight = &uring->flights[i];
+        if (flight->n_left > 0 && !flight->queued && now - flight->began_ns > STALL_NS) {
+            cancel_all(reader);
+            return;
+        }
+    }
+}
+
+static void advance(struct mr_reader *reader, bool wait)
+{
+    struct uring *uring = uring_of(reader);
+    harvest(reader);
+    /* While the kernel is busy with the other half, let what is queued gather for one call. */
+    if (reader->ended.head && !reader->slow.head && uring->n_queued * 2 < reader->options.depth)
+        return;
+    do {
+        cancel_stalled(reader);
+        enter(reader, wait && !reader->ended.head && !reader->slow.head, STALL_NS);
+        harvest(reader);
+        if (reader->slow.head)
+            mr_reader_pread_now(reader, mr_reader_pop(&reader->slow));
+    } while (wait && !reader->ended.head);
+}
+
+static mr_status unsupported(mr_error *error, int os_error, const char *what)
+{
+    return mr_error_os(error, MR_ERR_UNSUPPORTED, os_error, "io_uring: %s", what);
+}
+
+static mr_status check_opcodes(struct uring *uring, mr_error *error)
+{
+    static const int needed[] = {IORING_OP_NOP, IORING_OP_OPENAT, IORING_OP_READ, IORING_OP_CLOSE,
+                                 IORING_OP_ASYNC_CANCEL};
+    if ((uring->ring.features & NEEDED_FEATURES) != NEEDED_FEATURES)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel's lacks features");
+    struct io_uring_probe *probe = io_uring_get_probe_ring(&uring->ring);
+    if (!probe)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel does not tell its operations");
+    bool good = true;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        good = good && io_uring_opcode_supported(probe, needed[i]);
+    io_uring_free_probe(probe);
+    if (!good)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel's lacks an operation");
+    return MR_OK;
+}
+
+/* A filter may allow io_uring_setup() and refuse io_uring_enter(). */
+static mr_status try_once(struct uring *uring, mr_error *error)
+{
+    struct io_uring_cqe *cqe;
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data64(sqe, NO_REQUEST);
+    uring->n_left = 1;
+    int ret = io_uring_submit_and_wait(&uring->ring, 1);
+    if (ret < 0)
+        return unsupported(error, -ret, "io_uring_enter");
+    ret = io_uring_peek_cqe(&uring->ring, &cqe);
+    if (ret < 0)
+        return unsupported(error, -ret, "no completion");
+    io_uring_cqe_seen(&uring->ring, cqe);
+    uring->n_left = 0;
+    return MR_OK;
+}
+
+/*
+ * Fixed-file slots for loose files. Linked requests that find their file only when they run came with Linux 5.18,
+ * sparse tables and cancelling by any file with 5.19, so a sparse table stands for all three.
+ */
+static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_error *error)
+{
+    if (reader->shared_files)
+        return MR_OK;
+    if (!reader->options.plain_descriptors && uring->ring.features & IORING_FEAT_LINKED_FILE)
+        uring->direct = io_uring_register_files_sparse(&uring->ring, reader->options.depth) == 0;
+    if (!uring->direct && reader->options.depth > mr_file_cache_limit())
+        return unsupported(error, EMFILE, "descriptors for the reads in flight");
+    return MR_OK;
+}
+
+static mr_status create(struct mr_reader *reader, mr_error *error)
+{
+    uint32_t depth = reader->options.depth;
+    struct uring *uring = calloc(1, sizeof *uring);
+    if (!uring)
+        return mr_error_memory(error, sizeof *uring);
+    reader->backend_data = uring;
+    uring->flights = calloc(depth, sizeof *uring->flights);
+    if (!uring->flights)
+        return mr_error_memory(error, depth * sizeof *uring->flights);
+    int ret = io_uring_queue_init(depth * N_STEPS, &uring->ring, 0);
+    if (ret < 0)
+        return unsupported(error, -ret, "io_uring_setup");
+    uring->is_open = true;
+    mr_status status = check_opcodes(uring, error);
+    if (status == MR_OK)
+        status = try_once(uring, error);
+    if (status == MR_OK)
+        status = set_up_files(reader, uring, error);
+    return status;
+}
+
+/* The kernel writes into the buffers until the last completion is in. */
+static void drain(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    uring->closing = true;
+    enter(reader, false, 0);
+    harvest(reader);
+    while (uring->n_left > 0) {
+        cancel_all(reader);
+        enter(reader, true, STALL_NS / 50);
+        harvest(reader);
+    }
+}
+
+static void destroy(struct mr_reader *reader)
+{
+    struct uring *uring = uring_of(reader);
+    if (!uring)
+        return;
+    if (uring->is_open) {
+        drain(reader);
+        io_uring_queue_exit(&uring->ring);
+    }
+    free(uring->flights);
+    free(uring);
+    reader->backend_data = NULL;
+}
+
+const struct mr_reader_backend mr_reader_uring_backend = {
+    .name = "io_uring",
+    .create = create,
+    .destroy = destroy,
+    .begin = begin,
+    .advance = advance,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fixed-size records in files, and CIFAR-10, which is one case of them. */
+#ifndef DATASET_RECORDS_H
+#define DATASET_RECORDS_H
+
+#include "base/error.h"
+#include "base/sample_kind.h"
+#include "dataset/table_format.h"
+
+/* What the keys of a SPEC say, resolved and checked. All in bytes. */
+struct mr_record_layout {
+    int64_t header;
+    int64_t stride;
+    int64_t label_off; /* from the data's start */
+    int64_t label_len; /* 0: no label */
+    bool widen;        /* the label is an integer that becomes an int64 */
+    struct mr_sample_kind kind;
+};
+
+/* Bytes that a record needs from its data's start on. */
+int64_t mr_records_needed(const struct mr_record_layout *layout);
+/* Records in a file of size bytes; windows never cross files. */
+uint64_t mr_records_in(const struct mr_record_layout *layout, int64_t size);
+/* Which bytes are read for a record: one part where data and label lie close together, else two. */
+void mr_records_parts(const struct mr_record_layout *layout, struct mr_table_record *record_out);
+
+#endif

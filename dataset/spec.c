@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses a SPEC. Easy to get wrong: the text is cut at ? & = and , first and %XX is undone afterwards, piece by piece,
+ * so that an escaped separator is an ordinary byte.
+ */
+#include "dataset/spec.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static mr_status decode(char *text, mr_error *error)
+{
+    char *out = text;
+    for (const char *in = text; *in; in++) {
+        if (*in != '%') {
+            *out++ = *in;
+            continue;
+        }
+        int hi = hex_digit(in[1]), lo = hi < 0 ? -1 : hex_digit(in[2]);
+        if (lo < 0)
+            return mr_error_set(error, MR_ERR_INVALID, "'%.3s' in the dataset is no escape; a percent sign is %%25",
+                                in);
+        if (hi == 0 && lo == 0)
+            return mr_error_set(error, MR_ERR_INVALID, "%%00 in the dataset: no path holds a zero byte");
+        *out++ = (char)(hi << 4 | lo);
+        in += 2;
+    }
+    *out = '\0';
+    return MR_OK;
+}
+
+static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
+{
+    size_t n = 1;
+    for (const char *c = query; *c; c++)
+        n += *c == '&';
+    spec->keys = calloc(n, sizeof *spec->keys);
+    if (!spec->keys)
+        return mr_error_memory(error, n * sizeof *spec->keys);
+    for (char *rest = query, *item; (item = strsep(&rest, "&"));) {
+        char *value = strchr(item, '=');
+        if (!value || value == item)
+            return mr_error_set(error, MR_ERR_INVALID, "'%s' in the dataset is not key=value", item);
+        *value++ = '\0';
+        if (decode(value, error) < 0)
+            return MR_ERR_INVALID;
+        for (size_t i = 0; i < spec->n_keys; i++)
+            if (strcmp(spec->keys[i].key, item) == 0)
+                return mr_error_set(error, MR_ERR_INVALID, "key '%s' of the dataset is given twice", item);
+        spec->keys[spec->n_keys++] = (struct mr_spec_key){.key = item, .value = value};
+    }
+    return MR_OK;
+}
+
+static mr_status parse_paths(char *text, bool several, struct mr_spec *spec, mr_error *error)
+{
+    size_t n = 1;
+    for (const char *c = text; several && *c; c++)
+        n += *c == ',';
+    spec->paths = calloc(n, sizeof *spec->paths);
+    if (!spec->paths)
+        return mr_error_memory(error, n * sizeof *spec->paths);
+    char *rest = text;
+    for (size_t i = 0; i < n; i++) {
+        char *path = several ? strsep(&rest, ",") : text;
+        if (decode(path, error) < 0)
+            return MR_ERR_INVALID;
+        if (*path == '\0')
+            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' lacks a path", spec->kind);
+        spec->paths[spec->n_paths++] = path;
+    }
+    return MR_OK;
+}
+
+/* Cut the kind off; text without a known one is a directory. */
+static char *parse_kind(char *text, const char *const *kinds, struct mr_spec *spec)
+{
+    char *colon = strchr(text, ':');
+    for (size_t i = 0; colon && kinds[i]; i++) {
+        if (strlen(kinds[i]) == (size_t)(colon - text) && strncmp(kinds[i], text, (size_t)(colon - text)) == 0) {
+            *colon = '\0';
+            spec->kind = text;
+            return colon + 1;
+        }
+    }
+    spec->kind = (char *)"imagefolder";
+    return text;
+}
+
+mr_status mr_spec_parse(const char *text, const char *const *kinds, const char *several, struct mr_spec *spec_out,
+                        mr_error *error)
+{
+    struct mr_spec spec = {.text = strdup(text)};
+    if (!spec.text)
+        return mr_error_memory(error, strlen(text) + 1);
+    char *rest = parse_kind(spec.text, kinds, &spec);
+    char *path = strsep(&rest, "?");
+    mr_status status = parse_paths(path, strcmp(spec.kind, several) == 0, &spec, error);
+    if (status == MR_OK && rest)
+        status = parse_keys(rest, &spec, error);
+    if (status < 0) {
+        mr_spec_fini(&spec);
+        return status;
+    }
+    *spec_out = spec;
+    return MR_OK;
+}
+
+void mr_spec_fini(struct mr_spec *spec)
+{
+    free(spec->paths);
+    free(spec->keys);
+    free(spec->text);
+    *spec = (struct mr_spec){0};
+}
+
+const char *mr_spec_take(struct mr_spec *spec, const char *key)
+{
+    for (size_t i = 0; i < spec->n_keys; i++) {
+        if (strcmp(spec->keys[i].key, key) == 0) {
+            spec->keys[i].taken = true;
+            return spec->keys[i].value;
+        }
+    }
+    return NULL;
+}
+
+mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi, int64_t *value_out,
+                           mr_error *error)
+{
+    const char *text = mr_spec_take(spec, key);
+    if (!text)
+        return MR_OK;
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || isspace((unsigned char)*text))
+        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of the dataset is no whole number", key, text);
+    if (errno || value < lo || value > hi)
+        return mr_error_set(error, MR_ERR_INVALID, "%s %s of the dataset is not between %" PRId64 " and %" PRId64, key,
+                            text, lo, hi);
+    *value_out = value;
+    return MR_OK;
+}
+
+mr_status mr_spec_finish(const struct mr_spec *spec, const char *known, mr_error *error)
+{
+    for (size_t i = 0; i < spec->n_keys; i++)
+        if (!spec->keys[i].taken)
+            return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'; it knows %s", spec->kind, spec->keys[i].key,
+                                known);
+    return MR_OK;
+}

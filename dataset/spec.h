@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text that names a dataset: KIND:PATH,...?key=value&key=value, with %XX for any byte. */
+#ifndef DATASET_SPEC_H
+#define DATASET_SPEC_H
+
+#include "base/error.h"
+
+struct mr_spec_key {
+    char *key;
+    char *value;
+    bool taken;
+};
+
+struct mr_spec {
+    char *kind;   /* "imagefolder" for a bare directory */
+    char **paths; /* decoded; one unless the kind takes several */
+    size_t n_paths;
+    struct mr_spec_key *keys;
+    size_t n_keys;
+    char *text; /* storage of all of the above */
+};
+
+/*
+ * Parse. kinds: names, NULL-terminated. A text that starts with none of them and a colon is a directory.
+ * several: for one kind a comma separates paths.
+ */
+mr_status mr_spec_parse(const char *text, const char *const *kinds, const char *several, struct mr_spec *spec_out,
+                        mr_error *error);
+void mr_spec_fini(struct mr_spec *spec);
+
+/* Value of a key, which is thereby known; NULL where it is not given. */
+const char *mr_spec_take(struct mr_spec *spec, const char *key);
+/* As above for a whole number between lo and hi; *value_out keeps its value where the key is not given. */
+mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi, int64_t *value_out,
+                           mr_error *error);
+/* Refuse keys that nobody took. known: their names, for the message. */
+mr_status mr_spec_finish(const struct mr_spec *spec, const char *known, mr_error *error);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A dataset as workers see it: one flat read-only region behind file descriptors, without pointers, that turns an index
+ * into an extent and, after the read, into data and label.
+ */
+#ifndef DATASET_TABLE_H
+#define DATASET_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/sample_kind.h"
+
+struct mr_list_line;
+
+/* Descriptors by place; -1 where a dataset does not need one. A worker inherits them under numbers of its own. */
+enum { MR_TABLE_FD_TABLE, MR_TABLE_FD_NAMES, MR_TABLE_FD_ROOT, MR_TABLE_N_FDS };
+
+/* Bytes of a file. */
+struct mr_extent {
+    uint64_t file;   /* number for mr_table_path() */
+    uint64_t offset;
+    uint64_t len;    /* MR_LEN_UNKNOWN: to the end of the file */
+};
+#define MR_LEN_UNKNOWN UINT64_MAX
+#define MR_TABLE_MAX_EXTENTS 4
+#define MR_TABLE_PATH 4096 /* a path with its NUL */
+
+struct mr_table; /* one mapping; private to the process that attached it */
+
+/* Map the region. Keeps no descriptor but the root directory's number, which must stay open while the table is attached. */
+mr_status mr_table_attach(const int fds[MR_TABLE_N_FDS], struct mr_table **table_out, mr_error *error);
+void mr_table_detach(struct mr_table *table);
+
+const struct mr_sample_kind *mr_table_kind(const struct mr_table *table);
+int64_t mr_table_count(const struct mr_table *table);
+/* Directory that relative paths start from; AT_FDCWD is never used. */
+int mr_table_root(const struct mr_table *table);
+/* True when many samples lie in one file, which is then worth keeping open. */
+bool mr_table_shared_files(const struct mr_table *table);
+uint64_t mr_table_n_files(const struct mr_table *table);
+
+/* What to read for a sample: writes 1 to MR_TABLE_MAX_EXTENTS extents and returns their number. index must be in range. */
+uint32_t mr_table_extents(const struct mr_table *table, int64_t index, struct mr_extent *extents_out);
+
+/* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */
+int mr_table_path(const struct mr_table *table, uint64_t file, char path_out[MR_TABLE_PATH]);
+
+/* Name of a sample for messages: the path as the user would write it, with "#record" for records. */
+void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, size_t size);
+
+/*
+ * After the read: where the data lie in the bytes that were read, and the label (kind.label_bytes bytes to label_out).
+ * MR_ERR_DAMAGED when the bytes are too few.
+ */
+mr_status mr_table_split(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
+                         const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
+
+/* The following serve the public calls of dataset.c; workers do not need them. */
+
+/* One file per sample, so that the dataset can be saved as a list. */
+bool mr_table_loose_files(const struct mr_table *table);
+/*
+ * The label without the data. Returns MR_OK with kind.label_bytes bytes in label_out; MR_PENDING when it must be read
+ * from extent_out, whose bytes then go through mr_table_widen(); MR_ERR_DAMAGED.
+ */
+mr_status mr_table_label(const struct mr_table *table, int64_t index, void *label_out, struct mr_extent *extent_out,
+                         mr_error *error);
+void mr_table_widen(const struct mr_table *table, const uint8_t *bytes, void *label_out);
+uint32_t mr_table_n_classes(const struct mr_table *table);
+const char *mr_table_class_name(const struct mr_table *table, uint32_t i);
+/* The root's absolute path, and the line of a sample in a list (false: it is no list, or the line was overwritten). */
+const char *mr_table_absolute_root(const struct mr_table *table);
+bool mr_table_line(const struct mr_table *table, int64_t index, struct mr_list_line *line_out);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Easy to get wrong: an outcome must be copied before recycle, since the buffer is used again at once. */
+#include "tests/contract/reader_support.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+const struct way ways[N_WAYS] = {
+    {"pread", MR_READER_PREAD, false},
+    {"io_uring", MR_READER_URING, false},
+    {"io_uring, plain descriptors", MR_READER_URING, true},
+};
+
+const uint32_t depths[N_DEPTHS] = {1, 4, 64};
+
+static char folder_path[64];
+
+const char *folder(void)
+{
+    return folder_path;
+}
+
+int enter_folder(void **state)
+{
+    (void)state;
+    snprintf(folder_path, sizeof folder_path, "/tmp/millrace-reader-XXXXXX");
+    return mkdtemp(folder_path) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+int leave_folder(void **state)
+{
+    (void)state;
+    return nftw(folder_path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *in_folder(const char *name)
+{
+    static char paths[8][512];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder_path, name);
+    return path;
+}
+
+uint8_t pattern(uint64_t seed, uint64_t i)
+{
+    uint64_t x = (i + seed * 1000003u) * 0x9e3779b97f4a7c15u;
+    return (uint8_t)(x >> 56);
+}
+
+void write_pattern(const char *name, uint64_t seed, size_t len)
+{
+    uint8_t *bytes = malloc(len + 1);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = pattern(seed, i);
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+    free(bytes);
+}
+
+static mr_dataset *open_spec(const char *spec)
+{
+    mr_error error = {0};
+    mr_dataset *dataset = NULL;
+    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
+        fail_msg("%.100s: %s", spec, error.text);
+    return dataset;
+}
+
+mr_dataset *open_list(const char *const *names, size_t n)
+{
+    /* A name of its own: a list stays mapped as long as its dataset is open. */
+    static unsigned n_lists;
+    char name[32], spec[600];
+    snprintf(name, sizeof name, "files-%u.list", n_lists++);
+    FILE *list = fopen(in_folder(name), "w");
+    assert_non_null(list);
+    for (size_t i = 0; i < n; i++)
+        fprintf(list, "%s\t%zu\n", names[i], i);
+    assert_int_equal(fclose(list), 0);
+    snprintf(spec, sizeof spec, "list:%s", in_folder(name));
+    return open_spec(spec);
+}
+
+mr_dataset *open_shards(uint32_t n, const char *keys)
+{
+    size_t size = n * (strlen(folder_path) + 24) + strlen(keys) + 32;
+    char *spec = malloc(size);
+    assert_non_null(spec);
+    size_t len = (size_t)snprintf(spec, size, "records:");
+    for (uint32_t i = 0; i < n; i++)
+        len += (size_t)snprintf(spec + len, size - len, "%s%s/shard-%u", i ? "," : "", folder_path, i);
+    snprintf(spec + len, size - len, "?%s", keys);
+    mr_dataset *dataset = open_spec(spec);
+    free(spec);
+    return dataset;
+}
+
+static mr_status create(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,
+                        struct mr_reader **reader_out, mr_error *error)
+{
+    struct mr_reader_options options = {
+        .kind = way->kind, .depth = depth, .max_bytes = max_bytes, .plain_descriptors = way->plain_descriptors};
+    return mr_reader_create(mr_dataset_table(dataset), &options, reader_out, error);
+}
+
+struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes)
+{
+    mr_error error = {0};
+    struct mr_reader *reader;
+    if (create(dataset, way, depth, max_bytes, &reader, &error) != MR_OK)
+        fail_msg("%s: %s", way->name, error.text);
+    return reader;
+}
+
+bool way_works(const struct way *way)
+{
+    static int known[N_WAYS]; /* 0: not tried; 1: works; -1: refused */
+    int *answer = &known[way - ways];
+    if (*answer)
+        return *answer > 0;
+    mr_error error = {0};
+    struct mr_reader *reader;
+    write_pattern("probe.bin", 0, 1);
+    mr_dataset *dataset = open_list((const char *[]){"probe.bin"}, 1);
+    *answer = create(dataset, way, 1, 1, &reader, &error) == MR_OK ? 1 : -1;
+    if (*answer < 0)
+        print_message("not tested here: %s: %s\n", way->name, error.text);
+    mr_reader_destroy(reader);
+    mr_dataset_destroy(dataset);
+    return *answer > 0;
+}
+
+static void keep(struct outcome *outcome, const struct mr_read *read, size_t position)
+{
+    assert_int_equal(outcome->index, -1); /* each tag comes once */
+    assert_int_equal(read->tag, 1000 + position);
+    outcome->index = read->index;
+    outcome->status = read->status;
+    outcome->len = read->len;
+    if (read->status == MR_OK) {
+        assert_null(read->error);
+        for (size_t i = 0; i < 64; i++)
+            assert_int_equal(read->bytes[read->len + i], 0);
+        outcome->bytes = malloc(read->len + 1);
+        assert_non_null(outcome->bytes);
+        memcpy(outcome->bytes, read->bytes, read->len);
+    } else {
+        assert_non_null(read->error);
+        assert_int_equal(read->error->status, read->status);
+        assert_int_equal(read->error->index, read->index);
+        outcome->os_error = read->error->os_error;
+        memcpy(outcome->text, read->error->text, sizeof outcome->text);
+    }
+}
+
+struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices, size_t n)
+{
+    struct outcome *outcomes = calloc(n, sizeof *outcomes);
+    assert_non_null(outcomes);
+    for (size_t i = 0; i < n; i++)
+        outcomes[i].index = -1;
+    size_t n_submitted = 0, n_ended = 0;
+    while (n_ended < n) {
+        for (; n_submitted < n && mr_reader_n_busy(reader) < depth; n_submitted++)
+            mr_reader_submit(reader, 1000 + n_submitted, indices[n_submitted]);
+        assert_int_equal(mr_reader_n_pending(reader), n_submitted - n_ended);
+        struct mr_read read;
+        assert_true(mr_reader_reap(reader, true, &read));
+        assert_in_range(read.tag, 1000, 1000 + n - 1);
+        keep(&outcomes[read.tag - 1000], &read, (size_t)read.tag - 1000);
+        mr_reader_recycle(reader, &read);
+        n_ended++;
+    }
+    struct mr_read none;
+    assert_false(mr_reader_reap(reader, true, &none));
+    assert_int_equal(mr_reader_n_busy(reader), 0);
+    return outcomes;
+}
+
+struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,
+                         const int64_t *indices, size_t n)
+{
+    struct mr_reader *reader = make_reader(dataset, way, depth, max_bytes);
+    struct outcome *outcomes = read_with(reader, depth, indices, n);
+    mr_reader_destroy(reader);
+    return outcomes;
+}
+
+void free_outcomes(struct outcome *outcomes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(outcomes[i].bytes);
+    free(outcomes);
+}
+
+void assert_same(const struct outcome *a, const struct outcome *b, const char *way)
+{
+    if (a->index != b->index || a->status != b->status || a->os_error != b->os_error || a->len != b->len)
+        fail_msg("%s: index %lld/%lld status %s/%s os_error %d/%d len %zu/%zu text \"%s\"/\"%s\"", way,
+                 (long long)a->index, (long long)b->index, mr_status_name(a->status), mr_status_name(b->status),
+                 a->os_error, b->os_error, a->len, b->len, a->text, b->text);
+    assert_string_equal(a->text, b->text);
+    if (a->len > 0)
+        assert_memory_equal(a->bytes, b->bytes, a->len);
+}
+
+static void read_fully(int fd, uint8_t *bytes, size_t len, uint64_t offset)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(fd, bytes + done, len - done, (off_t)(offset + done));
+        assert_true(n > 0);
+        done += (size_t)n;
+    }
+}
+
+uint8_t *oracle(const mr_dataset *dataset, int64_t index, size_t *len_out)
+{
+    const struct mr_table *table = mr_dataset_table(dataset);
+    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
+    uint32_t n = mr_table_extents(table, index, extents);
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        char path[MR_TABLE_PATH];
+        struct stat st;
+        assert_int_equal(mr_table_path(table, extents[i].file, path), 0);
+        int fd = openat(mr_table_root(table), path, O_RDONLY | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        size_t part = extents[i].len == MR_LEN_UNKNOWN ? (size_t)st.st_size : (size_t)extents[i].len;
+        bytes = realloc(bytes, len + part + 1);
+        assert_non_null(bytes);
+        read_fully(fd, bytes + len, part, extents[i].offset);
+        len += part;
+        close(fd);
+    }
+    *len_out = len;
+    return bytes;
+}
+
+uint64_t draw(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+uint64_t fresh_seed(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = (uint64_t)now.tv_nsec * 1000003u + (uint64_t)now.tv_sec + 1;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+void expect_oracle(const mr_dataset *dataset, const struct outcome *outcome, const char *way)
+{
+    size_t len;
+    uint8_t *bytes = oracle(dataset, outcome->index, &len);
+    struct outcome expected = {.index = outcome->index, .status = MR_OK, .len = len, .bytes = bytes};
+    assert_same(outcome, &expected, way);
+    free(bytes);
+}
+
+uint32_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    uint32_t n = 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+size_t resident_bytes(void)
+{
+    unsigned long size, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &size, &resident), 2);
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}

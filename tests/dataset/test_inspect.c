@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Formats and sizes by the first bytes; the headers are written here byte by byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset/dataset.h"
+#include "tree.h"
+
+static mr_sample_info inspect(const void *bytes, size_t len)
+{
+    struct tree tree;
+    mr_sample_info info = {0};
+    mr_error error = {0};
+    tree_create(&tree);
+    tree_write(&tree, "c/a.jpg", bytes, len);
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
+    if (mr_dataset_inspect(dataset, 0, &info, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+    assert_int_equal(info.len_bytes, len);
+    return info;
+}
+
+static void expect_format(const char *bytes, size_t len, const char *format)
+{
+    mr_sample_info info = inspect(bytes, len);
+    assert_string_equal(info.format, format);
+    assert_int_equal(info.width, 0);
+}
+
+static void formats_are_told_by_their_first_bytes(void **state)
+{
+    (void)state;
+    expect_format("", 0, "empty");
+    expect_format("\xff\xd8\xff", 3, "jpeg");
+    expect_format("\xff\xd8", 2, "unknown");
+    expect_format("\x89PNG\r\n\x1a\n", 8, "png");
+    expect_format("RIFF\1\2\3\4WEBPVP8 ", 16, "webp");
+    expect_format("GIF89a..", 8, "gif");
+    expect_format("BM......", 8, "bmp");
+    expect_format("II*\0....", 8, "tiff");
+    expect_format("MM\0*....", 8, "tiff");
+    expect_format("P6\n3 3 255\n", 11, "ppm");
+    expect_format("P6", 2, "text");
+    expect_format("P\0\0", 3, "unknown");
+    expect_format("This is no image.\n", 18, "text");
+    expect_format("sch\xc3\xb6n\n", 7, "text");
+    expect_format("\0\1\2\3", 4, "unknown");
+}
+
+static void a_png_tells_its_size(void **state)
+{
+    (void)state;
+    uint8_t png[] = "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\1\0\2\0\0\0\3\x08\6\0\0\0";
+    static const uint8_t colours[][2] = {{0, 1}, {2, 3}, {3, 3}, {4, 2}, {6, 4}, {5, 0}, {255, 0}};
+    for (size_t i = 0; i < sizeof colours / sizeof *colours; i++) {
+        png[25] = colours[i][0];
+        mr_sample_info info = inspect(png, sizeof png - 1);
+        assert_string_equal(info.format, "png");
+        assert_int_equal(info.width, 65538);
+        assert_int_equal(info.height, 3);
+        assert_int_equal(info.channels, colours[i][1]);
+    }
+    expect_format((const char *)png, 25, "png");
+}
+
+/* SOI, segments of 65 535 bytes, a restart marker, fill bytes, then a progressive frame header; cut at every length. */
+static void a_jpeg_tells_its_size_wherever_its_frame_header_lies(void **state)
+{
+    (void)state;
+    for (int n_segments = 0; n_segments < 6; n_segments += 5) {
+        uint8_t *bytes = calloc(1, 6 * 65537 + 100);
+        size_t len = 2;
+        memcpy(bytes, "\xff\xd8", 2);
+        for (int i = 0; i < n_segments; i++) {
+            memcpy(bytes + len, "\xff\xe2\xff\xff", 4);
+            len += 65537;
+        }
+        memcpy(bytes + len, "\xff\xd0\xff\xff\xff\xc2\0\x11\x08\x01\x02\x03\x04\x03", 14);
+        len += 14;
+        mr_sample_info info = inspect(bytes, len);
+        assert_string_equal(info.format, "jpeg");
+        assert_int_equal(info.width, 0x304);
+        assert_int_equal(info.height, 0x102);
+        assert_int_equal(info.channels, 3);
+        for (size_t cut = len - 1; cut > len - 10; cut--) {
+            info = inspect(bytes, cut);
+            assert_string_equal(info.format, "jpeg");
+            assert_int_equal(info.width, 0);
+        }
+        free(bytes);
+    }
+}
+
+static void hostile_segments_end_the_walk(void **state)
+{
+    (void)state;
+    static uint8_t bytes[4096];
+    memset(bytes, 0xff, sizeof bytes); /* fill bytes without end */
+    bytes[1] = 0xd8;
+    expect_format((const char *)bytes, sizeof bytes, "jpeg");
+    for (size_t i = 2; i < sizeof bytes; i += 4)
+        memcpy(bytes + i, "\xff\xe0\0\0", i + 4 <= sizeof bytes ? 4 : 2); /* segments of no length */
+    expect_format((const char *)bytes, sizeof bytes, "jpeg");
+    expect_format("\xff\xd8\xff\xda\0\x0c\xff\xc0\0\x11\x08\0\1\0\1\3", 16, "jpeg"); /* a frame after the pixels */
+    expect_format("\xff\xd8\xff\xc4\0\x02\0\0\0\0\0\0\0\0\0\0", 16, "jpeg");
+}
+
+static void records_tell_their_shape(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char spec[8192];
+    mr_sample_info info;
+    tree_create(&tree);
+    tree_write(&tree, "r", "abcdefghijkl", 12);
+    snprintf(spec, sizeof spec, "%s?shape=2x1x3&layout=hwc", tree_spec(&tree, "records", "r"));
+    mr_dataset *dataset = open_dataset(spec);
+    assert_int_equal(mr_dataset_inspect(dataset, 1, &info, NULL), MR_OK);
+    assert_string_equal(info.format, "raw");
+    assert_int_equal(info.height, 2);
+    assert_int_equal(info.width, 1);
+    assert_int_equal(info.channels, 3);
+    assert_int_equal(info.len_bytes, 6);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats_are_told_by_their_first_bytes),
+        cmocka_unit_test(a_png_tells_its_size),
+        cmocka_unit_test(a_jpeg_tells_its_size_wherever_its_frame_header_lies),
+        cmocka_unit_test(hostile_segments_end_the_walk),
+        cmocka_unit_test(records_tell_their_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

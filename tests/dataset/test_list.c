@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* List files: what is in them, and every way in which they can be wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "dataset/list_line.h"
+#include "tree.h"
+
+static const char *list_of(struct tree *tree, const char *text, size_t len)
+{
+    static char query[8192];
+    tree_write(tree, "list.txt", text, len);
+    snprintf(query, sizeof query, "%s", tree_spec(tree, "list", "list.txt"));
+    return query;
+}
+
+static void get_label(const mr_dataset *dataset, int64_t index, void *label)
+{
+    const uint8_t *data;
+    size_t len;
+    assert_int_equal(
+        mr_table_split(mr_dataset_table(dataset), index, (const uint8_t *)"xyz", 3, &data, &len, label, NULL), MR_OK);
+    assert_int_equal(len, 3);
+}
+
+static void lines_give_paths_and_labels(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    const char text[] =
+        "a b.jpg\t3\n/abs/x.png\t-9223372036854775808\r\nsub/\\t\\n\\\\.jpg\t+7\n\xff\t9223372036854775807";
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text - 1));
+    static const char *const paths[] = {"a b.jpg", "/abs/x.png", "sub/\t\n\\.jpg", "\xff"};
+    static const int64_t labels[] = {3, INT64_MIN, 7, INT64_MAX};
+    assert_int_equal(mr_dataset_count(dataset), 4);
+    for (int i = 0; i < 4; i++) {
+        int64_t label = 0;
+        assert_string_equal(path_of(dataset, i), paths[i]);
+        assert_int_equal(label_of(dataset, i), labels[i]);
+        get_label(dataset, i, &label);
+        assert_int_equal(label, labels[i]);
+    }
+    assert_int_equal(mr_dataset_kind(dataset)->encoded, 1);
+    assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 8);
+    assert_int_equal(mr_dataset_n_classes(dataset), 0);
+    char name[4096];
+    mr_dataset_name(dataset, 0, name, sizeof name);
+    assert_string_equal(name, tree_at(&tree, "a b.jpg"));
+    mr_dataset_name(dataset, 1, name, sizeof name);
+    assert_string_equal(name, "/abs/x.png");
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void numbers_in_a_row_are_a_record(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    const char integers[] = "a\t1,2 3\nb\t 4, 5 ,6 \n";
+    mr_dataset *dataset = open_dataset(list_of(&tree, integers, sizeof integers - 1));
+    assert_int_equal(mr_dataset_kind(dataset)->label_dtype, MR_I64);
+    assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 1);
+    assert_int_equal(mr_dataset_kind(dataset)->label_shape[0], 3);
+    assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 24);
+    int64_t three[3] = {0};
+    get_label(dataset, 1, three);
+    assert_int_equal(three[0], 4);
+    assert_int_equal(three[2], 6);
+    mr_error error;
+    assert_int_equal(mr_dataset_label(dataset, 0, three, &error), MR_ERR_UNSUPPORTED);
+    mr_dataset_destroy(dataset);
+    /* One point, in the last line, makes all of them floats. */
+    const char reals[] = "a\t1 2\nb\t-3 1e-3\nc\t0.1 nan\n";
+    dataset = open_dataset(list_of(&tree, reals, sizeof reals - 1));
+    assert_int_equal(mr_dataset_kind(dataset)->label_dtype, MR_F32);
+    assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 8);
+    float two[2];
+    get_label(dataset, 0, two);
+    assert_true(two[0] == 1.0f && two[1] == 2.0f);
+    get_label(dataset, 1, two);
+    assert_true(two[0] == -3.0f && two[1] == 1e-3f);
+    get_label(dataset, 2, two);
+    assert_true(two[0] == 0.1f && isnan(two[1]));
+    mr_dataset_destroy(dataset);
+    const char one[] = "a\t0.25\n";
+    dataset = open_dataset(list_of(&tree, one, sizeof one - 1));
+    assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 0);
+    assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 4);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void the_spec_may_state_the_labels_dtype(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    char spec[9000];
+    snprintf(spec, sizeof spec, "%s?label=F64", list_of(&tree, "a\t3\nb\t4\n", 8));
+    mr_dataset *dataset = open_dataset(spec);
+    double value;
+    get_label(dataset, 1, &value);
+    assert_true(value == 4.0);
+    mr_dataset_destroy(dataset);
+    snprintf(spec, sizeof spec, "%s?label=u8", list_of(&tree, "a\t0 255\nb\t4 5\n", 14));
+    dataset = open_dataset(spec);
+    uint8_t bytes[2];
+    get_label(dataset, 0, bytes);
+    assert_int_equal(bytes[1], 255);
+    mr_dataset_destroy(dataset);
+    list_of(&tree, "a\t0\nb\t256\n", 10);
+    expect_open_error(spec, MR_ERR_INVALID, "list.txt:2: the label is not 1 number of u8");
+    snprintf(spec, sizeof spec, "%s?label=i64", list_of(&tree, "a\t0\nb\t2.5\n", 10));
+    expect_open_error(spec, MR_ERR_INVALID, "list.txt:2: the label is not 1 number of i64");
+    snprintf(spec, sizeof spec, "%s?label=bf16", list_of(&tree, "a\t0\n", 4));
+    expect_open_error(spec, MR_ERR_INVALID, "label 'bf16' is none of");
+    snprintf(spec, sizeof spec, "%s?labels=u8", list_of(&tree, "a\t0\n", 4));
+    expect_open_error(spec, MR_ERR_INVALID, "list has no key 'labels'");
+    tree_destroy(&tree);
+}
+
+static void each_wrong_line_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+        const char *words;
+    } cases[] = {
+#define CASE(text, words) {text, sizeof text - 1, words}
+        CASE("", "list.txt holds no sample"),
+        CASE("a\t1\nb 2\n", "list.txt:2: no tab"),
+        CASE("a\t1\n\nb\t2\n", "list.txt:2: the line is empty"),
+        CASE("a\t1\n\n", "list.txt:2: the line is empty"),
+        CASE("\n", "list.txt:1: the line is empty"),
+        CASE("\t1\n", "list.txt:1: the path is empty"),
+        CASE("a\\x\t1\n", "list.txt:1: the path is empty, holds a zero byte, or a backslash"),
+        CASE("a\\\t1\n", "backslash"),
+        CASE("a\0b\t1\n", "zero byte"),
+        CASE("a\t\n", "list.txt:1: the label is neither"),
+        CASE("a\t1\nb\tcat\n", "list.txt:2: the label is neither"),
+        CASE("a\t1\nb\t0x10\n", "list.txt:2: the label is neither"),
+        CASE("a\t1\t2\n", "the label is neither"),
+        CASE("a\t1,,2\n", "the label is neither"),
+        CASE("a\t1,\n", "the label is neither"),
+        CASE("a\t,1\n", "the label is neither"),
+        CASE("a\t1.5.2\n", "the label is neither"),
+        CASE("a\t1e400\n", "the label is neither"),
+        CASE("a\t--1\n", "the label is neither"),
+        CASE("a\t1\0\n", "the label is neither"),
+        CASE("a\t1111111111111111111111111111111111111111111111111111111111111111111111\n", "the label is neither"),
+        CASE("a\t1 2\nb\t1\n", "list.txt:2: the label has 1 numbers, the first has 2"),
+        CASE("a\t1\nb\t9223372036854775808\n", "list.txt:2: the label does not fit into 64 bits"),
+        CASE("# classes:\tx\na\t1\nb\n", "list.txt:3: no tab"),
+        CASE("# classes:\tx\n", "holds no sample"),
+        CASE("# classes:\tx\t\ty\na\t1\n", "list.txt:1: a class name is empty"),
+        CASE("# classes:\t", "list.txt:1: a class name is empty"),
+        CASE("# a comment\na\t1\n", "list.txt:1: no tab"),
+    };
+    struct tree tree;
+    tree_create(&tree);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_open_error(list_of(&tree, cases[i].text, cases[i].len), MR_ERR_INVALID, cases[i].words);
+    char *text = malloc(5000);
+    memset(text, 'p', 5000);
+    memcpy(text + 4096, "\t1\n", 3);
+    expect_open_error(list_of(&tree, text, 4099), MR_ERR_INVALID, "list.txt:1: the path has more than 4095 bytes");
+    memcpy(text + 4095, "\t1\n", 3);
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, 4098));
+    assert_int_equal(strlen(path_of(dataset, 0)), 4095);
+    mr_dataset_destroy(dataset);
+    free(text);
+    expect_open_error(tree_spec(&tree, "list", "absent"), MR_ERR_IO, "cannot open the list");
+    tree_folder(&tree, "dir");
+    expect_open_error(tree_spec(&tree, "list", "dir"), MR_ERR_IO, "not a regular file");
+    assert_int_equal(mkfifo(tree_at(&tree, "pipe"), 0600), 0);
+    expect_open_error(tree_spec(&tree, "list", "pipe"), MR_ERR_IO, "not a regular file");
+    tree_destroy(&tree);
+}
+
+static void class_names_may_head_a_list(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    const char text[] = "# classes:\tcat\ta\\tb\r\n# classes\t1\n#\t0\n";
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text - 1));
+    assert_int_equal(mr_dataset_n_classes(dataset), 2);
+    assert_string_equal(mr_dataset_class_name(dataset, 1), "a\tb");
+    assert_int_equal(mr_dataset_count(dataset), 2);
+    assert_string_equal(path_of(dataset, 0), "# classes");
+    assert_string_equal(path_of(dataset, 1), "#");
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void a_long_list_gives_each_line_in_its_place(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    struct tree tree;
+    tree_create(&tree);
+    char *text = malloc(N * 40), *end = text;
+    for (int i = 0; i < N; i++)
+        end += sprintf(end, "%.*s%d.jpg\t%d\n", i % 11, "ppppppppppp", i, i * 7 % 1000);
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, (size_t)(end - text)));
+    free(text);
+    assert_int_equal(mr_dataset_count(dataset), N);
+    for (int i = 0; i < N; i++) {
+        char expected[40];
+        sprintf(expected, "%.*s%d.jpg", i % 11, "ppppppppppp", i);
+        assert_string_equal(path_of(dataset, i), expected);
+        assert_int_equal(label_of(dataset, i), i * 7 % 1000);
+    }
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void a_list_that_is_overwritten_gives_errors_and_no_crash(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    char text[1000];
+    for (int i = 0; i < 100; i++)
+        memcpy(text + 10 * i, "abcdef\t12\n", 10);
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text));
+    FILE *file = fopen(tree_at(&tree, "list.txt"), "r+");
+    memset(text, 'z', sizeof text);
+    assert_int_equal(fwrite(text, 1, sizeof text, file), sizeof text);
+    fclose(file);
+    char path[MR_TABLE_PATH], name[64];
+    for (int i = 0; i < 100; i++) {
+        int64_t label;
+        assert_true(mr_table_path(mr_dataset_table(dataset), (uint64_t)i, path) < 0);
+        assert_int_equal(mr_dataset_label(dataset, i, &label, NULL), MR_ERR_IO);
+        assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
+    }
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void labels_do_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "C.UTF-8"};
+    for (int i = 0; i < 4 && !setlocale(LC_ALL, locales[i]); i++)
+        ;
+    struct tree tree;
+    tree_create(&tree);
+    mr_dataset *dataset = open_dataset(list_of(&tree, "a\t1.5,2.5\n", 10));
+    float two[2];
+    get_label(dataset, 0, two);
+    assert_true(two[0] == 1.5f && two[1] == 2.5f);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+    setlocale(LC_ALL, "C");
+}
+
+static void a_list_in_the_working_folder_keeps_its_root(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    tree_file(&tree, "x.jpg");
+    tree_write(&tree, "l", "x.jpg\t1\n", 8);
+    assert_int_equal(chdir(tree.path), 0);
+    mr_dataset *dataset = open_dataset("list:l");
+    assert_int_equal(chdir("/"), 0);
+    mr_sample_info info;
+    assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
+    char name[64];
+    mr_dataset_name(dataset, 0, name, sizeof name);
+    assert_string_equal(name, "x.jpg");
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_give_paths_and_labels),
+        cmocka_unit_test(numbers_in_a_row_are_a_record),
+        cmocka_unit_test(the_spec_may_state_the_labels_dtype),
+        cmocka_unit_test(each_wrong_line_is_named),
+        cmocka_unit_test(class_names_may_head_a_list),
+        cmocka_unit_test(a_long_list_gives_each_line_in_its_place),
+        cmocka_unit_test(a_list_that_is_overwritten_gives_errors_and_no_crash),
+        cmocka_unit_test(labels_do_not_depend_on_the_locale),
+        cmocka_unit_test(a_list_in_the_working_folder_keeps_its_root),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

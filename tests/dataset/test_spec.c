@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text that names a dataset. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "dataset/spec.h"
+
+static const char *const kinds[] = {"imagefolder", "list", "records", NULL};
+
+static struct mr_spec parse(const char *text)
+{
+    struct mr_spec spec = {0};
+    mr_error error = {0};
+    if (mr_spec_parse(text, kinds, "records", &spec, &error) != MR_OK)
+        fail_msg("%s: %s", text, error.text);
+    return spec;
+}
+
+static void expect_path(const char *text, const char *kind, const char *path)
+{
+    struct mr_spec spec = parse(text);
+    assert_string_equal(spec.kind, kind);
+    assert_int_equal(spec.n_paths, 1);
+    assert_string_equal(spec.paths[0], path);
+    mr_spec_fini(&spec);
+}
+
+static void expect_error(const char *text, const char *words)
+{
+    struct mr_spec spec = {0};
+    mr_error error = {0};
+    if (mr_spec_parse(text, kinds, "records", &spec, &error) != MR_ERR_INVALID)
+        fail_msg("'%s' was not refused as invalid", text);
+    if (!strstr(error.text, words))
+        fail_msg("'%s': '%s' does not say '%s'", text, error.text, words);
+    assert_null(spec.text);
+}
+
+static void a_bare_path_is_an_image_folder(void **state)
+{
+    (void)state;
+    expect_path("photos/train", "imagefolder", "photos/train");
+    expect_path("imagefolder:photos/train", "imagefolder", "photos/train");
+    expect_path("a:b", "imagefolder", "a:b");
+    expect_path("list:a:b", "list", "a:b");
+    expect_path("LIST:a", "imagefolder", "LIST:a");
+    expect_path("/", "imagefolder", "/");
+}
+
+static void escapes_give_any_byte_and_no_separators(void **state)
+{
+    (void)state;
+    expect_path("a%3Fb%2Cc%25%0a%fF%3a", "imagefolder", "a?b,c%\n\xff:");
+    expect_path("list%3Ax", "imagefolder", "list:x");
+    expect_path("imagefolder:a,b&c=d", "imagefolder", "a,b&c=d");
+    expect_error("100%", "'%' in the dataset is no escape");
+    expect_error("a%4", "'%4' in the dataset is no escape");
+    expect_error("a%4g", "'%4g' in the dataset is no escape");
+    expect_error("a%00", "zero byte");
+    expect_error("list:a?k=%zz", "'%zz'");
+}
+
+static void records_take_several_paths(void **state)
+{
+    (void)state;
+    struct mr_spec spec = parse("records:a,b%2Cc,d?bytes=7&header=%31");
+    assert_int_equal(spec.n_paths, 3);
+    assert_string_equal(spec.paths[1], "b,c");
+    assert_string_equal(spec.paths[2], "d");
+    assert_string_equal(mr_spec_take(&spec, "header"), "1");
+    assert_null(mr_spec_take(&spec, "stride"));
+    mr_error error;
+    assert_int_equal(mr_spec_finish(&spec, "this and that", &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "records has no key 'bytes'; it knows this and that");
+    mr_spec_take(&spec, "bytes");
+    assert_int_equal(mr_spec_finish(&spec, "", &error), MR_OK);
+    mr_spec_fini(&spec);
+    expect_error("records:a,,b", "lacks a path");
+    expect_error("records:a,", "lacks a path");
+    expect_error("list:", "'list:' lacks a path");
+    expect_error("list:?a=b", "'list:' lacks a path");
+}
+
+static void keys_are_pairs_and_given_once(void **state)
+{
+    (void)state;
+    expect_error("list:a?label", "'label' in the dataset is not key=value");
+    expect_error("list:a?=f32", "'=f32' in the dataset is not key=value");
+    expect_error("list:a?", "'' in the dataset is not key=value");
+    expect_error("list:a?x=1&x=2", "key 'x' of the dataset is given twice");
+}
+
+static void expect_int(const char *value, mr_status status, int64_t expected)
+{
+    char text[80];
+    strcpy(text, "list:a?n=");
+    strcat(text, value);
+    struct mr_spec spec = parse(text);
+    int64_t got = 42;
+    mr_error error = {0};
+    if (mr_spec_take_int(&spec, "n", -10, INT64_MAX, &got, &error) != status || got != expected)
+        fail_msg("'%s' gives %lld, '%s'", value, (long long)got, error.text);
+    if (status < 0)
+        assert_non_null(strstr(error.text, value));
+    mr_spec_fini(&spec);
+}
+
+static void numbers_are_whole_and_in_range(void **state)
+{
+    (void)state;
+    expect_int("7", MR_OK, 7);
+    expect_int("-10", MR_OK, -10);
+    expect_int("9223372036854775807", MR_OK, INT64_MAX);
+    expect_int("9223372036854775808", MR_ERR_INVALID, 42);
+    expect_int("-11", MR_ERR_INVALID, 42);
+    expect_int("1e3", MR_ERR_INVALID, 42);
+    expect_int("0x10", MR_ERR_INVALID, 42);
+    expect_int("", MR_ERR_INVALID, 42);
+    expect_int(" 7", MR_ERR_INVALID, 42);
+    expect_int("7 ", MR_ERR_INVALID, 42);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bare_path_is_an_image_folder), cmocka_unit_test(escapes_give_any_byte_and_no_separators),
+        cmocka_unit_test(records_take_several_paths),     cmocka_unit_test(keys_are_pairs_and_given_once),
+        cmocka_unit_test(numbers_are_whole_and_in_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

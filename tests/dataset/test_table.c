@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table region: the same answers in every process that has the descriptors, and no trust in what they lead to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/shared_memory.h"
+#include "dataset/dataset.h"
+#include "dataset/table_build.h"
+#include "tree.h"
+
+/* All that a worker asks of a table, as one number. */
+static uint64_t digest(const struct mr_table *table)
+{
+    uint64_t sum = 14695981039346656037u;
+    for (int64_t i = 0; i < mr_table_count(table); i++) {
+        struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
+        uint32_t n = mr_table_extents(table, i, extents);
+        char path[MR_TABLE_PATH], name[256];
+        mr_table_name(table, i, name, sizeof name);
+        if (mr_table_path(table, extents[0].file, path) != 0)
+            return 0;
+        for (const char *c = path; *c; c++)
+            sum = (sum ^ (unsigned char)*c) * 1099511628211u;
+        for (const char *c = name; *c; c++)
+            sum = (sum ^ (unsigned char)*c) * 1099511628211u;
+        for (uint32_t k = 0; k < n; k++)
+            sum = ((sum ^ extents[k].offset) * 1099511628211u ^ extents[k].len) * 1099511628211u;
+        uint8_t bytes[64] = {1, 2, 3};
+        const uint8_t *data;
+        size_t len;
+        int64_t label = -1;
+        if (mr_table_split(table, i, bytes, sizeof bytes, &data, &len, &label, NULL) != MR_OK)
+            return 0;
+        sum = (sum ^ (uint64_t)label ^ len) * 1099511628211u;
+    }
+    return sum;
+}
+
+/* Attach as a worker does: other descriptor numbers, nothing else inherited. */
+static uint64_t digest_in_another_process(const int *fds)
+{
+    int channel[2];
+    assert_int_equal(pipe(channel), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int moved[MR_TABLE_N_FDS];
+        uint64_t sum = 0;
+        struct mr_table *table;
+        for (int i = 0; i < MR_TABLE_N_FDS; i++)
+            moved[i] = fds[i] < 0 ? -1 : dup2(fds[i], 100 + i);
+        for (int i = 3; i < 100; i++)
+            if (i != channel[1])
+                close(i);
+        if (mr_table_attach(moved, &table, NULL) == MR_OK) {
+            if (mr_table_root(table) == moved[MR_TABLE_FD_ROOT])
+                sum = digest(table);
+            mr_table_detach(table);
+        }
+        if (write(channel[1], &sum, sizeof sum) != sizeof sum)
+            _exit(1);
+        _exit(0);
+    }
+    uint64_t sum = 0;
+    close(channel[1]);
+    assert_int_equal(read(channel[0], &sum, sizeof sum), sizeof sum);
+    close(channel[0]);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return sum;
+}
+
+static void every_kind_is_the_same_in_another_process(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    char list[100 * 20] = "", spec[4][8192];
+    for (int i = 0; i < 50; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data/c%d/%d.jpg", i % 3, i);
+        tree_file(&tree, name);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%d.jpg\t%d\n", i, i % 5);
+    }
+    uint8_t bytes[3073] = {5};
+    tree_write(&tree, "list", list, strlen(list));
+    tree_write(&tree, "cifar/data_batch_1.bin", bytes, sizeof bytes);
+    snprintf(spec[0], sizeof spec[0], "%s", tree_spec(&tree, "", "data"));
+    snprintf(spec[1], sizeof spec[1], "%s", tree_spec(&tree, "list", "list"));
+    snprintf(spec[2], sizeof spec[2], "%s?bytes=3&stride=2", tree_spec(&tree, "records", "list"));
+    snprintf(spec[3], sizeof spec[3], "%s?bytes=2&label_bytes=1", tree_spec(&tree, "records", "list"));
+    for (int i = 0; i < 4; i++) {
+        mr_dataset *dataset = open_dataset(spec[i]);
+        uint64_t sum = digest(mr_dataset_table(dataset));
+        assert_int_not_equal(sum, 0);
+        assert_true(digest_in_another_process(mr_dataset_fds(dataset)) == sum);
+        mr_dataset_destroy(dataset);
+    }
+    tree_destroy(&tree);
+}
+
+static void the_region_is_sealed_and_closes_on_exec(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    tree_file(&tree, "c/a.jpg");
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
+    int fd = mr_dataset_fds(dataset)[MR_TABLE_FD_TABLE];
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(errno, EPERM);
+    assert_true(pwrite(fd, "x", 1, 0) < 0);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+        if (mr_dataset_fds(dataset)[i] >= 0)
+            assert_int_equal(fcntl(mr_dataset_fds(dataset)[i], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static int copy_region(int fd, off_t *len_out, unsigned char **bytes_out)
+{
+    off_t len = lseek(fd, 0, SEEK_END);
+    unsigned char *bytes = malloc((size_t)len);
+    assert_int_equal(pread(fd, bytes, (size_t)len, 0), len);
+    *len_out = len;
+    *bytes_out = bytes;
+    return memfd_create("copy", MFD_CLOEXEC);
+}
+
+/* Every byte of the header changed, and every length: refused or harmless, never a crash. */
+static void a_damaged_region_is_refused(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    tree_file(&tree, "c/a.jpg");
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
+    off_t len;
+    unsigned char *bytes;
+    int copy = copy_region(mr_dataset_fds(dataset)[MR_TABLE_FD_TABLE], &len, &bytes);
+    int fds[MR_TABLE_N_FDS] = {copy, -1, mr_dataset_fds(dataset)[MR_TABLE_FD_ROOT]};
+    struct mr_table *table;
+    mr_error error;
+    for (off_t n = 0; n < len; n++) {
+        assert_int_equal(ftruncate(copy, n), 0);
+        assert_int_equal(pwrite(copy, bytes, (size_t)n, 0), n);
+        assert_true(mr_table_attach(fds, &table, &error) < 0);
+        assert_null(table);
+    }
+    unsigned n_refused = 0;
+    for (size_t i = 0; i < sizeof(struct mr_table_header); i++) {
+        unsigned char byte = bytes[i];
+        bytes[i] ^= 0xff;
+        assert_int_equal(pwrite(copy, bytes, (size_t)len, 0), len);
+        bytes[i] = byte;
+        if (mr_table_attach(fds, &table, &error) < 0)
+            n_refused++;
+        else
+            mr_table_detach(table);
+    }
+    assert_true(n_refused > 100); /* magic, version, sizes, scheme, 16 bytes of each section */
+    assert_int_equal(pwrite(copy, bytes, (size_t)len, 0), len);
+    assert_int_equal(mr_table_attach(fds, &table, &error), MR_OK);
+    mr_table_detach(table);
+    fds[MR_TABLE_FD_TABLE] = -1;
+    assert_int_equal(mr_table_attach(fds, &table, &error), MR_ERR_IO);
+    free(bytes);
+    close(copy);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void a_list_that_shrank_is_refused_by_new_workers(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    tree_write(&tree, "list", "abc\t1\n", 6);
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "list", "list"));
+    assert_int_equal(truncate(tree_at(&tree, "list"), 3), 0);
+    struct mr_table *table;
+    mr_error error;
+    assert_int_equal(mr_table_attach(mr_dataset_fds(dataset), &table, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "shrank from 6 to 3 bytes"));
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void a_small_limit_on_file_sizes_is_an_error_and_no_signal(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    char name[300] = "c/";
+    for (int i = 0; i < 400; i++) {
+        snprintf(name, sizeof name, "c/%0200d.jpg", i);
+        tree_file(&tree, name);
+    }
+    struct rlimit limit, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    static const struct {
+        rlim_t bytes;
+        mr_status status;
+    } cases[] = {{0, MR_ERR_NO_MEMORY}, {65535, MR_ERR_NO_MEMORY}, {65536, MR_ERR_NO_MEMORY}, {86000, MR_OK}};
+    for (int i = 0; i < 4; i++) {
+        mr_dataset *dataset;
+        mr_error error = {0};
+        small = (struct rlimit){.rlim_cur = cases[i].bytes, .rlim_max = limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        mr_status status = mr_dataset_open(tree_spec(&tree, "", ""), NULL, &dataset, &error);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        if (status != cases[i].status)
+            fail_msg("limit %lld: %s", (long long)cases[i].bytes, error.text);
+        if (status < 0)
+            assert_non_null(strstr(error.text, "RLIMIT_FSIZE allows"));
+        mr_dataset_destroy(dataset);
+    }
+    tree_destroy(&tree);
+}
+
+static void names_cost_half_a_byte_more_than_their_bytes(void **state)
+{
+    (void)state;
+    enum { N = 200000, LEN = 20 };
+    struct mr_table_builder builder;
+    mr_error error;
+    int fd;
+    char name[LEN];
+    assert_int_equal(mr_table_builder_init(&builder, MR_SCHEME_FOLDER, &error), MR_OK);
+    assert_int_equal(mr_table_builder_root(&builder, "r/", "/r", &error), MR_OK);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "n01440764_%05d.jpg", i % 100000); /* 19 letters and the NUL */
+        if (i % 1000 == 0)
+            assert_int_equal(mr_table_builder_folder(&builder, i < 1000 ? "" : "x", (uint64_t)i / 1000, &error), MR_OK);
+        assert_int_equal(mr_table_builder_name(&builder, name, &error), MR_OK);
+    }
+    builder.header.n_samples = builder.header.n_files = N;
+    builder.header.kind.encoded = 1;
+    builder.header.kind.label_bytes = 8;
+    assert_int_equal(mr_table_builder_finish(&builder, &fd, &error), MR_OK);
+    mr_table_builder_fini(&builder);
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    assert_true(bytes > (off_t)N * LEN);
+    assert_true(bytes < (off_t)N * (2 * LEN + 1) / 2 + N / 1000 * 40 + 4096);
+    struct mr_table *table;
+    assert_int_equal(mr_table_attach((int[]){fd, -1, -1}, &table, &error), MR_OK);
+    for (int i = 0; i < N; i++) {
+        char path[MR_TABLE_PATH], expected[32];
+        snprintf(expected, sizeof expected, "%sn01440764_%05d.jpg", i < 1000 ? "" : "x/", i % 100000);
+        assert_int_equal(mr_table_path(table, (uint64_t)i, path), 0);
+        assert_string_equal(path, expected);
+    }
+    mr_table_detach(table);
+    close(fd);
+}
+
+static void the_size_of_shared_memory_can_be_sealed_alone(void **state)
+{
+    (void)state;
+    int fd;
+    mr_error error;
+    assert_int_equal(mr_shared_memory_create("millrace-test", 8192, &fd, &error), MR_OK);
+    assert_int_equal(mr_shared_memory_resize(fd, "it", 4096, &error), MR_OK);
+    unsigned char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    assert_int_equal(mr_shared_memory_seal_content(fd), -EBUSY);
+    assert_int_equal(mr_shared_memory_seal(fd), 0);
+    map[4095] = 1;
+    assert_true(mr_shared_memory_resize(fd, "it", 8192, &error) < 0);
+    assert_int_equal(error.os_error, EPERM);
+    munmap(map, 4096);
+    close(fd);
+    assert_int_equal(mr_shared_memory_create("millrace-test", UINT64_MAX, &fd, &error), MR_ERR_NO_MEMORY);
+    assert_int_equal(fd, -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_the_same_in_another_process),
+        cmocka_unit_test(the_region_is_sealed_and_closes_on_exec),
+        cmocka_unit_test(a_damaged_region_is_refused),
+        cmocka_unit_test(a_list_that_shrank_is_refused_by_new_workers),
+        cmocka_unit_test(a_small_limit_on_file_sizes_is_an_error_and_no_signal),
+        cmocka_unit_test(names_cost_half_a_byte_more_than_their_bytes),
+        cmocka_unit_test(the_size_of_shared_memory_can_be_sealed_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
