@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zlib.h>
+
+struct image image_make(int64_t width, int64_t height, int channels)
+{
+    struct image image = {.width = width, .height = height, .channels = channels};
+    image.pixels = calloc((size_t)(width * height * channels) + 1, 1);
+    if (!image.pixels)
+        abort();
+    return image;
+}
+
+void image_free(struct image *image)
+{
+    free(image->pixels);
+    *image = (struct image){0};
+}
+
+uint64_t reference_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+uint64_t reference_below(uint64_t *state, uint64_t n) { return reference_random(state) % n; }
+
+uint64_t reference_seed(void)
+{
+    const char *given = getenv("MR_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)clock();
+    printf("seed: MR_TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+void image_fill(struct image *image, uint64_t seed)
+{
+    uint64_t state = seed;
+    for (int64_t i = 0; i < image->width * image->height * image->channels; i++) {
+        uint64_t r = reference_random(&state);
+        image->pixels[i] = r & 0x300 ? (uint8_t)r : r & 0x400 ? 255 : 0;
+    }
+}
+
+struct image image_synthetic(int64_t width, int64_t height)
+{
+    struct image image = image_make(width, height, 3);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            for (int c = 0; c < 3; c++)
+                image.pixels[3 * (y * width + x) + c] = (uint8_t)((7 * x + 13 * y + 29 * c) ^ ((x * y) >> 3));
+    return image;
+}
+
+bool image_equal(const struct image *a, const struct image *b)
+{
+    return a->width == b->width && a->height == b->height && a->channels == b->channels &&
+           memcmp(a->pixels, b->pixels, (size_t)(a->width * a->height * a->channels)) == 0;
+}
+
+static uint8_t *at(const struct image *image, int64_t x, int64_t y)
+{
+    return image->pixels + (y * image->width + x) * image->channels;
+}
+
+static void replace(struct image *image, struct image by)
+{
+    free(image->pixels);
+    *image = by;
+}
+
+void reference_crop(struct image *image, int64_t x, int64_t y, int64_t width, int64_t height)
+{
+    struct image out = image_make(width, height, image->channels);
+    for (int64_t j = 0; j < height; j++)
+        for (int64_t i = 0; i < width; i++)
+            if (x + i >= 0 && x + i < image->width && y + j >= 0 && y + j < image->height)
+                memcpy(at(&out, i, j), at(image, x + i, y + j), (size_t)image->channels);
+    replace(image, out);
+}
+
+/* One line of n pixels, step bytes apart, by Pillow's precompute_coeffs, normalize_coeffs_8bpc and clip8. */
+static void resize_line(const uint8_t *in, int64_t in_size, int64_t in_step, uint8_t *out, int64_t out_size,
+                        int64_t out_step)
+{
+    double scale = (double)in_size / (double)out_size;
+    double filterscale = scale < 1.0 ? 1.0 : scale;
+    double *k = calloc((size_t)in_size, sizeof *k);
+    for (int64_t xx = 0; xx < out_size; xx++) {
+        double center = ((double)xx + 0.5) * scale, ww = 0.0, ss = 1.0 / filterscale;
+        int64_t xmin = (int64_t)(center - filterscale + 0.5), xmax = (int64_t)(center + filterscale + 0.5);
+        if (xmin < 0)
+            xmin = 0;
+        if (xmax > in_size)
+            xmax = in_size;
+        for (int64_t x = xmin; x < xmax; x++) {
+            double w = ((double)(x - xmin) + (double)xmin - center + 0.5) * ss;
+            w = w < 0.0 ? -w : w;
+            k[x] = w < 1.0 ? 1.0 - w : 0.0;
+            ww += k[x];
+        }
+        int64_t sum = 1 << 21;
+        for (int64_t x = xmin; x < xmax; x++)
+            sum += (int64_t)(0.5 + k[x] / ww * (1 << 22)) * in[x * in_step];
+        sum >>= 22;
+        out[xx * out_step] = (uint8_t)(sum > 255 ? 255 : sum);
+    }
+    free(k);
+}
+
+void reference_resize(struct image *image, int64_t width, int64_t height)
+{
+    int n = image->channels;
+    if (width != image->width) {
+        struct image out = image_make(width, image->height, n);
+        for (int64_t y = 0; y < image->height; y++)
+            for (int c = 0; c < n; c++)
+                resize_line(at(image, 0, y) + c, image->width, n, at(&out, 0, y) + c, width, n);
+        replace(image, out);
+    }
+    if (height != image->height) {
+        struct image out = image_make(width, height, n);
+        for (int64_t x = 0; x < width; x++)
+            for (int c = 0; c < n; c++)
+                resize_line(at(image, x, 0) + c, image->height, n * width, at(&out, x, 0) + c, height, n * width);
+        replace(image, out);
+    }
+}
+
+void reference_hflip(struct image *image)
+{
+    struct image out = image_make(image->width, image->height, image->channels);
+    for (int64_t y = 0; y < image->height; y++)
+        for (int64_t x = 0; x < image->width; x++)
+            memcpy(at(&out, image->width - 1 - x, y), at(image, x, y), (size_t)image->channels);
+    replace(image, out);
+}
+
+void reference_vflip(struct image *image)
+{
+    struct image out = image_make(image->width, image->height, image->channels);
+    for (int64_t y = 0; y < image->height; y++)
+        memcpy(at(&out, 0, image->height - 1 - y), at(image, 0, y), (size_t)(image->width * image->channels));
+    replace(image, out);
+}
+
+static void random_resized_crop(struct image *image, const struct mr_op *op, struct mr_rng *rng)
+{
+    double area = (double)(image->height * image->width);
+    float lo = logf((float)op->ratio[0]), hi = logf((float)op->ratio[1]);
+    for (int i = 0; i < 10; i++) {
+        double target = area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]);
+        double aspect = (double)expf(mr_rng_uniform(rng, lo, hi));
+        int64_t w = (int64_t)nearbyint(sqrt(target * aspect)), h = (int64_t)nearbyint(sqrt(target / aspect));
+        if (0 < w && w <= image->width && 0 < h && h <= image->height) {
+            int64_t top = mr_rng_below(rng, (uint32_t)(image->height - h + 1));
+            int64_t left = mr_rng_below(rng, (uint32_t)(image->width - w + 1));
+            reference_crop(image, left, top, w, h);
+            reference_resize(image, op->width, op->height);
+            return;
+        }
+    }
+    double in_ratio = (double)image->width / (double)image->height;
+    int64_t w = image->width, h = image->height;
+    if (in_ratio < op->ratio[0])
+        h = (int64_t)nearbyint((double)w / op->ratio[0]);
+    else if (in_ratio > op->ratio[1])
+        w = (int64_t)nearbyint((double)h * op->ratio[1]);
+    reference_crop(image, (image->width - w) / 2, (image->height - h) / 2, w, h);
+    reference_resize(image, op->width, op->height);
+}
+
+static int64_t floor_half(int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); }
+
+static void center_crop(struct image *image, int64_t w, int64_t h)
+{
+    int64_t dx = w > image->width ? w - image->width : 0, dy = h > image->height ? h - image->height : 0;
+    if (dx || dy)
+        reference_crop(image, -floor_half(dx), -floor_half(dy), image->width + dx, image->height + dy);
+    int64_t top = (int64_t)nearbyint((double)(image->height - h) / 2.0);
+    int64_t left = (int64_t)nearbyint((double)(image->width - w) / 2.0);
+    reference_crop(image, left, top, w, h);
+}
+
+static bool random_crop(struct image *image, const struct mr_op *op, struct mr_rng *rng)
+{
+    int64_t p = op->padding, w = op->width, h = op->height;
+    reference_crop(image, -p, -p, image->width + 2 * p, image->height + 2 * p);
+    if (image->height < h || image->width < w)
+        return false;
+    if (image->height == h && image->width == w)
+        return true;
+    int64_t top = mr_rng_below(rng, (uint32_t)(image->height - h + 1));
+    int64_t left = mr_rng_below(rng, (uint32_t)(image->width - w + 1));
+    reference_crop(image, left, top, w, h);
+    return true;
+}
+
+static void resize_short(struct image *image, int64_t size)
+{
+    int64_t s = image->width < image->height ? image->width : image->height;
+    int64_t l = image->width < image->height ? image->height : image->width;
+    int64_t longer = (int64_t)((double)(size * l) / (double)s);
+    reference_resize(image, image->width <= image->height ? size : longer,
+                     image->width <= image->height ? longer : size);
+}
+
+bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rng)
+{
+    switch ((enum mr_op_kind)op->kind) {
+    case MR_OP_RANDOM_RESIZED_CROP: random_resized_crop(image, op, rng); break;
+    case MR_OP_RESIZE_SHORT: resize_short(image, op->height); break;
+    case MR_OP_RESIZE: reference_resize(image, op->width, op->height); break;
+    case MR_OP_CENTER_CROP: center_crop(image, op->width, op->height); break;
+    case MR_OP_RANDOM_CROP: return random_crop(image, op, rng);
+    case MR_OP_HFLIP:
+        if (mr_rng_uniform(rng, 0.0f, 1.0f) < (float)op->p)
+            reference_hflip(image);
+        break;
+    case MR_OP_VFLIP:
+        if (mr_rng_uniform(rng, 0.0f, 1.0f) < (float)op->p)
+            reference_vflip(image);
+        break;
+    case MR_OP_EXIF:
+    case MR_OP_NORMALIZE: break;
+    }
+    return true;
+}
+
+uint32_t reference_crc(const void *bytes, size_t len) { return (uint32_t)crc32(0, bytes, (uInt)len); }

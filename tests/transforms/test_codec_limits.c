@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the codec refuses and how it says so: files that are no images, other formats, sizes above the limits.
+ */
+#include "tests/transforms/codec_support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zlib.h>
+
+static void expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text)
+{
+    struct mr_image_head head;
+    mr_error error;
+    assert_int_equal(mr_codec_open(codec, bytes, len, &head, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, text);
+}
+
+static void what_is_no_image_is_named_by_its_bytes(void **state)
+{
+    expect_damaged(*state, NULL, 0, "the file is empty");
+    expect_damaged(*state, "text file\n", 10, "not an image: the first bytes are 74 65 78 74");
+    expect_damaged(*state, "\1\2", 2, "not an image: the first bytes are 01 02");
+    expect_damaged(*state, "\0\0\0\0\0", 5, "not an image: the first bytes are 00 00 00 00");
+    expect_damaged(*state, "\xff", 1, "not an image: the first bytes are ff");
+}
+
+static void other_formats_are_named(void **state)
+{
+    expect_damaged(*state, "RIFF\0\0\0\0WEBPVP8 ", 16, "WebP is not supported; JPEG and PNG are");
+    expect_damaged(*state, "GIF89a\1\0\1\0", 10, "GIF is not supported; JPEG and PNG are");
+    expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "BMP is not supported; JPEG and PNG are");
+    expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF is not supported; JPEG and PNG are");
+    expect_damaged(*state, "MM\0*\0\0\0\10", 8, "TIFF is not supported; JPEG and PNG are");
+    expect_damaged(*state, "P6\n1 1\n255\nabc", 14, "PPM is not supported; JPEG and PNG are");
+}
+
+static void sniffing_names_the_format(void **state)
+{
+    (void)state;
+    assert_string_equal(mr_codec_sniff((const uint8_t *)"\xff\xd8\xff\xe0", 4), "jpeg");
+    assert_string_equal(mr_codec_sniff((const uint8_t *)"\x89PNG\r\n\x1a\n", 8), "png");
+    assert_string_equal(mr_codec_sniff((const uint8_t *)"\x89PNG\r\n\x1a\r", 8), "unknown");
+    assert_string_equal(mr_codec_sniff((const uint8_t *)"RIFF\0\0\0\0WAVEfmt ", 16), "unknown");
+    assert_string_equal(mr_codec_sniff((const uint8_t *)"BMW and other cars", 18), "text");
+    assert_string_equal(mr_codec_sniff((const uint8_t *)"Hello\n", 6), "text");
+    assert_string_equal(mr_codec_sniff(NULL, 0), "empty");
+}
+
+static void a_header_cut_short_is_damage(void **state)
+{
+    expect_damaged(*state, "\xff\xd8", 2, "Premature end of input file");
+    expect_damaged(*state, "\xff\xd8\xff\xe0\0\20JFIF", 10, "Premature end of input file");
+    expect_damaged(*state, "\x89PNG", 4, "Premature end of PNG file");
+    expect_damaged(*state, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "Premature end of PNG file");
+}
+
+/* Write a size into the frame header of a JPEG. */
+static void set_jpeg_size(struct mr_test_image *image, unsigned width, unsigned height)
+{
+    for (size_t i = 2; i + 9 < image->len; i += 2 + ((size_t)image->bytes[i + 2] << 8 | image->bytes[i + 3])) {
+        if (image->bytes[i + 1] < 0xc0 || image->bytes[i + 1] > 0xc2)
+            continue;
+        uint8_t size[4] = {(uint8_t)(height >> 8), (uint8_t)height, (uint8_t)(width >> 8), (uint8_t)width};
+        memcpy(image->bytes + i + 5, size, 4);
+        return;
+    }
+    fail_msg("no frame header");
+}
+
+static void a_header_of_65535_squared_is_refused(void **state)
+{
+    for (int progressive = 0; progressive < 2; progressive++) {
+        struct mr_test_image image =
+            mr_test_jpeg(&(struct mr_test_jpeg){.width = 16, .height = 16, .progressive = progressive});
+        set_jpeg_size(&image, 65500, 65500);
+        expect_damaged(*state, image.bytes, image.len, "65500 x 65500 pixels are above the limit of 178956970");
+        mr_test_image_free(&image);
+    }
+}
+
+/* libjpeg itself stops at 65500, before millrace's limit. */
+static void a_side_of_65535_is_refused(void **state)
+{
+    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 16, .height = 16});
+    struct mr_image_head head;
+    mr_error error;
+    set_jpeg_size(&image, 65535, 65535);
+    assert_int_equal(mr_codec_open(*state, image.bytes, image.len, &head, &error), MR_ERR_DAMAGED);
+    assert_non_null(strstr(error.text, "65500"));
+    mr_test_image_free(&image);
+}
+
+static void a_huge_png_is_refused(void **state)
+{
+    struct mr_test_image image = mr_test_png(&(struct mr_test_png){.width = 3, .height = 3, .colour_type = 2});
+    uint8_t size[8] = {0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff};
+    memcpy(image.bytes + 16, size, 8);
+    uint32_t crc = (uint32_t)crc32(0, image.bytes + 12, 17);
+    uint8_t stored[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8), (uint8_t)crc};
+    memcpy(image.bytes + 29, stored, 4);
+    expect_damaged(*state, image.bytes, image.len, "65535 x 65535 pixels are above the limit of 178956970");
+    mr_test_image_free(&image);
+}
+
+static struct mr_codec *make_limited(struct mr_codec_limits limits)
+{
+    struct mr_codec *codec;
+    assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
+    return codec;
+}
+
+static void the_pixel_limit_is_exact(void **state)
+{
+    (void)state;
+    struct mr_codec *codec = make_limited((struct mr_codec_limits){.max_pixels = 20 * 30});
+    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 20, .height = 30});
+    struct mr_image_head head;
+    assert_int_equal(mr_codec_open(codec, image.bytes, image.len, &head, NULL), MR_OK);
+    mr_codec_close(codec);
+    mr_test_image_free(&image);
+    image = mr_test_png(&(struct mr_test_png){.width = 601, .height = 1});
+    expect_damaged(codec, image.bytes, image.len, "601 x 1 pixels are above the limit of 600");
+    mr_test_image_free(&image);
+    mr_codec_destroy(codec);
+}
+
+static void too_many_scans_are_refused(void **state)
+{
+    (void)state;
+    struct mr_codec *codec = make_limited((struct mr_codec_limits){.max_scans = 5});
+    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 20, .height = 30, .progressive = true});
+    uint8_t *pixels;
+    mr_error error;
+    assert_int_equal(codec_decode(codec, image.bytes, image.len, NULL, NULL, &pixels, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "6 scans are above the limit of 5");
+    mr_test_image_free(&image);
+    mr_codec_destroy(codec);
+}
+
+static void decoder_memory_is_limited(void **state)
+{
+    (void)state;
+    struct mr_codec *codec = make_limited((struct mr_codec_limits){.max_decoder_bytes = 400000});
+    struct mr_test_jpeg options = {.width = 400, .height = 400};
+    struct mr_image_head head;
+    mr_error error;
+    for (int progressive = 0; progressive < 2; progressive++) {
+        options.progressive = progressive;
+        struct mr_test_image image = mr_test_jpeg(&options);
+        mr_status status = mr_codec_open(codec, image.bytes, image.len, &head, &error);
+        mr_test_image_free(&image);
+        if (status == MR_OK)
+            mr_codec_close(codec);
+        assert_int_equal(status, progressive ? MR_ERR_DAMAGED : MR_OK);
+    }
+    assert_non_null(strstr(error.text, "bytes of memory, above the limit of 400000"));
+    mr_codec_destroy(codec);
+}
+
+static void an_interlaced_png_counts_its_box(void **state)
+{
+    (void)state;
+    struct mr_codec *codec = make_limited((struct mr_codec_limits){.max_decoder_bytes = 600000});
+    struct mr_test_image image =
+        mr_test_png(&(struct mr_test_png){.width = 400, .height = 400, .colour_type = 2, .interlaced = true});
+    struct codec_box top = {0, 0, 400, 100};
+    uint8_t *pixels;
+    mr_error error;
+    assert_int_equal(codec_decode(codec, image.bytes, image.len, &top, NULL, &pixels, NULL), MR_OK);
+    free(pixels);
+    assert_int_equal(codec_decode(codec, image.bytes, image.len, NULL, NULL, &pixels, &error), MR_ERR_DAMAGED);
+    assert_non_null(strstr(error.text, "above the limit of 600000"));
+    mr_test_image_free(&image);
+    mr_codec_destroy(codec);
+}
+
+static int make_codec(void **state)
+{
+    *state = codec_make();
+    return 0;
+}
+
+static int destroy_codec(void **state)
+{
+    mr_codec_destroy(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_image_is_named_by_its_bytes),
+        cmocka_unit_test(other_formats_are_named),
+        cmocka_unit_test(sniffing_names_the_format),
+        cmocka_unit_test(a_header_cut_short_is_damage),
+        cmocka_unit_test(a_header_of_65535_squared_is_refused),
+        cmocka_unit_test(a_side_of_65535_is_refused),
+        cmocka_unit_test(a_huge_png_is_refused),
+        cmocka_unit_test(the_pixel_limit_is_exact),
+        cmocka_unit_test(too_many_scans_are_refused),
+        cmocka_unit_test(decoder_memory_is_limited),
+        cmocka_unit_test(an_interlaced_png_counts_its_box),
+    };
+    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole samples: whatever is folded, streamed and cut off gives what one operation after the other on whole images
+ * gives, for raw pictures and for JPEGs of which only a part is decoded.
+ */
+#include "reference.h"
+#include "transforms/pixels.h"
+#include "transforms/store.h"
+#include "transforms/transform.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jpeglib.h>
+
+static const struct mr_codec_limits limits = {
+    .max_pixels = 100000000, .max_scans = 500, .max_decoder_bytes = 512u << 20};
+
+static struct mr_plan compile(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
+                              mr_layout layout)
+{
+    struct mr_plan plan;
+    mr_error error;
+    if (mr_plan_compile(transform, kind, dtype, layout, &plan, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return plan;
+}
+
+static mr_transform *parse(const char *text)
+{
+    mr_transform *transform;
+    mr_error error;
+    if (mr_transform_parse(text, &transform, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return transform;
+}
+
+static struct mr_plan plan_of(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout)
+{
+    mr_transform *transform = parse(text);
+    struct mr_plan plan = compile(transform, kind, dtype, layout);
+    mr_transform_destroy(transform);
+    return plan;
+}
+
+static struct mr_sample_kind raw_kind(const struct image *image, mr_layout layout)
+{
+    int64_t n = image->channels;
+    struct mr_sample_kind kind = {.picture = 1, .dtype = MR_U8, .ndim = 3, .layout = layout};
+    kind.data_bytes = (uint64_t)(image->width * image->height * n);
+    const int64_t planes[3] = {n, image->height, image->width}, pixels[3] = {image->height, image->width, n};
+    memcpy(kind.shape, layout == MR_NCHW ? planes : pixels, sizeof planes);
+    return kind;
+}
+
+static struct image copy_of(const struct image *image)
+{
+    struct image copy = image_make(image->width, image->height, image->channels);
+    memcpy(copy.pixels, image->pixels, (size_t)(image->width * image->height * image->channels));
+    return copy;
+}
+
+/* The bytes of a raw sample. */
+static uint8_t *laid_out(const struct image *image, mr_layout layout)
+{
+    int64_t n = image->channels, size = image->width * image->height;
+    uint8_t *bytes = malloc((size_t)(size * n));
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t c = 0; c < n; c++)
+            bytes[layout == MR_NCHW ? c * size + i : i * n + c] = image->pixels[i * n + c];
+    return bytes;
+}
+
+/* The tensor by its definition. */
+static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
+{
+    size_t size = mr_dtype_size(plan->dtype), n_pixels = (size_t)(image->width * image->height);
+    size_t n = (size_t)image->channels;
+    uint8_t *out = calloc(n_pixels * n, size);
+    for (size_t i = 0; i < n_pixels; i++)
+        for (size_t c = 0; c < n; c++) {
+            uint8_t value = image->pixels[i * n + c];
+            float f = plan->table[c][value];
+            uint16_t half = plan->dtype == MR_F16 ? mr_store_f16(f) : mr_store_bf16(f);
+            const void *from = plan->dtype == MR_U8 ? (const void *)&value : plan->dtype == MR_F32 ? (void *)&f : &half;
+            memcpy(out + (plan->layout == MR_NCHW ? c * n_pixels + i : i * n + c) * size, from, size);
+        }
+    return out;
+}
+
+/* Run one sample both ways and compare; the generators must have drawn the same number of times too. */
+static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, const uint8_t *bytes, size_t len,
+                         const struct image *image, uint64_t index, const char *what)
+{
+    struct mr_rng fast, slow;
+    struct mr_pixels_report report;
+    mr_error error = {0};
+    mr_rng_init(&fast, 1, 2, index);
+    mr_rng_init(&slow, 1, 2, index);
+    uint8_t *out = malloc(plan->out_bytes + 1);
+    memset(out, 0xa5, plan->out_bytes + 1);
+    mr_status status = mr_pixels_run(pixels, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
+    struct image want = copy_of(image);
+    bool possible = true;
+    for (uint32_t i = 0; i < plan->n_ops && possible; i++)
+        possible = reference_op(&want, &plan->ops[i], &slow);
+    if ((status == MR_OK) != possible)
+        fail_msg("%s: status %d, %s", what, status, error.text);
+    if (status == MR_OK) {
+        uint8_t *tensor = tensor_of(&want, plan);
+        assert_int_equal(plan->out_bytes, (uint64_t)(want.width * want.height * want.channels) * mr_dtype_size(plan->dtype));
+        if (memcmp(tensor, out, plan->out_bytes) != 0)
+            fail_msg("%s: %lldx%lld, dtype %s, layout %d: the tensor differs", what, (long long)image->width,
+                     (long long)image->height, mr_dtype_name(plan->dtype), plan->layout);
+        assert_int_equal(mr_rng_u32(&fast), mr_rng_u32(&slow));
+        free(tensor);
+    }
+    assert_int_equal(out[plan->out_bytes], 0xa5);
+    free(out);
+    image_free(&want);
+}
+
+static uint32_t pick(uint64_t *random, uint32_t n) { return 1 + (uint32_t)reference_below(random, n); }
+
+static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
+{
+    uint32_t height = pick(random, most), width = pick(random, most);
+    mr_status status = MR_OK;
+    switch (reference_below(random, 8)) {
+    case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
+    case 1: status = mr_transform_resize_short(t, height, NULL); break;
+    case 2: status = mr_transform_resize(t, height, width, NULL); break;
+    case 3: status = mr_transform_center_crop(t, height, width, NULL); break;
+    case 4: status = mr_transform_random_crop(t, height, width, pick(random, most), NULL); break;
+    case 5: status = mr_transform_random_crop(t, 1 + height / 8, 1 + width / 8, 0, NULL); break;
+    case 6: status = mr_transform_hflip(t, 0.5, NULL); break;
+    default: status = mr_transform_vflip(t, 0.5, NULL); break;
+    }
+    assert_int_equal(status, MR_OK);
+}
+
+static void any_list_equals_one_operation_after_the_other(void **state)
+{
+    (void)state;
+    uint64_t random = reference_seed();
+    const mr_dtype dtypes[] = {MR_U8, MR_U8, MR_U8, MR_F32, MR_F16, MR_BF16};
+    int n_run = 0;
+    for (int i = 0; i < 1500; i++) {
+        struct image image = image_make(pick(&random, 60), pick(&random, 60), reference_below(&random, 3) ? 3 : 1);
+        image_fill(&image, reference_random(&random));
+        mr_transform *t;
+        assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
+        for (uint64_t k = reference_below(&random, 6); k > 0; k--)
+            append_random_op(t, &random, 50);
+        mr_layout from = reference_below(&random, 2) ? MR_NCHW : MR_NHWC;
+        struct mr_sample_kind kind = raw_kind(&image, from);
+        struct mr_plan plan;
+        char text[600];
+        mr_transform_format(t, text, sizeof text);
+        mr_status status = mr_plan_compile(t, &kind, dtypes[reference_below(&random, 6)],
+                                           reference_below(&random, 2) ? MR_NCHW : MR_NHWC, &plan, NULL);
+        if (status == MR_OK) {
+            struct mr_pixels *pixels;
+            uint8_t *bytes = laid_out(&image, from);
+            assert_int_equal(mr_pixels_create(&plan, &limits, i % 2, &pixels, NULL), MR_OK);
+            for (uint64_t index = 0; index < 4; index++)
+                check_sample(pixels, &plan, bytes, kind.data_bytes, &image, index, text);
+            mr_pixels_destroy(pixels);
+            free(bytes);
+            n_run++;
+        }
+        mr_transform_destroy(t);
+        image_free(&image);
+    }
+    assert_true(n_run > 1000);
+}
+
+/* ---- JPEG -------------------------------------------------------------------------------------------------------- */
+
+struct jpeg {
+    unsigned char *bytes;
+    unsigned long len;
+    struct image image; /* decoded as a whole */
+};
+
+static void decode_whole(struct jpeg *jpeg)
+{
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr errors;
+    d.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, jpeg->bytes, jpeg->len);
+    jpeg_read_header(&d, TRUE);
+    d.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&d);
+    jpeg->image = image_make(d.output_width, d.output_height, 3);
+    while (d.output_scanline < d.output_height) {
+        JSAMPROW row = jpeg->image.pixels + (size_t)d.output_scanline * d.output_width * 3;
+        jpeg_read_scanlines(&d, &row, 1);
+    }
+    jpeg_finish_decompress(&d);
+    jpeg_destroy_decompress(&d);
+}
+
+/* A JPEG of smooth noise; orientation above 0: with an EXIF segment that says so. */
+static struct jpeg make_jpeg(uint32_t width, uint32_t height, int sampling, bool progressive, uint8_t orientation,
+                             uint64_t seed)
+{
+    struct jpeg jpeg = {0};
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr errors;
+    struct image small = image_make(width / 6 + 1, height / 6 + 1, 3);
+    image_fill(&small, seed);
+    reference_resize(&small, width, height);
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &jpeg.bytes, &jpeg.len);
+    c.image_width = width;
+    c.image_height = height;
+    c.input_components = 3;
+    c.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&c);
+    jpeg_set_quality(&c, 90, TRUE);
+    c.comp_info[0].h_samp_factor = sampling & 1 ? 2 : 1;
+    c.comp_info[0].v_samp_factor = sampling & 2 ? 2 : 1;
+    if (progressive)
+        jpeg_simple_progression(&c);
+    jpeg_start_compress(&c, TRUE);
+    uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
+                      0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0, 0, 0, 0, 0};
+    if (orientation)
+        jpeg_write_marker(&c, JPEG_APP0 + 1, exif, sizeof exif);
+    while (c.next_scanline < height) {
+        JSAMPROW row = small.pixels + (size_t)c.next_scanline * width * 3;
+        jpeg_write_scanlines(&c, &row, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    image_free(&small);
+    decode_whole(&jpeg);
+    return jpeg;
+}
+
+static void jpeg_free(struct jpeg *jpeg)
+{
+    free(jpeg->bytes);
+    image_free(&jpeg->image);
+}
+
+static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
+
+static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **state)
+{
+    (void)state;
+    uint64_t random = reference_seed();
+    const char *texts[] = {"train:24", "eval:40:32", "random_crop(9:5,padding=2)+hflip", "train:24+vflip",
+                           "resize(30)+random_resized_crop(16)+hflip", "center_crop(7)",
+                           "center_crop(150)+vflip+resize(33:44)", "random_resized_crop(5,scale=0.001:0.01)",
+                           "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)"};
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        struct mr_plan plan = plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
+        struct mr_pixels *pixels;
+        assert_int_equal(mr_pixels_create(&plan, &limits, true, &pixels, NULL), MR_OK);
+        for (int i = 0; i < 12; i++) {
+            struct jpeg jpeg = make_jpeg(8 + pick(&random, 150), 8 + pick(&random, 150), i % 4, i % 3 == 2, 0,
+                                         reference_random(&random));
+            for (uint64_t index = 0; index < 6; index++)
+                check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, index, texts[t]);
+            jpeg_free(&jpeg);
+        }
+        mr_pixels_destroy(pixels);
+    }
+}
+
+/* What Pillow's exif_transpose does, one turn after the other. */
+static void turn(struct image *image, int orientation)
+{
+    if (orientation >= 5) { /* transpose */
+        struct image out = image_make(image->height, image->width, 3);
+        for (int64_t y = 0; y < image->height; y++)
+            for (int64_t x = 0; x < image->width; x++)
+                memcpy(out.pixels + 3 * (x * out.width + y), image->pixels + 3 * (y * image->width + x), 3);
+        image_free(image);
+        *image = out;
+    }
+    /* 6: a quarter clockwise, which is transpose and mirror; 7: transverse; 8: a quarter the other way */
+    if (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7)
+        reference_hflip(image);
+    if (orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8)
+        reference_vflip(image);
+}
+
+static void exif_turns_the_image_before_the_crop(void **state)
+{
+    (void)state;
+    struct mr_plan plan = plan_of("exif+train:20", &files, MR_U8, MR_NHWC);
+    struct mr_plan deaf = plan_of("train:20", &files, MR_U8, MR_NHWC);
+    struct mr_pixels *pixels, *deaf_pixels;
+    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_pixels_create(&deaf, &limits, false, &deaf_pixels, NULL), MR_OK);
+    for (int orientation = 1; orientation <= 8; orientation++) {
+        struct jpeg jpeg = make_jpeg(90, 50, 3, false, (uint8_t)orientation, 5);
+        check_sample(deaf_pixels, &deaf, jpeg.bytes, jpeg.len, &jpeg.image, 3, "without exif");
+        turn(&jpeg.image, orientation);
+        assert_int_equal(jpeg.image.width, orientation >= 5 ? 50 : 90);
+        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, 3, "exif");
+        jpeg_free(&jpeg);
+    }
+    mr_pixels_destroy(pixels);
+    mr_pixels_destroy(deaf_pixels);
+}
+
+static void a_bad_image_leaves_the_object_usable(void **state)
+{
+    (void)state;
+    struct mr_plan plan = plan_of("train:20", &files, MR_U8, MR_NCHW);
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct mr_rng rng;
+    mr_error error;
+    uint8_t out[1200];
+    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    struct jpeg jpeg = make_jpeg(120, 100, 3, false, 0, 9);
+    for (size_t len = 0; len < jpeg.len; len += 97) {
+        mr_rng_init(&rng, 0, 0, len);
+        mr_status status = mr_pixels_run(pixels, jpeg.bytes, len, true, &rng, out, &report, &error);
+        assert_true(status == MR_OK || status == MR_ERR_DAMAGED);
+        assert_true(len > 300 || status == MR_ERR_DAMAGED);
+        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, len, "after a damaged one");
+    }
+    mr_rng_init(&rng, 0, 0, 0);
+    assert_int_equal(mr_pixels_run(pixels, jpeg.bytes, jpeg.len, false, &rng, out, &report, &error), MR_ERR_DAMAGED);
+    jpeg_free(&jpeg);
+    mr_pixels_destroy(pixels);
+}
+
+static void sizes_that_differ_from_the_first_are_damaged(void **state)
+{
+    (void)state;
+    struct mr_plan plan = plan_of("none", &files, MR_U8, MR_NCHW);
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct mr_rng rng;
+    mr_error error;
+    struct jpeg first = make_jpeg(22, 22, 0, false, 0, 9), other = make_jpeg(40, 22, 0, false, 0, 9);
+    assert_int_equal(mr_plan_fix_size(&plan, 22, 22, NULL), MR_OK);
+    uint8_t out[22 * 22 * 3];
+    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    check_sample(pixels, &plan, first.bytes, first.len, &first.image, 0, "none");
+    mr_rng_init(&rng, 0, 0, 0);
+    assert_int_equal(mr_pixels_run(pixels, other.bytes, other.len, true, &rng, out, &report, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "image gives 40x22, the batch has 22x22");
+    jpeg_free(&first);
+    jpeg_free(&other);
+    mr_pixels_destroy(pixels);
+}
+
+static void an_image_that_grows_beyond_the_limit_is_damaged(void **state)
+{
+    (void)state;
+    struct image image = image_make(1, 4000, 3);
+    struct mr_sample_kind kind = raw_kind(&image, MR_NHWC);
+    struct mr_plan plan = plan_of("resize(400)+resize(10:10)", &kind, MR_U8, MR_NHWC);
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct mr_rng rng;
+    mr_error error;
+    uint8_t out[300];
+    mr_rng_init(&rng, 0, 0, 0);
+    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_pixels_run(pixels, image.pixels, kind.data_bytes, false, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "image becomes 400x1600000 pixels; the limit is 100000000 pixels");
+    assert_int_equal(mr_pixels_run(pixels, image.pixels, kind.data_bytes - 1, false, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "sample has 11999 bytes instead of 12000");
+    mr_pixels_destroy(pixels);
+    image_free(&image);
+}
+
+static void the_report_says_what_was_cut(void **state)
+{
+    (void)state;
+    struct mr_plan plan = plan_of("center_crop(20)+hflip(1)", &files, MR_U8, MR_NCHW);
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct mr_rng rng;
+    uint8_t out[1200];
+    struct jpeg jpeg = make_jpeg(64, 48, 3, false, 0, 9);
+    for (int with_timing = 0; with_timing < 2; with_timing++) {
+        mr_rng_init(&rng, 0, 0, 0);
+        assert_int_equal(mr_pixels_create(&plan, &limits, with_timing, &pixels, NULL), MR_OK);
+        assert_int_equal(mr_pixels_run(pixels, jpeg.bytes, jpeg.len, true, &rng, out, &report, NULL), MR_OK);
+        const int32_t geometry[8] = {64, 48, 22, 14, 20, 20, 1, 0};
+        assert_memory_equal(report.geometry, geometry, sizeof geometry);
+        assert_int_equal(report.n_warnings, 0);
+        assert_int_equal(report.decode_ns > 0, with_timing);
+        mr_pixels_destroy(pixels);
+    }
+    jpeg_free(&jpeg);
+}
+
+static void records_are_copied(void **state)
+{
+    (void)state;
+    struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
+    struct mr_plan plan = compile(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW);
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct mr_rng rng;
+    const double values[4] = {1.5, -2.0, 1e300, 0.0};
+    double out[4];
+    mr_rng_init(&rng, 0, 0, 0);
+    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_pixels_run(pixels, (const uint8_t *)values, 32, false, &rng, out, &report, NULL), MR_OK);
+    assert_memory_equal(values, out, 32);
+    mr_pixels_destroy(pixels);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_list_equals_one_operation_after_the_other),
+        cmocka_unit_test(jpegs_equal_a_full_decode_and_one_operation_after_the_other),
+        cmocka_unit_test(exif_turns_the_image_before_the_crop),
+        cmocka_unit_test(a_bad_image_leaves_the_object_usable),
+        cmocka_unit_test(sizes_that_differ_from_the_first_are_damaged),
+        cmocka_unit_test(an_image_that_grows_beyond_the_limit_is_damaged),
+        cmocka_unit_test(the_report_says_what_was_cut),
+        cmocka_unit_test(records_are_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows become tensors by fma(x, scale, bias), rounded once, in both layouts. */
+#include "reference.h"
+#include "transforms/store.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const double mean[3] = {0.485, 0.456, 0.406};
+static const double deviation[3] = {0.229, 0.224, 0.225};
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double half_value(uint32_t half)
+{
+    double sign = half & 0x8000 ? -1.0 : 1.0;
+    int exponent = (int)(half >> 10 & 31);
+    double mantissa = half & 1023;
+    return sign * (exponent ? ldexp(1024.0 + mantissa, exponent - 25) : ldexp(mantissa, -24));
+}
+
+/* The nearest of all finite halves by search, ties to the even one. */
+static uint16_t nearest_half(float value)
+{
+    double magnitude = fabs((double)value);
+    uint32_t lo = 0, hi = 0x7bff;
+    while (lo < hi) {
+        uint32_t middle = (lo + hi + 1) / 2;
+        if (half_value(middle) <= magnitude)
+            lo = middle;
+        else
+            hi = middle - 1;
+    }
+    double below = magnitude - half_value(lo);
+    double above = (lo == 0x7bff ? 65536.0 : half_value(lo + 1)) - magnitude;
+    uint32_t best = above < below || (above == below && lo % 2) ? lo + 1 : lo;
+    return (uint16_t)(best | (signbit(value) ? 0x8000 : 0));
+}
+
+static void f16_is_the_nearest_half(void **state)
+{
+    (void)state;
+    uint64_t random = reference_seed();
+    for (int i = 0; i < 300000; i++) {
+        float value = ldexpf((float)(int32_t)reference_random(&random), (int)reference_below(&random, 52) - 60);
+        if (i < 0x7c00)
+            value = (float)((half_value((uint32_t)i) + half_value((uint32_t)i + 1)) / 2); /* ties */
+        if (fabsf(value) < 131000.0f && mr_store_f16(value) != nearest_half(value))
+            fail_msg("%a: %04x instead of %04x", (double)value, mr_store_f16(value), nearest_half(value));
+    }
+    assert_int_equal(mr_store_f16(65519.0f), 0x7bff);
+    assert_int_equal(mr_store_f16(65520.0f), 0x7c00);
+    assert_int_equal(mr_store_f16(-INFINITY), 0xfc00);
+    assert_int_equal(mr_store_f16(NAN) & 0x7e00, 0x7e00);
+}
+
+static void bf16_is_the_nearest_one(void **state)
+{
+    (void)state;
+    uint64_t random = reference_seed();
+    for (int i = 0; i < 300000; i++) {
+        uint32_t bits = (uint32_t)reference_random(&random);
+        if (i % 2)
+            bits = (bits & 0xffff0000u) | 0x8000u; /* ties */
+        if ((bits & 0x7f800000u) == 0x7f800000u || (bits & 0x7fffffffu) > 0x7f7f0000u)
+            continue;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        uint32_t low = bits & 0xffff0000u, high = low + 0x10000u;
+        float below, above;
+        memcpy(&below, &low, sizeof below);
+        memcpy(&above, &high, sizeof above);
+        double to_below = fabs((double)value - (double)below), to_above = fabs((double)above - (double)value);
+        uint32_t best = to_above < to_below || (to_above == to_below && (low >> 16) % 2) ? high : low;
+        if (mr_store_bf16(value) != best >> 16)
+            fail_msg("%a: %04x instead of %04x", (double)value, mr_store_bf16(value), best >> 16);
+    }
+    assert_int_equal(mr_store_bf16(INFINITY), 0x7f80);
+    assert_int_equal(mr_store_bf16(NAN) & 0x7fc0, 0x7fc0);
+}
+
+static void tables_are_fma_for_all_values(void **state)
+{
+    (void)state;
+    struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
+    mr_store_tables(&plan, mean, deviation, 3, false);
+    for (int c = 0; c < 3; c++) {
+        float scale = (float)(1.0 / (255.0 * deviation[c])), bias = (float)(-mean[c] / deviation[c]);
+        assert_int_equal(bits_of(plan.scale[c]), bits_of(scale));
+        assert_int_equal(bits_of(plan.bias[c]), bits_of(bias));
+        for (int x = 0; x < 256; x++) {
+            assert_int_equal(bits_of(plan.table[c][x]), bits_of(fmaf((float)x, scale, bias)));
+            double ideal = ((double)x / 255.0 - mean[c]) / deviation[c];
+            assert_true(fabs((double)plan.table[c][x] - ideal) < 5e-7);
+        }
+    }
+}
+
+static void exact_tables_are_in_torchs_order(void **state)
+{
+    (void)state;
+    struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
+    mr_store_tables(&plan, mean, deviation, 3, true);
+    assert_true(plan.exact);
+    for (int c = 0; c < 3; c++)
+        for (int x = 0; x < 256; x++) {
+            volatile float share = (float)x / 255.0f;
+            volatile float centred = share - (float)mean[c];
+            volatile float scaled = centred / (float)deviation[c];
+            assert_int_equal(bits_of(plan.table[c][x]), bits_of(scaled));
+        }
+    /* torch: (torch.tensor(1, dtype=uint8).div(255) - 0.485) / 0.229 */
+    assert_true(fabsf(plan.table[0][1] - -2.1007793f) < 1e-6f);
+}
+
+static void without_normalise_values_are_shares_of_255(void **state)
+{
+    (void)state;
+    struct mr_plan plan = {.channels = 1, .dtype = MR_F32};
+    mr_store_tables(&plan, NULL, NULL, 0, false);
+    assert_int_equal(bits_of(plan.table[0][0]), 0);
+    assert_int_equal(bits_of(plan.table[0][255]), bits_of(1.0f));
+    for (int x = 0; x < 256; x++)
+        assert_int_equal(bits_of(plan.table[0][x]), bits_of((float)x * (float)(1.0 / 255.0)));
+}
+
+static void one_mean_serves_three_channels(void **state)
+{
+    (void)state;
+    struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
+    const double half = 0.5;
+    mr_store_tables(&plan, &half, &half, 1, false);
+    assert_memory_equal(plan.table[0], plan.table[2], sizeof plan.table[0]);
+    assert_true(fabsf(plan.table[1][255] - 1.0f) < 1e-6f);
+}
+
+/* The bits that element (y, x, c) must have. */
+static uint32_t expected(const struct mr_plan *plan, uint8_t value, uint32_t c)
+{
+    switch (plan->dtype) {
+    case MR_F32: return bits_of(fmaf((float)value, plan->scale[c], plan->bias[c]));
+    case MR_F16: return nearest_half(fmaf((float)value, plan->scale[c], plan->bias[c]));
+    case MR_BF16: return mr_store_bf16(fmaf((float)value, plan->scale[c], plan->bias[c]));
+    default: return value;
+    }
+}
+
+static void check_tensor(const struct mr_plan *plan, const struct image *image, const uint8_t *out)
+{
+    size_t size = mr_dtype_size(plan->dtype), n = plan->channels;
+    for (int64_t y = 0; y < image->height; y++)
+        for (int64_t x = 0; x < image->width; x++)
+            for (uint32_t c = 0; c < n; c++) {
+                size_t at = plan->layout == MR_NHWC ? ((size_t)(y * image->width + x)) * n + c
+                                                    : (size_t)((c * image->height + y) * image->width + x);
+                uint32_t bits = 0;
+                memcpy(&bits, out + at * size, size);
+                uint32_t want = expected(plan, image->pixels[(size_t)(y * image->width + x) * n + c], c);
+                if (bits != want)
+                    fail_msg("%s, layout %d, pixel %d,%d,%u: %x instead of %x", mr_dtype_name(plan->dtype),
+                             plan->layout, (int)x, (int)y, c, bits, want);
+            }
+}
+
+static void every_dtype_and_layout_gets_every_value(void **state)
+{
+    (void)state;
+    const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
+    for (int i = 0; i < 16; i++) {
+        struct mr_plan plan = {.channels = i & 1 ? 3 : 1, .dtype = dtypes[i / 4], .layout = i & 2 ? MR_NCHW : MR_NHWC};
+        struct mr_store_half half;
+        mr_store_tables(&plan, mean, deviation, plan.channels, false);
+        mr_store_half_init(&half, &plan);
+        struct image image = image_make(67, 13, (int)plan.channels);
+        for (size_t k = 0; k < 67 * 13 * plan.channels; k++)
+            image.pixels[k] = (uint8_t)(k / plan.channels + 85 * (k % plan.channels));
+        size_t len = 67 * 13 * plan.channels * mr_dtype_size(plan.dtype);
+        uint8_t *out = malloc(len + 1), row[3 * 67];
+        out[len] = 0xa5;
+        struct mr_store store = {out,         67,         13,         plan.channels, plan.dtype,
+                                 plan.layout, plan.table, half.table, row};
+        for (uint32_t y = 0; y < 13; y++) {
+            uint32_t n_planes = mr_store_n_planes(&store), pixel = plan.channels / n_planes;
+            for (uint32_t p = 0; p < n_planes; p++) {
+                uint8_t *to = mr_store_target(&store, y, p);
+                for (uint32_t k = 0; k < 67 * pixel; k++)
+                    to[k] = image.pixels[(y * 67 + k / pixel) * plan.channels + (n_planes == 3 ? p : k % pixel)];
+            }
+            mr_store_commit(&store, y);
+        }
+        assert_int_equal(out[len], 0xa5);
+        check_tensor(&plan, &image, out);
+        free(out);
+        image_free(&image);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f16_is_the_nearest_half),
+        cmocka_unit_test(bf16_is_the_nearest_one),
+        cmocka_unit_test(tables_are_fma_for_all_values),
+        cmocka_unit_test(exact_tables_are_in_torchs_order),
+        cmocka_unit_test(without_normalise_values_are_shares_of_255),
+        cmocka_unit_test(one_mean_serves_three_channels),
+        cmocka_unit_test(every_dtype_and_layout_gets_every_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The builder checks, the text forms mean what they say, and errors name the place. */
+#include "reference.h"
+#include "transforms/transform.h"
+
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static mr_transform *parse(const char *text)
+{
+    mr_transform *transform;
+    mr_error error;
+    if (mr_transform_parse(text, &transform, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return transform;
+}
+
+static void expect_text(const mr_transform *transform, const char *want)
+{
+    char text[1024];
+    size_t len = mr_transform_format(transform, text, sizeof text);
+    assert_string_equal(text, want);
+    assert_int_equal(len, strlen(want));
+}
+
+/* Field by field: the padding of the struct may hold anything. */
+static void expect_same(const mr_transform *a, const mr_transform *b)
+{
+    assert_int_equal(a->n_ops, b->n_ops);
+    for (uint32_t i = 0; i < a->n_ops; i++) {
+        const struct mr_op *p = &a->ops[i], *q = &b->ops[i];
+        assert_int_equal(p->kind, q->kind);
+        assert_int_equal(p->height, q->height);
+        assert_int_equal(p->width, q->width);
+        assert_int_equal(p->padding, q->padding);
+        assert_memory_equal(&p->p, &q->p, sizeof p->p);
+        assert_memory_equal(p->scale, q->scale, sizeof p->scale);
+        assert_memory_equal(p->ratio, q->ratio, sizeof p->ratio);
+        assert_memory_equal(p->mean, q->mean, sizeof p->mean);
+        assert_memory_equal(p->std, q->std, sizeof p->std);
+        assert_int_equal(p->n_channels, q->n_channels);
+        assert_int_equal(p->exact, q->exact);
+        assert_int_equal(p->implied, q->implied);
+    }
+}
+
+static void expect_long_form(const char *text, const char *want)
+{
+    mr_transform *transform = parse(text);
+    expect_text(transform, want);
+    mr_transform *again = parse(want);
+    expect_same(transform, again);
+    mr_transform_destroy(transform);
+    mr_transform_destroy(again);
+}
+
+#define IMAGENET "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
+#define CIFAR "normalize(mean=0.4914:0.4822:0.4465,std=0.247:0.2435:0.2616,if_float)"
+#define CROP "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333)"
+
+static void short_forms_become_long_ones(void **state)
+{
+    (void)state;
+    expect_long_form("train:224", CROP "+hflip(0.5)+" IMAGENET);
+    expect_long_form("train:224:192",
+                     "random_resized_crop(224:192,scale=0.08:1,ratio=0.75:1.3333333333333333)+hflip(0.5)+" IMAGENET);
+    expect_long_form("eval:232:224", "resize(232)+center_crop(224)+" IMAGENET);
+    expect_long_form("cifar", "random_crop(32,padding=4)+hflip(0.5)+" CIFAR);
+    expect_long_form("none", "none");
+}
+
+static void long_forms_in_any_case_and_spacing(void **state)
+{
+    (void)state;
+    expect_long_form(" Exif + RESIZE( 224 : 320 )+Center_Crop(200:100) + random_crop(32:40 , Padding = 4)+hflip+VFLIP(p=.25)",
+                     "exif+resize(224:320)+center_crop(200:100)+random_crop(32:40,padding=4)+hflip(0.5)+vflip(0.25)");
+    expect_long_form("random_resized_crop(96,ratio=1:2,scale=1e-1:0.5)",
+                     "random_resized_crop(96,scale=0.1:0.5,ratio=1:2)");
+    expect_long_form("resize(224:224)", "resize(224:224)");
+    expect_long_form("normalize(std=0.1,mean=-0.5,exact)", "normalize(mean=-0.5,std=0.1,exact)");
+    expect_long_form("hflip()", "hflip(0.5)");
+}
+
+static void short_forms_are_items_too(void **state)
+{
+    (void)state;
+    expect_long_form("exif+train:224", "exif+" CROP "+hflip(0.5)+" IMAGENET);
+    /* What is implied stays last, and gives way to what is said. */
+    expect_long_form("cifar+vflip(0.1)", "random_crop(32,padding=4)+hflip(0.5)+vflip(0.1)+" CIFAR);
+    expect_long_form("eval:8:8+normalize(mean=0:0:0,std=1:1:1)",
+                     "resize(8)+center_crop(8)+normalize(mean=0:0:0,std=1:1:1)");
+}
+
+static void a_given_normalise_replaces_the_implied_one(void **state)
+{
+    (void)state;
+    const double mean[3] = {0.5, 0.5, 0.5}, std[3] = {0.25, 0.25, 0.25};
+    mr_transform *transform = parse("train:224");
+    assert_int_equal(mr_transform_normalize(transform, 3, mean, std, false, NULL), MR_OK);
+    expect_text(transform, CROP "+hflip(0.5)+normalize(mean=0.5:0.5:0.5,std=0.25:0.25:0.25)");
+    mr_error error;
+    assert_int_equal(mr_transform_normalize(transform, 3, mean, std, false, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "normalize stands after normalize, which must come last");
+    mr_transform_destroy(transform);
+}
+
+static void errors_name_the_place(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        int place;
+        const char *words;
+    } cases[] = {{"", 1, "a name is expected"},
+                 {"train", 6, "a size is expected"},
+                 {"train:abc", 7, "a number is expected"},
+                 {"train:0", 7, "a size from 1 to 65535"},
+                 {"train:2.5", 7, "a size from 1 to 65535"},
+                 {"train:-3", 7, "a size from 1 to 65535"},
+                 {"train:65536", 7, "a size from 1 to 65535"},
+                 {"train:1:2:3", 7, "height:width"},
+                 {"train:1:2:3:4", 13, "at most three"},
+                 {"eval:224", 9, "two sizes"},
+                 {"hflip(2)", 7, "from 0 to 1"},
+                 {"hflip(nan)", 7, "unknown"},
+                 {"resize(224)+rotate(3)", 13, "no operation"},
+                 {"resize(224)+", 13, "a name is expected"},
+                 {"resize(224", 11, "',' or ')'"},
+                 {"resize(224))", 12, "'+' or the end"},
+                 {"resize(224,antialias)", 12, "unknown"},
+                 {"resize(224,224)", 12, "unknown or given twice"},
+                 {"cifar:32", 7, "unknown"},
+                 {"normalize(mean=1:2,std=1:1)", 20, "one or three"},
+                 {"normalize(mean=0:0:0)", 1, "needs mean= and std="},
+                 {"normalize(mean=0,std=0)", 1, "std 0 of channel 0"},
+                 {"normalize(mean=0,std=1,exact=1)", 24, "takes no value"},
+                 {"hflip+exif", 7, "must come first"},
+                 {"normalize(mean=0,std=1)+hflip", 25, "must come last"},
+                 {"random_resized_crop(224,scale=1)", 25, "lo:hi"},
+                 {"random_resized_crop(224,scale=1:0.5)", 1, "scale 1:0.5"},
+                 {"random_resized_crop(224,ratio=0:1)", 1, "ratio 0:1"},
+                 {"a_name_that_is_far_too_long_for_this", 1, "too long"},
+                 {"hflip(1e999)", 7, "a number is expected"},
+                 {"hflip(0x1)", 8, "',' or ')'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        mr_transform *transform = (mr_transform *)&cases;
+        mr_error error;
+        char start[256];
+        if (mr_transform_parse(cases[i].text, &transform, &error) != MR_ERR_INVALID)
+            fail_msg("\"%s\" was taken", cases[i].text);
+        assert_null(transform);
+        snprintf(start, sizeof start, "transform \"%s\", character %d: ", cases[i].text, cases[i].place);
+        if (strncmp(error.text, start, strlen(start)) != 0 || !strstr(error.text, cases[i].words))
+            fail_msg("\"%s\" lacks \"%s%s\"", error.text, start, cases[i].words);
+    }
+}
+
+static void the_builder_refuses_what_makes_no_sense(void **state)
+{
+    (void)state;
+    mr_transform *t;
+    const double zero[3] = {0, 0, 0}, one[3] = {1, 1, 1}, bad[3] = {1, NAN, 1}, tiny[3] = {1, 1e-300, 1};
+    assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
+    assert_int_equal(mr_transform_resize_short(t, 0, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_resize(t, 1, 70000, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_center_crop(t, 0, 1, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_random_crop(t, 1, 1, 65536, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_random_resized_crop(t, 1, 1, NAN, 1, 1, 1, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_random_resized_crop(t, 1, 1, 0, 1, 1, INFINITY, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_hflip(t, NAN, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_vflip(t, 1.01, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_normalize(t, 2, zero, one, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_normalize(t, 3, zero, zero, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_normalize(t, 3, bad, one, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_normalize(t, 3, zero, bad, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_normalize(t, 3, zero, tiny, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_normalize(t, 3, NULL, one, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_exif(NULL, NULL), MR_ERR_INVALID);
+    mr_transform_destroy(t);
+    assert_int_equal(mr_transform_parse(NULL, &t, NULL), MR_ERR_INVALID);
+    assert_null(t);
+    mr_transform_destroy(NULL);
+    assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
+    for (int i = 0; i < MR_PLAN_MAX_OPS; i++)
+        assert_int_equal(mr_transform_hflip(t, 0.5, NULL), MR_OK);
+    mr_error error;
+    assert_int_equal(mr_transform_hflip(t, 0.5, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "hflip is operation 17; a transform has 16 at most");
+    mr_transform_destroy(t);
+}
+
+static void format_writes_no_more_than_it_may(void **state)
+{
+    (void)state;
+    mr_transform *t = parse("train:224");
+    char text[64];
+    memset(text, 'x', sizeof text);
+    size_t len = mr_transform_format(t, text, 10);
+    assert_memory_equal(text, "random_re\0x", 11);
+    assert_int_equal(mr_transform_format(t, NULL, 0), len);
+    mr_transform_destroy(t);
+}
+
+static void numbers_do_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8"))
+        print_message("no locale with a decimal comma here: only C is tested\n");
+    expect_long_form("hflip(0.25)", "hflip(0.25)");
+    setlocale(LC_ALL, "C");
+}
+
+static void hostile_texts_are_refused_or_round_trip(void **state)
+{
+    (void)state;
+    uint64_t random = reference_seed();
+    const char *words[] = {"train:224", "eval:232:224", "cifar", "none", "exif", "resize(", "224", ":", ",", ")", "(", "+",
+                           "hflip", "normalize(mean=0:0:0,std=1:1:1)", "1e308", "-", "=", "scale", ".", "\xff", "%s", " ",
+                           "random_crop(32,padding=4)", "vflip(.5)", "exact"};
+    for (int i = 0; i < 20000; i++) {
+        char text[400] = "", formatted[2000];
+        uint64_t n = reference_below(&random, 9);
+        for (uint64_t k = 0; k < n; k++)
+            strcat(text, words[reference_below(&random, sizeof words / sizeof words[0])]);
+        mr_transform *transform, *again;
+        mr_error error;
+        if (mr_transform_parse(text, &transform, &error) != MR_OK) {
+            assert_null(transform);
+            assert_non_null(strstr(error.text, ", character "));
+            continue;
+        }
+        mr_transform_format(transform, formatted, sizeof formatted);
+        again = parse(formatted);
+        expect_same(transform, again);
+        mr_transform_destroy(transform);
+        mr_transform_destroy(again);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_forms_become_long_ones),
+        cmocka_unit_test(long_forms_in_any_case_and_spacing),
+        cmocka_unit_test(short_forms_are_items_too),
+        cmocka_unit_test(a_given_normalise_replaces_the_implied_one),
+        cmocka_unit_test(errors_name_the_place),
+        cmocka_unit_test(the_builder_refuses_what_makes_no_sense),
+        cmocka_unit_test(format_writes_no_more_than_it_may),
+        cmocka_unit_test(numbers_do_not_depend_on_the_locale),
+        cmocka_unit_test(hostile_texts_are_refused_or_round_trip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

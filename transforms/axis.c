@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taps as Pillow's precompute_coeffs() makes them. Easy to get wrong: every step is a double in this order, with true
+ * division and without fused multiply-add, or single weights differ by one and with them pixels.
+ */
+#include "transforms/axis.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct filter {
+    double scale;   /* input positions per output position */
+    double support; /* half the width of the triangle, in input positions */
+    double inverse;
+};
+
+static struct filter make_filter(int64_t in, int64_t out)
+{
+    double scale = (double)in / (double)out;
+    double support = scale < 1.0 ? 1.0 : scale;
+    return (struct filter){.scale = scale, .support = support, .inverse = 1.0 / support};
+}
+
+/* Casts to integers cut towards zero, as Pillow's; the sum is never below -0.5. */
+static double find_taps(const struct filter *f, int64_t in, int64_t i, int64_t *start_out, int64_t *end_out)
+{
+    double center = ((double)i + 0.5) * f->scale;
+    int64_t start = (int64_t)(center - f->support + 0.5);
+    int64_t end = (int64_t)(center + f->support + 0.5);
+    *start_out = start < 0 ? 0 : start;
+    *end_out = end > in ? in : end;
+    return center;
+}
+
+void mr_axis_span(int64_t in, int64_t out, int64_t lo, int64_t n, int64_t *first_out, int64_t *end_out)
+{
+    if (in == out) {
+        *first_out = lo;
+        *end_out = lo + n;
+        return;
+    }
+    struct filter f = make_filter(in, out);
+    int64_t other;
+    find_taps(&f, in, lo, first_out, &other);
+    find_taps(&f, in, lo + n - 1, &other, end_out);
+}
+
+void mr_axis_fini(struct mr_axis *axis)
+{
+    free(axis->start);
+    free(axis->count);
+    free(axis->weight);
+    free(axis->scratch);
+    *axis = (struct mr_axis){0};
+}
+
+/* Make room for n elements of size bytes; what was there is lost. */
+static mr_status grow(void **memory, size_t *n_allocated, size_t n, size_t size, mr_error *error)
+{
+    size_t len;
+    if (n <= *n_allocated)
+        return MR_OK;
+    if (!mr_checked_mul(n, size, &len))
+        return mr_error_memory(error, SIZE_MAX);
+    void *fresh = malloc(len);
+    if (!fresh)
+        return mr_error_memory(error, len);
+    free(*memory);
+    *memory = fresh;
+    *n_allocated = n;
+    return MR_OK;
+}
+
+static mr_status reserve(struct mr_axis *axis, mr_error *error)
+{
+    size_t n_weights;
+    if (!mr_checked_mul(axis->n, axis->stride, &n_weights))
+        return mr_error_memory(error, SIZE_MAX);
+    size_t n_starts = axis->n_outputs_allocated;
+    mr_status status = grow((void **)&axis->start, &n_starts, axis->n, sizeof *axis->start, error);
+    if (status == MR_OK)
+        status = grow((void **)&axis->count, &axis->n_outputs_allocated, axis->n, sizeof *axis->count, error);
+    if (status == MR_OK)
+        status = grow((void **)&axis->weight, &axis->n_weights_allocated, n_weights, sizeof *axis->weight, error);
+    if (status == MR_OK)
+        status = grow((void **)&axis->scratch, &axis->n_scratch_allocated, axis->stride, sizeof *axis->scratch, error);
+    return status;
+}
+
+static void fill_weights(const struct filter *f, double center, int64_t start, int64_t n, double *scratch,
+                         int32_t *weight)
+{
+    double sum = 0.0;
+    for (int64_t k = 0; k < n; k++) {
+        double distance = fabs(((double)(k + start) - center + 0.5) * f->inverse);
+        scratch[k] = distance < 1.0 ? 1.0 - distance : 0.0;
+        sum += scratch[k];
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double share = sum != 0.0 ? scratch[k] / sum : scratch[k];
+        weight[k] = (int32_t)(0.5 + share * (1 << MR_WEIGHT_BITS));
+    }
+}
+
+/* Zero weights before or behind the taps of one output, so that it has max_taps of them inside the span. */
+static void pad_taps(struct mr_axis *axis, uint32_t at, uint32_t span)
+{
+    int32_t *weight = axis->weight + (size_t)at * axis->stride;
+    uint32_t n = axis->count[at];
+    uint32_t last_start = span - axis->max_taps;
+    uint32_t shift = axis->start[at] > last_start ? axis->start[at] - last_start : 0;
+    for (uint32_t k = n; shift > 0 && k-- > 0;)
+        weight[k + shift] = weight[k];
+    for (uint32_t k = 0; k < shift; k++)
+        weight[k] = 0;
+    for (uint32_t k = n + shift; k < axis->max_taps; k++)
+        weight[k] = 0;
+    axis->start[at] -= shift;
+    axis->count[at] = axis->max_taps;
+}
+
+static void fill_outputs(struct mr_axis *axis, const struct filter *f, int64_t in, int64_t lo, int64_t first)
+{
+    axis->max_taps = 0;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        uint32_t at = axis->reversed ? axis->n - 1 - i : i;
+        int64_t start, end;
+        double center = find_taps(f, in, lo + i, &start, &end);
+        axis->start[at] = (uint32_t)(start - first);
+        axis->count[at] = (uint32_t)(end - start);
+        if (axis->count[at] > axis->max_taps)
+            axis->max_taps = axis->count[at];
+        fill_weights(f, center, start, end - start, axis->scratch, axis->weight + (size_t)at * axis->stride);
+    }
+}
+
+mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t lo, int64_t n, bool reversed,
+                        bool uniform, mr_error *error)
+{
+    axis->identity = in == out;
+    axis->reversed = reversed;
+    axis->n = (uint32_t)n;
+    axis->max_taps = 1;
+    if (axis->identity)
+        return MR_OK;
+    struct filter f = make_filter(in, out);
+    int64_t most = 2 * (int64_t)ceil(f.support) + 1;
+    axis->stride = (uint32_t)(most < in ? most : in);
+    mr_status status = reserve(axis, error);
+    if (status != MR_OK)
+        return status;
+    int64_t first, end;
+    mr_axis_span(in, out, lo, n, &first, &end);
+    fill_outputs(axis, &f, in, lo, first);
+    for (uint32_t i = 0; uniform && i < axis->n; i++)
+        pad_taps(axis, i, (uint32_t)(end - first));
+    return MR_OK;
+}

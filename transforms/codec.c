@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec of a worker: looks at an image's first bytes and hands it to the format that they name. The name of the
+ * file plays no part: data sets hold PNGs called .JPEG. Easy to get wrong: a format's open() that failed has already
+ * ended the image, so close() must reach a format only after an open() that succeeded.
+ */
+#include "transforms/codec.h"
+
+#include "transforms/codec_format.h"
+#include "transforms/codec_jpeg.h"
+#include "transforms/codec_png.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_FORMATS 2
+
+static const struct mr_codec_format *const formats[N_FORMATS] = {&mr_codec_jpeg, &mr_codec_png};
+
+struct mr_codec {
+    struct mr_codec_limits limits;
+    void *states[N_FORMATS];
+    const struct mr_codec_format *format; /* of the open image, NULL when none is */
+    void *state;                          /* its state */
+    struct mr_image_head head;
+    bool begun;
+};
+
+static bool starts_with(const uint8_t *bytes, size_t len, const char *magic, size_t magic_len)
+{
+    return len >= magic_len && memcmp(bytes, magic, magic_len) == 0;
+}
+
+static bool looks_like_png(const uint8_t *bytes, size_t len)
+{
+    return len >= 4 && memcmp(bytes, "\x89PNG\r\n\x1a\n", len < 8 ? len : 8) == 0;
+}
+
+static bool looks_like_bmp(const uint8_t *bytes, size_t len)
+{
+    return starts_with(bytes, len, "BM", 2) && len >= 14 && memcmp(bytes + 6, "\0\0\0\0", 4) == 0;
+}
+
+static bool looks_like_ppm(const uint8_t *bytes, size_t len)
+{
+    return len >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' && isspace(bytes[2]);
+}
+
+static bool looks_like_text(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len && i < 64; i++) {
+        if (bytes[i] < 0x20 && !isspace(bytes[i]))
+            return false;
+        if (bytes[i] >= 0x7f)
+            return false;
+    }
+    return true;
+}
+
+const char *mr_codec_sniff(const uint8_t *bytes, size_t len)
+{
+    if (len == 0)
+        return "empty";
+    if (starts_with(bytes, len, "\xff\xd8", 2))
+        return mr_codec_jpeg.name;
+    if (looks_like_png(bytes, len))
+        return mr_codec_png.name;
+    if (starts_with(bytes, len, "RIFF", 4) && len >= 12 && memcmp(bytes + 8, "WEBP", 4) == 0)
+        return "webp";
+    if (starts_with(bytes, len, "GIF87a", 6) || starts_with(bytes, len, "GIF89a", 6))
+        return "gif";
+    if (starts_with(bytes, len, "II*\0", 4) || starts_with(bytes, len, "MM\0*", 4))
+        return "tiff";
+    if (looks_like_bmp(bytes, len))
+        return "bmp";
+    if (looks_like_ppm(bytes, len))
+        return "ppm";
+    return looks_like_text(bytes, len) ? "text" : "unknown";
+}
+
+/* The name to print of a picture format that is known but not decoded, NULL for what is no picture. */
+static const char *title_of(const char *sniffed)
+{
+    static const char *const titles[][2] = {
+        {"webp", "WebP"}, {"gif", "GIF"}, {"tiff", "TIFF"}, {"bmp", "BMP"}, {"ppm", "PPM"}};
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        if (strcmp(titles[i][0], sniffed) == 0)
+            return titles[i][1];
+    }
+    return NULL;
+}
+
+static mr_status refuse(const char *sniffed, const uint8_t *bytes, size_t len, mr_error *error)
+{
+    if (len == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "the file is empty");
+    const char *title = title_of(sniffed);
+    if (title)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is not supported; JPEG and PNG are", title);
+    char hex[4 * 3 + 1];
+    for (size_t i = 0; i < 4 && i < len; i++)
+        snprintf(hex + 3 * i, 4, " %02x", bytes[i]);
+    return mr_error_set(error, MR_ERR_DAMAGED, "not an image: the first bytes are%s", hex);
+}
+
+mr_status mr_codec_check_pixels(const struct mr_codec_limits *limits, uint32_t width, uint32_t height, mr_error *error)
+{
+    if ((uint64_t)width * height <= limits->max_pixels)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "%" PRIu32 " x %" PRIu32 " pixels are above the limit of %" PRIu64,
+                        width, height, limits->max_pixels);
+}
+
+mr_status mr_codec_check_memory(const struct mr_codec_limits *limits, uint64_t need_bytes, mr_error *error)
+{
+    if (need_bytes <= limits->max_decoder_bytes)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "decoding needs %" PRIu64 " bytes of memory, above the limit of %" PRIu64, need_bytes,
+                        limits->max_decoder_bytes);
+}
+
+static struct mr_codec_limits resolve_limits(const struct mr_codec_limits *limits)
+{
+    struct mr_codec_limits resolved = *limits;
+    if (resolved.max_pixels == 0)
+        resolved.max_pixels = MR_CODEC_MAX_PIXELS;
+    if (resolved.max_scans == 0)
+        resolved.max_scans = MR_CODEC_MAX_SCANS;
+    if (resolved.max_decoder_bytes == 0)
+        resolved.max_decoder_bytes = MR_CODEC_MAX_DECODER_BYTES;
+    return resolved;
+}
+
+mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error)
+{
+    *codec_out = NULL;
+    struct mr_codec *codec = calloc(1, sizeof *codec);
+    if (!codec)
+        return mr_error_memory(error, sizeof *codec);
+    codec->limits = resolve_limits(limits);
+    for (int i = 0; i < N_FORMATS; i++) {
+        mr_status status = formats[i]->create(&codec->limits, &codec->states[i], error);
+        if (status != MR_OK) {
+            mr_codec_destroy(codec);
+            return status;
+        }
+    }
+    *codec_out = codec;
+    return MR_OK;
+}
+
+void mr_codec_destroy(struct mr_codec *codec)
+{
+    if (!codec)
+        return;
+    if (codec->format)
+        mr_codec_close(codec);
+    for (int i = 0; i < N_FORMATS; i++) {
+        if (codec->states[i])
+            formats[i]->destroy(codec->states[i]);
+    }
+    free(codec);
+}
+
+mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
+                        mr_error *error)
+{
+    assert(!codec->format);
+    const char *sniffed = mr_codec_sniff(bytes, len);
+    for (int i = 0; i < N_FORMATS; i++) {
+        if (strcmp(formats[i]->name, sniffed) != 0)
+            continue;
+        mr_status status = formats[i]->open(codec->states[i], bytes, len, &codec->head, error);
+        if (status != MR_OK)
+            return status;
+        codec->format = formats[i];
+        codec->state = codec->states[i];
+        codec->begun = false;
+        *head_out = codec->head;
+        return MR_OK;
+    }
+    return refuse(sniffed, bytes, len, error);
+}
+
+mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         mr_error *error)
+{
+    assert(codec->format && !codec->begun);
+    assert(width > 0 && x < codec->head.width && width <= codec->head.width - x);
+    assert(height > 0 && y < codec->head.height && height <= codec->head.height - y);
+    codec->begun = true;
+    return codec->format->begin(codec->state, x, y, width, height, error);
+}
+
+mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
+                        mr_error *error)
+{
+    assert(codec->format && codec->begun && max_rows > 0);
+    return codec->format->rows(codec->state, rows_out, max_rows < MR_CODEC_ROWS ? max_rows : MR_CODEC_ROWS, n_out,
+                               error);
+}
+
+uint32_t mr_codec_close(struct mr_codec *codec)
+{
+    assert(codec->format);
+    uint32_t n_warnings = codec->format->close(codec->state);
+    codec->format = NULL;
+    codec->state = NULL;
+    return n_warnings;
+}

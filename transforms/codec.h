@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the bytes of an encoded image to rows of RGB pixels, only as many as a crop needs. The codec is chosen by the
+ * first bytes. One object per worker, reused for every image: no allocation after warm-up where the library allows it.
+ */
+#ifndef TRANSFORMS_CODEC_H
+#define TRANSFORMS_CODEC_H
+
+#include "base/error.h"
+
+struct mr_codec;
+
+#define MR_CODEC_MAX_PIXELS        UINT64_C(178956970) /* Pillow's */
+#define MR_CODEC_MAX_SCANS         500                 /* TurboJPEG's; real files have about 10 */
+#define MR_CODEC_MAX_DECODER_BYTES (UINT64_C(1) << 30)
+
+/* Deterministic limits; what is beyond them is damaged, and the message names value and limit. Zero: the one above. */
+struct mr_codec_limits {
+    uint64_t max_pixels;        /* width x height */
+    uint32_t max_scans;         /* of a progressive JPEG */
+    uint64_t max_decoder_bytes; /* working memory of the decoder, as estimated from the header */
+};
+
+struct mr_image_head {
+    uint32_t width;
+    uint32_t height;
+    uint32_t orientation; /* EXIF, 1 to 8; 1 where there is none */
+};
+
+mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error);
+void mr_codec_destroy(struct mr_codec *codec);
+
+/* Read the header. bytes must stay valid until mr_codec_close(). MR_ERR_DAMAGED: the words are the decoder's. */
+mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
+                        mr_error *error);
+
+/* Choose the box to decode, inside the image and not empty. Pixels equal those of a full decode, bit for bit. */
+mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         mr_error *error);
+
+/*
+ * The next rows of the box, top down: sets 1 to max_rows pointers to width x 3 bytes (RGB), *n_out of them.
+ * They stay valid until the next call on this codec. MR_ERR_DAMAGED when the data end before these rows.
+ */
+mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
+                        mr_error *error);
+
+/* End this image, whatever was decoded; returns the decoder's warnings that damaged nothing. Needed after each open
+ * that succeeded. */
+uint32_t mr_codec_close(struct mr_codec *codec);
+
+/* What the first bytes look like: "jpeg", "png", or "webp", "gif", "bmp", "tiff", "ppm", "text", "empty", "unknown". */
+const char *mr_codec_sniff(const uint8_t *bytes, size_t len);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One image format behind codec.h: a table of functions over a state that is made once per worker. codec.c holds the
+ * list of formats, checks the arguments and what order the calls come in; a format sees only correct calls.
+ */
+#ifndef TRANSFORMS_CODEC_FORMAT_H
+#define TRANSFORMS_CODEC_FORMAT_H
+
+#include "transforms/codec.h"
+
+/* Rows that one call of rows() gives at most: enough to make the call cheap, few enough to stay in the L1 cache. */
+#define MR_CODEC_ROWS 8
+
+struct mr_codec_format {
+    const char *name; /* as mr_codec_sniff() calls it */
+    mr_status (*create)(const struct mr_codec_limits *limits, void **state_out, mr_error *error);
+    void (*destroy)(void *state);
+    mr_status (*open)(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out, mr_error *error);
+    mr_status (*begin)(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error);
+    mr_status (*rows)(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error);
+    uint32_t (*close)(void *state);
+};
+
+/* MR_ERR_DAMAGED when width x height is above the limit; for the formats' open(). */
+mr_status mr_codec_check_pixels(const struct mr_codec_limits *limits, uint32_t width, uint32_t height, mr_error *error);
+/* MR_ERR_DAMAGED when a decoder would need more working memory than the limit. */
+mr_status mr_codec_check_memory(const struct mr_codec_limits *limits, uint64_t need_bytes, mr_error *error);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PNG by libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB") gives it. Alpha is dropped, not
+ * blended; gamma, profiles and text are not looked at. 16-bit colour keeps its high byte, but 16-bit grey is clipped at
+ * 255: that is what Pillow does.
+ *
+ * Rows above the box are decoded and dropped, those below are not decoded. Easy to get wrong: libpng checks the CRC of
+ * a chunk only when it leaves it, so after the last row of the box the chunk that it came from is checked here.
+ */
+#include "transforms/codec_png.h"
+
+#include "transforms/exif.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <png.h>
+#include <zlib.h>
+
+#define SIGNATURE_BYTES 8
+#define CHUNK_OVERHEAD  12 /* length, type, CRC */
+/* A buffer larger than this is given back after its image. */
+#define KEEP_BYTES ((size_t)16 << 20)
+/* libpng's and zlib's own state, generously. */
+#define DECODER_BYTES ((uint64_t)256 << 10)
+
+struct png {
+    png_structp reader;
+    png_infop info;
+    jmp_buf escape;
+    struct mr_codec_limits limits;
+    char words[200];
+    uint32_t n_warnings;
+
+    const uint8_t *bytes;
+    size_t len;
+    size_t at; /* libpng has read so far */
+
+    bool wide_grey;               /* 16-bit grey: rows come as two bytes a pixel */
+    uint32_t x, y, width, height; /* the box */
+    uint32_t next_row;            /* of the box */
+    uint32_t rows_wanted;         /* by this step */
+    uint32_t image_width;
+    uint32_t image_height;
+    uint32_t orientation;
+    int n_passes; /* 7 when interlaced: then begin() decodes the whole box */
+    uint8_t *buffer;
+    size_t buffer_bytes;
+};
+
+/* Errors. */
+
+static _Noreturn void escape_with_words(struct png *png, const char *words)
+{
+    snprintf(png->words, sizeof png->words, "%s", words);
+    longjmp(png->escape, 1);
+}
+
+static _Noreturn void on_error(png_structp reader, png_const_charp words)
+{
+    escape_with_words(png_get_error_ptr(reader), words);
+}
+
+static void on_warning(png_structp reader, png_const_charp words)
+{
+    struct png *png = png_get_error_ptr(reader);
+    (void)words;
+    png->n_warnings++;
+}
+
+static mr_status guard(struct png *png, void (*step)(struct png *png), mr_error *error)
+{
+    if (setjmp(png->escape) != 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s", png->words);
+    step(png);
+    return MR_OK;
+}
+
+/* The source: the whole file in memory. */
+
+static void source_read(png_structp reader, png_bytep out, size_t n)
+{
+    struct png *png = png_get_io_ptr(reader);
+    if (n > png->len - png->at)
+        png_error(reader, "Premature end of PNG file");
+    memcpy(out, png->bytes + png->at, n);
+    png->at += n;
+}
+
+/* Create, destroy, close. */
+
+static mr_status png_state_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+{
+    struct png *png = calloc(1, sizeof *png);
+    if (!png)
+        return mr_error_memory(error, sizeof *png);
+    png->limits = *limits;
+    *state_out = png;
+    return MR_OK;
+}
+
+static void png_state_destroy(void *state)
+{
+    struct png *png = state;
+    free(png->buffer);
+    free(png);
+}
+
+static uint32_t png_close(void *state)
+{
+    struct png *png = state;
+    png_destroy_read_struct(&png->reader, &png->info, NULL);
+    if (png->buffer_bytes > KEEP_BYTES) {
+        free(png->buffer);
+        png->buffer = NULL;
+        png->buffer_bytes = 0;
+    }
+    return png->n_warnings;
+}
+
+/* Open: the chunks before the pixels, and the limits. */
+
+static void make_reader(struct png *png)
+{
+    png->reader = png_create_read_struct(PNG_LIBPNG_VER_STRING, png, on_error, on_warning);
+    if (!png->reader)
+        escape_with_words(png, "libpng cannot start");
+    png->info = png_create_info_struct(png->reader);
+    if (!png->info)
+        escape_with_words(png, "libpng cannot start");
+    png_set_read_fn(png->reader, png, source_read);
+    png_set_benign_errors(png->reader, 1);
+    png_set_user_limits(png->reader, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* max_pixels is the limit */
+    /* Compressed text and profiles cost time and memory and change no pixel. */
+    png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "eXIf", 1);
+}
+
+static void convert_to_rgb(struct png *png, int colour, int depth)
+{
+    png_structp reader = png->reader;
+    png->wide_grey = colour == PNG_COLOR_TYPE_GRAY && depth == 16;
+    if (png->wide_grey)
+        return;
+    if (colour == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(reader);
+    if (colour == PNG_COLOR_TYPE_GRAY && depth < 8)
+        png_set_expand_gray_1_2_4_to_8(reader);
+    if (depth == 16)
+        png_set_strip_16(reader);
+    if (!(colour & PNG_COLOR_MASK_COLOR))
+        png_set_gray_to_rgb(reader);
+    png_set_strip_alpha(reader);
+}
+
+static void read_header(struct png *png)
+{
+    make_reader(png);
+    png_read_info(png->reader, png->info);
+    png->image_width = png_get_image_width(png->reader, png->info);
+    png->image_height = png_get_image_height(png->reader, png->info);
+    png_uint_32 exif_len;
+    png_bytep exif;
+    if (png_get_eXIf_1(png->reader, png->info, &exif_len, &exif))
+        png->orientation = mr_exif_orientation(exif, exif_len);
+    convert_to_rgb(png, png_get_color_type(png->reader, png->info), png_get_bit_depth(png->reader, png->info));
+    png->n_passes = png_set_interlace_handling(png->reader);
+}
+
+static mr_status png_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
+                          mr_error *error)
+{
+    struct png *png = state;
+    png->bytes = bytes;
+    png->len = len;
+    png->at = 0;
+    png->n_warnings = 0;
+    png->orientation = 1;
+    png->height = 0;
+    png->next_row = 0;
+    mr_status status = guard(png, read_header, error);
+    if (status == MR_OK)
+        status = mr_codec_check_pixels(&png->limits, png->image_width, png->image_height, error);
+    if (status != MR_OK) {
+        png_close(png);
+        return status;
+    }
+    *head_out = (struct mr_image_head){png->image_width, png->image_height, png->orientation};
+    return MR_OK;
+}
+
+/* Begin: go to the first row of the box. */
+
+static size_t stride_of(const struct png *png)
+{
+    return (size_t)png->image_width * 3;
+}
+
+static uint8_t *row_at(const struct png *png, uint32_t slot)
+{
+    return png->buffer + slot * stride_of(png);
+}
+
+/* Where libpng writes a row: two-byte grey goes so far to the right that it can be widened to RGB in place. */
+static uint8_t *row_target(const struct png *png, uint32_t slot)
+{
+    return row_at(png, slot) + (png->wide_grey ? png->image_width : 0);
+}
+
+static mr_status reserve_rows(struct png *png, mr_error *error)
+{
+    /* At most max_pixels rows of one pixel or one row of max_pixels: 64 bits are enough. */
+    uint64_t n_rows = png->n_passes > 1 ? png->height : MR_CODEC_ROWS;
+    uint64_t need = n_rows * stride_of(png);
+    /* libpng keeps two rows of up to 8 bytes a pixel. */
+    mr_status status =
+        mr_codec_check_memory(&png->limits, need + (uint64_t)png->image_width * 16 + DECODER_BYTES, error);
+    if (status != MR_OK || need <= png->buffer_bytes)
+        return status;
+    free(png->buffer);
+    png->buffer_bytes = 0;
+    png->buffer = malloc(need);
+    if (!png->buffer)
+        return mr_error_memory(error, need);
+    png->buffer_bytes = need;
+    return MR_OK;
+}
+
+/* Each pass of an interlaced image runs over all rows; those outside the box go nowhere. */
+static void read_passes(struct png *png)
+{
+    memset(png->buffer, 0, png->height * stride_of(png));
+    for (int pass = 0; pass < png->n_passes; pass++) {
+        uint32_t n_rows = pass + 1 < png->n_passes ? png->image_height : png->y + png->height;
+        for (uint32_t row = 0; row < n_rows; row++) {
+            bool inside = row >= png->y && row - png->y < png->height;
+            png_read_row(png->reader, inside ? row_target(png, row - png->y) : NULL, NULL);
+        }
+    }
+}
+
+static void start_box(struct png *png)
+{
+    png_start_read_image(png->reader);
+    if (png->n_passes > 1) {
+        read_passes(png);
+        return;
+    }
+    for (uint32_t row = 0; row < png->y; row++)
+        png_read_row(png->reader, NULL, NULL);
+}
+
+static mr_status png_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+{
+    struct png *png = state;
+    png->x = x;
+    png->y = y;
+    png->width = width;
+    png->height = height;
+    mr_status status = reserve_rows(png, error);
+    if (status == MR_OK)
+        status = guard(png, start_box, error);
+    if (status != MR_OK)
+        png->height = 0;
+    return status;
+}
+
+/* Rows. */
+
+static uint32_t read_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The CRC of the chunk in which libpng stands, unless the file ends within it: its pixels are then as good as they
+ * look. */
+static mr_status check_last_chunk(const struct png *png, mr_error *error)
+{
+    size_t start = SIGNATURE_BYTES;
+    while (png->len - start >= CHUNK_OVERHEAD) {
+        size_t data_len = read_u32(png->bytes + start);
+        if (data_len > png->len - start - CHUNK_OVERHEAD)
+            return MR_OK;
+        size_t crc_at = start + 8 + data_len;
+        if (png->at <= crc_at) {
+            uint32_t crc = (uint32_t)crc32_z(0, png->bytes + start + 4, data_len + 4);
+            if (png->at > start && crc != read_u32(png->bytes + crc_at))
+                return mr_error_set(error, MR_ERR_DAMAGED, "IDAT: CRC error");
+            return MR_OK;
+        }
+        start = crc_at + 4;
+    }
+    return MR_OK;
+}
+
+static void read_rows(struct png *png)
+{
+    for (uint32_t i = 0; i < png->rows_wanted; i++)
+        png_read_row(png->reader, row_target(png, i), NULL);
+}
+
+/* From two bytes at the right end of a row to three from its start: what is written was read before. */
+static void widen_grey(uint8_t *row, uint32_t width)
+{
+    const uint8_t *in = row + width;
+    for (uint32_t i = 0; i < width; i++, in += 2, row += 3) {
+        uint8_t value = in[0] ? 255 : in[1];
+        row[0] = value;
+        row[1] = value;
+        row[2] = value;
+    }
+}
+
+static mr_status png_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+{
+    struct png *png = state;
+    uint32_t left = png->height - png->next_row;
+    uint32_t n = max_rows < left ? max_rows : left;
+    if (n == 0)
+        return mr_error_set(error, MR_ERR_STATE, "no rows are left in the box");
+    uint32_t slot = png->n_passes > 1 ? png->next_row : 0;
+    png->rows_wanted = n;
+    mr_status status = png->n_passes > 1 ? MR_OK : guard(png, read_rows, error);
+    if (status == MR_OK && n == left)
+        status = check_last_chunk(png, error);
+    if (status != MR_OK) {
+        png->height = png->next_row;
+        return status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *row = row_at(png, slot + i);
+        if (png->wide_grey)
+            widen_grey(row, png->image_width);
+        rows_out[i] = row + (size_t)png->x * 3;
+    }
+    png->next_row += n;
+    *n_out = n;
+    return MR_OK;
+}
+
+const struct mr_codec_format mr_codec_png = {
+    .name = "png",
+    .create = png_state_create,
+    .destroy = png_state_destroy,
+    .open = png_open,
+    .begin = png_begin,
+    .rows = png_rows,
+    .close = png_close,
+};

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRANSFORMS_CODEC_PNG_H
+#define TRANSFORMS_CODEC_PNG_H
+
+#include "transforms/codec_format.h"
+
+extern const struct mr_codec_format mr_codec_png;
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRANSFORMS_EXIF_H
+#define TRANSFORMS_EXIF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The orientation, 1 to 8, in an EXIF block that starts with its TIFF header ("II*" or "MM"); 1 where it has none. */
+uint32_t mr_exif_orientation(const uint8_t *tiff, size_t len);
+
+#endif

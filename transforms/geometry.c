@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torchvision's draws and boxes, and folding them into stages. Easy to get wrong: a crop cuts off for good (what a later
+ * crop sees beyond it is zero, not the pixels that were there), and a flip before a resize is not the same as after it.
+ */
+#include "transforms/geometry.h"
+
+#include "transforms/axis.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct mr_box whole(int64_t width, int64_t height)
+{
+    return (struct mr_box){.width = width, .height = height};
+}
+
+static struct mr_box intersect(struct mr_box a, struct mr_box b)
+{
+    int64_t x = a.x > b.x ? a.x : b.x;
+    int64_t y = a.y > b.y ? a.y : b.y;
+    int64_t right = a.x + a.width < b.x + b.width ? a.x + a.width : b.x + b.width;
+    int64_t bottom = a.y + a.height < b.y + b.height ? a.y + a.height : b.y + b.height;
+    if (right <= x || bottom <= y)
+        return (struct mr_box){0};
+    return (struct mr_box){.x = x, .y = y, .width = right - x, .height = bottom - y};
+}
+
+static bool same(struct mr_box a, struct mr_box b)
+{
+    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
+}
+
+static struct mr_stage *last(struct mr_geometry *g) { return &g->stages[g->n_stages - 1]; }
+
+static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
+{
+    struct mr_stage *s = &g->stages[g->n_stages++];
+    *s = (struct mr_stage){.source = whole(width, height), .resized_width = width, .resized_height = height};
+    s->window = s->live = whole(width, height);
+}
+
+/* A box in the pixels of a stage's output, in those of its resized source: flips undone. */
+static struct mr_box through_flips(const struct mr_stage *s, struct mr_box box)
+{
+    if (s->hflip)
+        box.x = s->window.width - box.x - box.width;
+    if (s->vflip)
+        box.y = s->window.height - box.y - box.height;
+    box.x += s->window.x;
+    box.y += s->window.y;
+    return box;
+}
+
+/* box: in the pixels of the image so far; may stick out. */
+static void fold_crop(struct mr_geometry *g, struct mr_box box)
+{
+    struct mr_stage *s = last(g);
+    s->window = through_flips(s, box);
+    s->live = intersect(s->live, s->window);
+}
+
+static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height)
+{
+    struct mr_stage *s = last(g);
+    if (s->window.width == width && s->window.height == height)
+        return; /* Pillow returns a copy */
+    bool resampled = s->resized_width != s->source.width || s->resized_height != s->source.height;
+    if (resampled || s->hflip || s->vflip || !same(s->live, s->window)) {
+        add_stage(g, s->window.width, s->window.height);
+        s = last(g);
+    }
+    s->source = (struct mr_box){.x = s->source.x + s->window.x,
+                                .y = s->source.y + s->window.y,
+                                .width = s->window.width,
+                                .height = s->window.height};
+    s->resized_width = width;
+    s->resized_height = height;
+    s->window = s->live = whole(width, height);
+}
+
+/* torchvision's int(size * long / short). */
+static mr_status short_side(int64_t size, int64_t *width, int64_t *height, mr_error *error)
+{
+    bool upright = *width <= *height;
+    int64_t shorter = upright ? *width : *height;
+    int64_t longer = upright ? *height : *width;
+    double scaled = (double)(size * longer) / (double)shorter;
+    if (!(scaled <= (double)MR_MAX_RESIZED))
+        return mr_error_set(error, MR_ERR_DAMAGED, "image %lldx%lld has a side of %.0f after resize(%lld)",
+                            (long long)*width, (long long)*height, scaled, (long long)size);
+    *width = upright ? size : (int64_t)scaled;
+    *height = upright ? (int64_t)scaled : size;
+    return MR_OK;
+}
+
+/* Python's int(round(difference / 2.0)): halves go to the even number. */
+static int64_t half_to_even(int64_t difference)
+{
+    int64_t half = difference / 2;
+    return difference % 2 ? half + half % 2 : half;
+}
+
+/* Where torchvision's center_crop begins on one axis; it pads a smaller image by the floor on this side. */
+static int64_t center_start(int64_t size, int64_t crop)
+{
+    return crop > size ? -((crop - size) / 2) : half_to_even(size - crop);
+}
+
+static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_t height, mr_error *error)
+{
+    if (width + 2 * (int64_t)op->padding >= op->width && height + 2 * (int64_t)op->padding >= op->height)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "crop %ux%u is larger than the image %lldx%lld with padding %u",
+                        op->width, op->height, (long long)width, (long long)height, op->padding);
+}
+
+/* RandomCrop.get_params: an image of exactly the size makes no draws. */
+static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t height, struct mr_rng *rng)
+{
+    int64_t padding = op->padding;
+    int64_t below = height + 2 * padding - op->height;
+    int64_t beside = width + 2 * padding - op->width;
+    struct mr_box box = {.x = -padding, .y = -padding, .width = op->width, .height = op->height};
+    if (below || beside) {
+        box.y += mr_rng_below(rng, (uint32_t)(below + 1));
+        box.x += mr_rng_below(rng, (uint32_t)(beside + 1));
+    }
+    return box;
+}
+
+/* RandomResizedCrop.get_params when ten draws did not fit: the largest box in the middle within the ratios. */
+static struct mr_box central_box(const struct mr_op *op, int64_t width, int64_t height)
+{
+    double lo = op->ratio[0], hi = op->ratio[1];
+    double ratio = (double)width / (double)height;
+    struct mr_box box = whole(width, height);
+    if (ratio < lo)
+        box.height = (int64_t)rint((double)width / lo);
+    else if (ratio > hi)
+        box.width = (int64_t)rint((double)height * hi);
+    box.height = box.height < 1 ? 1 : box.height;
+    box.width = box.width < 1 ? 1 : box.width;
+    box.x = (width - box.width) / 2;
+    box.y = (height - box.height) / 2;
+    return box;
+}
+
+/* RandomResizedCrop.get_params; f32 where torch has f32 tensors, double where Python computes. */
+static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t height, struct mr_rng *rng)
+{
+    float log_lo = (float)log((double)(float)op->ratio[0]);
+    float log_hi = (float)log((double)(float)op->ratio[1]);
+    double area = (double)(width * height);
+    for (int attempt = 0; attempt < 10; attempt++) {
+        double target = area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]);
+        double aspect = (double)(float)exp((double)mr_rng_uniform(rng, log_lo, log_hi));
+        double w = rint(sqrt(target * aspect));
+        double h = rint(sqrt(target / aspect));
+        if (!(w > 0 && w <= (double)width && h > 0 && h <= (double)height))
+            continue;
+        struct mr_box box = {.width = (int64_t)w, .height = (int64_t)h};
+        box.y = mr_rng_below(rng, (uint32_t)(height - box.height + 1));
+        box.x = mr_rng_below(rng, (uint32_t)(width - box.width + 1));
+        return box;
+    }
+    return central_box(op, width, height);
+}
+
+static mr_status fold_op(const struct mr_op *op, struct mr_rng *rng, struct mr_geometry *g, mr_error *error)
+{
+    int64_t width = last(g)->window.width;
+    int64_t height = last(g)->window.height;
+    mr_status status = MR_OK;
+    switch ((enum mr_op_kind)op->kind) {
+    case MR_OP_RANDOM_RESIZED_CROP:
+        fold_crop(g, draw_box(op, width, height, rng));
+        fold_resize(g, op->width, op->height);
+        break;
+    case MR_OP_RESIZE_SHORT:
+        status = short_side(op->height, &width, &height, error);
+        if (status == MR_OK)
+            fold_resize(g, width, height);
+        break;
+    case MR_OP_RESIZE: fold_resize(g, op->width, op->height); break;
+    case MR_OP_CENTER_CROP:
+        fold_crop(g, (struct mr_box){.x = center_start(width, op->width),
+                                     .y = center_start(height, op->height),
+                                     .width = op->width,
+                                     .height = op->height});
+        break;
+    case MR_OP_RANDOM_CROP:
+        status = check_random_crop(op, width, height, error);
+        if (status == MR_OK)
+            fold_crop(g, draw_crop(op, width, height, rng));
+        break;
+    /* torch compares an f32 with p, which becomes one. */
+    case MR_OP_HFLIP: last(g)->hflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
+    case MR_OP_VFLIP: last(g)->vflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
+    case MR_OP_EXIF:
+    case MR_OP_NORMALIZE: break;
+    }
+    return status;
+}
+
+static void find_need(struct mr_stage *s)
+{
+    s->need = (struct mr_box){0};
+    if (s->live.width == 0)
+        return;
+    int64_t left, right, top, bottom;
+    mr_axis_span(s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
+    mr_axis_span(s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
+    s->need = (struct mr_box){
+        .x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
+}
+
+/* From the last stage to the first: a stage makes only what the next one reads. */
+static void trim(struct mr_geometry *g)
+{
+    for (uint32_t i = g->n_stages; i-- > 0;) {
+        struct mr_stage *s = &g->stages[i];
+        if (i + 1 < g->n_stages) {
+            s->window = through_flips(s, g->stages[i + 1].need);
+            s->live = intersect(s->live, s->window);
+        }
+        find_need(s);
+    }
+}
+
+mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
+                           struct mr_geometry *geometry_out, mr_error *error)
+{
+    if (width == 0 || height == 0 || width > MR_MAX_RESIZED || height > MR_MAX_RESIZED)
+        return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", width, height);
+    geometry_out->n_stages = 0;
+    add_stage(geometry_out, width, height);
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        mr_status status = fold_op(&plan->ops[i], rng, geometry_out, error);
+        if (status != MR_OK)
+            return status;
+    }
+    trim(geometry_out);
+    return MR_OK;
+}
+
+static bool sets_size(const struct mr_op *op)
+{
+    return op->kind == MR_OP_RANDOM_RESIZED_CROP || op->kind == MR_OP_RESIZE || op->kind == MR_OP_CENTER_CROP ||
+           op->kind == MR_OP_RANDOM_CROP;
+}
+
+mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height, int64_t *width_out,
+                           int64_t *height_out, mr_error *error)
+{
+    int64_t w = width, h = height;
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        const struct mr_op *op = &plan->ops[i];
+        mr_status status = MR_OK;
+        if (op->kind == MR_OP_RESIZE_SHORT && w)
+            status = short_side(op->height, &w, &h, error);
+        else if (op->kind == MR_OP_RANDOM_CROP && w)
+            status = check_random_crop(op, w, h, error);
+        if (status != MR_OK)
+            return status;
+        if (sets_size(op)) {
+            w = op->width;
+            h = op->height;
+        }
+    }
+    *width_out = w;
+    *height_out = h;
+    return MR_OK;
+}
+
+void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height, int32_t report_out[8])
+{
+    const struct mr_stage *s = &geometry->stages[0];
+    bool resampled = s->resized_width != s->source.width || s->resized_height != s->source.height;
+    struct mr_box seen = s->source;
+    if (!resampled)
+        seen = (struct mr_box){s->source.x + s->window.x, s->source.y + s->window.y, s->window.width, s->window.height};
+    bool hflip = false, vflip = false;
+    for (uint32_t i = 0; i < geometry->n_stages; i++) {
+        hflip ^= geometry->stages[i].hflip;
+        vflip ^= geometry->stages[i].vflip;
+    }
+    const int64_t report[8] = {width, height, seen.x, seen.y, seen.width, seen.height, hflip, vflip};
+    for (int i = 0; i < 8; i++)
+        report_out[i] = (int32_t)report[i];
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which pixels a sample is made of: a pure function of plan, image size and draws. It knows nothing of bytes and codecs.
+ *
+ * The operations are folded into as few stages as possible. A stage takes the box `source` of its input, resizes it to
+ * resized_width x resized_height, looks at it through `window` (which may stick out: zeros), then flips what it sees.
+ * Its output is the next stage's input; of that, only what the next stage reads is made.
+ */
+#ifndef TRANSFORMS_GEOMETRY_H
+#define TRANSFORMS_GEOMETRY_H
+
+#include "base/rng.h"
+#include "transforms/plan.h"
+
+/* Pixels; x and y may be negative where a window sticks out. Wide integers, so that sums need no care. */
+struct mr_box {
+    int64_t x;
+    int64_t y;
+    int64_t width;
+    int64_t height;
+};
+
+struct mr_stage {
+    struct mr_box source; /* inside the input, not empty; the edge at which the filter is cut off */
+    int64_t resized_width; /* equal to the source's where nothing is resampled */
+    int64_t resized_height;
+    struct mr_box window; /* in pixels of the resized source; its size is the output's */
+    struct mr_box live;   /* the part of window that shows pixels; the rest is zero. Empty: width 0 */
+    struct mr_box need;   /* pixels of the input that live is computed from; empty with live */
+    bool hflip;           /* after the window: output column i shows window column width - 1 - i */
+    bool vflip;
+};
+
+/* An operation adds one stage at most, and the first stage is always there. */
+#define MR_MAX_STAGES (MR_PLAN_MAX_OPS + 1)
+
+/* No side of a resized image, seen or not, is longer. */
+#define MR_MAX_RESIZED INT32_MAX
+
+struct mr_geometry {
+    uint32_t n_stages;
+    struct mr_stage stages[MR_MAX_STAGES];
+};
+
+/*
+ * Draw and fold. width x height is the image as the operations see it: upright already where plan->use_exif turns it.
+ * Draws are made in the order of torchvision's modules. MR_ERR_DAMAGED where the image cannot be cropped or resized so.
+ */
+mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
+                           struct mr_geometry *geometry_out, mr_error *error);
+
+/*
+ * Size of the output for an image of that size; makes no draws, since no size depends on one. Sizes of 0 are unknown:
+ * so is the output's then, unless an operation sets it.
+ */
+mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height, int64_t *width_out,
+                           int64_t *height_out, mr_error *error);
+
+/*
+ * What a batch's "geometry" row says: source width and height; x, y, width, height of the box of the source that is
+ * seen (before resizing; it sticks out where zeros are seen) in the first stage; hflip; vflip, over all stages.
+ */
+void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height, int32_t report_out[8]);
+
+#endif

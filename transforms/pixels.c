@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One sample's way from bytes to tensor: header, geometry, then each stage's rows through its resampling into the next
+ * image or the slot. Easy to get wrong: a codec that was opened must be closed on every way out.
+ */
+#include "transforms/pixels.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "transforms/geometry.h"
+#include "transforms/resample.h"
+#include "transforms/source.h"
+#include "transforms/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static_assert(MR_GEOMETRY_FIELDS == 8, "mr_geometry_report() writes eight fields");
+
+/* Scratch that grows and is kept. */
+struct buffer {
+    uint8_t *bytes;
+    size_t len_allocated;
+};
+
+struct mr_pixels {
+    const struct mr_plan *plan;
+    uint64_t max_pixels;
+    bool with_timing;
+    struct mr_codec *codec; /* only where samples are encoded */
+    struct mr_resample resample;
+    struct mr_geometry geometry;
+    struct mr_store_half half;
+    struct buffer upright;  /* an image that EXIF turned */
+    struct buffer image[2]; /* between stages, in turns */
+    struct buffer row;      /* one row for the store */
+    struct buffer planes;   /* one row for a source of planes */
+};
+
+/* What a call works on. */
+struct run {
+    const uint8_t *bytes;
+    size_t len;
+    bool encoded;
+    struct mr_rng *rng;
+    void *out;
+    struct mr_pixels_report *report;
+    mr_error *error;
+    struct mr_source source;
+    uint32_t width; /* of the image as the operations see it */
+    uint32_t height;
+};
+
+mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_limits *limits, bool with_timing,
+                           struct mr_pixels **pixels_out, mr_error *error)
+{
+    mr_status status = MR_OK;
+    *pixels_out = NULL;
+    struct mr_pixels *pixels = calloc(1, sizeof *pixels);
+    if (!pixels)
+        return mr_error_memory(error, sizeof *pixels);
+    pixels->plan = plan;
+    pixels->max_pixels = limits->max_pixels;
+    pixels->with_timing = with_timing;
+    if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
+        mr_store_half_init(&pixels->half, plan);
+    if (plan->kind.encoded)
+        status = mr_codec_create(limits, &pixels->codec, error);
+    if (status == MR_OK)
+        *pixels_out = pixels;
+    else
+        free(pixels);
+    return status;
+}
+
+void mr_pixels_destroy(struct mr_pixels *pixels)
+{
+    if (!pixels)
+        return;
+    if (pixels->codec)
+        mr_codec_destroy(pixels->codec);
+    mr_resample_fini(&pixels->resample);
+    free(pixels->upright.bytes);
+    free(pixels->image[0].bytes);
+    free(pixels->image[1].bytes);
+    free(pixels->row.bytes);
+    free(pixels->planes.bytes);
+    free(pixels);
+}
+
+static mr_status reserve(struct buffer *buffer, uint64_t width, uint64_t height, uint32_t channels, mr_error *error)
+{
+    size_t len;
+    if (!mr_checked_mul(width, height, &len) || !mr_checked_mul(len, channels, &len))
+        return mr_error_memory(error, SIZE_MAX);
+    if (len <= buffer->len_allocated)
+        return MR_OK;
+    uint8_t *fresh = malloc(len);
+    if (!fresh)
+        return mr_error_memory(error, len);
+    free(buffer->bytes);
+    *buffer = (struct buffer){.bytes = fresh, .len_allocated = len};
+    return MR_OK;
+}
+
+static uint64_t now(const struct mr_pixels *pixels) { return pixels->with_timing ? mr_clock_now_ns() : 0; }
+
+/* Rows of a box, the time counted as decoding where a codec makes them. */
+static mr_status begin_rows(struct mr_pixels *pixels, struct run *run, struct mr_source *source, struct mr_box box)
+{
+    uint64_t start = now(pixels);
+    mr_status status = mr_source_begin(source, box, run->error);
+    if (source->codec)
+        run->report->decode_ns += now(pixels) - start;
+    return status;
+}
+
+static mr_status next_rows(struct mr_pixels *pixels, struct run *run, struct mr_source *source,
+                           const uint8_t *rows[MR_SOURCE_MAX_ROWS], uint32_t *n_out)
+{
+    uint64_t start = now(pixels);
+    mr_status status = mr_source_rows(source, rows, n_out, run->error);
+    if (source->codec)
+        run->report->decode_ns += now(pixels) - start;
+    return status;
+}
+
+static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const struct mr_stage *stage,
+                           struct mr_source *source, struct mr_store *store)
+{
+    const uint8_t *rows[MR_SOURCE_MAX_ROWS];
+    mr_status status =
+        mr_resample_begin(&pixels->resample, stage, pixels->plan->channels, store, run->error);
+    if (status != MR_OK || stage->need.width == 0)
+        return status;
+    status = begin_rows(pixels, run, source, stage->need);
+    for (int64_t y = 0; status == MR_OK && y < stage->need.height;) {
+        uint32_t n = 0;
+        status = next_rows(pixels, run, source, rows, &n);
+        if (status == MR_OK)
+            mr_resample_push(&pixels->resample, rows, n);
+        y += n;
+    }
+    return status;
+}
+
+/* A stage that is not the last one makes an image in memory: just what the next one needs. */
+static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint32_t i)
+{
+    const struct mr_stage *stage = &pixels->geometry.stages[i];
+    struct mr_stage *next = &pixels->geometry.stages[i + 1];
+    struct buffer *image = &pixels->image[i % 2];
+    uint32_t channels = pixels->plan->channels;
+    uint64_t n_pixels;
+    if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
+        n_pixels > pixels->max_pixels)
+        return mr_error_set(run->error, MR_ERR_DAMAGED, "image becomes %lldx%lld pixels; the limit is %llu pixels",
+                            (long long)stage->window.width, (long long)stage->window.height,
+                            (unsigned long long)pixels->max_pixels);
+    mr_status status = reserve(image, n_pixels, 1, channels, run->error);
+    if (status != MR_OK)
+        return status;
+    struct mr_store store = {.out = image->bytes,
+                             .width = (uint32_t)stage->window.width,
+                             .height = (uint32_t)stage->window.height,
+                             .channels = channels,
+                             .dtype = MR_U8,
+                             .layout = MR_NHWC};
+    status = run_stage(pixels, run, stage, &run->source, &store);
+    mr_source_init_pixels(&run->source, image->bytes, store.width, store.height, channels, MR_NHWC, NULL);
+    next->source.x -= next->need.x;
+    next->source.y -= next->need.y;
+    next->need.x = next->need.y = 0;
+    return status;
+}
+
+static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
+{
+    const struct mr_plan *plan = pixels->plan;
+    mr_status status = MR_OK;
+    uint32_t last = pixels->geometry.n_stages - 1;
+    for (uint32_t i = 0; i < last && status == MR_OK; i++)
+        status = run_inner_stage(pixels, run, i);
+    if (status == MR_OK)
+        status = reserve(&pixels->row, plan->out_width, 1, plan->channels, run->error);
+    if (status != MR_OK)
+        return status;
+    struct mr_store store = {.out = run->out,
+                             .width = plan->out_width,
+                             .height = plan->out_height,
+                             .channels = plan->channels,
+                             .dtype = plan->dtype,
+                             .layout = plan->layout,
+                             .table = plan->table,
+                             .half = pixels->half.table,
+                             .row = pixels->row.bytes};
+    return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &store);
+}
+
+/* The source is set; draw, check the size and make the pixels. */
+static mr_status run_image(struct mr_pixels *pixels, struct run *run)
+{
+    const struct mr_plan *plan = pixels->plan;
+    struct mr_geometry *g = &pixels->geometry;
+    mr_status status = mr_geometry_make(plan, run->width, run->height, run->rng, g, run->error);
+    if (status != MR_OK)
+        return status;
+    const struct mr_box *made = &g->stages[g->n_stages - 1].window;
+    if (made->width != plan->out_width || made->height != plan->out_height)
+        return mr_error_set(run->error, MR_ERR_DAMAGED, "image gives %lldx%lld, the batch has %ux%u",
+                            (long long)made->width, (long long)made->height, plan->out_width, plan->out_height);
+    mr_geometry_report(g, run->width, run->height, run->report->geometry);
+    return run_stages(pixels, run);
+}
+
+/* Decode the whole open image and turn it; the source is then an image in memory. */
+static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_t orientation)
+{
+    const uint8_t *rows[MR_SOURCE_MAX_ROWS];
+    uint32_t width = run->width, height = run->height;
+    mr_status status = reserve(&pixels->upright, width, height, 3, run->error);
+    if (status == MR_OK)
+        status = begin_rows(pixels, run, &run->source, (struct mr_box){.width = width, .height = height});
+    for (uint32_t y = 0; status == MR_OK && y < height;) {
+        uint32_t n = 0;
+        status = next_rows(pixels, run, &run->source, rows, &n);
+        for (uint32_t i = 0; status == MR_OK && i < n; i++)
+            mr_source_turn_row(rows[i], y + i, width, height, orientation, pixels->upright.bytes);
+        y += n;
+    }
+    if (orientation >= 5) {
+        run->width = height;
+        run->height = width;
+    }
+    mr_source_init_pixels(&run->source, pixels->upright.bytes, run->width, run->height, 3, MR_NHWC, NULL);
+    return status;
+}
+
+static mr_status run_encoded(struct mr_pixels *pixels, struct run *run)
+{
+    struct mr_image_head head;
+    uint64_t start = now(pixels);
+    mr_status status = mr_codec_open(pixels->codec, run->bytes, run->len, &head, run->error);
+    run->report->decode_ns += now(pixels) - start;
+    if (status != MR_OK)
+        return status;
+    run->width = head.width;
+    run->height = head.height;
+    mr_source_init_codec(&run->source, pixels->codec);
+    if (pixels->plan->use_exif && head.orientation >= 2 && head.orientation <= 8)
+        status = turn_upright(pixels, run, head.orientation);
+    if (status == MR_OK)
+        status = run_image(pixels, run);
+    run->report->n_warnings = mr_codec_close(pixels->codec);
+    return status;
+}
+
+static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
+{
+    const struct mr_plan *plan = pixels->plan;
+    const int64_t *shape = plan->kind.shape;
+    if (run->len != plan->kind.data_bytes)
+        return mr_error_set(run->error, MR_ERR_DAMAGED, "sample has %zu bytes instead of %llu", run->len,
+                            (unsigned long long)plan->kind.data_bytes);
+    if (plan->kind.picture) {
+        bool planes = plan->kind.layout == MR_NCHW;
+        run->width = (uint32_t)shape[planes ? 2 : 1];
+        run->height = (uint32_t)shape[planes ? 1 : 0];
+        const int32_t report[MR_GEOMETRY_FIELDS] = {(int32_t)run->width, (int32_t)run->height, 0, 0,
+                                                    (int32_t)run->width, (int32_t)run->height};
+        memcpy(run->report->geometry, report, sizeof report);
+    }
+    if (plan->copy) {
+        memcpy(run->out, run->bytes, run->len);
+        return MR_OK;
+    }
+    mr_status status = reserve(&pixels->planes, run->width, 1, plan->channels, run->error);
+    if (status != MR_OK)
+        return status;
+    mr_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->channels, plan->kind.layout,
+                          pixels->planes.bytes);
+    return run_image(pixels, run);
+}
+
+mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t len, bool encoded, struct mr_rng *rng,
+                        void *out, struct mr_pixels_report *report_out, mr_error *error)
+{
+    struct run run = {.bytes = bytes,
+                      .len = len,
+                      .encoded = encoded,
+                      .rng = rng,
+                      .out = out,
+                      .report = report_out,
+                      .error = error};
+    memset(report_out, 0, sizeof *report_out);
+    if (encoded != (pixels->plan->kind.encoded != 0))
+        return mr_error_set(error, MR_ERR_DAMAGED, "sample is %s, the dataset's samples are %s",
+                            encoded ? "an encoded image" : "raw", encoded ? "raw" : "encoded images");
+    uint64_t start = now(pixels);
+    mr_status status = encoded ? run_encoded(pixels, &run) : run_raw(pixels, &run);
+    uint64_t total = now(pixels) - start;
+    report_out->transform_ns = total - report_out->decode_ns;
+    return status;
+}

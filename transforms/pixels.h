@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One sample from bytes to its place in the slot: geometry, decoding, resampling, dtype and layout, written once.
+ */
+#ifndef TRANSFORMS_PIXELS_H
+#define TRANSFORMS_PIXELS_H
+
+#include "base/rng.h"
+#include "transforms/codec.h"
+#include "transforms/plan.h"
+
+struct mr_pixels; /* a worker's scratch: codec, tables, rows; grows to the largest image seen */
+
+#define MR_GEOMETRY_FIELDS 8
+
+struct mr_pixels_report {
+    int32_t geometry[MR_GEOMETRY_FIELDS]; /* source width, height, crop x, y, width, height, hflip, vflip */
+    uint32_t n_warnings;
+    uint64_t decode_ns;    /* filled in only when asked for at creation */
+    uint64_t transform_ns;
+};
+
+/* plan must outlive the object and may lie in shared memory (read-only). */
+mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_limits *limits, bool with_timing,
+                           struct mr_pixels **pixels_out, mr_error *error);
+void mr_pixels_destroy(struct mr_pixels *pixels);
+
+/*
+ * bytes: an encoded image, or the raw sample of plan->kind. out: plan->out_bytes bytes, unspecified on failure.
+ * MR_ERR_DAMAGED with the cause (without the file's name, which the caller adds); MR_ERR_NO_MEMORY.
+ */
+mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t len, bool encoded, struct mr_rng *rng,
+                        void *out, struct mr_pixels_report *report_out, mr_error *error);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transform becomes a plan: checked against the samples, the dtype and the layout. Easy to get wrong: an implied
+ * normalise falls away for u8, an explicit one with u8 is a mistake that must be told.
+ */
+#include "transforms/plan.h"
+
+#include "base/checked.h"
+#include "transforms/geometry.h"
+#include "transforms/store.h"
+#include "transforms/transform.h"
+
+#include <string.h>
+
+static bool is_image_float(mr_dtype dtype) { return dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16; }
+
+/* Raw samples that are no pictures: as they are or not at all. */
+static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+{
+    const struct mr_sample_kind *kind = &plan->kind;
+    for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
+        if (!transform->ops[i].implied)
+            return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: the samples are no pictures",
+                                mr_transform_op_name(transform->ops[i].kind));
+    }
+    if (dtype != MR_DTYPE_DEFAULT && dtype != kind->dtype)
+        return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot be made of records of %s", mr_dtype_name(dtype),
+                            mr_dtype_name(kind->dtype));
+    if (kind->ndim > MR_MAX_NDIM - 1)
+        return mr_error_set(error, MR_ERR_INVALID, "samples have %u dimensions; %d is the limit", kind->ndim,
+                            MR_MAX_NDIM - 1);
+    plan->copy = 1;
+    plan->dtype = kind->dtype;
+    plan->out_known = 1;
+    plan->out_ndim = kind->ndim;
+    memcpy(plan->out_shape, kind->shape, sizeof plan->out_shape);
+    plan->out_bytes = kind->data_bytes;
+    return MR_OK;
+}
+
+static mr_status set_size(struct mr_plan *plan, int64_t width, int64_t height, mr_error *error)
+{
+    uint64_t len = mr_dtype_size(plan->dtype);
+    if (width > MR_MAX_RESIZED || height > MR_MAX_RESIZED || !mr_checked_mul_u64(len, (uint64_t)width, &len) ||
+        !mr_checked_mul_u64(len, (uint64_t)height, &len) || !mr_checked_mul_u64(len, plan->channels, &len) ||
+        len > INT64_MAX)
+        return mr_error_set(error, MR_ERR_INVALID, "an output of %lldx%lld pixels is too large", (long long)width,
+                            (long long)height);
+    plan->out_known = 1;
+    plan->out_width = (uint32_t)width;
+    plan->out_height = (uint32_t)height;
+    plan->out_bytes = len;
+    const int64_t planes[3] = {plan->channels, height, width};
+    const int64_t pixels[3] = {height, width, plan->channels};
+    memcpy(plan->out_shape, plan->layout == MR_NCHW ? planes : pixels, sizeof planes);
+    return MR_OK;
+}
+
+static mr_status compile_normalize(const struct mr_op *op, struct mr_plan *plan, mr_error *error)
+{
+    if (plan->dtype == MR_U8) {
+        if (op && !op->implied)
+            return mr_error_set(error, MR_ERR_INVALID, "normalize cannot be applied: dtype is u8, not a float");
+        return MR_OK;
+    }
+    if (op && op->n_channels == 3 && plan->channels == 1)
+        return mr_error_set(error, MR_ERR_INVALID, "normalize cannot be applied: it has 3 channels, the pictures 1");
+    mr_store_tables(plan, op ? op->mean : NULL, op ? op->std : NULL, op ? op->n_channels : 0, op && op->exact);
+    return MR_OK;
+}
+
+static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
+{
+    const struct mr_sample_kind *kind = &plan->kind;
+    bool planes = kind->layout == MR_NCHW;
+    int64_t channels = kind->shape[planes ? 0 : 2];
+    int64_t height = kind->shape[planes ? 1 : 0];
+    int64_t width = kind->shape[planes ? 2 : 1];
+    if (kind->dtype != MR_U8 || kind->ndim != 3 || (channels != 1 && channels != 3))
+        return mr_error_set(error, MR_ERR_INVALID, "raw pictures are u8 with 3 dimensions and 1 or 3 channels");
+    if (width < 1 || width > MR_MAX_RESIZED || height < 1 || height > MR_MAX_RESIZED ||
+        kind->data_bytes / (uint64_t)channels != (uint64_t)width * (uint64_t)height ||
+        kind->data_bytes % (uint64_t)channels)
+        return mr_error_set(error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels and %llu bytes", (long long)width,
+                            (long long)height, (unsigned long long)kind->data_bytes);
+    plan->channels = (uint32_t)channels;
+    return MR_OK;
+}
+
+
+/* What is true of every image is the transform's fault, not the image's. */
+static mr_status compile_size(struct mr_plan *plan, mr_error *error)
+{
+    uint32_t source_width = 0, source_height = 0;
+    if (!plan->kind.encoded) {
+        bool planes = plan->kind.layout == MR_NCHW;
+        source_width = (uint32_t)plan->kind.shape[planes ? 2 : 1];
+        source_height = (uint32_t)plan->kind.shape[planes ? 1 : 0];
+    }
+    int64_t width, height;
+    mr_error words;
+    mr_status status = mr_geometry_size(plan, source_width, source_height, &width, &height, &words);
+    if (status == MR_ERR_DAMAGED)
+        return mr_error_set(error, MR_ERR_INVALID, "%s", words.text);
+    if (status != MR_OK || width == 0)
+        return status;
+    return set_size(plan, width, height, error);
+}
+
+static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+{
+    const struct mr_op *normalize = NULL;
+    plan->dtype = dtype == MR_DTYPE_DEFAULT ? MR_U8 : dtype;
+    plan->out_ndim = 3;
+    plan->channels = 3;
+    if (plan->dtype != MR_U8 && !is_image_float(plan->dtype))
+        return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot hold pictures: u8, f32, f16 and bf16 can",
+                            mr_dtype_name(plan->dtype));
+    mr_status status = plan->kind.encoded ? MR_OK : check_raw_picture(plan, error);
+    if (status != MR_OK)
+        return status;
+    for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
+        const struct mr_op *op = &transform->ops[i];
+        if (op->kind == MR_OP_NORMALIZE)
+            normalize = op;
+        else if (op->kind == MR_OP_EXIF)
+            plan->use_exif = plan->kind.encoded;
+        else
+            plan->ops[plan->n_ops++] = *op;
+    }
+    plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&
+                 (plan->layout == plan->kind.layout || plan->channels == 1);
+    status = compile_normalize(normalize, plan, error);
+    return status == MR_OK ? compile_size(plan, error) : status;
+}
+
+static mr_status compile(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+{
+    if (!plan->kind.picture && !plan->kind.encoded)
+        return compile_data(transform, dtype, plan, error);
+    if (transform || !plan->kind.encoded)
+        return compile_picture(transform, dtype, plan, error);
+    mr_transform *usual;
+    mr_status status = mr_transform_parse("train:224", &usual, error);
+    if (status != MR_OK)
+        return status;
+    status = compile_picture(usual, dtype, plan, error);
+    mr_transform_destroy(usual);
+    return status;
+}
+
+mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
+                          mr_layout layout, struct mr_plan *plan_out, mr_error *error)
+{
+    if (layout != MR_NCHW && layout != MR_NHWC)
+        return mr_error_set(error, MR_ERR_INVALID, "layout %d is neither nchw nor nhwc", (int)layout);
+    if (mr_dtype_size(dtype) == 0 && dtype != MR_DTYPE_DEFAULT)
+        return mr_error_set(error, MR_ERR_INVALID, "dtype %d is unknown", (int)dtype);
+    memset(plan_out, 0, sizeof *plan_out);
+    plan_out->kind = *kind;
+    plan_out->layout = layout;
+    return compile(transform, dtype, plan_out, error);
+}
+
+mr_status mr_plan_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error)
+{
+    int64_t width, height;
+    if (plan->out_known)
+        return MR_OK;
+    if (source_width == 0 || source_height == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", source_width, source_height);
+    mr_status status = mr_geometry_size(plan, source_width, source_height, &width, &height, error);
+    return status == MR_OK ? set_size(plan, width, height, error) : status;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transform, checked and compiled once for a kind of samples, a dtype and a layout. It holds no pointers and lies in
+ * shared memory; geometry.h turns it and an image's size into boxes, pixels.h runs it.
+ */
+#ifndef TRANSFORMS_PLAN_H
+#define TRANSFORMS_PLAN_H
+
+#include "base/error.h"
+#include "base/sample_kind.h"
+
+#include <millrace/transform.h>
+
+#define MR_PLAN_MAX_OPS 16
+
+enum mr_op_kind {
+    MR_OP_RANDOM_RESIZED_CROP = 1,
+    MR_OP_RESIZE_SHORT,
+    MR_OP_RESIZE,
+    MR_OP_CENTER_CROP,
+    MR_OP_RANDOM_CROP,
+    MR_OP_HFLIP,
+    MR_OP_VFLIP,
+    MR_OP_EXIF,
+    MR_OP_NORMALIZE
+};
+
+struct mr_op {
+    uint32_t kind;
+    uint32_t height;
+    uint32_t width;
+    uint32_t padding;
+    double p;
+    double scale[2];
+    double ratio[2];
+    double mean[3];
+    double std[3];
+    uint32_t n_channels;
+    uint32_t exact;
+    uint32_t implied; /* from a short form: applies only when the dtype is a float */
+};
+
+struct mr_plan {
+    struct mr_sample_kind kind;
+    struct mr_op ops[MR_PLAN_MAX_OPS]; /* the geometric ones, in order */
+    uint32_t n_ops;
+    uint32_t copy;       /* 1: a raw sample is copied as it is */
+    uint32_t use_exif;
+    mr_dtype dtype;      /* of the output */
+    mr_layout layout;    /* of a picture's output */
+    uint32_t out_known;  /* 0: the output's size follows the image's; mr_plan_fix_size() must set it */
+    uint32_t out_ndim;   /* 3 for pictures */
+    int64_t out_shape[MR_MAX_NDIM - 1]; /* as laid out: C,H,W or H,W,C */
+    uint64_t out_bytes;  /* of one sample */
+    uint32_t out_height;
+    uint32_t out_width;
+    uint32_t channels;   /* of a picture: 3, or 1 for raw pictures of one channel */
+    uint32_t exact;      /* floats come from table, not from fma */
+    float scale[4];      /* one rule for floats: fmaf(x, scale[c], bias[c]) */
+    float bias[4];
+    float table[4][256];
+};
+
+/*
+ * transform NULL means "train:224" for encoded samples and none otherwise; dtype MR_DTYPE_DEFAULT means u8 for pictures
+ * and the record's own type otherwise. MR_ERR_INVALID names the operation that cannot be applied.
+ */
+mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
+                          mr_layout layout, struct mr_plan *plan_out, mr_error *error);
+
+/* Set the output's size from the first image, where out_known is 0; other images that come out differently are damaged. */
+mr_status mr_plan_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a stage's input rows come from: a decoder, a raw sample, or an image in memory that an earlier stage made.
+ */
+#ifndef TRANSFORMS_SOURCE_H
+#define TRANSFORMS_SOURCE_H
+
+#include "transforms/codec.h"
+#include "transforms/geometry.h"
+
+#define MR_SOURCE_MAX_ROWS 16
+
+struct mr_source {
+    struct mr_codec *codec; /* NULL: the pixels below */
+    const uint8_t *pixels;  /* of the whole input */
+    size_t pixel_step;      /* bytes from a pixel to its right neighbour, to the next row, to the next channel */
+    size_t row_step;
+    size_t channel_step;
+    uint32_t channels;
+    uint8_t *row; /* scratch for one interleaved row, for planes */
+    struct mr_box box;
+    int64_t n_given; /* rows of box */
+};
+
+/* The input is an image in memory: C,H,W (MR_NCHW) or H,W,C. row: width x channels bytes of scratch, for planes only. */
+void mr_source_init_pixels(struct mr_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
+                           uint32_t channels, mr_layout layout, uint8_t *row);
+/* The input is the image that is open in codec. */
+void mr_source_init_codec(struct mr_source *source, struct mr_codec *codec);
+
+/* Choose the box, not empty. */
+mr_status mr_source_begin(struct mr_source *source, struct mr_box box, mr_error *error);
+/* The next 1 to MR_SOURCE_MAX_ROWS interleaved rows of the box, valid until the next call. */
+mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SOURCE_MAX_ROWS], uint32_t *n_out,
+                         mr_error *error);
+
+/* Put row y of an image into its place in the upright one (width x height: before turning), interleaved RGB. */
+void mr_source_turn_row(const uint8_t *row, uint32_t y, uint32_t width, uint32_t height, uint32_t orientation,
+                        uint8_t *upright);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * u8 rows to u8, f32, f16 or bf16, NCHW or NHWC. Easy to get wrong: floats must be those of fma(x, scale, bias) on
+ * every machine, so they are looked up in tables that were made by fmaf() once (and u8 has only 256 values).
+ */
+#include "transforms/store.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint32_t float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+uint16_t mr_store_bf16(float value)
+{
+    uint32_t bits = float_bits(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN stays one */
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* value * 2^shift, rounded to an integer, ties to even; mantissa below 2^24, shift from 1 to 31. */
+static uint32_t shift_right_even(uint32_t mantissa, uint32_t shift)
+{
+    uint32_t half = 1u << (shift - 1);
+    uint32_t odd = mantissa >> shift & 1u;
+    return (mantissa + half - 1 + odd) >> shift;
+}
+
+uint16_t mr_store_f16(float value)
+{
+    uint32_t bits = float_bits(value);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (magnitude >= 0x477ff000u) /* 65520 and up round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude >= 0x38800000u) /* normal; a carry out of the mantissa raises the exponent as it should */
+        return (uint16_t)(sign | shift_right_even(magnitude - 0x38000000u, 13));
+    uint32_t exponent = magnitude >> 23;
+    if (exponent < 102) /* below half of the smallest subnormal */
+        return (uint16_t)sign;
+    return (uint16_t)(sign | shift_right_even((magnitude & 0x7fffffu) | 0x800000u, 126 - exponent));
+}
+
+void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels, bool exact)
+{
+    plan->exact = exact;
+    for (uint32_t c = 0; c < plan->channels; c++) {
+        uint32_t from = n_channels == 1 ? 0 : c;
+        double m = n_channels ? mean[from] : 0.0;
+        double s = n_channels ? std[from] : 1.0;
+        plan->scale[c] = (float)(1.0 / (255.0 * s));
+        plan->bias[c] = n_channels ? (float)(-m / s) : 0.0f;
+        for (int x = 0; x < 256; x++) {
+            float in_torch_order = ((float)x / 255.0f - (float)m) / (float)s;
+            plan->table[c][x] = exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
+        }
+    }
+}
+
+void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan)
+{
+    for (uint32_t c = 0; c < plan->channels; c++)
+        for (int x = 0; x < 256; x++) {
+            float value = plan->table[c][x];
+            half->table[c][x] = plan->dtype == MR_BF16 ? mr_store_bf16(value) : mr_store_f16(value);
+        }
+}
+
+uint32_t mr_store_n_planes(const struct mr_store *store)
+{
+    return store->layout == MR_NCHW && store->channels == 3 ? 3 : 1;
+}
+
+uint8_t *mr_store_target(struct mr_store *store, uint32_t y, uint32_t plane)
+{
+    if (store->dtype != MR_U8)
+        return store->row + (size_t)plane * store->width;
+    if (mr_store_n_planes(store) == 3)
+        return store->out + ((size_t)plane * store->height + y) * store->width;
+    return store->out + (size_t)y * store->width * store->channels;
+}
+
+/* Where channel c of a row is: in the scratch row, in the output (in elements), and the step between pixels in both. */
+struct run {
+    const uint8_t *from;
+    size_t to;
+    size_t step;
+};
+
+static struct run find_run(const struct mr_store *s, uint32_t y, uint32_t c)
+{
+    if (mr_store_n_planes(s) == 3)
+        return (struct run){s->row + (size_t)c * s->width, ((size_t)c * s->height + y) * s->width, 1};
+    return (struct run){s->row + c, (size_t)y * s->width * s->channels + c, s->channels};
+}
+
+static void put_f32(const struct mr_store *s, uint32_t y, uint32_t c)
+{
+    struct run run = find_run(s, y, c);
+    float *restrict out = (float *)(void *)s->out + run.to;
+    const float *table = s->table[c];
+    for (size_t i = 0; i < s->width * run.step; i += run.step)
+        out[i] = table[run.from[i]];
+}
+
+static void put_half(const struct mr_store *s, uint32_t y, uint32_t c)
+{
+    struct run run = find_run(s, y, c);
+    uint16_t *restrict out = (uint16_t *)(void *)s->out + run.to;
+    const uint16_t *table = s->half[c];
+    for (size_t i = 0; i < s->width * run.step; i += run.step)
+        out[i] = table[run.from[i]];
+}
+
+void mr_store_commit(struct mr_store *store, uint32_t y)
+{
+    for (uint32_t c = 0; c < store->channels && store->dtype != MR_U8; c++) {
+        if (store->dtype == MR_F32)
+            put_f32(store, y, c);
+        else
+            put_half(store, y, c);
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finished u8 rows to the tensor: dtype, normalisation and layout in one step, each element written once.
+ */
+#ifndef TRANSFORMS_STORE_H
+#define TRANSFORMS_STORE_H
+
+#include "transforms/plan.h"
+
+/* The 16-bit values of f16 and bf16, ready to be looked up. */
+struct mr_store_half {
+    uint16_t table[4][256];
+};
+
+struct mr_store {
+    uint8_t *out;
+    uint32_t width;
+    uint32_t height;
+    uint32_t channels;
+    mr_dtype dtype; /* MR_U8, MR_F32, MR_F16, MR_BF16 */
+    mr_layout layout;
+    const float (*table)[256]; /* f32 */
+    const uint16_t (*half)[256]; /* f16, bf16 */
+    uint8_t *row; /* scratch for one row of u8, for floats only: u8 rows are written in place */
+};
+
+/* f32 to f16 and bf16, to nearest, ties to even. */
+uint16_t mr_store_f16(float value);
+uint16_t mr_store_bf16(float value);
+
+/* Fill plan->scale, bias and table from mean and deviation (n_channels of them, 1 or 3; n_channels 0: x / 255). */
+void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels, bool exact);
+
+/* The tables of a plan whose dtype is f16 or bf16. */
+void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan);
+
+/* Rows come as three planes of width bytes (NCHW with three channels), or as one of interleaved pixels. */
+uint32_t mr_store_n_planes(const struct mr_store *store);
+
+/* Where to put a plane of output row y ... */
+uint8_t *mr_store_target(struct mr_store *store, uint32_t y, uint32_t plane);
+/* ... and, once all of them are there, their way into the tensor. */
+void mr_store_commit(struct mr_store *store, uint32_t y);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is the
+ * plan's question. Easy to get wrong: a normalise that a short text form implied stays last and gives way to a real one.
+ */
+#include "transforms/transform.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SIDE 65535
+
+mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
+{
+    if (!transform_out)
+        return mr_error_set(error, MR_ERR_INVALID, "transform_out is NULL");
+    *transform_out = calloc(1, sizeof **transform_out);
+    return *transform_out ? MR_OK : mr_error_memory(error, sizeof **transform_out);
+}
+
+void mr_transform_destroy(mr_transform *transform) { free(transform); }
+
+const char *mr_transform_op_name(uint32_t kind)
+{
+    switch ((enum mr_op_kind)kind) {
+    case MR_OP_RANDOM_RESIZED_CROP: return "random_resized_crop";
+    case MR_OP_RESIZE_SHORT:
+    case MR_OP_RESIZE: return "resize";
+    case MR_OP_CENTER_CROP: return "center_crop";
+    case MR_OP_RANDOM_CROP: return "random_crop";
+    case MR_OP_HFLIP: return "hflip";
+    case MR_OP_VFLIP: return "vflip";
+    case MR_OP_EXIF: return "exif";
+    case MR_OP_NORMALIZE: return "normalize";
+    }
+    return "?";
+}
+
+/* How many operations stand before a normalise that was only implied. */
+static uint32_t n_before_implied(const mr_transform *t)
+{
+    return t->n_ops && t->ops[t->n_ops - 1].implied ? t->n_ops - 1 : t->n_ops;
+}
+
+static mr_status append(mr_transform *t, const struct mr_op *op, mr_error *error)
+{
+    uint32_t at = n_before_implied(t);
+    bool replaces = at < t->n_ops && op->kind == MR_OP_NORMALIZE;
+    if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE)
+        return mr_error_set(error, MR_ERR_INVALID, "%s stands after normalize, which must come last",
+                            mr_transform_op_name(op->kind));
+    if (op->kind == MR_OP_EXIF && at > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "exif stands after %s; it must come first",
+                            mr_transform_op_name(t->ops[at - 1].kind));
+    if (t->n_ops == MR_PLAN_MAX_OPS && !replaces)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is operation %d; a transform has %d at most",
+                            mr_transform_op_name(op->kind), MR_PLAN_MAX_OPS + 1, MR_PLAN_MAX_OPS);
+    if (!replaces) {
+        if (at < t->n_ops)
+            t->ops[at + 1] = t->ops[at];
+        t->n_ops++;
+    }
+    t->ops[at] = *op;
+    return MR_OK;
+}
+
+static mr_status check_handle(const mr_transform *transform, mr_error *error)
+{
+    return transform ? MR_OK : mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
+}
+
+/* height and width checked; the handle too, which every function with a size has. */
+static mr_status check_size(const mr_transform *transform, const struct mr_op *op, mr_error *error)
+{
+    mr_status status = check_handle(transform, error);
+    if (status != MR_OK)
+        return status;
+    if (op->height >= 1 && op->height <= MAX_SIDE && op->width >= 1 && op->width <= MAX_SIDE)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID, "%s: size %u:%u is not from 1 to %d", mr_transform_op_name(op->kind),
+                        op->height, op->width, MAX_SIDE);
+}
+
+static bool is_range(double lo, double hi) { return isfinite(lo) && isfinite(hi) && lo <= hi; }
+
+mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width, double scale_lo,
+                                           double scale_hi, double ratio_lo, double ratio_hi, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RANDOM_RESIZED_CROP,
+                       .height = height,
+                       .width = width,
+                       .scale = {scale_lo, scale_hi},
+                       .ratio = {ratio_lo, ratio_hi}};
+    mr_status status = check_size(transform, &op, error);
+    if (status != MR_OK)
+        return status;
+    if (!is_range(scale_lo, scale_hi) || scale_lo < 0.0)
+        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: scale %g:%g is not a range from 0 up", scale_lo,
+                            scale_hi);
+    if (!is_range(ratio_lo, ratio_hi) || !((float)ratio_lo > 0.0f) || !isfinite((float)ratio_hi))
+        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio_lo,
+                            ratio_hi);
+    return append(transform, &op, error);
+}
+
+mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RESIZE_SHORT, .height = size, .width = size};
+    mr_status status = check_size(transform, &op, error);
+    return status == MR_OK ? append(transform, &op, error) : status;
+}
+
+mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RESIZE, .height = height, .width = width};
+    mr_status status = check_size(transform, &op, error);
+    return status == MR_OK ? append(transform, &op, error) : status;
+}
+
+mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_CENTER_CROP, .height = height, .width = width};
+    mr_status status = check_size(transform, &op, error);
+    return status == MR_OK ? append(transform, &op, error) : status;
+}
+
+mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
+                                   mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RANDOM_CROP, .height = height, .width = width, .padding = padding};
+    mr_status status = check_size(transform, &op, error);
+    if (status != MR_OK)
+        return status;
+    if (padding > MAX_SIDE)
+        return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding, MAX_SIDE);
+    return append(transform, &op, error);
+}
+
+static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, mr_error *error)
+{
+    struct mr_op op = {.kind = kind, .p = p};
+    mr_status status = check_handle(transform, error);
+    if (status != MR_OK)
+        return status;
+    if (!(p >= 0.0 && p <= 1.0))
+        return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1", mr_transform_op_name(kind),
+                            p);
+    return append(transform, &op, error);
+}
+
+mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error)
+{
+    return append_flip(transform, MR_OP_HFLIP, p, error);
+}
+
+mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error)
+{
+    return append_flip(transform, MR_OP_VFLIP, p, error);
+}
+
+mr_status mr_transform_exif(mr_transform *transform, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_EXIF};
+    mr_status status = check_handle(transform, error);
+    return status == MR_OK ? append(transform, &op, error) : status;
+}
+
+mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
+                                    bool exact, bool implied, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_NORMALIZE, .n_channels = n_channels, .exact = exact, .implied = implied};
+    mr_status status = check_handle(transform, error);
+    if (status != MR_OK)
+        return status;
+    if (n_channels != 1 && n_channels != 3)
+        return mr_error_set(error, MR_ERR_INVALID, "normalize: %u channels; 1 or 3 are possible", n_channels);
+    if (!mean || !std)
+        return mr_error_set(error, MR_ERR_INVALID, "normalize: mean or std is NULL");
+    for (uint32_t c = 0; c < n_channels; c++) {
+        if (!isfinite((float)mean[c]))
+            return mr_error_set(error, MR_ERR_INVALID, "normalize: mean %g of channel %u", mean[c], c);
+        if (!isfinite((float)std[c]) || !isnormal((float)std[c]) || !isfinite((float)(mean[c] / std[c])) ||
+            !isfinite((float)(1.0 / std[c])))
+            return mr_error_set(error, MR_ERR_INVALID, "normalize: std %g of channel %u cannot be divided by", std[c], c);
+        op.mean[c] = mean[c];
+        op.std[c] = std[c];
+    }
+    return append(transform, &op, error);
+}
+
+mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
+                                 bool exact, mr_error *error)
+{
+    return mr_transform_normalize_as(transform, n_channels, mean, std, exact, false, error);
+}

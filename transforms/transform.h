@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRANSFORMS_TRANSFORM_H
+#define TRANSFORMS_TRANSFORM_H
+
+#include "transforms/plan.h"
+
+/* Behind the public handle. */
+struct mr_transform {
+    struct mr_op ops[MR_PLAN_MAX_OPS];
+    uint32_t n_ops;
+};
+
+/* Name of an enum mr_op_kind as the text form has it. */
+const char *mr_transform_op_name(uint32_t kind);
+
+/* mr_transform_normalize(); implied: it applies only when the dtype is a float, and a later one replaces it. */
+mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
+                                    bool exact, bool implied, mr_error *error);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The long text form of a transform, which parses back to the same operations. Easy to get wrong: doubles are written
+ * with as many digits as bring the same bits back, and in the C locale.
+ */
+#include "transforms/transform.h"
+
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct writer {
+    char *text;
+    size_t size;
+    size_t len; /* that the whole text needs */
+};
+
+static void put(struct writer *w, const char *format, ...) MR_PRINTF(2, 3);
+
+static void put(struct writer *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    size_t room = w->len < w->size ? w->size - w->len : 0;
+    int n = vsnprintf(room ? w->text + w->len : NULL, room, format, args);
+    va_end(args);
+    w->len += n > 0 ? (size_t)n : 0;
+}
+
+static void put_double(struct writer *w, double value)
+{
+    char digits[40];
+    for (int precision = 6; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    put(w, "%s", digits);
+}
+
+static void put_doubles(struct writer *w, const char *before, const double *values, uint32_t n)
+{
+    put(w, "%s", before);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i)
+            put(w, ":");
+        put_double(w, values[i]);
+    }
+}
+
+static void put_size(struct writer *w, const struct mr_op *op)
+{
+    if (op->height == op->width)
+        put(w, "%u", op->height);
+    else
+        put(w, "%u:%u", op->height, op->width);
+}
+
+static void put_arguments(struct writer *w, const struct mr_op *op)
+{
+    switch ((enum mr_op_kind)op->kind) {
+    case MR_OP_RANDOM_RESIZED_CROP:
+        put_size(w, op);
+        put_doubles(w, ",scale=", op->scale, 2);
+        put_doubles(w, ",ratio=", op->ratio, 2);
+        break;
+    case MR_OP_RESIZE_SHORT: put(w, "%u", op->height); break;
+    case MR_OP_RESIZE: put(w, "%u:%u", op->height, op->width); break;
+    case MR_OP_CENTER_CROP: put_size(w, op); break;
+    case MR_OP_RANDOM_CROP:
+        put_size(w, op);
+        put(w, ",padding=%u", op->padding);
+        break;
+    case MR_OP_HFLIP:
+    case MR_OP_VFLIP: put_double(w, op->p); break;
+    case MR_OP_NORMALIZE:
+        put_doubles(w, "mean=", op->mean, op->n_channels);
+        put_doubles(w, ",std=", op->std, op->n_channels);
+        put(w, "%s%s", op->exact ? ",exact" : "", op->implied ? ",if_float" : "");
+        break;
+    case MR_OP_EXIF: break;
+    }
+}
+
+static void put_transform(struct writer *w, const mr_transform *transform)
+{
+    if (transform->n_ops == 0)
+        put(w, "none");
+    for (uint32_t i = 0; i < transform->n_ops; i++) {
+        const struct mr_op *op = &transform->ops[i];
+        put(w, "%s%s", i ? "+" : "", mr_transform_op_name(op->kind));
+        if (op->kind == MR_OP_EXIF)
+            continue;
+        put(w, "(");
+        put_arguments(w, op);
+        put(w, ")");
+    }
+}
+
+size_t mr_transform_format(const mr_transform *transform, char *text_out, size_t size)
+{
+    struct writer w = {.text = text_out, .size = text_out ? size : 0};
+    if (w.size)
+        text_out[0] = '\0';
+    if (!transform)
+        return 0;
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;
+    put_transform(&w, transform);
+    if (c_locale) {
+        uselocale(before);
+        freelocale(c_locale);
+    }
+    return w.len;
+}
