@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits on memory as the kernel tells them in /proc and /sys/fs/cgroup. Easy to get wrong: a limit may stand in any
+ * enclosing group, not only in the process's own.
+ */
+#include "pinned/memory_limit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096 };
+
+/* The first number of a small file; false when it is missing, unreadable or "max". */
+static bool read_number(const char *path, uint64_t *out)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool ok = fscanf(file, "%" SCNu64, out) == 1;
+    fclose(file);
+    return ok;
+}
+
+/* A file below root; NULL when it is missing, unreadable, or its path too long. */
+static FILE *open_below(const char *root, const char *name)
+{
+    char path[PATH_BYTES];
+    int len = snprintf(path, sizeof path, "%s%s", root, name);
+    return len > 0 && (size_t)len < sizeof path ? fopen(path, "re") : NULL;
+}
+
+static bool read_available(const char *root, uint64_t *out)
+{
+    FILE *file = open_below(root, "/proc/meminfo");
+    if (!file)
+        return false;
+    char line[256];
+    uint64_t kib = 0;
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file))
+        found = sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1;
+    fclose(file);
+    *out = kib * 1024;
+    return found;
+}
+
+static mr_status refuse(uint64_t len_bytes, uint64_t free_bytes, const char *whose, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_NO_MEMORY,
+                        "the slab needs %.1f MB, %s leaves %.1f MB; lower batch_size or n_slots", (double)len_bytes / 1e6,
+                        whose, (double)free_bytes / 1e6);
+}
+
+/* One group's limit and use. The page cache that a group holds can be given back, so it does not count as used. */
+static mr_status check_group(const char *dir, const char *limit_name, const char *used_name, const char *stat_key,
+                             uint64_t len_bytes, mr_error *error)
+{
+    char path[PATH_BYTES + 64];
+    uint64_t limit;
+    uint64_t used;
+    snprintf(path, sizeof path, "%s/%s", dir, limit_name);
+    if (!read_number(path, &limit))
+        return MR_OK;
+    snprintf(path, sizeof path, "%s/%s", dir, used_name);
+    if (!read_number(path, &used))
+        return MR_OK;
+    uint64_t cache = 0;
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    FILE *file = fopen(path, "re");
+    char line[256];
+    char key[64];
+    uint64_t value;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "%63s %" SCNu64, key, &value) == 2 && strcmp(key, stat_key) == 0)
+            cache = value;
+    if (file)
+        fclose(file);
+    used = used > cache ? used - cache : 0;
+    uint64_t room = limit > used ? limit - used : 0;
+    char whose[128];
+    snprintf(whose, sizeof whose, "the memory limit of cgroup %.80s", strrchr(dir, '/') ? strrchr(dir, '/') : dir);
+    return len_bytes > room ? refuse(len_bytes, room, whose, error) : MR_OK;
+}
+
+/* The group's directory below mount and every one above it up to mount itself. */
+static mr_status check_upwards(const char *root, const char *mount, const char *group, const char *limit_name,
+                               const char *used_name, const char *stat_key, uint64_t len_bytes, mr_error *error)
+{
+    char dir[PATH_BYTES];
+    size_t top = strlen(root) + strlen(mount);
+    int len = snprintf(dir, sizeof dir, "%s%s%s", root, mount, strcmp(group, "/") == 0 ? "" : group);
+    if (len < 0 || (size_t)len >= sizeof dir)
+        return MR_OK;
+    for (;;) {
+        mr_status status = check_group(dir, limit_name, used_name, stat_key, len_bytes, error);
+        if (status != MR_OK || strlen(dir) <= top)
+            return status;
+        *strrchr(dir, '/') = '\0';
+    }
+}
+
+/* One line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory controller of version 1. */
+static mr_status check_line(const char *root, char *line, uint64_t len_bytes, mr_error *error)
+{
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group)
+        return MR_OK;
+    *group++ = '\0';
+    controllers++;
+    if (controllers[0] == '\0')
+        return check_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file", len_bytes,
+                             error);
+    if (strcmp(controllers, "memory") == 0)
+        return check_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                             "total_inactive_file", len_bytes, error);
+    return MR_OK;
+}
+
+mr_status mr_memory_limit_check_below(const char *root, uint64_t len_bytes, mr_error *error)
+{
+    uint64_t available;
+    if (read_available(root, &available) && len_bytes > available)
+        return refuse(len_bytes, available, "available memory", error);
+    FILE *file = open_below(root, "/proc/self/cgroup");
+    if (!file)
+        return MR_OK;
+    char line[PATH_BYTES];
+    mr_status status = MR_OK;
+    while (status == MR_OK && fgets(line, sizeof line, file))
+        status = check_line(root, line, len_bytes, error);
+    fclose(file);
+    return status;
+}
+
+mr_status mr_memory_limit_check(uint64_t len_bytes, mr_error *error)
+{
+    return mr_memory_limit_check_below("", len_bytes, error);
+}

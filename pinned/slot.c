@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots: layout, legal moves, publishing and recovery. Easy to get wrong: the hint `missing` may be lower than the truth
+ * but never stay higher, or nobody wakes the host; see mr_slot_recover().
+ */
+#include "pinned/slot.h"
+
+#include <assert.h>
+
+#include "base/checked.h"
+
+enum { BOOK_ALIGN = 64, DATA_ALIGN = 4096, GEOMETRY_BYTES = 8 * sizeof(int32_t) };
+
+/* Append count x bytes at *end, aligned; false on overflow. */
+static bool append(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align, uint64_t *off_out)
+{
+    uint64_t start;
+    uint64_t size;
+    if (!mr_checked_add_u64(*end, align - 1, &start) || !mr_checked_mul_u64(count, bytes, &size))
+        return false;
+    *off_out = start & ~(align - 1);
+    return mr_checked_add_u64(*off_out, size, end) && *end < UINT64_C(1) << 62;
+}
+
+static bool lay_out_book(struct mr_slot_layout *l)
+{
+    uint64_t end = sizeof(struct mr_slot);
+    return append(&end, l->batch_size, sizeof(struct mr_place), BOOK_ALIGN, &l->places_off) &&
+           append(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
+           append(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
+           append(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
+           append(&end, MR_SLOT_RECORDS, sizeof(struct mr_record), 8, &l->records_off) &&
+           append(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
+}
+
+static bool lay_out_data(struct mr_slot_layout *l)
+{
+    uint64_t end = 0;
+    uint64_t unused;
+    bool ok = append(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
+              append(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
+              append(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
+              append(&end, l->batch_size, 1, 64, &l->mask_off) &&
+              append(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off);
+    l->used_bytes = end;
+    return ok && append(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
+}
+
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
+                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
+{
+    *layout = (struct mr_slot_layout){.n_slots = n_slots,
+                                      .batch_size = batch_size,
+                                      .sample_bytes = sample_bytes,
+                                      .label_bytes = label_bytes};
+    uint64_t end = head_bytes;
+    if (!lay_out_book(layout) || !lay_out_data(layout) ||
+        !append(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
+        !append(&end, n_slots, layout->data_bytes, DATA_ALIGN, &layout->data_off))
+        return mr_error_set(error, MR_ERR_NO_MEMORY, "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
+                            n_slots, batch_size, (unsigned long long)sample_bytes);
+    layout->slab_bytes = end;
+    return MR_OK;
+}
+
+struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, uint32_t i)
+{
+    uint8_t *book = (uint8_t *)base + layout->book_off + i * layout->book_bytes;
+    uint8_t *data = (uint8_t *)base + layout->data_off + i * layout->data_bytes;
+    return (struct mr_slot_view){
+        .slot = (void *)book,
+        .places = (void *)(book + layout->places_off),
+        .want = (void *)(book + layout->want_off),
+        .skipped = (void *)(book + layout->skipped_off),
+        .outcome = (void *)(book + layout->outcome_off),
+        .records = (void *)(book + layout->records_off),
+        .data = data,
+        .label = data + layout->label_off,
+        .index = (void *)(data + layout->index_off),
+        .mask = data + layout->mask_off,
+        .geometry = (void *)(data + layout->geometry_off),
+    };
+}
+
+static const bool legal[MR_SLOT_N_STATES][MR_SLOT_N_STATES] = {
+    [MR_SLOT_FREE] = {[MR_SLOT_FILLING] = true},
+    [MR_SLOT_FILLING] = {[MR_SLOT_FILLED] = true, [MR_SLOT_CANCELED] = true},
+    [MR_SLOT_FILLED] = {[MR_SLOT_LENT] = true, [MR_SLOT_FREE] = true, [MR_SLOT_CANCELED] = true},
+    [MR_SLOT_LENT] = {[MR_SLOT_FREE] = true},
+    [MR_SLOT_CANCELED] = {[MR_SLOT_FREE] = true},
+};
+
+enum mr_slot_state mr_slot_state(const struct mr_slot *slot)
+{
+    return (enum mr_slot_state)atomic_load_explicit(&slot->state, memory_order_acquire);
+}
+
+void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_state to)
+{
+    assert(legal[from][to]);
+    uint32_t expected = from;
+    bool moved = atomic_compare_exchange_strong(&slot->state, &expected, to); /* seq_cst: see place.c */
+    assert(moved);
+    (void)moved;
+}
+
+static void clear_records(const struct mr_slot_view *view)
+{
+    uint32_t n = atomic_load_explicit(&view->slot->n_records, memory_order_relaxed);
+    for (uint32_t i = 0; i < n && i < MR_SLOT_RECORDS; i++)
+        atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
+    atomic_store_explicit(&view->slot->n_records, 0, memory_order_relaxed);
+}
+
+void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
+                     uint64_t batch, uint32_t n_places)
+{
+    struct mr_slot *slot = view->slot;
+    uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
+    atomic_store_explicit(&slot->generation, generation, memory_order_relaxed);
+    atomic_store_explicit(&slot->sequence, sequence, memory_order_relaxed);
+    atomic_store_explicit(&slot->epoch, epoch, memory_order_relaxed);
+    atomic_store_explicit(&slot->batch, batch, memory_order_relaxed);
+    atomic_store_explicit(&slot->n_places, n_places, memory_order_relaxed);
+    atomic_store_explicit(&slot->missing, (int32_t)n_places, memory_order_relaxed);
+    atomic_store_explicit(&slot->n_warnings, 0, memory_order_relaxed);
+    clear_records(view);
+    for (uint32_t i = 0; i < n_places; i++) {
+        atomic_store_explicit(&view->skipped[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&view->outcome[i], MR_OUTCOME_NONE, memory_order_relaxed);
+    }
+    mr_slot_move(slot, MR_SLOT_FREE, MR_SLOT_FILLING);
+    for (uint32_t i = 0; i < n_places; i++)
+        mr_place_open(&view->places[i], generation);
+    for (uint32_t i = n_places; i < batch_size; i++)
+        mr_place_shut(&view->places[i], generation);
+}
+
+void mr_slot_cancel(const struct mr_slot_view *view)
+{
+    mr_slot_move(view->slot, mr_slot_state(view->slot), MR_SLOT_CANCELED);
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    for (uint32_t i = 0; i < n; i++)
+        mr_place_cancel(&view->places[i]);
+}
+
+bool mr_slot_is_filled(const struct mr_slot_view *view)
+{
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    for (uint32_t i = 0; i < n; i++)
+        if (mr_place_state(mr_place_load(&view->places[i])) != MR_PLACE_DONE)
+            return false;
+    return true;
+}
+
+bool mr_slot_is_busy(const struct mr_slot_view *view)
+{
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    for (uint32_t i = 0; i < n; i++)
+        if (mr_place_state(atomic_load(&view->places[i].word)) == MR_PLACE_BUSY) /* seq_cst: see place.c */
+            return true;
+    return false;
+}
+
+bool mr_slot_count_down(const struct mr_slot_view *view)
+{
+    int32_t before = atomic_fetch_sub_explicit(&view->slot->missing, 1, memory_order_acq_rel);
+    if (before <= 1 && mr_slot_is_filled(view))
+        return true;
+    return atomic_load(&view->slot->state) == MR_SLOT_CANCELED; /* seq_cst: see place.c */
+}
+
+void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
+{
+    uint32_t i = atomic_fetch_add_explicit(&view->slot->n_records, 1, memory_order_relaxed);
+    if (i >= MR_SLOT_RECORDS)
+        return;
+    struct mr_record *record = &view->records[i];
+    record->place = place;
+    record->error = *error;
+    atomic_store_explicit(&record->valid, 1, memory_order_release);
+}
+
+static void give_up_candidate(const struct mr_slot_view *view, uint32_t i, const struct mr_death *death)
+{
+    int64_t want = atomic_load_explicit(&view->want[i], memory_order_relaxed);
+    uint32_t skipped = atomic_load_explicit(&view->skipped[i], memory_order_relaxed);
+    mr_error words;
+    death->describe(death->user, (want + skipped) % death->n_samples, &words);
+    mr_slot_record(view, i, &words);
+    atomic_store_explicit(&view->skipped[i], skipped + 1, memory_order_relaxed);
+}
+
+static void recover_place(const struct mr_slot_view *view, uint32_t i, uint64_t held, const struct mr_death *death)
+{
+    if (mr_slot_state(view->slot) == MR_SLOT_CANCELED) {
+        mr_place_abandon(&view->places[i], held);
+        return;
+    }
+    uint32_t sum = mr_place_blame(held) + death->blame;
+    if (sum >= MR_BLAME_LIMIT) {
+        give_up_candidate(view, i, death);
+        sum = 0;
+    }
+    mr_place_reopen(&view->places[i], held, sum);
+}
+
+uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, const struct mr_death *death)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < batch_size; i++) {
+        uint64_t word = mr_place_load(&view->places[i]);
+        if (mr_place_state(word) == MR_PLACE_BUSY && mr_place_worker(word) == death->worker) {
+            recover_place(view, i, word, death);
+            n++;
+        }
+    }
+    /*
+     * The dead worker may have finished a place without counting it down, so `missing` may be too high for ever. From 0
+     * on every finisher looks at the words itself. An exchange and not a store, so that a later finisher still sees the
+     * DONE of those who counted down before it.
+     */
+    atomic_exchange_explicit(&view->slot->missing, 0, memory_order_acq_rel);
+    return n;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slot: the memory of one batch, and the book about it. Both lie in the slab; offsets, never pointers.
+ *
+ * The book's fields are written by the host while the slot is FREE and then published by the words (release). A worker
+ * reads a word first (acquire), then the fields, and swaps that same word before it acts on them: had the slot been
+ * published again in between, the swap fails. So the fields are atomics with relaxed order: reading a stale one is
+ * harmless, tearing it would not be.
+ */
+#ifndef PINNED_SLOT_H
+#define PINNED_SLOT_H
+
+#include "base/error.h"
+#include "pinned/place.h"
+
+/*
+ * Legal moves, all made by the host's process:
+ *   FREE -> FILLING -> FILLED -> LENT -> FREE      a batch's life
+ *   FILLED -> FREE                                 its place was taken by an error
+ *   FILLING | FILLED -> CANCELED -> FREE           dropped; free when none of its words is BUSY
+ */
+enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_FILLING, MR_SLOT_FILLED, MR_SLOT_LENT, MR_SLOT_CANCELED, MR_SLOT_N_STATES };
+
+/* What became of a damaged candidate of a place: at most MR_SLOT_RECORDS of them keep their words. */
+struct mr_record {
+    _Atomic uint32_t valid; /* stored last (release) */
+    uint32_t place;
+    mr_error error;
+};
+#define MR_SLOT_RECORDS 64
+
+/* A sample's outcome, one byte per place, written by its holder before DONE. */
+enum mr_outcome { MR_OUTCOME_NONE, MR_OUTCOME_GOOD, MR_OUTCOME_HOLE, MR_OUTCOME_FAILED };
+
+struct mr_slot {
+    _Atomic uint64_t sequence;   /* number of this batch since the loader began; tickets are sequence x batch_size + place */
+    _Atomic uint64_t epoch;
+    _Atomic uint64_t batch;      /* number in the epoch */
+    _Atomic uint64_t generation; /* host only; of all words of this slot */
+    _Atomic uint32_t n_places;   /* samples of this batch; the last one of an epoch may have fewer */
+    _Atomic uint32_t state;      /* enum mr_slot_state; written by the host's process, read by workers */
+    _Atomic int32_t missing;     /* hint for the wake-up only; set to 0 after a death, so that every finisher looks */
+    _Atomic uint32_t n_records;  /* records claimed, may exceed MR_SLOT_RECORDS */
+    _Atomic uint32_t n_warnings; /* decoder warnings of its samples */
+    uint32_t spare[5];
+};
+static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
+
+/* Where a slot's parts lie: the same for all slots of a slab, but for the base. Constant after creation. */
+struct mr_slot_layout {
+    uint32_t n_slots;
+    uint32_t batch_size;
+    uint64_t book_off;     /* of slot 0 from the start of the slab; 64-aligned */
+    uint64_t book_bytes;   /* from slot to slot */
+    uint64_t places_off;   /* within a book: mr_place[batch_size] */
+    uint64_t want_off;     /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
+    uint64_t skipped_off;  /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
+    uint64_t outcome_off;  /* uint8_t[batch_size] */
+    uint64_t records_off;  /* mr_record[MR_SLOT_RECORDS] */
+    uint64_t data_off;     /* of slot 0 from the start of the slab; 4096-aligned */
+    uint64_t data_bytes;   /* from slot to slot; 4096-aligned */
+    uint64_t sample_bytes; /* from row to row of the samples, which begin at 0 within the data */
+    uint64_t label_off;    /* within the data: the small block begins here */
+    uint64_t label_bytes;  /* of one label */
+    uint64_t index_off;    /* int64_t[batch_size] */
+    uint64_t mask_off;     /* uint8_t[batch_size] */
+    uint64_t geometry_off; /* int32_t[batch_size][8] */
+    uint64_t used_bytes;   /* of the data, with the small block */
+    uint64_t slab_bytes;   /* the whole */
+};
+
+/* Lay out n_slots slots behind head_bytes of other things. MR_ERR_NO_MEMORY names sizes that overflow. */
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
+                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
+
+/* The parts of slot i in a slab that is mapped at base. */
+struct mr_slot_view {
+    struct mr_slot *slot;
+    struct mr_place *places;
+    _Atomic int64_t *want;
+    _Atomic uint32_t *skipped;
+    _Atomic uint8_t *outcome;
+    struct mr_record *records;
+    uint8_t *data;
+    uint8_t *label;
+    int64_t *index;
+    uint8_t *mask;
+    int32_t *geometry;
+};
+struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, uint32_t i);
+
+/* Move a slot; asserts that the move is legal. */
+void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_state to);
+enum mr_slot_state mr_slot_state(const struct mr_slot *slot);
+
+/* Host: offer a batch to the workers. want[0..n_places) must be set. FREE -> FILLING. */
+void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
+                     uint64_t batch, uint32_t n_places);
+/* Host: drop it. FILLING | FILLED -> CANCELED. */
+void mr_slot_cancel(const struct mr_slot_view *view);
+
+/* Are all places DONE? Is any BUSY? By the words. */
+bool mr_slot_is_filled(const struct mr_slot_view *view);
+bool mr_slot_is_busy(const struct mr_slot_view *view);
+
+/*
+ * A worker has moved a place to DONE: true when the host should be woken, because the slot may be filled or is canceled.
+ */
+bool mr_slot_count_down(const struct mr_slot_view *view);
+
+/* Leave the words about a damaged candidate; they are dropped when all records are taken. */
+void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error);
+
+/* The death of a worker, as recovery needs to know it. */
+struct mr_death {
+    uint32_t worker;
+    uint32_t blame;    /* MR_BLAME_CRASH or MR_BLAME_KILL */
+    int64_t n_samples; /* of the dataset: candidates wrap around */
+    void (*describe)(void *user, int64_t index, mr_error *error_out); /* the words for a candidate that is given up */
+    void *user;
+};
+
+/*
+ * Supervisor: the worker is certainly dead. Turns its BUSY words into OPEN (or CLOSED in a canceled slot) with more
+ * blame; at MR_BLAME_LIMIT the candidate counts as damaged. Returns the number of words that were the worker's.
+ * Threads: excluded by the caller's lock from mr_slot_cancel() and mr_slot_publish().
+ */
+uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, const struct mr_death *death);
+
+#endif
