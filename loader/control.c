@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared head of a slab. The wake-ups follow one pattern: the sleeper raises its flag and then looks for work, the
+ * waker makes work and then looks at the flag; both in seq_cst order, so one of them sees the other.
+ */
+#include "loader/control.h"
+
+#include "base/checked.h"
+#include "base/futex.h"
+
+uint64_t mr_control_build(void)
+{
+    const uint64_t parts[] = {MR_VERSION_MAJOR,         MR_VERSION_MINOR,
+                              MR_VERSION_PATCH,         sizeof(struct mr_control),
+                              sizeof(struct mr_plan),   sizeof(struct mr_worker_record),
+                              sizeof(struct mr_record), sizeof(struct mr_slot_layout)};
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a over the parts */
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = (hash ^ parts[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint32_t n_slots)
+{
+    uint32_t entries = 2;
+    while (entries < 2 * n_slots)
+        entries *= 2;
+    control->ring_mask = entries - 1;
+    control->records_off = mr_align_up(sizeof *control, 64);
+    control->ring_off = control->records_off + (uint64_t)n_workers * sizeof(struct mr_worker_record);
+    return mr_align_up(control->ring_off + entries * sizeof(uint32_t), 64);
+}
+
+struct mr_shared mr_control_map(uint8_t *base)
+{
+    struct mr_control *control = (void *)base;
+    return (struct mr_shared){.base = base,
+                              .control = control,
+                              .records = (void *)(base + control->records_off),
+                              .ring = (void *)(base + control->ring_off)};
+}
+
+mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared_out, mr_error *error)
+{
+    const struct mr_control *control = (const void *)slab->base;
+    if (slab->len_bytes < sizeof *control || control->magic != MR_CONTROL_MAGIC ||
+        control->build != mr_control_build() || control->layout.slab_bytes > slab->len_bytes)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the slab is of another build than this worker (%s)", MR_VERSION);
+    *shared_out = mr_control_map(slab->base);
+    return MR_OK;
+}
+
+struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence)
+{
+    const struct mr_control *control = shared->control;
+    uint32_t slot = atomic_load_explicit(&shared->ring[sequence & control->ring_mask], memory_order_acquire);
+    return mr_slot_at(&control->layout, shared->base, slot);
+}
+
+static bool anyone_sleeps(const struct mr_shared *shared)
+{
+    for (uint32_t i = 0; i < shared->control->n_workers; i++)
+        if (atomic_load(&shared->records[i].asleep))
+            return true;
+    return false;
+}
+
+void mr_control_wake_workers(const struct mr_shared *shared)
+{
+    atomic_fetch_add(&shared->control->work_word, 1);
+    if (anyone_sleeps(shared))
+        mr_futex_wake(&shared->control->work_word, UINT32_MAX);
+}
+
+void mr_control_wake_host(const struct mr_shared *shared)
+{
+    atomic_fetch_add(&shared->control->filled_word, 1);
+    if (atomic_load(&shared->control->host_waits))
+        mr_futex_wake(&shared->control->filled_word, UINT32_MAX);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the host and its workers share beside the slots: constants that workers need, the ticket counter, the words they
+ * sleep on, and one record per worker. It lies at the start of the slab; offsets, never pointers.
+ */
+#ifndef LOADER_CONTROL_H
+#define LOADER_CONTROL_H
+
+#include <stdalign.h>
+
+#include "pinned/slab.h"
+#include "pinned/slot.h"
+#include "transforms/codec.h"
+#include "transforms/plan.h"
+
+#include <millrace/loader.h>
+
+/* What a worker is doing; written by the worker, read by the supervisor. */
+enum mr_doing { MR_DOING_NOTHING, MR_DOING_READING, MR_DOING_DECODING };
+
+/* One per worker, by its number. Written by the worker with relaxed order unless said otherwise. */
+struct mr_worker_record {
+    alignas(64) _Atomic uint32_t beat; /* changes whenever the worker gets on; the supervisor's time limit watches it */
+    _Atomic uint32_t doing;            /* enum mr_doing */
+    _Atomic uint32_t asleep;           /* 1 around the wait on work_word; seq_cst, see mr_control_wake_workers() */
+    _Atomic uint32_t cause;            /* signal of a crash, written by the fault handler */
+    _Atomic int64_t index;             /* dataset index of the sample in decoding */
+    _Atomic uint64_t n_done;           /* samples finished, since the loader began */
+    _Atomic uint64_t read_ns;
+    _Atomic uint64_t decode_ns;
+    _Atomic uint64_t transform_ns;
+    _Atomic uint64_t wait_ns;
+    _Atomic uint64_t busy_ns;
+    _Atomic uint64_t bytes_read;
+    _Atomic uint32_t uses_uring;
+    _Atomic uint32_t failed;  /* 1: error says why the worker could not go on (release) */
+    int32_t cpu;              /* written by the host before the start; -1: no affinity */
+    uint32_t spare;
+    mr_error error;
+};
+
+struct mr_control {
+    uint64_t magic; /* MR_CONTROL_MAGIC */
+    uint64_t build; /* mr_control_build(): a worker of another build refuses the slab */
+    /* Constants. */
+    int64_t host_pid;
+    uint64_t seed;
+    int64_t n_samples;
+    uint32_t n_workers;
+    uint32_t on_error;   /* enum mr_on_error */
+    uint32_t holes;      /* 1: a damaged sample under skip leaves a hole, because the tail is exact */
+    uint32_t reader;     /* enum mr_reader_kind */
+    uint32_t read_ahead;
+    int32_t nice;
+    uint32_t with_timing;
+    uint32_t ring_mask;  /* entries of the ring - 1 */
+    uint64_t max_file_bytes;
+    uint64_t records_off;
+    uint64_t ring_off;
+    struct mr_slot_layout layout;
+    struct mr_codec_limits limits;
+    struct mr_plan plan;
+    /* Shared words, each on a cache line of its own. */
+    alignas(64) _Atomic uint64_t ticket; /* next place to suggest: sequence x batch_size + place; workers add, the host skips */
+    alignas(64) _Atomic uint64_t limit;  /* tickets below it are published; the host (release) */
+    alignas(64) _Atomic uint32_t work_word;   /* workers sleep on it; changed by every publish and every death */
+    alignas(64) _Atomic uint32_t filled_word; /* the host sleeps on it; changed when a slot may be filled */
+    _Atomic uint32_t host_waits;              /* 1 while the host is about to sleep on filled_word; seq_cst */
+    _Atomic uint32_t stop;                    /* 1: workers end */
+};
+
+#define MR_CONTROL_MAGIC UINT64_C(0x6563617272696c6d) /* "millrace" */
+
+/* Pointers into a mapped slab; private to a process. */
+struct mr_shared {
+    uint8_t *base;
+    struct mr_control *control;
+    struct mr_worker_record *records;
+    _Atomic uint32_t *ring; /* slot of the batch with sequence s at [s & ring_mask] */
+};
+
+/* Identifies layout and version of the shared structures. */
+uint64_t mr_control_build(void);
+
+/* Where control, records and ring lie; fills in the offsets and returns the bytes before the slots. */
+uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint32_t n_slots);
+
+/* Pointers into a slab that the host has filled in. */
+struct mr_shared mr_control_map(uint8_t *base);
+/* The same in a worker, after checks. MR_ERR_UNSUPPORTED when the slab is of another build. */
+mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared_out, mr_error *error);
+
+/* The slot that holds the batch of this sequence number now, by the ring. */
+struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence);
+
+/* Change the word, and wake who sleeps on it. Without a system call when nobody does. */
+void mr_control_wake_workers(const struct mr_shared *shared);
+void mr_control_wake_host(const struct mr_shared *shared);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishing and epochs. Sequence numbers run on over epochs: batches head..tail-1 are published and not yet returned,
+ * those of the present epoch first, those of the next one behind them.
+ */
+#include "loader/core.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i)
+{
+    return mr_slot_at(&core->shared.control->layout, core->shared.base, i);
+}
+
+void mr_core_retain(struct mr_core *core)
+{
+    core->n_refs++;
+}
+
+static void free_core(struct mr_core *core)
+{
+    if (core->shared.base && core->device_table)
+        core->device_table->unpin(core->device.id, core->slab.base, core->slab.len_bytes);
+    mr_slab_destroy(&core->slab);
+    mr_sampler_destroy(core->sampler);
+    mr_sampler_destroy(core->next);
+    pthread_mutex_destroy(&core->lock);
+    pthread_cond_destroy(&core->ahead_changed);
+    free(core->batches);
+    free(core);
+}
+
+void mr_core_release(struct mr_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    bool last = --core->n_refs == 0;
+    pthread_mutex_unlock(&core->lock);
+    if (last)
+        free_core(core);
+}
+
+/* Slots that were canceled are free as soon as nobody decodes into them. */
+static void reap_canceled(struct mr_core *core)
+{
+    for (uint32_t i = 0; i < core->options.n_slots; i++) {
+        struct mr_slot_view view = mr_core_slot(core, i);
+        if (mr_slot_state(view.slot) == MR_SLOT_CANCELED && !mr_slot_is_busy(&view))
+            mr_slot_move(view.slot, MR_SLOT_CANCELED, MR_SLOT_FREE);
+    }
+}
+
+static bool find_free(struct mr_core *core, uint32_t *slot_out)
+{
+    for (uint32_t i = 0; i < core->options.n_slots; i++) {
+        if (mr_slot_state(mr_core_slot(core, i).slot) == MR_SLOT_FREE) {
+            *slot_out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* May batches of the epoch after the present one be decoded? */
+static bool may_go_ahead(const struct mr_core *core)
+{
+    uint64_t n = core->options.n_epochs;
+    return core->goes_ahead && !core->own_order && (n == 0 || core->epoch + 1 < core->options.epoch + n);
+}
+
+/* Which batch comes next; false when there is none, or its order is not there yet. */
+static bool next_to_publish(struct mr_core *core, mr_sampler **sampler_out, uint64_t *epoch_out)
+{
+    const mr_loader_options *o = &core->options;
+    if (!core->pub_next) {
+        *sampler_out = core->sampler;
+        *epoch_out = core->epoch;
+        if (core->pub_batch < core->n_batches)
+            return true;
+        if (!may_go_ahead(core) || core->ahead != MR_AHEAD_READY)
+            return false;
+        core->pub_next = true;
+        core->pub_batch = 0;
+    }
+    *sampler_out = core->next;
+    *epoch_out = core->epoch + 1;
+    return core->pub_batch < mr_sampler_steps(core->next, o->batch_size, o->drop_last);
+}
+
+static uint32_t fill_wants(const struct mr_core *core, const struct mr_slot_view *view, const mr_sampler *sampler)
+{
+    uint64_t first = core->pub_batch * core->options.batch_size;
+    uint64_t length = (uint64_t)mr_sampler_length(sampler);
+    uint32_t n = 0;
+    while (n < core->options.batch_size && first + n < length) {
+        int64_t index = mr_sampler_at(sampler, (int64_t)(first + n));
+        atomic_store_explicit(&view->want[n++], index, memory_order_relaxed);
+    }
+    return n;
+}
+
+void mr_core_publish(struct mr_core *core)
+{
+    mr_sampler *sampler;
+    uint64_t epoch;
+    uint32_t slot;
+    bool published = false;
+    if (core->closed || core->fatal.status)
+        return;
+    reap_canceled(core);
+    while (find_free(core, &slot) && next_to_publish(core, &sampler, &epoch)) {
+        struct mr_slot_view view = mr_core_slot(core, slot);
+        uint32_t n_places = fill_wants(core, &view, sampler);
+        mr_slot_publish(&view, core->options.batch_size, core->tail, epoch, core->pub_batch, n_places);
+        struct mr_control *control = core->shared.control;
+        atomic_store_explicit(&core->shared.ring[core->tail & control->ring_mask], slot, memory_order_release);
+        core->tail++;
+        core->pub_batch++;
+        atomic_store(&control->limit, core->tail * core->options.batch_size);
+        published = true;
+    }
+    if (published)
+        mr_control_wake_workers(&core->shared);
+}
+
+static uint32_t slot_of(const struct mr_core *core, uint64_t sequence)
+{
+    return atomic_load_explicit(&core->shared.ring[sequence & core->shared.control->ring_mask], memory_order_relaxed);
+}
+
+/* Tickets below the head mean nothing any more: spare the workers the walk through them. */
+static void skip_tickets(struct mr_core *core)
+{
+    uint64_t to = core->head * core->options.batch_size;
+    uint64_t ticket = atomic_load(&core->shared.control->ticket);
+    while (ticket < to && !atomic_compare_exchange_weak(&core->shared.control->ticket, &ticket, to))
+        ;
+}
+
+/* Drop what is published, but for the batches of an epoch. */
+static void cancel_all_but(struct mr_core *core, bool keep, uint64_t epoch)
+{
+    while (core->head < core->tail) {
+        struct mr_slot_view view = mr_core_slot(core, slot_of(core, core->head));
+        if (keep && atomic_load_explicit(&view.slot->epoch, memory_order_relaxed) == epoch)
+            break;
+        mr_slot_cancel(&view);
+        core->head++;
+    }
+    skip_tickets(core);
+}
+
+/* The planner must not be at work on `next` when it is used here. */
+static void settle_ahead(struct mr_core *core)
+{
+    if (core->ahead == MR_AHEAD_WANTED)
+        core->ahead = MR_AHEAD_NONE;
+    while (core->ahead == MR_AHEAD_WORKING)
+        pthread_cond_wait(&core->ahead_changed, &core->lock);
+}
+
+static void want_ahead(struct mr_core *core)
+{
+    core->ahead = MR_AHEAD_NONE;
+    if (!may_go_ahead(core))
+        return;
+    core->ahead = MR_AHEAD_WANTED;
+    core->ahead_epoch = core->epoch + 1;
+    pthread_cond_broadcast(&core->ahead_changed);
+}
+
+static void warn_same_epoch(struct mr_core *core, uint64_t epoch)
+{
+    if (epoch != core->epoch || core->n_returned == 0 || core->options.no_shuffle || core->own_order ||
+        core->options.allow_same_epoch || core->warned_same_epoch)
+        return;
+    core->warned_same_epoch = true;
+    mr_log_line(MR_LOG_WARNING, "epoch %llu is used twice: its order and its crops are the same again",
+                (unsigned long long)epoch);
+}
+
+/* Bring the sampler of the epoch: the one made ahead, or a computation here. */
+static mr_status take_sampler(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, mr_error *error)
+{
+    if (indices)
+        return mr_sampler_set_order(core->sampler, epoch, indices, n, error);
+    if (core->ahead == MR_AHEAD_READY && core->ahead_epoch == epoch) {
+        mr_sampler *ready = core->next;
+        core->next = core->sampler;
+        core->sampler = ready;
+        return MR_OK;
+    }
+    return mr_sampler_set_epoch(core->sampler, epoch, error);
+}
+
+mr_status mr_core_set_epoch(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip,
+                            mr_error *error)
+{
+    if (!indices && !core->own_order && skip == 0 && epoch == core->epoch && core->n_returned == 0)
+        return MR_OK;
+    if (!indices && skip == 0)
+        warn_same_epoch(core, epoch);
+    settle_ahead(core);
+    bool keep = !indices && skip == 0 && core->pub_next && epoch == core->epoch + 1;
+    mr_status status = take_sampler(core, epoch, indices, n, error);
+    if (status != MR_OK)
+        return status;
+    cancel_all_but(core, keep, epoch);
+    if (!keep)
+        core->pub_batch = skip;
+    core->pub_next = false;
+    core->own_order = indices != NULL;
+    core->epoch = epoch;
+    core->n_batches = mr_sampler_steps(core->sampler, core->options.batch_size, core->options.drop_last);
+    core->n_returned = skip;
+    want_ahead(core);
+    mr_core_publish(core);
+    return MR_OK;
+}
+
+void mr_core_open(struct mr_core *core)
+{
+    core->n_batches = mr_sampler_steps(core->sampler, core->options.batch_size, core->options.drop_last);
+    want_ahead(core);
+    mr_core_publish(core);
+}
+
+bool mr_core_head_is_published(const struct mr_core *core)
+{
+    return core->head < core->tail;
+}
+
+bool mr_core_head_is_filled(const struct mr_core *core)
+{
+    struct mr_slot_view view = mr_core_slot(core, slot_of(core, core->head));
+    return mr_slot_is_filled(&view);
+}
+
+bool mr_core_awaits_slot(const struct mr_core *core)
+{
+    for (uint32_t i = 0; i < core->options.n_slots; i++)
+        if (mr_slot_state(mr_core_slot(core, i).slot) == MR_SLOT_CANCELED)
+            return true;
+    return false;
+}
+
+void mr_core_fail(struct mr_core *core, const mr_error *error)
+{
+    pthread_mutex_lock(&core->lock);
+    if (!core->fatal.status)
+        core->fatal = *error;
+    pthread_mutex_unlock(&core->lock);
+    mr_control_wake_host(&core->shared);
+}
+
+/* One order, computed outside the lock; nobody else touches `next` while `ahead` says WORKING. */
+static void make_ahead(struct mr_core *core)
+{
+    mr_error error;
+    mr_sampler_options options = core->sampler_options;
+    options.epoch = core->ahead_epoch;
+    core->ahead = MR_AHEAD_WORKING;
+    pthread_mutex_unlock(&core->lock);
+    mr_status status = core->next ? mr_sampler_set_epoch(core->next, options.epoch, &error)
+                                  : mr_sampler_create(&options, &core->next, &error);
+    pthread_mutex_lock(&core->lock);
+    core->ahead = status == MR_OK ? MR_AHEAD_READY : MR_AHEAD_FAILED; /* failed: set_epoch() tries again and says why */
+    pthread_cond_broadcast(&core->ahead_changed);
+    mr_core_publish(core);
+}
+
+void mr_core_plan(struct mr_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    while (!core->closed) {
+        if (core->ahead == MR_AHEAD_WANTED)
+            make_ahead(core);
+        else
+            pthread_cond_wait(&core->ahead_changed, &core->lock);
+    }
+    pthread_mutex_unlock(&core->lock);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making and ending a loader. Order matters: the slab is complete before the first worker starts, and the first batches
+ * are published before it as well, so that workers find work at once.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "dataset/dataset.h"
+#include "loader/loader.h"
+#include "loader/probe.h"
+#include "loader/resolve.h"
+#include "loader/verdicts.h"
+#include "transforms/transform.h"
+
+enum { MAX_SCANS = 500 };
+#define MAX_DECODER_BYTES (UINT64_C(4) << 30)
+
+static mr_status make_core(const mr_loader_options *options, struct mr_core **core_out, mr_error *error)
+{
+    struct mr_core *core = calloc(1, sizeof *core);
+    if (!core)
+        return mr_error_memory(error, sizeof *core);
+    core->n_refs = 1;
+    core->pid = getpid();
+    core->options = *options;
+    core->epoch = options->epoch;
+    core->slab.fd = -1;
+    pthread_mutex_init(&core->lock, NULL);
+    pthread_cond_init(&core->ahead_changed, NULL);
+    *core_out = core;
+    return MR_OK;
+}
+
+static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error *error)
+{
+    const mr_loader_options *o = &core->options;
+    core->goes_ahead = o->num_workers != MR_NO_WORKERS;
+    core->sampler_options = (mr_sampler_options){.struct_size = sizeof(mr_sampler_options),
+                                                 .n_samples = n_samples,
+                                                 .world_size = o->world_size,
+                                                 .rank = o->rank,
+                                                 .seed = o->seed,
+                                                 .epoch = o->epoch,
+                                                 .no_shuffle = o->no_shuffle,
+                                                 .tail = o->tail,
+                                                 .order = o->order};
+    return mr_sampler_create(&core->sampler_options, &core->sampler, error);
+}
+
+static void choose_cpus(struct mr_shared *shared, const mr_loader_options *o)
+{
+    cpu_set_t set;
+    int32_t cpus[CPU_SETSIZE];
+    uint32_t n = 0;
+    if (o->affinity == MR_AFFINITY_SPREAD && sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &set))
+                cpus[n++] = cpu;
+    for (uint32_t i = 0; i < shared->control->n_workers; i++) {
+        shared->records[i].cpu = -1;
+        if (o->affinity == MR_AFFINITY_LIST)
+            shared->records[i].cpu = o->affinity_cpus[i % o->n_affinity_cpus];
+        else if (n > 0)
+            shared->records[i].cpu = cpus[i % n];
+    }
+}
+
+static void fill_control(struct mr_control *c, const struct mr_core *core, int64_t n_samples)
+{
+    const mr_loader_options *o = &core->options;
+    c->magic = MR_CONTROL_MAGIC;
+    c->build = mr_control_build();
+    c->host_pid = core->pid;
+    c->seed = o->seed;
+    c->n_samples = n_samples;
+    c->on_error = o->on_error;
+    c->holes = o->on_error == MR_ON_ERROR_SKIP && o->tail == MR_TAIL_EXACT;
+    c->reader = o->reader;
+    c->read_ahead = o->read_ahead;
+    c->nice = o->nice;
+    c->with_timing = o->with_timing;
+    c->max_file_bytes = o->max_file_bytes;
+    c->limits = (struct mr_codec_limits){
+        .max_pixels = o->max_pixels, .max_scans = MAX_SCANS, .max_decoder_bytes = MAX_DECODER_BYTES};
+}
+
+/* The plan is compiled into a draft of the control block, because its sizes decide the slab's. */
+static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int64_t n_samples, mr_error *error)
+{
+    const mr_loader_options *o = &core->options;
+    struct mr_control *draft = aligned_alloc(64, sizeof *draft);
+    if (!draft)
+        return mr_error_memory(error, sizeof *draft);
+    memset(draft, 0, sizeof *draft);
+    fill_control(draft, core, n_samples);
+    draft->plan = *plan;
+    draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
+    uint64_t head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots);
+    mr_status status = mr_slot_layout_init(&draft->layout, head_bytes, o->n_slots, o->batch_size, plan->out_bytes,
+                                           plan->kind.label_bytes, error);
+    if (status == MR_OK)
+        status = mr_slab_create(draft->layout.slab_bytes, &core->slab, error);
+    if (status == MR_OK) {
+        memcpy(core->slab.base, draft, sizeof *draft);
+        core->shared = mr_control_map(core->slab.base);
+        choose_cpus(&core->shared, o);
+    }
+    free(draft);
+    return status;
+}
+
+static mr_status make_batches(struct mr_core *core, mr_error *error)
+{
+    core->batches = calloc(core->options.n_slots, sizeof *core->batches);
+    return core->batches ? MR_OK : mr_error_memory(error, core->options.n_slots * sizeof *core->batches);
+}
+
+static mr_status open_device(struct mr_core *core, mr_error *error)
+{
+    const struct mr_device_table *table;
+    mr_status status = mr_device_find(core->options.device, &table, &core->device, error);
+    if (status == MR_OK)
+        status = table->pin(core->device.id, core->slab.base, core->slab.len_bytes, error);
+    if (status == MR_OK)
+        core->device_table = table;
+    return status;
+}
+
+static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
+                              struct mr_plan *plan_out, mr_error *error)
+{
+    mr_status status = mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, o->layout, plan_out, error);
+    if (status == MR_OK && !plan_out->out_known)
+        status = mr_probe_size(dataset, plan_out, o, error);
+    return status;
+}
+
+static void *planner_main(void *core)
+{
+    mr_core_plan(core);
+    return NULL;
+}
+
+static mr_status start_planner(mr_loader *loader, mr_error *error)
+{
+    if (!loader->core->goes_ahead)
+        return MR_OK;
+    int failed = mr_thread_start(&loader->planner, planner_main, loader->core);
+    if (failed != 0)
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the planner's thread");
+    loader->has_planner = true;
+    return MR_OK;
+}
+
+/* Once per process: who makes many loaders has read it. */
+static void warn_of_many_workers(const mr_loader_options *o)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    uint32_t n_cpus = mr_resolve_n_cpus();
+    if (o->num_workers > n_cpus && o->num_workers != MR_NO_WORKERS && o->affinity != MR_AFFINITY_LIST &&
+        !atomic_flag_test_and_set(&warned))
+        mr_log_line(MR_LOG_WARNING, "%u workers share %u usable CPU%s", o->num_workers, n_cpus,
+                    n_cpus == 1 ? "" : "s");
+}
+
+static mr_status start_workers(mr_loader *loader, mr_error *error)
+{
+    struct mr_core *core = loader->core;
+    if (core->options.num_workers != MR_NO_WORKERS)
+        return mr_supervisor_create(core, loader->dataset, &loader->supervisor, error);
+    struct mr_worker_job job = {.shared = core->shared,
+                                .table = mr_dataset_table(loader->dataset),
+                                .callbacks = mr_dataset_callbacks(loader->dataset)};
+    return mr_worker_create(&job, &loader->worker, error);
+}
+
+static mr_status build(mr_loader *loader, const struct mr_plan *plan, mr_error *error)
+{
+    struct mr_core *core = loader->core;
+    int64_t n_samples = mr_dataset_count(loader->dataset);
+    mr_status status = make_sampler(core, n_samples, error);
+    if (status == MR_OK)
+        status = make_slab(core, plan, n_samples, error);
+    if (status == MR_OK)
+        status = make_batches(core, error);
+    if (status == MR_OK)
+        status = open_device(core, error);
+    if (status != MR_OK)
+        return status;
+    core->options.affinity_cpus = NULL; /* the caller's; used up */
+    core->options.device = "host";
+    pthread_mutex_lock(&core->lock);
+    mr_core_open(core); /* workers find their work */
+    pthread_mutex_unlock(&core->lock);
+    status = start_workers(loader, error);
+    if (status == MR_OK)
+        status = start_planner(loader, error);
+    return status;
+}
+
+mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options,
+                           mr_loader **loader_out, mr_error *error)
+{
+    mr_loader_options resolved;
+    struct mr_plan plan;
+    if (loader_out)
+        *loader_out = NULL;
+    if (!dataset || !loader_out)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", dataset ? "loader_out" : "dataset");
+    mr_status status = mr_resolve_options(options, mr_dataset_callbacks(dataset) != NULL, &resolved, error);
+    if (status == MR_OK && mr_dataset_count(dataset) < 1)
+        status = mr_error_set(error, MR_ERR_INVALID, "the dataset has no samples");
+    if (status == MR_OK)
+        status = compile_plan(dataset, transform, &resolved, &plan, error);
+    if (status != MR_OK)
+        return status;
+    mr_loader *loader = calloc(1, sizeof *loader);
+    if (!loader)
+        return mr_error_memory(error, sizeof *loader);
+    status = make_core(&resolved, &loader->core, error);
+    if (status != MR_OK) {
+        free(loader);
+        return status;
+    }
+    mr_dataset_retain(dataset);
+    loader->dataset = dataset;
+    warn_of_many_workers(&resolved);
+    status = build(loader, &plan, error);
+    if (status != MR_OK) {
+        mr_loader_destroy(loader);
+        return status;
+    }
+    *loader_out = loader;
+    return MR_OK;
+}
+
+void mr_loader_destroy(mr_loader *loader)
+{
+    if (!loader || loader->core->pid != getpid())
+        return;
+    struct mr_core *core = loader->core;
+    pthread_mutex_lock(&core->lock);
+    core->closed = true;
+    pthread_cond_broadcast(&core->ahead_changed);
+    pthread_mutex_unlock(&core->lock);
+    if (loader->has_planner)
+        pthread_join(loader->planner, NULL);
+    mr_supervisor_destroy(loader->supervisor);
+    mr_worker_destroy(loader->worker);
+    mr_dataset_destroy(loader->dataset);
+    mr_damage_fini(&loader->damage);
+    mr_core_release(core);
+    free(loader);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of damaged samples of batches that were returned. */
+#ifndef LOADER_DAMAGE_H
+#define LOADER_DAMAGE_H
+
+#include "base/error.h"
+#include "dataset/table.h"
+#include "pinned/slot.h"
+
+#define MR_DAMAGE_KEPT 1000
+
+struct mr_damage {
+    uint64_t n_seen;  /* all of them */
+    uint32_t n_kept;  /* distinct indices, at most MR_DAMAGE_KEPT */
+    mr_error *kept;   /* grows */
+};
+
+void mr_damage_fini(struct mr_damage *damage);
+
+/* Count and list the damage of a filled slot, in the order of places. */
+void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view);
+
+/* The error of the first place that has none of its own sample: true with *error_out when there is one. */
+bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_table *table, mr_error *error_out);
+
+#endif

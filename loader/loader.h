@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Behind the public handle; seen by the loader's own files only. */
+#ifndef LOADER_LOADER_H
+#define LOADER_LOADER_H
+
+#include "loader/core.h"
+#include "loader/damage.h"
+#include "loader/supervisor.h"
+#include "loader/worker.h"
+
+struct mr_loader {
+    struct mr_core *core;
+    mr_dataset *dataset;
+    struct mr_supervisor *supervisor; /* NULL with MR_NO_WORKERS */
+    struct mr_worker *worker;         /* in the caller's thread, with MR_NO_WORKERS only */
+    pthread_t planner;
+    bool has_planner;
+    struct mr_damage damage;
+    mr_error error; /* of the last call that failed */
+    /* Statistics of the consumer; written by next(), read under the core's lock. */
+    uint64_t n_batches;
+    uint64_t n_samples;
+    uint64_t n_warnings;
+    uint64_t consumer_wait_ns;
+    uint64_t first_next_ns;
+};
+
+#endif

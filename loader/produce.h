@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a place that a worker holds to the finished sample: which candidate, its bytes, its pixels, and what to do when it
+ * is damaged.
+ */
+#ifndef LOADER_PRODUCE_H
+#define LOADER_PRODUCE_H
+
+#include "dataset/reader.h"
+#include "loader/worker.h"
+
+struct mr_producer;
+
+mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer **producer_out, mr_error *error);
+void mr_producer_destroy(struct mr_producer *producer);
+
+/*
+ * The dataset index that stands next for a place, or -1 when the place needs no reading. Only a guess until the place is
+ * held.
+ */
+int64_t mr_producer_candidate(const struct mr_producer *producer, const struct mr_slot_view *view, uint32_t place);
+
+/* Fill a held place: sample, label, index, mask, geometry, outcome. read may be of another candidate, or NULL. */
+void mr_producer_make(struct mr_producer *producer, const struct mr_slot_view *view, uint32_t place,
+                      const struct mr_read *read);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker does first: its name, its share of the machine, and, in a process of its own, a fault handler that
+ * leaves the cause in shared memory, because the exit status may be taken by a host that reaps everything.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "loader/worker.h"
+
+static struct mr_worker_record *fault_record; /* of this process; set once before the handlers */
+
+static void on_fault(int signal)
+{
+    atomic_store(&fault_record->cause, (uint32_t)signal);
+    /* SA_RESETHAND has restored the default action, which ends the process with this signal. */
+    raise(signal);
+}
+
+static void catch_faults(struct mr_worker_record *record)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+    static uint8_t stack[16384]; /* a fault may be a stack overflow */
+    stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
+    fault_record = record;
+    sigaltstack(&alternative, NULL);
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+void mr_worker_settle(const struct mr_worker_job *job, bool own_process)
+{
+    struct mr_worker_record *record = &job->shared.records[job->id];
+    prctl(PR_SET_NAME, "millrace-worker");
+    int nice_by = job->shared.control->nice;
+    if (nice_by > 0) /* 0 is the calling thread */
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice_by);
+    if (record->cpu >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(record->cpu, &set);
+        sched_setaffinity(0, sizeof set, &set);
+    }
+    if (own_process)
+        catch_faults(record);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways to start a worker: one table of functions each. Called by the supervisor's thread only, because
+ * PR_SET_PDEATHSIG is tied to the thread that spawns.
+ */
+#ifndef LOADER_STARTER_H
+#define LOADER_STARTER_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "loader/core.h"
+
+#include <millrace/dataset.h>
+
+/* A living worker, as its starter knows it. */
+struct mr_process {
+    pid_t pid; /* 0 for a thread */
+    int pidfd; /* readable when the worker has ended; an eventfd for a thread */
+    pthread_t thread;
+};
+
+/* How a worker ended. */
+struct mr_exit {
+    bool known;  /* false: somebody else has reaped it */
+    int signal;  /* that killed it, or 0 */
+    int code;    /* exit status */
+};
+
+struct mr_starter;
+
+struct mr_starter_table {
+    const char *name;
+    mr_status (*create)(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out, mr_error *error);
+    void (*destroy)(struct mr_starter *starter);
+    mr_status (*start)(struct mr_starter *starter, uint32_t id, struct mr_process *process_out, mr_error *error);
+    /* End it now; false when that is impossible (a thread). */
+    bool (*kill)(struct mr_process *process);
+    /* After pidfd became readable: collect the status and close the descriptor. */
+    struct mr_exit (*reap)(struct mr_starter *starter, struct mr_process *process);
+};
+
+extern const struct mr_starter_table mr_starter_exec;
+extern const struct mr_starter_table mr_starter_fork;
+extern const struct mr_starter_table mr_starter_thread;
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers as small helper programs. The program is carried inside the library, copied once per loader into a memfd, and
+ * started from that descriptor: no path to lose. The child shares this process's memory until it execs (CLONE_VM and
+ * CLONE_VFORK, as posix_spawn does), so starting costs the same whatever the program's size.
+ *
+ * Easy to get wrong: between clone and exec the child runs on this process's memory. It calls system calls only, and
+ * leaves an error number behind, nothing else.
+ */
+#include "loader/starter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "loader/worker_fds.h"
+#include "loader/worker_image.h"
+
+enum { STACK_BYTES = 64 * 1024 };
+
+struct mr_starter {
+    int image_fd;           /* the helper program */
+    int fds[MR_WORKER_N_FDS]; /* in the order of worker_fds.h; borrowed, -1 where there is none */
+    void *stack;            /* of the child until it execs */
+};
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U /* Linux 6.3: asked for explicitly where memfds are not executable by default */
+#endif
+
+static bool write_all(int fd, const uint8_t *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* The carried image in a memfd; a negative errno where that is not to be had. */
+static int open_carried_image(void)
+{
+    int fd = memfd_create("millrace-worker", MFD_CLOEXEC | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("millrace-worker", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (write_all(fd, mr_worker_image, (size_t)(mr_worker_image_end - mr_worker_image)))
+        return fd;
+    int failure = -errno;
+    close(fd);
+    return failure;
+}
+
+static mr_status open_image(struct mr_starter *s, mr_error *error)
+{
+    int carried = open_carried_image();
+    s->image_fd = carried >= 0 ? carried : open(MR_WORKER_PATH, O_RDONLY | O_CLOEXEC);
+    if (s->image_fd < 0)
+        return mr_error_os(error, MR_ERR_UNSUPPORTED, -carried, "no memfd for the worker helper, and no %s",
+                           MR_WORKER_PATH);
+    return MR_OK;
+}
+
+static mr_status exec_create(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out,
+                             mr_error *error)
+{
+    struct mr_starter *s = calloc(1, sizeof *s);
+    if (!s)
+        return mr_error_memory(error, sizeof *s);
+    s->fds[MR_WORKER_FD_SLAB] = core->slab.fd;
+    const int *table_fds = mr_dataset_fds(dataset);
+    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+        s->fds[MR_WORKER_FD_TABLE + i] = table_fds[i];
+    s->image_fd = -1;
+    s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    mr_status status = s->stack == MAP_FAILED ? mr_error_memory(error, STACK_BYTES) : open_image(s, error);
+    if (status != MR_OK) {
+        mr_starter_exec.destroy(s);
+        return status;
+    }
+    *starter_out = s;
+    return MR_OK;
+}
+
+static void exec_destroy(struct mr_starter *s)
+{
+    if (s->stack != MAP_FAILED)
+        munmap(s->stack, STACK_BYTES);
+    if (s->image_fd >= 0)
+        close(s->image_fd);
+    free(s);
+}
+
+struct child {
+    const struct mr_starter *starter;
+    pid_t host;
+    char id[12];
+    const char *path; /* NULL: exec the descriptor */
+    int failed;       /* errno of the step that failed, written by the child */
+};
+
+/* Descriptors 0 and 1 on /dev/null, 2 as inherited, then those of worker_fds.h, nothing else. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int arrange_fds(const struct mr_starter *s,
+                                                                                      int *image_out)
+{
+    int above = MR_WORKER_FIRST_FD + MR_WORKER_N_FDS;
+    int held[MR_WORKER_N_FDS];
+    int image = fcntl(s->image_fd, F_DUPFD, above);
+    int null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, above);
+    if (image < 0 || null < 0)
+        return errno;
+    for (int i = 0; i < MR_WORKER_N_FDS; i++) {
+        held[i] = s->fds[i] < 0 ? -1 : fcntl(s->fds[i], F_DUPFD, above);
+        if (s->fds[i] >= 0 && held[i] < 0)
+            return errno;
+    }
+    if (dup2(null, 0) < 0 || dup2(null, 1) < 0)
+        return errno;
+    for (int i = 0; i < MR_WORKER_N_FDS; i++) {
+        if (held[i] < 0)
+            close(MR_WORKER_FIRST_FD + i);
+        else if (dup2(held[i], MR_WORKER_FIRST_FD + i) < 0)
+            return errno;
+    }
+    /* The image is the one descriptor above them, and closes itself at the exec. */
+    *image_out = dup2(image, above);
+    if (*image_out < 0 || fcntl(above, F_SETFD, FD_CLOEXEC) != 0)
+        return errno;
+    syscall(SYS_close_range, (unsigned)above + 1, ~0u, 0);
+    return 0;
+}
+
+/* Default dispositions first, then no blocked signals: the other way round a pending one could reach the host's handler. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void reset_signals(void)
+{
+    struct sigaction action;
+    sigset_t none;
+    action.sa_handler = SIG_DFL;
+    action.sa_flags = 0;
+    sigemptyset(&action.sa_mask);
+    for (int i = 1; i < NSIG; i++)
+        if (i != SIGKILL && i != SIGSTOP)
+            sigaction(i, &action, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int child_main(void *arg)
+{
+    struct child *child = arg;
+    char *argv[] = {(char *)"millrace-worker", child->id, NULL};
+    int image = -1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != child->host)
+        _exit(1);
+    setpgid(0, 0);
+    reset_signals();
+    child->failed = arrange_fds(child->starter, &image);
+    if (child->failed == 0) {
+        if (child->path)
+            execve(child->path, argv, environ);
+        else
+            syscall(SYS_execveat, image, "", argv, environ, AT_EMPTY_PATH);
+        child->failed = errno;
+    }
+    _exit(127);
+}
+
+/* Clone and exec once. Returns 0 or the errno of what failed. */
+static int spawn(struct mr_starter *s, struct child *child, struct mr_process *process_out)
+{
+    int pidfd = -1;
+    child->failed = 0;
+    pid_t pid = clone(child_main, (uint8_t *)s->stack + STACK_BYTES,
+                      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, &pidfd);
+    if (pid < 0)
+        return errno;
+    fcntl(pidfd, F_SETFD, FD_CLOEXEC);
+    if (child->failed != 0) {
+        siginfo_t info;
+        waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
+        close(pidfd);
+        return child->failed;
+    }
+    *process_out = (struct mr_process){.pid = pid, .pidfd = pidfd};
+    return 0;
+}
+
+static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
+{
+    struct child child = {.starter = s, .host = getpid()};
+    snprintf(child.id, sizeof child.id, "%u", id);
+    int failed = spawn(s, &child, process_out);
+    if (failed == EACCES || failed == EPERM || failed == ENOSYS) {
+        child.path = MR_WORKER_PATH;
+        if (spawn(s, &child, process_out) == 0)
+            return MR_OK;
+        return mr_error_os(error, MR_ERR_UNSUPPORTED, failed, "cannot exec the worker helper from a memfd, nor %s",
+                           MR_WORKER_PATH);
+    }
+    if (failed != 0)
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start worker %u", id);
+    return MR_OK;
+}
+
+static bool exec_kill(struct mr_process *process)
+{
+    return syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0) == 0;
+}
+
+static struct mr_exit exec_reap(struct mr_starter *s, struct mr_process *process)
+{
+    (void)s;
+    siginfo_t info;
+    int rc;
+    do
+        rc = waitid(P_PIDFD, (id_t)process->pidfd, &info, WEXITED);
+    while (rc != 0 && errno == EINTR);
+    close(process->pidfd);
+    struct mr_exit end = {.known = rc == 0};
+    if (rc == 0 && info.si_code == CLD_EXITED)
+        end.code = info.si_status;
+    else if (rc == 0)
+        end.signal = info.si_status;
+    return end;
+}
+
+const struct mr_starter_table mr_starter_exec = {
+    .name = "exec",
+    .create = exec_create,
+    .destroy = exec_destroy,
+    .start = exec_start,
+    .kill = exec_kill,
+    .reap = exec_reap,
+};

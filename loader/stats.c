@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statistics, and the small questions that a loader answers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "loader/loader.h"
+
+uint64_t mr_loader_n_batches(const mr_loader *loader)
+{
+    pthread_mutex_lock(&loader->core->lock);
+    uint64_t n = loader->core->n_batches;
+    pthread_mutex_unlock(&loader->core->lock);
+    return n;
+}
+
+int64_t mr_loader_n_samples(const mr_loader *loader)
+{
+    const mr_loader_options *o = &loader->core->options;
+    pthread_mutex_lock(&loader->core->lock);
+    int64_t n = mr_sampler_length(loader->core->sampler);
+    pthread_mutex_unlock(&loader->core->lock);
+    return o->drop_last ? n - n % o->batch_size : n;
+}
+
+uint64_t mr_loader_epoch(const mr_loader *loader)
+{
+    pthread_mutex_lock(&loader->core->lock);
+    uint64_t epoch = loader->core->epoch;
+    pthread_mutex_unlock(&loader->core->lock);
+    return epoch;
+}
+
+const mr_loader_options *mr_loader_resolved(const mr_loader *loader)
+{
+    return &loader->core->options;
+}
+
+static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s, double elapsed_ns, uint32_t n_workers)
+{
+    s->read_ns += atomic_load(&record->read_ns);
+    s->decode_ns += atomic_load(&record->decode_ns);
+    s->transform_ns += atomic_load(&record->transform_ns);
+    s->wait_ns += atomic_load(&record->wait_ns);
+    s->bytes_read += atomic_load(&record->bytes_read);
+    double share = elapsed_ns > 0 ? (double)atomic_load(&record->busy_ns) / elapsed_ns : 0;
+    share = share > 1 ? 1 : share; /* workers begin a little before the first call of next() */
+    s->busy_share_mean += share / n_workers;
+    s->busy_share_min = share < s->busy_share_min ? share : s->busy_share_min;
+    s->busy_share_max = share > s->busy_share_max ? share : s->busy_share_max;
+}
+
+static uint32_t count_ready(const struct mr_core *core)
+{
+    uint32_t n = 0;
+    for (uint64_t sequence = core->head; sequence < core->tail; sequence++) {
+        struct mr_slot_view view = mr_control_slot(&core->shared, sequence);
+        n += mr_slot_is_filled(&view);
+    }
+    return n;
+}
+
+static void reach_verdict(mr_loader_stats *s)
+{
+    double waited = s->elapsed_ns ? 100.0 * (double)s->consumer_wait_ns / (double)s->elapsed_ns : 0;
+    if (s->n_batches == 0)
+        snprintf(s->verdict, sizeof s->verdict, "no batch was taken yet");
+    else if (waited >= 10)
+        snprintf(s->verdict, sizeof s->verdict, "loader-bound: consumer waited %.0f %% of the time", waited);
+    else
+        snprintf(s->verdict, sizeof s->verdict, "consumer-bound: consumer waited only %.0f %% of the time", waited);
+}
+
+static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
+{
+    const struct mr_shared *shared = &loader->core->shared;
+    uint32_t n = shared->control->n_workers;
+    bool uring = false;
+    s->busy_share_min = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        add_worker(&shared->records[i], s, (double)s->elapsed_ns, n);
+        uring |= atomic_load(&shared->records[i].uses_uring) != 0;
+    }
+    snprintf(s->reader, sizeof s->reader, "%s", uring ? "io_uring" : "pread");
+    if (loader->supervisor) {
+        s->n_workers = mr_supervisor_n_alive(loader->supervisor);
+        s->n_deaths = mr_supervisor_n_deaths(loader->supervisor);
+    }
+}
+
+mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
+{
+    if (!loader || !stats || stats->struct_size == 0)
+        return MR_ERR_INVALID;
+    struct mr_core *core = loader->core;
+    size_t size = stats->struct_size < sizeof *stats ? stats->struct_size : sizeof *stats;
+    mr_loader_stats s = {.struct_size = stats->struct_size};
+    pthread_mutex_lock(&core->lock);
+    s.n_batches = loader->n_batches;
+    s.n_samples = loader->n_samples;
+    s.n_damaged = loader->damage.n_seen;
+    s.n_warnings = loader->n_warnings;
+    s.consumer_wait_ns = loader->consumer_wait_ns;
+    s.elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
+    s.n_ready = count_ready(core);
+    s.n_slots = core->options.n_slots;
+    pthread_mutex_unlock(&core->lock);
+    fill_workers(loader, &s);
+    reach_verdict(&s);
+    memcpy(stats, &s, size);
+    return MR_OK;
+}
+
+mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out)
+{
+    if (i >= loader->damage.n_kept)
+        return MR_END;
+    *error_out = loader->damage.kept[i];
+    return MR_OK;
+}
+
+uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
+{
+    return loader->supervisor ? mr_supervisor_pids(loader->supervisor, pids_out, n) : 0;
+}

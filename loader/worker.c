@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's loop: tickets, reads in flight, and who may decode.
+ *
+ * Easy to get wrong: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker may
+ * overtake; only the swap OPEN -> BUSY decides, and whoever loses it drops what he has read.
+ */
+#include "loader/worker.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "dataset/reader.h"
+#include "loader/produce.h"
+
+enum { MAX_AHEAD = 64 };
+
+/* A place that this worker looks at: suggested by a ticket or found open below the counter. */
+struct lead {
+    struct mr_slot_view view;
+    uint32_t place;
+    uint64_t seen; /* the OPEN word */
+};
+
+struct mr_worker {
+    struct mr_worker_job job;
+    struct mr_control *control;
+    struct mr_worker_record *record;
+    struct mr_reader *reader; /* NULL with callbacks */
+    struct mr_producer *producer;
+    struct lead leads[MAX_AHEAD]; /* by tag of the read */
+    uint64_t free_tags;           /* bit t: leads[t] is unused */
+};
+
+static void beat(struct mr_worker *w, enum mr_doing doing)
+{
+    atomic_store_explicit(&w->record->doing, doing, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->beat, 1, memory_order_relaxed);
+}
+
+/* Is the place of this ticket open and of the batch that the ticket means? */
+static bool look_at(struct mr_worker *w, uint64_t ticket, struct lead *lead_out)
+{
+    uint64_t sequence = ticket / w->control->layout.batch_size;
+    lead_out->view = mr_control_slot(&w->job.shared, sequence);
+    lead_out->place = (uint32_t)(ticket % w->control->layout.batch_size);
+    lead_out->seen = mr_place_load(&lead_out->view.places[lead_out->place]);
+    return mr_place_state(lead_out->seen) == MR_PLACE_OPEN &&
+           atomic_load_explicit(&lead_out->view.slot->sequence, memory_order_relaxed) == sequence;
+}
+
+static bool take_ticket(struct mr_worker *w, struct lead *lead_out)
+{
+    uint64_t ticket = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
+    while (ticket < atomic_load_explicit(&w->control->limit, memory_order_acquire)) {
+        if (!atomic_compare_exchange_weak(&w->control->ticket, &ticket, ticket + 1))
+            continue;
+        if (look_at(w, ticket, lead_out))
+            return true;
+        ticket = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
+    }
+    return false;
+}
+
+static bool sweep_slot(struct mr_worker *w, uint32_t i, struct lead *lead_out)
+{
+    uint32_t batch_size = w->control->layout.batch_size;
+    lead_out->view = mr_slot_at(&w->control->layout, w->job.shared.base, i);
+    if (mr_slot_state(lead_out->view.slot) != MR_SLOT_FILLING)
+        return false;
+    uint64_t first = atomic_load_explicit(&lead_out->view.slot->sequence, memory_order_relaxed) * batch_size;
+    uint64_t counter = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
+    for (uint32_t p = 0; p < batch_size && first + p < counter; p++) {
+        lead_out->seen = mr_place_load(&lead_out->view.places[p]);
+        lead_out->place = p;
+        if (mr_place_state(lead_out->seen) == MR_PLACE_OPEN)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * An OPEN word below the counter: left by a death, or being read ahead by somebody slower. Only called while nothing of
+ * this worker's own is in flight. Each worker begins at another slot, so that two seldom find the same.
+ */
+static bool sweep(struct mr_worker *w, struct lead *lead_out)
+{
+    uint32_t n = w->control->layout.n_slots;
+    for (uint32_t i = 0; i < n; i++)
+        if (sweep_slot(w, (i + w->job.id) % n, lead_out))
+            return true;
+    return false;
+}
+
+/* Take the place, make its sample, say so. read is NULL when nothing was read for it. */
+static void decode(struct mr_worker *w, const struct lead *lead, const struct mr_read *read)
+{
+    uint64_t held;
+    struct mr_place *place = &lead->view.places[lead->place];
+    if (!mr_place_take(place, lead->seen, w->job.id, &held))
+        return;
+    beat(w, MR_DOING_DECODING);
+    uint64_t begin = mr_clock_now_ns();
+    mr_producer_make(w->producer, &lead->view, lead->place, read);
+    mr_place_finish(place, held);
+    atomic_fetch_add_explicit(&w->record->n_done, 1, memory_order_relaxed);
+    if (mr_slot_count_down(&lead->view))
+        mr_control_wake_host(&w->job.shared);
+    atomic_fetch_add_explicit(&w->record->busy_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+    beat(w, MR_DOING_NOTHING);
+}
+
+/* Begin to read for a lead, or decode at once where there is nothing to read. True when a sample was dealt with. */
+static bool begin(struct mr_worker *w, const struct lead *lead)
+{
+    int64_t index = mr_producer_candidate(w->producer, &lead->view, lead->place);
+    if (!w->reader || index < 0) {
+        decode(w, lead, NULL);
+        return true;
+    }
+    uint32_t tag = (uint32_t)__builtin_ctzll(w->free_tags);
+    w->free_tags &= ~(UINT64_C(1) << tag);
+    w->leads[tag] = *lead;
+    mr_reader_submit(w->reader, tag, index);
+    return false;
+}
+
+/* Keep the reads in flight. True when a sample was dealt with meanwhile. */
+static bool read_ahead(struct mr_worker *w)
+{
+    struct lead lead;
+    while ((!w->reader || mr_reader_n_busy(w->reader) < w->control->read_ahead) && take_ticket(w, &lead))
+        if (begin(w, &lead))
+            return true;
+    return false;
+}
+
+static bool finish_a_read(struct mr_worker *w)
+{
+    struct mr_read read;
+    bool timed = w->control->with_timing;
+    uint64_t begin = timed ? mr_clock_now_ns() : 0;
+    beat(w, MR_DOING_READING);
+    if (!mr_reader_reap(w->reader, true, &read))
+        return false;
+    if (timed)
+        atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->bytes_read, read.len, memory_order_relaxed);
+    struct lead lead = w->leads[read.tag];
+    w->free_tags |= UINT64_C(1) << read.tag;
+    decode(w, &lead, &read);
+    mr_reader_recycle(w->reader, &read);
+    return true;
+}
+
+bool mr_worker_step(struct mr_worker *w)
+{
+    struct lead lead;
+    if (read_ahead(w))
+        return true;
+    if (w->reader && mr_reader_n_pending(w->reader) > 0)
+        return finish_a_read(w);
+    if (!sweep(w, &lead))
+        return false;
+    begin(w, &lead);
+    return true;
+}
+
+static bool work_waits(struct mr_worker *w)
+{
+    struct lead unused;
+    const struct mr_control *c = w->control;
+    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) || sweep(w, &unused);
+}
+
+static void sleep_until_work(struct mr_worker *w)
+{
+    uint32_t seen = atomic_load(&w->control->work_word);
+    uint64_t begin = w->control->with_timing ? mr_clock_now_ns() : 0;
+    beat(w, MR_DOING_NOTHING);
+    atomic_store(&w->record->asleep, 1);
+    /* A dead host kills this process (or has ended this thread), so nothing else needs to end the wait. */
+    if (!work_waits(w))
+        mr_futex_wait(&w->control->work_word, seen, UINT32_MAX);
+    atomic_store(&w->record->asleep, 0);
+    if (begin)
+        atomic_fetch_add_explicit(&w->record->wait_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+    beat(w, MR_DOING_NOTHING);
+}
+
+void mr_worker_run(struct mr_worker *w)
+{
+    while (!atomic_load_explicit(&w->control->stop, memory_order_acquire))
+        if (!mr_worker_step(w))
+            sleep_until_work(w);
+}
+
+static mr_status open_reader(struct mr_worker *w, mr_error *error)
+{
+    if (!w->job.table)
+        return MR_OK;
+    struct mr_reader_options options = {.kind = (mr_reader_kind)w->control->reader,
+                                        .depth = w->control->read_ahead,
+                                        .max_bytes = w->control->max_file_bytes};
+    mr_status status = mr_reader_create(w->job.table, &options, &w->reader, error);
+    if (status == MR_OK)
+        atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');
+    return status;
+}
+
+mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out, mr_error *error)
+{
+    *worker_out = NULL;
+    struct mr_worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return mr_error_memory(error, sizeof *w);
+    w->job = *job;
+    w->control = job->shared.control;
+    w->record = &job->shared.records[job->id];
+    w->free_tags = UINT64_MAX;
+    mr_status status = open_reader(w, error);
+    if (status == MR_OK)
+        status = mr_producer_create(job, &w->producer, error);
+    if (status != MR_OK) {
+        mr_worker_destroy(w);
+        return status;
+    }
+    *worker_out = w;
+    return MR_OK;
+}
+
+void mr_worker_destroy(struct mr_worker *w)
+{
+    if (!w)
+        return;
+    mr_producer_destroy(w->producer);
+    if (w->reader)
+        mr_reader_destroy(w->reader);
+    free(w);
+}
+
+int mr_worker_main(const struct mr_worker_job *job)
+{
+    struct mr_worker_record *record = &job->shared.records[job->id];
+    struct mr_worker *worker;
+    if (mr_worker_create(job, &worker, &record->error) != MR_OK) {
+        atomic_store(&record->failed, 1);
+        return 1;
+    }
+    mr_worker_run(worker);
+    mr_worker_destroy(worker);
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker: takes tickets, reads, decodes, writes samples into slots. The same code runs in exec'd helpers, in forked
+ * children, in threads, and in the caller's thread with MR_NO_WORKERS. It includes nothing that can reach a device.
+ */
+#ifndef LOADER_WORKER_H
+#define LOADER_WORKER_H
+
+#include "dataset/table.h"
+#include "loader/control.h"
+
+#include <millrace/dataset.h>
+
+struct mr_worker;
+
+struct mr_worker_job {
+    struct mr_shared shared;
+    const struct mr_table *table;  /* of the dataset; NULL with callbacks */
+    const mr_callbacks *callbacks; /* NULL unless the dataset is the program's own */
+    uint32_t id;
+};
+
+mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out, mr_error *error);
+void mr_worker_destroy(struct mr_worker *worker);
+
+/* Do one sample, or begin reading some. Returns false when there is nothing to do. Blocks for reads only. */
+bool mr_worker_step(struct mr_worker *worker);
+
+/* Work until the host says stop; sleeps while there is nothing to do. */
+void mr_worker_run(struct mr_worker *worker);
+
+/*
+ * A whole worker: create, run, destroy. What keeps it from working is left in its record.
+ * Returns the exit status for a process, 0 after stop.
+ */
+int mr_worker_main(const struct mr_worker_job *job);
+
+/* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
+void mr_worker_settle(const struct mr_worker_job *job, bool own_process);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The descriptors that an exec'd worker inherits, by number. */
+#ifndef LOADER_WORKER_FDS_H
+#define LOADER_WORKER_FDS_H
+
+#include "dataset/table.h"
+
+enum {
+    MR_WORKER_FD_SLAB,  /* the slab */
+    MR_WORKER_FD_TABLE, /* the dataset's, in the order of dataset/table.h; closed where there is none */
+    MR_WORKER_N_FDS = MR_WORKER_FD_TABLE + MR_TABLE_N_FDS
+};
+#define MR_WORKER_FIRST_FD 3
+
+#endif

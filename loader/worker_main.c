@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The helper program: attaches what it inherited and works. It shares nothing else with the training program.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "loader/worker.h"
+#include "loader/worker_fds.h"
+
+static int complain(const mr_error *error)
+{
+    fprintf(stderr, "millrace-worker: %s\n", error->text);
+    return 1;
+}
+
+/* The table's descriptors by place, -1 where none was inherited. */
+static void find_fds(int fds[MR_TABLE_N_FDS])
+{
+    for (int i = 0; i < MR_TABLE_N_FDS; i++) {
+        int fd = MR_WORKER_FIRST_FD + MR_WORKER_FD_TABLE + i;
+        fds[i] = fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct mr_slab slab;
+    struct mr_worker_job job = {0};
+    struct mr_table *table;
+    mr_error error;
+    int fds[MR_TABLE_N_FDS];
+    if (argc != 2) {
+        fputs("millrace-worker is started by libmillrace, not by hand\n", stderr);
+        return 2;
+    }
+    if (mr_slab_attach(MR_WORKER_FIRST_FD + MR_WORKER_FD_SLAB, &slab, &error) != MR_OK ||
+        mr_control_attach(&slab, &job.shared, &error) != MR_OK)
+        return complain(&error);
+    /* The death signal was set before the exec; a host that died before that is noticed here. */
+    if (getppid() != (pid_t)job.shared.control->host_pid)
+        return 1;
+    job.id = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (job.id >= job.shared.control->n_workers)
+        return 2;
+    find_fds(fds);
+    struct mr_worker_record *record = &job.shared.records[job.id];
+    if (mr_table_attach(fds, &table, &record->error) != MR_OK) {
+        atomic_store(&record->failed, 1);
+        return 1;
+    }
+    job.table = table;
+    mr_worker_settle(&job, true);
+    int code = mr_worker_main(&job);
+    mr_table_detach(table);
+    return code;
+}

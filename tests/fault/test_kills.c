@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers that are killed, stopped, crash, leave or hang: nothing is lost, nothing hangs, and what is to blame is named.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+
+enum { N_CLASSES = 4, N_IMAGES = 40, N_SAMPLES = N_CLASSES * N_IMAGES };
+
+static char *folder;
+static mr_dataset *dataset;
+
+static void sleep_ms(long ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static mr_loader_options base_options(mr_start start)
+{
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    o.batch_size = 16;
+    o.num_workers = 3;
+    o.start = start;
+    return o;
+}
+
+/* Kills one living worker every 30 ms, round robin, until told to stop. */
+struct killer {
+    mr_loader *loader;
+    int signal;
+    _Atomic bool stop;
+    uint32_t n_kills;
+};
+
+static void *kill_workers(void *arg)
+{
+    struct killer *k = arg;
+    while (!k->stop) {
+        int64_t pids[8];
+        uint32_t n = mr_loader_worker_pids(k->loader, pids, 8);
+        if (n > 0 && kill((pid_t)pids[k->n_kills % (n < 8 ? n : 8)], k->signal) == 0)
+            k->n_kills++;
+        sleep_ms(30);
+    }
+    return NULL;
+}
+
+static void run_under_fire(mr_start start, uint32_t n_kills)
+{
+    mr_loader_options calm = base_options(MR_START_EXEC);
+    calm.num_workers = MR_NO_WORKERS;
+    mr_loader *oracle = mr_test_loader(dataset, "train:224", &calm);
+    mr_loader_options o = base_options(start);
+    mr_loader *loader = mr_test_loader(dataset, "train:224", &o);
+    struct killer killer = {.loader = loader, .signal = SIGKILL};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
+    for (uint64_t e = 0; killer.n_kills < n_kills; e++) {
+        struct mr_test_epoch expected = mr_test_epoch_run(oracle, e % 3);
+        struct mr_test_epoch got = mr_test_epoch_run(loader, e % 3);
+        assert_int_equal(got.status, MR_END);
+        assert_int_equal(got.n_failures, 0);
+        assert_true(got.digest == expected.digest);
+        mr_test_epoch_free(&expected);
+        mr_test_epoch_free(&got);
+    }
+    killer.stop = true;
+    pthread_join(thread, NULL);
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_get_stats(loader, &stats);
+    assert_true(stats.n_deaths >= n_kills / 2);
+    assert_int_equal(stats.n_damaged, 0);
+    mr_loader_destroy(loader);
+    mr_loader_destroy(oracle);
+    assert_int_equal(mr_test_count_workers(getpid()), 0);
+}
+
+static void two_hundred_kills_change_no_byte(void **state)
+{
+    (void)state;
+    run_under_fire(MR_START_EXEC, 200);
+}
+
+static void kills_of_forked_workers_change_no_byte(void **state)
+{
+    (void)state;
+    run_under_fire(MR_START_FORK, 40);
+}
+
+static void stopped_workers_are_replaced_after_the_time_limit(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options(MR_START_EXEC);
+    o.time_limit_ms = 400;
+    mr_loader *loader = mr_test_loader(dataset, "train:224", &o);
+    int64_t pids[8];
+    uint32_t n = mr_loader_worker_pids(loader, pids, 8);
+    assert_int_equal(n, 3);
+    for (uint32_t i = 0; i < n; i++)
+        kill((pid_t)pids[i], SIGSTOP);
+    struct mr_test_epoch e = mr_test_epoch_run(loader, 3);
+    assert_int_equal(e.status, MR_END);
+    assert_int_equal(e.n_valid, N_SAMPLES);
+    mr_test_epoch_free(&e);
+    mr_loader_destroy(loader);
+}
+
+static void a_consumer_that_sleeps_loses_nothing(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options(MR_START_EXEC);
+    o.time_limit_ms = 300; /* idle workers are not stuck workers */
+    mr_loader *loader = mr_test_loader(dataset, "train:64", &o);
+    mr_batch *batch;
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    mr_batch_release(batch);
+    sleep_ms(1200);
+    struct mr_test_epoch rest = mr_test_epoch_rest(loader);
+    assert_int_equal(rest.status, MR_END);
+    assert_int_equal(rest.n_samples, N_SAMPLES - 16);
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_get_stats(loader, &stats);
+    assert_int_equal(stats.n_deaths, 0);
+    mr_test_epoch_free(&rest);
+    mr_loader_destroy(loader);
+}
+
+/* A dataset of callbacks in which some samples do harm. */
+struct harm {
+    int64_t index;
+    int (*act)(void);
+};
+
+static float elements[4];
+
+static int get_sample(void *user, int64_t index, mr_sample *sample)
+{
+    const struct harm *harm = user;
+    if (harm->act && index == harm->index && harm->act() != 0) {
+        snprintf(sample->error, sizeof sample->error, "harm was done");
+        return 1;
+    }
+    sample->bytes = elements;
+    sample->len_bytes = sizeof elements;
+    sample->label = index;
+    return 0;
+}
+
+static mr_dataset *harmful(struct harm *harm)
+{
+    mr_callbacks c = MR_CALLBACKS_INIT;
+    mr_dataset *d;
+    mr_error error;
+    c.n_samples = 100;
+    c.get = get_sample;
+    c.user = harm;
+    c.dtype = MR_F32;
+    c.ndim = 1;
+    c.shape[0] = 4;
+    if (mr_dataset_from_callbacks(&c, &d, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return d;
+}
+
+static int crash(void)
+{
+    signal(SIGSEGV, SIG_DFL); /* sanitizers and the fault handler out of the way: this is about the exit status */
+    raise(SIGSEGV);
+    return 0;
+}
+
+static int leave(void)
+{
+    _exit(3);
+}
+
+static int hang(void)
+{
+    for (;;)
+        pause();
+    return 0;
+}
+
+static void check_harm(int (*act)(void), const char *words)
+{
+    struct harm harm = {.index = 17, .act = act};
+    mr_dataset *d = harmful(&harm);
+    for (int policy = MR_ON_ERROR_FAIL; policy <= MR_ON_ERROR_ZERO; policy++) {
+        mr_loader_options o = base_options(MR_START_FORK);
+        o.on_error = (mr_on_error)policy;
+        o.no_shuffle = true;
+        o.time_limit_ms = 250;
+        mr_loader *loader = mr_test_loader(d, NULL, &o);
+        struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
+        mr_error damage;
+        assert_int_equal(e.status, MR_END);
+        assert_int_equal(mr_loader_damaged(loader, 0, &damage), MR_OK);
+        assert_int_equal(damage.index, 17);
+        if (!strstr(damage.text, words))
+            fail_msg("'%s' is not in '%s'", words, damage.text);
+        assert_int_equal(mr_loader_damaged(loader, 1, &damage), MR_END);
+        assert_int_equal(e.n_failures, policy == MR_ON_ERROR_FAIL);
+        assert_int_equal(e.n_valid, policy == MR_ON_ERROR_FAIL ? 84 : policy == MR_ON_ERROR_SKIP ? 100 : 99);
+        if (policy == MR_ON_ERROR_FAIL)
+            assert_int_equal(e.first_error.index, 17);
+        if (policy == MR_ON_ERROR_SKIP)
+            assert_int_equal(e.indices[17], 18);
+        mr_test_epoch_free(&e);
+        mr_loader_destroy(loader);
+    }
+    mr_dataset_destroy(d);
+    assert_int_equal(mr_test_count_workers(getpid()), 0);
+}
+
+static void a_crashing_sample_is_damaged_and_named(void **state)
+{
+    (void)state;
+    check_harm(crash, "SIGSEGV");
+}
+
+static void a_sample_that_ends_its_worker_is_damaged_and_named(void **state)
+{
+    (void)state;
+    check_harm(leave, "exits with status 3");
+}
+
+static void a_hanging_sample_is_damaged_and_named(void **state)
+{
+    (void)state;
+    check_harm(hang, "longer than 250 ms");
+}
+
+static void workers_that_all_die_at_once_end_the_loader(void **state)
+{
+    (void)state;
+    struct harm harm = {.index = 0, .act = crash};
+    mr_dataset *d = harmful(&harm);
+    int64_t zeros[64] = {0};
+    mr_loader_options o = base_options(MR_START_FORK);
+    o.num_workers = 1;
+    o.n_epochs = 1;
+    o.no_shuffle = true;
+    mr_loader *loader = mr_test_loader(d, NULL, &o);
+    /* Index 0 comes first, twice to blame; with index 0 alone in the order no sample is ever finished. */
+    mr_status status = mr_loader_set_epoch_order(loader, 1, zeros, 64);
+    struct mr_test_epoch e = status == MR_OK ? mr_test_epoch_rest(loader) : (struct mr_test_epoch){.status = status};
+    assert_int_equal(e.status, MR_ERR_WORKER);
+    if (!strstr(mr_loader_error(loader)->text, "died before any sample was finished"))
+        fail_msg("%s", mr_loader_error(loader)->text);
+    mr_test_epoch_free(&e);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(d);
+}
+
+static _Atomic bool released;
+
+static int wait_for_release(void)
+{
+    while (!released)
+        sleep_ms(5);
+    return 0;
+}
+
+static void a_stuck_thread_is_an_error_that_names_its_sample(void **state)
+{
+    (void)state;
+    struct harm harm = {.index = 17, .act = wait_for_release};
+    mr_dataset *d = harmful(&harm);
+    mr_loader_options o = base_options(MR_START_THREAD);
+    o.no_shuffle = true;
+    o.time_limit_ms = 200;
+    mr_loader *loader = mr_test_loader(d, NULL, &o);
+    struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
+    assert_int_equal(e.status, MR_ERR_WORKER);
+    assert_int_equal(mr_loader_error(loader)->index, 17);
+    assert_non_null(strstr(mr_loader_error(loader)->text, "stuck"));
+    mr_test_epoch_free(&e);
+    released = true;
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(d);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    folder = mr_test_folder_create();
+    mr_test_folder_fill(folder, N_CLASSES, N_IMAGES);
+    dataset = mr_test_dataset(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mr_dataset_destroy(dataset);
+    mr_test_folder_remove(folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_hundred_kills_change_no_byte),
+        cmocka_unit_test(kills_of_forked_workers_change_no_byte),
+        cmocka_unit_test(stopped_workers_are_replaced_after_the_time_limit),
+        cmocka_unit_test(a_consumer_that_sleeps_loses_nothing),
+        cmocka_unit_test(a_crashing_sample_is_damaged_and_named),
+        cmocka_unit_test(a_sample_that_ends_its_worker_is_damaged_and_named),
+        cmocka_unit_test(a_hanging_sample_is_damaged_and_named),
+        cmocka_unit_test(workers_that_all_die_at_once_end_the_loader),
+        cmocka_unit_test(a_stuck_thread_is_an_error_that_names_its_sample),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
