@@ -32,6 +32,7 @@ struct scan {
     uint64_t n_lines;
     struct mr_label_form form; /* of all lines; n is that of the first */
     uint64_t huge_line;        /* the first line with an integer beyond int64 */
+    uint64_t wide_line;        /* the first line with a number beyond f32 */
 };
 
 static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *error, const char *what)
@@ -63,7 +64,10 @@ static mr_status check_label(struct scan *scan, const struct mr_list_line *line,
     scan->form.is_float |= form.is_float;
     if (form.is_huge && !scan->form.is_huge)
         scan->huge_line = scan->n_lines;
+    if (form.is_wide && !scan->form.is_wide)
+        scan->wide_line = scan->n_lines;
     scan->form.is_huge |= form.is_huge;
+    scan->form.is_wide |= form.is_wide;
     return MR_OK;
 }
 
@@ -155,6 +159,8 @@ static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *
         kind->label_dtype = scan->form.is_float ? MR_F32 : MR_I64;
     if (scan->form.is_huge && kind->label_dtype == MR_I64)
         return bad_line(scan, scan->huge_line, error, "the label does not fit into 64 bits");
+    if (scan->form.is_wide && kind->label_dtype == MR_F32)
+        return bad_line(scan, scan->wide_line, error, "the label does not fit into f32; ?label=f64 holds it");
     kind->label_ndim = scan->form.n > 1;
     kind->label_shape[0] = scan->form.n > 1 ? (int64_t)scan->form.n : 0;
     kind->label_bytes = scan->form.n * mr_dtype_size(kind->label_dtype);

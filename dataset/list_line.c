@@ -130,9 +130,11 @@ bool mr_list_line_label_form(const struct mr_list_line *line, locale_t c_locale,
         int64_t integer;
         double real;
         enum integer kind = parse_integer(text, len, &integer);
-        if (kind == NOT_INTEGER && !parse_float(text, len, true, c_locale, &real) &&
-            !parse_float(text, len, false, c_locale, &real))
-            return false;
+        if (kind != INTEGER && !parse_float(text, len, true, c_locale, &real)) {
+            if (!parse_float(text, len, false, c_locale, &real))
+                return false;
+            form.is_wide = true;
+        }
         form.is_float |= kind == NOT_INTEGER;
         form.is_huge |= kind == HUGE_INTEGER;
         if (form.n++ == UINT32_MAX)

@@ -30,6 +30,7 @@ struct mr_label_form {
     uint32_t n;
     bool is_float; /* some number has a point or an exponent, or is nan or inf */
     bool is_huge;  /* some integer does not fit into an int64 */
+    bool is_wide;  /* some number does not fit into an f32 */
 };
 
 /* False when the text is no list of numbers, separated by commas or spaces. */

@@ -67,6 +67,8 @@ struct mr_control {
     alignas(64) _Atomic uint32_t filled_word; /* the host sleeps on it; changed when a slot may be filled */
     _Atomic uint32_t host_waits;              /* 1 while the host is about to sleep on filled_word; seq_cst */
     _Atomic uint32_t stop;                    /* 1: workers end */
+    _Atomic uint32_t n_deaths;                /* of workers; the supervisor; each worker sweeps when it has changed */
+    _Atomic uint64_t head;                    /* sequence of the batch that the host wants next; the host, relaxed */
 };
 
 #define MR_CONTROL_MAGIC UINT64_C(0x6563617272696c6d) /* "millrace" */

@@ -129,6 +129,12 @@ static uint32_t slot_of(const struct mr_core *core, uint64_t sequence)
     return atomic_load_explicit(&core->shared.ring[sequence & core->shared.control->ring_mask], memory_order_relaxed);
 }
 
+void mr_core_move_head(struct mr_core *core, uint64_t head)
+{
+    core->head = head;
+    atomic_store_explicit(&core->shared.control->head, head, memory_order_relaxed);
+}
+
 /* Tickets below the head mean nothing any more: spare the workers the walk through them. */
 static void skip_tickets(struct mr_core *core)
 {
@@ -146,7 +152,7 @@ static void cancel_all_but(struct mr_core *core, bool keep, uint64_t epoch)
         if (keep && atomic_load_explicit(&view.slot->epoch, memory_order_relaxed) == epoch)
             break;
         mr_slot_cancel(&view);
-        core->head++;
+        mr_core_move_head(core, core->head + 1);
     }
     skip_tickets(core);
 }

@@ -84,6 +84,8 @@ void mr_core_open(struct mr_core *core);
 mr_status mr_core_set_epoch(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip,
                             mr_error *error);
 
+/* With the lock held: the batch of this sequence is the next one to return. */
+void mr_core_move_head(struct mr_core *core, uint64_t head);
 /* With the lock held: is the batch at head published, and filled? */
 bool mr_core_head_is_published(const struct mr_core *core);
 bool mr_core_head_is_filled(const struct mr_core *core);

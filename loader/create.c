@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making and ending a loader. Order matters: the slab is complete before the first worker starts, and the first batches
- * are published before it as well, so that workers find work at once.
+ * Making and ending a loader. Order matters: the control block is complete and the first batches are published before
+ * the first worker starts, so that workers find work at once; the slab's pages are reserved while they begin.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -15,9 +15,6 @@
 #include "loader/resolve.h"
 #include "loader/verdicts.h"
 #include "transforms/transform.h"
-
-enum { MAX_SCANS = 500 };
-#define MAX_DECODER_BYTES (UINT64_C(4) << 30)
 
 static mr_status make_core(const mr_loader_options *options, struct mr_core **core_out, mr_error *error)
 {
@@ -84,8 +81,7 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->nice = o->nice;
     c->with_timing = o->with_timing;
     c->max_file_bytes = o->max_file_bytes;
-    c->limits = (struct mr_codec_limits){
-        .max_pixels = o->max_pixels, .max_scans = MAX_SCANS, .max_decoder_bytes = MAX_DECODER_BYTES};
+    c->limits = (struct mr_codec_limits){.max_pixels = o->max_pixels};
 }
 
 /* The plan is compiled into a draft of the control block, because its sizes decide the slab's. */
@@ -197,6 +193,8 @@ static mr_status build(mr_loader *loader, const struct mr_plan *plan, mr_error *
     mr_core_open(core); /* workers find their work */
     pthread_mutex_unlock(&core->lock);
     status = start_workers(loader, error);
+    if (status == MR_OK)
+        status = mr_slab_reserve(&core->slab, error);
     if (status == MR_OK)
         status = start_planner(loader, error);
     return status;

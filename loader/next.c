@@ -48,12 +48,10 @@ static mr_status look(mr_loader *loader)
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
     struct mr_control *control = loader->core->shared.control;
-    if (loader->worker) {
+    if (loader->worker)
         mr_worker_step(loader->worker);
-        return;
-    }
-    uint32_t timeout_ms = left_ms > INT32_MAX ? MR_FOREVER : (uint32_t)left_ms;
-    mr_futex_wait(&control->filled_word, seen, timeout_ms);
+    else if (left_ms > 0)
+        mr_futex_wait(&control->filled_word, seen, left_ms > INT32_MAX ? MR_FOREVER : (uint32_t)left_ms);
 }
 
 /* Wait, with the lock held on entry and on return, until look() has more to say than MR_PENDING. */
@@ -62,18 +60,22 @@ static mr_status wait_for_head(mr_loader *loader, uint32_t timeout_ms)
     struct mr_core *core = loader->core;
     struct mr_control *control = core->shared.control;
     uint64_t begin = mr_clock_now_ns();
-    mr_status status;
-    for (;;) {
+    uint64_t left_ms = timeout_ms == MR_FOREVER ? UINT64_MAX : timeout_ms;
+    mr_status status = MR_PENDING;
+    do {
         atomic_store(&control->host_waits, 1);
         uint32_t seen = atomic_load(&control->filled_word);
         status = look(loader);
-        uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;
-        if (status != MR_PENDING || (timeout_ms != MR_FOREVER && passed_ms >= timeout_ms))
+        if (status != MR_PENDING)
             break;
         pthread_mutex_unlock(&core->lock);
-        wait_or_work(loader, seen, timeout_ms == MR_FOREVER ? UINT64_MAX : timeout_ms - passed_ms);
+        wait_or_work(loader, seen, left_ms);
         pthread_mutex_lock(&core->lock);
-    }
+        status = look(loader);
+        uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;
+        if (timeout_ms != MR_FOREVER)
+            left_ms = passed_ms < timeout_ms ? timeout_ms - passed_ms : 0;
+    } while (status == MR_PENDING && left_ms > 0);
     atomic_store(&control->host_waits, 0);
     loader->consumer_wait_ns += mr_clock_now_ns() - begin;
     return status;
@@ -87,7 +89,7 @@ static mr_status take_head(mr_loader *loader, mr_batch **batch_out)
     struct mr_slot_view view = mr_core_slot(core, slot);
     mr_error error;
     mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
-    core->head++;
+    mr_core_move_head(core, core->head + 1);
     core->n_returned++;
     mr_damage_collect(&loader->damage, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);

@@ -54,8 +54,7 @@ mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_load
         return mr_error_set(error, MR_ERR_INVALID,
                             "the transform does not fix the size of encoded images from callbacks; add a resize or crop");
     struct mr_codec *codec;
-    struct mr_codec_limits limits = {
-        .max_pixels = options->max_pixels, .max_scans = 500, .max_decoder_bytes = UINT64_C(4) << 30};
+    struct mr_codec_limits limits = {.max_pixels = options->max_pixels};
     mr_status status = mr_codec_create(&limits, &codec, error);
     if (status != MR_OK)
         return status;

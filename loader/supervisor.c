@@ -134,6 +134,7 @@ static void recover(struct mr_supervisor *s, uint32_t i, const struct mr_verdict
     }
     mr_core_publish(core);
     pthread_mutex_unlock(&core->lock);
+    atomic_fetch_add_explicit(&core->shared.control->n_deaths, 1, memory_order_release);
     mr_control_wake_workers(&core->shared);
     mr_control_wake_host(&core->shared);
 }
@@ -327,7 +328,15 @@ static void supervise(struct mr_supervisor *s)
     }
 }
 
-/* Wait for the worker's end, up to a bound. A worker that does not end keeps the core alive for good. */
+static void keep_alive(struct mr_supervisor *s)
+{
+    pthread_mutex_lock(&s->core->lock);
+    mr_core_retain(s->core);
+    pthread_mutex_unlock(&s->core->lock);
+    mr_dataset_retain(s->dataset);
+}
+
+/* Wait for the worker's end, up to a bound. One that does not end keeps what it works on alive for good. */
 static void see_off(struct mr_supervisor *s, uint32_t i)
 {
     struct ward *ward = &s->wards[i];
@@ -339,7 +348,7 @@ static void see_off(struct mr_supervisor *s, uint32_t i)
     if (rc > 0)
         s->table->reap(s->starter, &ward->process);
     else
-        mr_core_retain(s->core);
+        keep_alive(s);
     pthread_mutex_lock(&s->lock);
     ward->alive = false;
     pthread_mutex_unlock(&s->lock);

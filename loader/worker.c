@@ -31,6 +31,7 @@ struct mr_worker {
     struct mr_producer *producer;
     struct lead leads[MAX_AHEAD]; /* by tag of the read */
     uint64_t free_tags;           /* bit t: leads[t] is unused */
+    uint32_t deaths_seen;         /* control's n_deaths when this worker last swept for it */
 };
 
 static void beat(struct mr_worker *w, enum mr_doing doing)
@@ -63,34 +64,68 @@ static bool take_ticket(struct mr_worker *w, struct lead *lead_out)
     return false;
 }
 
-static bool sweep_slot(struct mr_worker *w, uint32_t i, struct lead *lead_out)
+/* Is this place among the reads that this worker has in flight? */
+static bool is_mine(const struct mr_worker *w, const struct lead *lead)
+{
+    for (uint64_t used = ~w->free_tags; used; used &= used - 1) {
+        const struct lead *mine = &w->leads[__builtin_ctzll(used)];
+        if (mine->view.slot == lead->view.slot && mine->place == lead->place && mine->seen == lead->seen)
+            return true;
+    }
+    return false;
+}
+
+/* An OPEN word below the counter that is not read by this worker already. */
+static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view, struct lead *lead_out)
 {
     uint32_t batch_size = w->control->layout.batch_size;
-    lead_out->view = mr_slot_at(&w->control->layout, w->job.shared.base, i);
-    if (mr_slot_state(lead_out->view.slot) != MR_SLOT_FILLING)
+    if (mr_slot_state(view->slot) != MR_SLOT_FILLING)
         return false;
-    uint64_t first = atomic_load_explicit(&lead_out->view.slot->sequence, memory_order_relaxed) * batch_size;
+    uint64_t first = atomic_load_explicit(&view->slot->sequence, memory_order_relaxed) * batch_size;
     uint64_t counter = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
     for (uint32_t p = 0; p < batch_size && first + p < counter; p++) {
-        lead_out->seen = mr_place_load(&lead_out->view.places[p]);
-        lead_out->place = p;
-        if (mr_place_state(lead_out->seen) == MR_PLACE_OPEN)
+        *lead_out = (struct lead){.view = *view, .place = p, .seen = mr_place_load(&view->places[p])};
+        if (mr_place_state(lead_out->seen) == MR_PLACE_OPEN && !is_mine(w, lead_out))
             return true;
     }
     return false;
 }
 
 /*
- * An OPEN word below the counter: left by a death, or being read ahead by somebody slower. Only called while nothing of
- * this worker's own is in flight. Each worker begins at another slot, so that two seldom find the same.
+ * An OPEN word below the counter was left by a death, or is being read ahead by somebody slower. Each worker begins at
+ * another slot, so that two seldom find the same.
  */
 static bool sweep(struct mr_worker *w, struct lead *lead_out)
 {
     uint32_t n = w->control->layout.n_slots;
-    for (uint32_t i = 0; i < n; i++)
-        if (sweep_slot(w, (i + w->job.id) % n, lead_out))
+    for (uint32_t i = 0; i < n; i++) {
+        struct mr_slot_view view = mr_slot_at(&w->control->layout, w->job.shared.base, (i + w->job.id) % n);
+        if (sweep_slot(w, &view, lead_out))
             return true;
+    }
     return false;
+}
+
+/*
+ * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a batch that the counter
+ * has passed by two batches, what somebody slow still has in that batch.
+ */
+static bool find_urgent(struct mr_worker *w, struct lead *lead_out)
+{
+    const struct mr_control *c = w->control;
+    uint32_t n_deaths = atomic_load_explicit(&c->n_deaths, memory_order_acquire);
+    if (n_deaths != w->deaths_seen) {
+        if (sweep(w, lead_out))
+            return true;
+        w->deaths_seen = n_deaths;
+    }
+    if (!atomic_load_explicit(&c->host_waits, memory_order_relaxed))
+        return false;
+    uint64_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
+    if (atomic_load_explicit(&c->ticket, memory_order_relaxed) / c->layout.batch_size < head + 2)
+        return false;
+    struct mr_slot_view view = mr_control_slot(&w->job.shared, head);
+    return sweep_slot(w, &view, lead_out);
 }
 
 /* Take the place, make its sample, say so. read is NULL when nothing was read for it. */
@@ -130,7 +165,8 @@ static bool begin(struct mr_worker *w, const struct lead *lead)
 static bool read_ahead(struct mr_worker *w)
 {
     struct lead lead;
-    while ((!w->reader || mr_reader_n_busy(w->reader) < w->control->read_ahead) && take_ticket(w, &lead))
+    while ((!w->reader || mr_reader_n_busy(w->reader) < w->control->read_ahead) &&
+           (find_urgent(w, &lead) || take_ticket(w, &lead)))
         if (begin(w, &lead))
             return true;
     return false;

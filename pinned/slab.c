@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab's memory. Its pages are reserved at creation, so that a full machine is an error at the start and not a SIGBUS
- * in the middle of an epoch.
+ * The slab's memory. Its pages are reserved before a loader's creation returns, so that a full machine is an error at the
+ * start and not a SIGBUS in the middle of an epoch.
  */
 #include "pinned/slab.h"
 
@@ -23,15 +23,15 @@ static mr_status map(int fd, uint64_t len_bytes, struct mr_slab *slab_out, mr_er
     return MR_OK;
 }
 
-static mr_status reserve(int fd, uint64_t len_bytes, mr_error *error)
+mr_status mr_slab_reserve(const struct mr_slab *slab, mr_error *error)
 {
     int rc;
     do
-        rc = fallocate(fd, 0, 0, (off_t)len_bytes);
+        rc = fallocate(slab->fd, 0, 0, (off_t)slab->len_bytes);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot reserve %.1f MB for the slab",
-                           (double)len_bytes / 1e6);
+                           (double)slab->len_bytes / 1e6);
     return MR_OK;
 }
 
@@ -44,9 +44,7 @@ mr_status mr_slab_create(uint64_t len_bytes, struct mr_slab *slab_out, mr_error 
     status = mr_shared_memory_create("millrace-slab", len_bytes, &fd, error);
     if (status != MR_OK)
         return status;
-    status = reserve(fd, len_bytes, error);
-    if (status == MR_OK)
-        status = map(fd, len_bytes, slab_out, error);
+    status = map(fd, len_bytes, slab_out, error);
     if (status == MR_OK) {
         int rc = mr_shared_memory_seal(fd);
         if (rc != 0) {

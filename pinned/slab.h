@@ -12,10 +12,16 @@ struct mr_slab {
 };
 
 /*
- * Make a slab and reserve its pages, after a look at the limits. Filled with zeros.
+ * Make a slab, after a look at the limits. Filled with zeros; its pages come with the first touch or mr_slab_reserve().
  * MR_ERR_NO_MEMORY names the sizes.
  */
 mr_status mr_slab_create(uint64_t len_bytes, struct mr_slab *slab_out, mr_error *error);
+
+/*
+ * Reserve all pages now. Workers may write meanwhile: that takes 10 ms for 80 MB, in which they make their first samples.
+ * MR_ERR_NO_MEMORY names the size.
+ */
+mr_status mr_slab_reserve(const struct mr_slab *slab, mr_error *error);
 
 /* Map a slab that was inherited as fd; the descriptor may be closed afterwards. */
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);

@@ -8,7 +8,6 @@
 #include "base/checked.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 struct filter {
     double scale;   /* input positions per output position */
@@ -49,28 +48,11 @@ void mr_axis_span(int64_t in, int64_t out, int64_t lo, int64_t n, int64_t *first
 
 void mr_axis_fini(struct mr_axis *axis)
 {
-    free(axis->start);
-    free(axis->count);
-    free(axis->weight);
-    free(axis->scratch);
+    mr_scratch_fini(&axis->starts);
+    mr_scratch_fini(&axis->counts);
+    mr_scratch_fini(&axis->weights);
+    mr_scratch_fini(&axis->shares);
     *axis = (struct mr_axis){0};
-}
-
-/* Make room for n elements of size bytes; what was there is lost. */
-static mr_status grow(void **memory, size_t *n_allocated, size_t n, size_t size, mr_error *error)
-{
-    size_t len;
-    if (n <= *n_allocated)
-        return MR_OK;
-    if (!mr_checked_mul(n, size, &len))
-        return mr_error_memory(error, SIZE_MAX);
-    void *fresh = malloc(len);
-    if (!fresh)
-        return mr_error_memory(error, len);
-    free(*memory);
-    *memory = fresh;
-    *n_allocated = n;
-    return MR_OK;
 }
 
 static mr_status reserve(struct mr_axis *axis, mr_error *error)
@@ -78,28 +60,30 @@ static mr_status reserve(struct mr_axis *axis, mr_error *error)
     size_t n_weights;
     if (!mr_checked_mul(axis->n, axis->stride, &n_weights))
         return mr_error_memory(error, SIZE_MAX);
-    size_t n_starts = axis->n_outputs_allocated;
-    mr_status status = grow((void **)&axis->start, &n_starts, axis->n, sizeof *axis->start, error);
+    mr_status status = mr_scratch_reserve(&axis->starts, axis->n, sizeof *axis->start, error);
     if (status == MR_OK)
-        status = grow((void **)&axis->count, &axis->n_outputs_allocated, axis->n, sizeof *axis->count, error);
+        status = mr_scratch_reserve(&axis->counts, axis->n, sizeof *axis->count, error);
     if (status == MR_OK)
-        status = grow((void **)&axis->weight, &axis->n_weights_allocated, n_weights, sizeof *axis->weight, error);
+        status = mr_scratch_reserve(&axis->weights, n_weights, sizeof *axis->weight, error);
     if (status == MR_OK)
-        status = grow((void **)&axis->scratch, &axis->n_scratch_allocated, axis->stride, sizeof *axis->scratch, error);
+        status = mr_scratch_reserve(&axis->shares, axis->stride, sizeof(double), error);
+    axis->start = axis->starts.memory;
+    axis->count = axis->counts.memory;
+    axis->weight = axis->weights.memory;
     return status;
 }
 
-static void fill_weights(const struct filter *f, double center, int64_t start, int64_t n, double *scratch,
+static void fill_weights(const struct filter *f, double center, int64_t start, int64_t n, double *shares,
                          int32_t *weight)
 {
     double sum = 0.0;
     for (int64_t k = 0; k < n; k++) {
         double distance = fabs(((double)(k + start) - center + 0.5) * f->inverse);
-        scratch[k] = distance < 1.0 ? 1.0 - distance : 0.0;
-        sum += scratch[k];
+        shares[k] = distance < 1.0 ? 1.0 - distance : 0.0;
+        sum += shares[k];
     }
     for (int64_t k = 0; k < n; k++) {
-        double share = sum != 0.0 ? scratch[k] / sum : scratch[k];
+        double share = sum != 0.0 ? shares[k] / sum : shares[k];
         weight[k] = (int32_t)(0.5 + share * (1 << MR_WEIGHT_BITS));
     }
 }
@@ -132,7 +116,7 @@ static void fill_outputs(struct mr_axis *axis, const struct filter *f, int64_t i
         axis->count[at] = (uint32_t)(end - start);
         if (axis->count[at] > axis->max_taps)
             axis->max_taps = axis->count[at];
-        fill_weights(f, center, start, end - start, axis->scratch, axis->weight + (size_t)at * axis->stride);
+        fill_weights(f, center, start, end - start, axis->shares.memory, axis->weight + (size_t)at * axis->stride);
     }
 }
 

@@ -22,7 +22,7 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* Pixels around the box. One is too few: 4:2:0 crops that are one pixel wide differ. */
+/* Pixels around the box. One is too few where the cut is narrow: 4:2:0 crops that are one pixel wide differ. */
 #define MARGIN 2
 /* The narrowest cut: fancy upsampling is replaced by plain where a component has fewer than three columns. */
 #define MIN_COLUMNS     16

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchvision's draws and boxes, and folding them into stages. Easy to get wrong: a crop cuts off for good (what a later
- * crop sees beyond it is zero, not the pixels that were there), and a flip before a resize is not the same as after it.
+ * torchvision's draws and boxes, and folding them into stages. Easy to get wrong: a crop cuts off for good (what a
+ * later crop sees beyond it is zero, not the pixels that were there), and a flip before a resize is not the same as
+ * after it.
  */
 #include "transforms/geometry.h"
 
@@ -31,7 +32,10 @@ static bool same(struct mr_box a, struct mr_box b)
     return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
 }
 
-static struct mr_stage *last(struct mr_geometry *g) { return &g->stages[g->n_stages - 1]; }
+static struct mr_stage *last(struct mr_geometry *g)
+{
+    return &g->stages[g->n_stages - 1];
+}
 
 static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
 {
@@ -211,8 +215,8 @@ static void find_need(struct mr_stage *s)
     int64_t left, right, top, bottom;
     mr_axis_span(s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
     mr_axis_span(s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
-    s->need = (struct mr_box){
-        .x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
+    s->need =
+        (struct mr_box){.x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
 }
 
 /* From the last stage to the first: a stage makes only what the next one reads. */

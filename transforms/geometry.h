@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pixels a sample is made of: a pure function of plan, image size and draws. It knows nothing of bytes and codecs.
+ * Which pixels a sample is made of: a pure function of plan, image size and draws. It knows nothing of bytes and
+ * codecs.
  *
  * The operations are folded into as few stages as possible. A stage takes the box `source` of its input, resizes it to
  * resized_width x resized_height, looks at it through `window` (which may stick out: zeros), then flips what it sees.
@@ -21,7 +22,7 @@ struct mr_box {
 };
 
 struct mr_stage {
-    struct mr_box source; /* inside the input, not empty; the edge at which the filter is cut off */
+    struct mr_box source;  /* inside the input, not empty; the edge at which the filter is cut off */
     int64_t resized_width; /* equal to the source's where nothing is resampled */
     int64_t resized_height;
     struct mr_box window; /* in pixels of the resized source; its size is the output's */

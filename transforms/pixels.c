@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "transforms/geometry.h"
 #include "transforms/resample.h"
+#include "transforms/scratch.h"
 #include "transforms/source.h"
 #include "transforms/store.h"
 
@@ -18,12 +19,6 @@
 
 static_assert(MR_GEOMETRY_FIELDS == 8, "mr_geometry_report() writes eight fields");
 
-/* Scratch that grows and is kept. */
-struct buffer {
-    uint8_t *bytes;
-    size_t len_allocated;
-};
-
 struct mr_pixels {
     const struct mr_plan *plan;
     uint64_t max_pixels;
@@ -32,10 +27,10 @@ struct mr_pixels {
     struct mr_resample resample;
     struct mr_geometry geometry;
     struct mr_store_half half;
-    struct buffer upright;  /* an image that EXIF turned */
-    struct buffer image[2]; /* between stages, in turns */
-    struct buffer row;      /* one row for the store */
-    struct buffer planes;   /* one row for a source of planes */
+    struct mr_scratch upright;  /* an image that EXIF turned */
+    struct mr_scratch image[2]; /* between stages, in turns */
+    struct mr_scratch row;      /* one row for the store */
+    struct mr_scratch planes;   /* one row for a source of planes */
 };
 
 /* What a call works on. */
@@ -81,30 +76,18 @@ void mr_pixels_destroy(struct mr_pixels *pixels)
     if (pixels->codec)
         mr_codec_destroy(pixels->codec);
     mr_resample_fini(&pixels->resample);
-    free(pixels->upright.bytes);
-    free(pixels->image[0].bytes);
-    free(pixels->image[1].bytes);
-    free(pixels->row.bytes);
-    free(pixels->planes.bytes);
+    mr_scratch_fini(&pixels->upright);
+    mr_scratch_fini(&pixels->image[0]);
+    mr_scratch_fini(&pixels->image[1]);
+    mr_scratch_fini(&pixels->row);
+    mr_scratch_fini(&pixels->planes);
     free(pixels);
 }
 
-static mr_status reserve(struct buffer *buffer, uint64_t width, uint64_t height, uint32_t channels, mr_error *error)
+static uint64_t now(const struct mr_pixels *pixels)
 {
-    size_t len;
-    if (!mr_checked_mul(width, height, &len) || !mr_checked_mul(len, channels, &len))
-        return mr_error_memory(error, SIZE_MAX);
-    if (len <= buffer->len_allocated)
-        return MR_OK;
-    uint8_t *fresh = malloc(len);
-    if (!fresh)
-        return mr_error_memory(error, len);
-    free(buffer->bytes);
-    *buffer = (struct buffer){.bytes = fresh, .len_allocated = len};
-    return MR_OK;
+    return pixels->with_timing ? mr_clock_now_ns() : 0;
 }
-
-static uint64_t now(const struct mr_pixels *pixels) { return pixels->with_timing ? mr_clock_now_ns() : 0; }
 
 /* Rows of a box, the time counted as decoding where a codec makes them. */
 static mr_status begin_rows(struct mr_pixels *pixels, struct run *run, struct mr_source *source, struct mr_box box)
@@ -130,8 +113,7 @@ static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const stru
                            struct mr_source *source, struct mr_store *store)
 {
     const uint8_t *rows[MR_SOURCE_MAX_ROWS];
-    mr_status status =
-        mr_resample_begin(&pixels->resample, stage, pixels->plan->channels, store, run->error);
+    mr_status status = mr_resample_begin(&pixels->resample, stage, pixels->plan->channels, store, run->error);
     if (status != MR_OK || stage->need.width == 0)
         return status;
     status = begin_rows(pixels, run, source, stage->need);
@@ -150,7 +132,7 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
 {
     const struct mr_stage *stage = &pixels->geometry.stages[i];
     struct mr_stage *next = &pixels->geometry.stages[i + 1];
-    struct buffer *image = &pixels->image[i % 2];
+    struct mr_scratch *image = &pixels->image[i % 2];
     uint32_t channels = pixels->plan->channels;
     uint64_t n_pixels;
     if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
@@ -158,19 +140,17 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
         return mr_error_set(run->error, MR_ERR_DAMAGED, "image becomes %lldx%lld pixels; the limit is %llu pixels",
                             (long long)stage->window.width, (long long)stage->window.height,
                             (unsigned long long)pixels->max_pixels);
-    mr_status status = reserve(image, n_pixels, 1, channels, run->error);
+    mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_store store = {.out = image->bytes,
+    struct mr_store store = {.out = image->memory,
                              .width = (uint32_t)stage->window.width,
                              .height = (uint32_t)stage->window.height,
                              .channels = channels,
                              .dtype = MR_U8,
                              .layout = MR_NHWC};
     status = run_stage(pixels, run, stage, &run->source, &store);
-    mr_source_init_pixels(&run->source, image->bytes, store.width, store.height, channels, MR_NHWC, NULL);
-    next->source.x -= next->need.x;
-    next->source.y -= next->need.y;
+    mr_source_init_pixels(&run->source, image->memory, store.width, store.height, channels, MR_NHWC, NULL);
     next->need.x = next->need.y = 0;
     return status;
 }
@@ -183,7 +163,7 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
     for (uint32_t i = 0; i < last && status == MR_OK; i++)
         status = run_inner_stage(pixels, run, i);
     if (status == MR_OK)
-        status = reserve(&pixels->row, plan->out_width, 1, plan->channels, run->error);
+        status = mr_scratch_reserve(&pixels->row, plan->out_width, plan->channels, run->error);
     if (status != MR_OK)
         return status;
     struct mr_store store = {.out = run->out,
@@ -194,7 +174,7 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
                              .layout = plan->layout,
                              .table = plan->table,
                              .half = pixels->half.table,
-                             .row = pixels->row.bytes};
+                             .row = pixels->row.memory};
     return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &store);
 }
 
@@ -219,21 +199,21 @@ static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_
 {
     const uint8_t *rows[MR_SOURCE_MAX_ROWS];
     uint32_t width = run->width, height = run->height;
-    mr_status status = reserve(&pixels->upright, width, height, 3, run->error);
+    mr_status status = mr_scratch_reserve(&pixels->upright, (size_t)width * height, 3, run->error);
     if (status == MR_OK)
         status = begin_rows(pixels, run, &run->source, (struct mr_box){.width = width, .height = height});
     for (uint32_t y = 0; status == MR_OK && y < height;) {
         uint32_t n = 0;
         status = next_rows(pixels, run, &run->source, rows, &n);
         for (uint32_t i = 0; status == MR_OK && i < n; i++)
-            mr_source_turn_row(rows[i], y + i, width, height, orientation, pixels->upright.bytes);
+            mr_source_turn_row(rows[i], y + i, width, height, orientation, pixels->upright.memory);
         y += n;
     }
     if (orientation >= 5) {
         run->width = height;
         run->height = width;
     }
-    mr_source_init_pixels(&run->source, pixels->upright.bytes, run->width, run->height, 3, MR_NHWC, NULL);
+    mr_source_init_pixels(&run->source, pixels->upright.memory, run->width, run->height, 3, MR_NHWC, NULL);
     return status;
 }
 
@@ -275,24 +255,19 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
         memcpy(run->out, run->bytes, run->len);
         return MR_OK;
     }
-    mr_status status = reserve(&pixels->planes, run->width, 1, plan->channels, run->error);
+    mr_status status = mr_scratch_reserve(&pixels->planes, run->width, plan->channels, run->error);
     if (status != MR_OK)
         return status;
     mr_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->channels, plan->kind.layout,
-                          pixels->planes.bytes);
+                          pixels->planes.memory);
     return run_image(pixels, run);
 }
 
 mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t len, bool encoded, struct mr_rng *rng,
                         void *out, struct mr_pixels_report *report_out, mr_error *error)
 {
-    struct run run = {.bytes = bytes,
-                      .len = len,
-                      .encoded = encoded,
-                      .rng = rng,
-                      .out = out,
-                      .report = report_out,
-                      .error = error};
+    struct run run = {
+        .bytes = bytes, .len = len, .encoded = encoded, .rng = rng, .out = out, .report = report_out, .error = error};
     memset(report_out, 0, sizeof *report_out);
     if (encoded != (pixels->plan->kind.encoded != 0))
         return mr_error_set(error, MR_ERR_DAMAGED, "sample is %s, the dataset's samples are %s",

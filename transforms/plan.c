@@ -12,7 +12,10 @@
 
 #include <string.h>
 
-static bool is_image_float(mr_dtype dtype) { return dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16; }
+static bool is_image_float(mr_dtype dtype)
+{
+    return dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16;
+}
 
 /* Raw samples that are no pictures: as they are or not at all. */
 static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
@@ -86,7 +89,6 @@ static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
     plan->channels = (uint32_t)channels;
     return MR_OK;
 }
-
 
 /* What is true of every image is the transform's fault, not the image's. */
 static mr_status compile_size(struct mr_plan *plan, mr_error *error)

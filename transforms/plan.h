@@ -37,26 +37,27 @@ struct mr_op {
     double std[3];
     uint32_t n_channels;
     uint32_t exact;
-    uint32_t implied; /* from a short form: applies only when the dtype is a float */
+    uint32_t implied;  /* from a short form: applies only when the dtype is a float */
+    uint32_t reserved; /* 0; fills the struct, so that a plan holds no undefined bytes */
 };
 
 struct mr_plan {
     struct mr_sample_kind kind;
     struct mr_op ops[MR_PLAN_MAX_OPS]; /* the geometric ones, in order */
     uint32_t n_ops;
-    uint32_t copy;       /* 1: a raw sample is copied as it is */
+    uint32_t copy; /* 1: a raw sample is copied as it is */
     uint32_t use_exif;
-    mr_dtype dtype;      /* of the output */
-    mr_layout layout;    /* of a picture's output */
-    uint32_t out_known;  /* 0: the output's size follows the image's; mr_plan_fix_size() must set it */
-    uint32_t out_ndim;   /* 3 for pictures */
+    mr_dtype dtype;                     /* of the output */
+    mr_layout layout;                   /* of a picture's output */
+    uint32_t out_known;                 /* 0: the output's size follows the image's; mr_plan_fix_size() must set it */
+    uint32_t out_ndim;                  /* 3 for pictures */
     int64_t out_shape[MR_MAX_NDIM - 1]; /* as laid out: C,H,W or H,W,C */
-    uint64_t out_bytes;  /* of one sample */
+    uint64_t out_bytes;                 /* of one sample */
     uint32_t out_height;
     uint32_t out_width;
-    uint32_t channels;   /* of a picture: 3, or 1 for raw pictures of one channel */
-    uint32_t exact;      /* floats come from table, not from fma */
-    float scale[4];      /* one rule for floats: fmaf(x, scale[c], bias[c]) */
+    uint32_t channels; /* of a picture: 3, or 1 for raw pictures of one channel */
+    uint32_t exact;    /* floats come from table, not from fma */
+    float scale[4];    /* one rule for floats: fmaf(x, scale[c], bias[c]) */
     float bias[4];
     float table[4][256];
 };
@@ -68,7 +69,10 @@ struct mr_plan {
 mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
                           mr_layout layout, struct mr_plan *plan_out, mr_error *error);
 
-/* Set the output's size from the first image, where out_known is 0; other images that come out differently are damaged. */
+/*
+ * Set the output's size from the first image, where out_known is 0; other images that come out differently are damaged.
+ * The size is that of the image as the operations see it: upright already where use_exif turns it.
+ */
 mr_status mr_plan_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error);
 
 #endif

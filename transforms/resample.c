@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define HALF (1u << (MR_WEIGHT_BITS - 1))
@@ -28,9 +27,10 @@ static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint
 }
 
 /* Channel c of output i is written at c * plane + i * step. */
-static inline __attribute__((always_inline)) void
-filter_pairs(const struct mr_axis *x, uint32_t channels, bool planar, uint32_t n_taps, bool clipped,
-             const uint64_t *restrict pairs, uint8_t *restrict a, uint8_t *restrict b)
+static inline __attribute__((always_inline)) void filter_pairs(const struct mr_axis *x, uint32_t channels, bool planar,
+                                                               uint32_t n_taps, bool clipped,
+                                                               const uint64_t *restrict pairs, uint8_t *restrict a,
+                                                               uint8_t *restrict b)
 {
     const uint32_t *start = x->start;
     const int32_t *weight = x->weight;
@@ -52,8 +52,8 @@ filter_pairs(const struct mr_axis *x, uint32_t channels, bool planar, uint32_t n
 }
 
 /* The usual numbers of taps as constants, so that the inner loops are unrolled. */
-static inline __attribute__((always_inline)) void filter_by_taps(const struct mr_axis *x, uint32_t channels, bool planar,
-                                                                 const uint64_t *pairs, uint8_t *a, uint8_t *b)
+static inline __attribute__((always_inline)) void
+filter_by_taps(const struct mr_axis *x, uint32_t channels, bool planar, const uint64_t *pairs, uint8_t *a, uint8_t *b)
 {
     switch (x->max_taps) {
     case 2: filter_pairs(x, channels, planar, 2, false, pairs, a, b); break;
@@ -129,24 +129,11 @@ void mr_resample_fini(struct mr_resample *resample)
 {
     mr_axis_fini(&resample->x);
     mr_axis_fini(&resample->y);
-    free(resample->ring);
-    free(resample->held);
-    free(resample->pairs);
-    free(resample->taps);
+    mr_scratch_fini(&resample->held);
+    mr_scratch_fini(&resample->ring);
+    mr_scratch_fini(&resample->pairs);
+    mr_scratch_fini(&resample->taps);
     *resample = (struct mr_resample){0};
-}
-
-static mr_status grow(void **memory, size_t *len_allocated, size_t len, mr_error *error)
-{
-    if (len <= *len_allocated)
-        return MR_OK;
-    void *fresh = malloc(len);
-    if (!fresh)
-        return mr_error_memory(error, len);
-    free(*memory);
-    *memory = fresh;
-    *len_allocated = len;
-    return MR_OK;
 }
 
 /* The ring holds the taps of one output row and one row more, since rows come in pairs. */
@@ -155,16 +142,13 @@ static mr_status reserve(struct mr_resample *r, mr_error *error)
     size_t in_len = (size_t)r->in_width * r->channels;
     r->ring_stride = mr_align_up((size_t)r->x.n * r->channels, 64);
     r->ring_rows = r->y.max_taps + 1;
-    size_t ring_len;
-    if (!mr_checked_mul(r->ring_stride, r->ring_rows, &ring_len))
-        return mr_error_memory(error, SIZE_MAX);
-    mr_status status = grow((void **)&r->ring, &r->ring_allocated, ring_len, error);
+    mr_status status = mr_scratch_reserve(&r->ring, r->ring_rows, r->ring_stride, error);
     if (status == MR_OK)
-        status = grow((void **)&r->held, &r->held_allocated, in_len, error);
+        status = mr_scratch_reserve(&r->held, in_len, 1, error);
     if (status == MR_OK)
-        status = grow((void **)&r->pairs, &r->pairs_allocated, in_len * sizeof *r->pairs, error);
+        status = mr_scratch_reserve(&r->pairs, in_len, sizeof(uint64_t), error);
     if (status == MR_OK)
-        status = grow((void **)&r->taps, &r->taps_allocated, r->ring_rows * sizeof *r->taps, error);
+        status = mr_scratch_reserve(&r->taps, r->ring_rows, sizeof(const uint8_t *), error);
     return status;
 }
 
@@ -199,7 +183,10 @@ static void open_row(struct mr_resample *r, int64_t y, uint8_t *live_out[3])
     }
 }
 
-static void close_row(struct mr_resample *r, int64_t y) { mr_store_commit(r->store, output_row(r, y)); }
+static void close_row(struct mr_resample *r, int64_t y)
+{
+    mr_store_commit(r->store, output_row(r, y));
+}
 
 static void write_zero_rows(struct mr_resample *r, int64_t from, int64_t to)
 {
@@ -227,8 +214,8 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
         return MR_OK;
     }
     r->in_width = (uint32_t)stage->need.width;
-    mr_status status = mr_axis_build(&r->x, stage->source.width, stage->resized_width, stage->live.x,
-                                     stage->live.width, stage->hflip, true, error);
+    mr_status status = mr_axis_build(&r->x, stage->source.width, stage->resized_width, stage->live.x, stage->live.width,
+                                     stage->hflip, true, error);
     if (status == MR_OK)
         status = mr_axis_build(&r->y, stage->source.height, stage->resized_height, stage->live.y, stage->live.height,
                                false, false, error);
@@ -258,13 +245,17 @@ static void copy_pixels(const struct mr_resample *r, const uint8_t *in, uint8_t 
     }
 }
 
-static uint8_t *ring_row(struct mr_resample *r, uint32_t i) { return r->ring + r->ring_stride * (i % r->ring_rows); }
+static uint8_t *ring_row(struct mr_resample *r, uint32_t i)
+{
+    return (uint8_t *)r->ring.memory + r->ring_stride * (i % r->ring_rows);
+}
 
 /* Output row i of the live part from the rows of the ring. */
 static void make_row(struct mr_resample *r, uint32_t i, uint32_t start, uint32_t count)
 {
     int64_t y = r->stage->live.y - r->stage->window.y + i;
     uint32_t len = r->x.n * (r->channels / r->n_planes);
+    const uint8_t **taps = r->taps.memory;
     uint8_t *out[3];
     open_row(r, y, out);
     for (uint32_t p = 0; p < r->n_planes; p++) {
@@ -274,8 +265,8 @@ static void make_row(struct mr_resample *r, uint32_t i, uint32_t start, uint32_t
             continue;
         }
         for (uint32_t k = 0; k < count; k++)
-            r->taps[k] = ring_row(r, start + k) + offset;
-        r->ops->vertical(r->taps, r->y.weight + (size_t)i * r->y.stride, count, len, out[p]);
+            taps[k] = ring_row(r, start + k) + offset;
+        r->ops->vertical(taps, r->y.weight + (size_t)i * r->y.stride, count, len, out[p]);
     }
     close_row(r, y);
 }
@@ -319,7 +310,7 @@ static void push_filtered(struct mr_resample *r, const uint8_t *a, const uint8_t
 {
     const uint8_t *in[2] = {a, n == 2 ? b : a};
     uint8_t *out[2] = {ring_row(r, r->n_pushed), ring_row(r, r->n_pushed + 1)};
-    r->ops->horizontal(&r->x, r->channels, r->n_planes > 1, r->in_width, in, out, r->pairs);
+    r->ops->horizontal(&r->x, r->channels, r->n_planes > 1, r->in_width, in, out, r->pairs.memory);
     r->n_pushed += n;
     emit(r);
 }
@@ -329,7 +320,7 @@ static void push_pairs(struct mr_resample *r, const uint8_t *const *rows, uint32
     uint32_t i = 0;
     if (r->n_held && n_rows) {
         r->n_held = 0;
-        push_filtered(r, r->held, rows[i++], 2);
+        push_filtered(r, r->held.memory, rows[i++], 2);
     }
     for (; i + 2 <= n_rows; i += 2)
         push_filtered(r, rows[i], rows[i + 1], 2);
@@ -338,7 +329,7 @@ static void push_pairs(struct mr_resample *r, const uint8_t *const *rows, uint32
     if (r->n_pushed + 1 == (uint32_t)r->stage->need.height) {
         push_filtered(r, rows[i], NULL, 1);
     } else {
-        memcpy(r->held, rows[i], (size_t)r->in_width * r->channels);
+        memcpy(r->held.memory, rows[i], (size_t)r->in_width * r->channels);
         r->n_held = 1;
     }
 }

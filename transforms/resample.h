@@ -13,8 +13,9 @@
 /* The inner loops. Chosen once; a faster set overwrites entries. */
 struct mr_resample_ops {
     /*
-     * Two interleaved input rows through the horizontal filter at once; the axis is uniform and no identity. planar: the
-     * output rows hold x->n values of each channel in turn instead of interleaved pixels. scratch: in_width x channels.
+     * Two interleaved input rows through the horizontal filter at once; the axis is uniform and no identity. planar:
+     * the output rows hold x->n values of each channel in turn instead of interleaved pixels. scratch: in_width x
+     * channels.
      */
     void (*horizontal)(const struct mr_axis *x, uint32_t channels, bool planar, uint32_t in_width,
                        const uint8_t *const in[2], uint8_t *const out[2], uint64_t *scratch);
@@ -33,20 +34,16 @@ struct mr_resample {
     uint32_t n_planes; /* of rows after the horizontal pass: as the store wants them */
     struct mr_axis x;
     struct mr_axis y;
-    uint32_t in_width;   /* pixels of an input row */
-    uint32_t n_pushed;   /* input rows taken */
-    uint32_t n_emitted;  /* live output rows made */
-    uint8_t *held; /* a copy of an input row that waits for a second one */
-    size_t held_allocated;
-    uint32_t n_held;
-    uint8_t *ring;       /* rows after the horizontal pass, ring_stride apart */
-    size_t ring_stride;
+    uint32_t in_width;  /* pixels of an input row */
+    uint32_t n_pushed;  /* input rows taken */
+    uint32_t n_emitted; /* live output rows made */
+    uint32_t n_held;    /* 1: an input row waits in held for a second one */
+    size_t ring_stride; /* bytes */
     uint32_t ring_rows;
-    size_t ring_allocated;
-    uint64_t *pairs; /* two input rows side by side */
-    size_t pairs_allocated;
-    const uint8_t **taps; /* rows of one output row */
-    size_t taps_allocated;
+    struct mr_scratch held;  /* a copy of that row */
+    struct mr_scratch ring;  /* rows after the horizontal pass */
+    struct mr_scratch pairs; /* two input rows side by side */
+    struct mr_scratch taps;  /* pointers to the rows of one output row */
 };
 
 /* The struct starts as zeros; memory grows to the largest stage seen and is kept. */

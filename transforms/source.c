@@ -47,7 +47,8 @@ mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SO
     int64_t left = s->box.height - s->n_given;
     *n_out = planes ? 1 : left < MR_SOURCE_MAX_ROWS ? (uint32_t)left : MR_SOURCE_MAX_ROWS;
     for (uint32_t i = 0; i < *n_out; i++, s->n_given++) {
-        const uint8_t *row = s->pixels + (size_t)(s->box.y + s->n_given) * s->row_step + (size_t)s->box.x * s->pixel_step;
+        const uint8_t *row =
+            s->pixels + (size_t)(s->box.y + s->n_given) * s->row_step + (size_t)s->box.x * s->pixel_step;
         rows_out[i] = planes ? interleave(s, row) : row;
     }
     return MR_OK;

@@ -22,7 +22,8 @@ struct mr_source {
     int64_t n_given; /* rows of box */
 };
 
-/* The input is an image in memory: C,H,W (MR_NCHW) or H,W,C. row: width x channels bytes of scratch, for planes only. */
+/* The input is an image in memory: C,H,W (MR_NCHW) or H,W,C. row: width x channels bytes of scratch, for planes only.
+ */
 void mr_source_init_pixels(struct mr_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
                            uint32_t channels, mr_layout layout, uint8_t *row);
 /* The input is the image that is open in codec. */

@@ -19,9 +19,9 @@ struct mr_store {
     uint32_t channels;
     mr_dtype dtype; /* MR_U8, MR_F32, MR_F16, MR_BF16 */
     mr_layout layout;
-    const float (*table)[256]; /* f32 */
+    const float (*table)[256];   /* f32 */
     const uint16_t (*half)[256]; /* f16, bf16 */
-    uint8_t *row; /* scratch for one row of u8, for floats only: u8 rows are written in place */
+    uint8_t *row;                /* scratch for one row of u8, for floats only: u8 rows are written in place */
 };
 
 /* f32 to f16 and bf16, to nearest, ties to even. */

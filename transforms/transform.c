@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is the
- * plan's question. Easy to get wrong: a normalise that a short text form implied stays last and gives way to a real one.
+ * plan's question. Easy to get wrong: a normalise that a short text form implied stays last and gives way to a real
+ * one.
  */
 #include "transforms/transform.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_SIDE 65535
+
+static_assert(sizeof(struct mr_op) == 8 * sizeof(uint32_t) + 11 * sizeof(double), "no padding");
 
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 {
@@ -19,7 +23,10 @@ mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
     return *transform_out ? MR_OK : mr_error_memory(error, sizeof **transform_out);
 }
 
-void mr_transform_destroy(mr_transform *transform) { free(transform); }
+void mr_transform_destroy(mr_transform *transform)
+{
+    free(transform);
+}
 
 const char *mr_transform_op_name(uint32_t kind)
 {
@@ -82,7 +89,10 @@ static mr_status check_size(const mr_transform *transform, const struct mr_op *o
                         op->height, op->width, MAX_SIDE);
 }
 
-static bool is_range(double lo, double hi) { return isfinite(lo) && isfinite(hi) && lo <= hi; }
+static bool is_range(double lo, double hi)
+{
+    return isfinite(lo) && isfinite(hi) && lo <= hi;
+}
 
 mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width, double scale_lo,
                                            double scale_hi, double ratio_lo, double ratio_hi, mr_error *error)
@@ -96,8 +106,8 @@ mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t hei
     if (status != MR_OK)
         return status;
     if (!is_range(scale_lo, scale_hi) || scale_lo < 0.0)
-        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: scale %g:%g is not a range from 0 up", scale_lo,
-                            scale_hi);
+        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: scale %g:%g is not a range from 0 up",
+                            scale_lo, scale_hi);
     if (!is_range(ratio_lo, ratio_hi) || !((float)ratio_lo > 0.0f) || !isfinite((float)ratio_hi))
         return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio_lo,
                             ratio_hi);
@@ -182,7 +192,8 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
             return mr_error_set(error, MR_ERR_INVALID, "normalize: mean %g of channel %u", mean[c], c);
         if (!isfinite((float)std[c]) || !isnormal((float)std[c]) || !isfinite((float)(mean[c] / std[c])) ||
             !isfinite((float)(1.0 / std[c])))
-            return mr_error_set(error, MR_ERR_INVALID, "normalize: std %g of channel %u cannot be divided by", std[c], c);
+            return mr_error_set(error, MR_ERR_INVALID, "normalize: std %g of channel %u cannot be divided by", std[c],
+                                c);
         op.mean[c] = mean[c];
         op.std[c] = std[c];
     }

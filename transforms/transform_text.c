@@ -61,7 +61,10 @@ static bool take(struct parser *p, char c)
     return true;
 }
 
-static bool is_name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 static mr_status read_name(struct parser *p, char name_out[MAX_NAME])
 {

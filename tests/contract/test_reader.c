@@ -303,6 +303,30 @@ static void good_files_among_bad_ones_are_read(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static void a_bad_file_is_not_put_off_for_ever(void **state)
+{
+    (void)state;
+    write_pattern("good", 1, 100);
+    mr_dataset *dataset = open_list((const char *[]){"missing", "good"}, 2);
+    for (const struct way *way = ways; way < ways + N_WAYS; way++) {
+        if (!way_works(way))
+            continue;
+        struct mr_reader *reader = make_reader(dataset, way, 4, NO_LIMIT);
+        uint32_t n_reaped = 0;
+        struct mr_read read = {.index = 1};
+        mr_reader_submit(reader, 0, 0);
+        while (read.index != 0) {
+            while (mr_reader_n_busy(reader) < 4)
+                mr_reader_submit(reader, 0, 1);
+            assert_true(mr_reader_reap(reader, true, &read));
+            mr_reader_recycle(reader, &read);
+            assert_in_range(++n_reaped, 1, 8);
+        }
+        mr_reader_destroy(reader);
+    }
+    mr_dataset_destroy(dataset);
+}
+
 /* In a process of its own: put now a short file, now a long one, into place. */
 static pid_t start_replacing(void)
 {
@@ -435,6 +459,7 @@ int main(void)
         T(a_record_above_the_limit_is_named_with_its_size),
         T(a_shard_that_shrank_says_where_it_ends),
         T(good_files_among_bad_ones_are_read),
+        T(a_bad_file_is_not_put_off_for_ever),
         T(a_file_replaced_while_it_is_read_is_one_or_the_other),
         T(polling_gets_every_read),
         T(depth_out_of_range_is_refused),

@@ -166,6 +166,8 @@ static void each_wrong_line_is_named(void **state)
         CASE("a\t1111111111111111111111111111111111111111111111111111111111111111111111\n", "the label is neither"),
         CASE("a\t1 2\nb\t1\n", "list.txt:2: the label has 1 numbers, the first has 2"),
         CASE("a\t1\nb\t9223372036854775808\n", "list.txt:2: the label does not fit into 64 bits"),
+        CASE("a\t1.5\nb\t1e39\n", "list.txt:2: the label does not fit into f32"),
+        CASE("a\t1.5\nb\t1000000000000000000000000000000000000000\n", "list.txt:2: the label does not fit into f32"),
         CASE("# classes:\tx\na\t1\nb\n", "list.txt:3: no tab"),
         CASE("# classes:\tx\n", "holds no sample"),
         CASE("# classes:\tx\t\ty\na\t1\n", "list.txt:1: a class name is empty"),

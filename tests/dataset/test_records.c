@@ -127,6 +127,24 @@ static void records_lie_where_arithmetic_says(void **state)
     tree_destroy(&tree);
 }
 
+static void a_near_label_comes_with_the_data_and_a_far_one_by_itself(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t off;
+        uint64_t n_parts, first_len;
+    } cases[] = {{-1, 1, 11},        {3, 1, 10},       {10, 1, 11},   {10 + 4096, 1, 4107},
+                 {11 + 4096, 2, 10}, {-4097, 1, 4107}, {-4098, 2, 10}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mr_record_layout layout = {.header = 5000, .stride = 10, .label_off = cases[i].off, .label_len = 1};
+        struct mr_table_record record;
+        layout.kind.data_bytes = 10;
+        mr_records_parts(&layout, &record);
+        assert_int_equal(record.n_parts, cases[i].n_parts);
+        assert_int_equal(record.part_len[0], cases[i].first_len);
+    }
+}
+
 static void windows_never_cross_files(void **state)
 {
     (void)state;
@@ -368,6 +386,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_lie_where_arithmetic_says),
+        cmocka_unit_test(a_near_label_comes_with_the_data_and_a_far_one_by_itself),
         cmocka_unit_test(windows_never_cross_files),
         cmocka_unit_test(files_beyond_four_gigabytes_are_addressed),
         cmocka_unit_test(labels_may_be_arrays),

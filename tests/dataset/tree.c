@@ -93,8 +93,11 @@ void tree_write(const struct tree *tree, const char *name, const void *bytes, si
 {
     char path[4 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", tree->path, name);
-    make_folders(path);
     FILE *file = fopen(path, "w");
+    if (!file && errno == ENOENT) {
+        make_folders(path);
+        file = fopen(path, "w");
+    }
     must(file != NULL, path);
     must(fwrite(bytes, 1, len, file) == len && fclose(file) == 0, path);
 }

@@ -31,7 +31,10 @@ uint64_t reference_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-uint64_t reference_below(uint64_t *state, uint64_t n) { return reference_random(state) % n; }
+uint64_t reference_below(uint64_t *state, uint64_t n)
+{
+    return reference_random(state) % n;
+}
 
 uint64_t reference_seed(void)
 {
@@ -178,7 +181,10 @@ static void random_resized_crop(struct image *image, const struct mr_op *op, str
     reference_resize(image, op->width, op->height);
 }
 
-static int64_t floor_half(int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); }
+static int64_t floor_half(int64_t n)
+{
+    return n >= 0 ? n / 2 : -((1 - n) / 2);
+}
 
 static void center_crop(struct image *image, int64_t w, int64_t h)
 {
@@ -235,4 +241,7 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
     return true;
 }
 
-uint32_t reference_crc(const void *bytes, size_t len) { return (uint32_t)crc32(0, bytes, (uInt)len); }
+uint32_t reference_crc(const void *bytes, size_t len)
+{
+    return (uint32_t)crc32(0, bytes, (uInt)len);
+}

@@ -45,7 +45,10 @@ static void expect_box(struct mr_box box, int64_t x, int64_t y, int64_t width, i
                  (long long)height);
 }
 
-static int64_t field(json_t *object, const char *name) { return json_integer_value(json_object_get(object, name)); }
+static int64_t field(json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
 
 static void random_resized_crop_replays_torch(void **state)
 {
@@ -85,9 +88,15 @@ static void random_resized_crop_replays_torch(void **state)
 static void usual_recipes_are_one_stage(void **state)
 {
     (void)state;
-    const char *texts[] = {"train:224", "eval:232:224", "none", "train:224+vflip", "resize(300:400)+center_crop(224)",
-                           "random_crop(100,padding=4)+hflip", "center_crop(200)+center_crop(100)+resize(64:64)",
-                           "random_crop(100)+random_resized_crop(64)", "resize(232)+random_crop(224)+hflip+center_crop(190)"};
+    const char *texts[] = {"train:224",
+                           "eval:232:224",
+                           "none",
+                           "train:224+vflip",
+                           "resize(300:400)+center_crop(224)",
+                           "random_crop(100,padding=4)+hflip",
+                           "center_crop(200)+center_crop(100)+resize(64:64)",
+                           "random_crop(100)+random_resized_crop(64)",
+                           "resize(232)+random_crop(224)+hflip+center_crop(190)"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (uint64_t seed = 0; seed < 8; seed++)
             if (geometry_of(texts[i], 500, 375, seed).n_stages != 1)
@@ -133,8 +142,13 @@ static void an_evaluation_crop_needs_the_rows_under_its_window(void **state)
 static void resize_of_the_short_side_cuts_the_long_one(void **state)
 {
     (void)state;
-    const int64_t cases[][5] = {{500, 375, 232, 309, 232}, {375, 500, 232, 232, 309}, {231, 500, 232, 232, 502},
-                                {1000, 333, 232, 696, 232}, {1, 5000, 3, 3, 15000}, {7, 7, 5, 5, 5}, {3, 1, 1, 3, 1}};
+    const int64_t cases[][5] = {{500, 375, 232, 309, 232},
+                                {375, 500, 232, 232, 309},
+                                {231, 500, 232, 232, 502},
+                                {1000, 333, 232, 696, 232},
+                                {1, 5000, 3, 3, 15000},
+                                {7, 7, 5, 5, 5},
+                                {3, 1, 1, 3, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[40];
         snprintf(text, sizeof text, "resize(%d)", (int)cases[i][2]);
@@ -151,8 +165,8 @@ static void center_crop_rounds_halves_to_even_and_pads_by_the_floor(void **state
 {
     (void)state;
     /* image size, crop size, start: round((size - crop) / 2), or -((crop - size) // 2) */
-    const int64_t cases[][3] = {{10, 4, 3}, {10, 5, 2}, {10, 7, 2}, {10, 9, 0}, {10, 3, 4}, {10, 1, 4}, {10, 10, 0},
-                                {10, 11, 0}, {10, 12, -1}, {10, 13, -1}, {10, 14, -2}, {10, 15, -2}};
+    const int64_t cases[][3] = {{10, 4, 3},  {10, 5, 2},  {10, 7, 2},   {10, 9, 0},   {10, 3, 4},   {10, 1, 4},
+                                {10, 10, 0}, {10, 11, 0}, {10, 12, -1}, {10, 13, -1}, {10, 14, -2}, {10, 15, -2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[40];
         snprintf(text, sizeof text, "center_crop(%d)", (int)cases[i][1]);

@@ -112,7 +112,8 @@ static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, c
         fail_msg("%s: status %d, %s", what, status, error.text);
     if (status == MR_OK) {
         uint8_t *tensor = tensor_of(&want, plan);
-        assert_int_equal(plan->out_bytes, (uint64_t)(want.width * want.height * want.channels) * mr_dtype_size(plan->dtype));
+        assert_int_equal(plan->out_bytes,
+                         (uint64_t)(want.width * want.height * want.channels) * mr_dtype_size(plan->dtype));
         if (memcmp(tensor, out, plan->out_bytes) != 0)
             fail_msg("%s: %lldx%lld, dtype %s, layout %d: the tensor differs", what, (long long)image->width,
                      (long long)image->height, mr_dtype_name(plan->dtype), plan->layout);
@@ -124,7 +125,10 @@ static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, c
     image_free(&want);
 }
 
-static uint32_t pick(uint64_t *random, uint32_t n) { return 1 + (uint32_t)reference_below(random, n); }
+static uint32_t pick(uint64_t *random, uint32_t n)
+{
+    return 1 + (uint32_t)reference_below(random, n);
+}
 
 static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
@@ -230,8 +234,8 @@ static struct jpeg make_jpeg(uint32_t width, uint32_t height, int sampling, bool
     if (progressive)
         jpeg_simple_progression(&c);
     jpeg_start_compress(&c, TRUE);
-    uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
-                      0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0, 0, 0, 0, 0};
+    uint8_t exif[] = {'E',  'x', 'i', 'f', 0, 0, 'I', 'I', 42,          0, 8, 0, 0, 0, 1, 0,
+                      0x12, 1,   3,   0,   1, 0, 0,   0,   orientation, 0, 0, 0, 0, 0, 0, 0};
     if (orientation)
         jpeg_write_marker(&c, JPEG_APP0 + 1, exif, sizeof exif);
     while (c.next_scanline < height) {
@@ -257,9 +261,14 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
 {
     (void)state;
     uint64_t random = reference_seed();
-    const char *texts[] = {"train:24", "eval:40:32", "random_crop(9:5,padding=2)+hflip", "train:24+vflip",
-                           "resize(30)+random_resized_crop(16)+hflip", "center_crop(7)",
-                           "center_crop(150)+vflip+resize(33:44)", "random_resized_crop(5,scale=0.001:0.01)",
+    const char *texts[] = {"train:24",
+                           "eval:40:32",
+                           "random_crop(9:5,padding=2)+hflip",
+                           "train:24+vflip",
+                           "resize(30)+random_resized_crop(16)+hflip",
+                           "center_crop(7)",
+                           "center_crop(150)+vflip+resize(33:44)",
+                           "random_resized_crop(5,scale=0.001:0.01)",
                            "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         struct mr_plan plan = plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
@@ -404,6 +413,54 @@ static void the_report_says_what_was_cut(void **state)
     jpeg_free(&jpeg);
 }
 
+/* The linker sends the room's own calls here (--wrap). */
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t size);
+static int n_allocations;
+
+void *__wrap_malloc(size_t len)
+{
+    n_allocations++;
+    return __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    n_allocations++;
+    return __real_calloc(n, size);
+}
+
+static void a_warm_object_allocates_nothing(void **state)
+{
+    (void)state;
+    const char *texts[] = {"train:24", "resize(40)+random_resized_crop(30)+hflip", "random_crop(20,padding=4)", "none"};
+    struct image image = image_make(90, 70, 3);
+    struct mr_sample_kind kind = raw_kind(&image, MR_NCHW);
+    image_fill(&image, 1);
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        struct mr_plan plan = plan_of(texts[t], &kind, MR_F16, MR_NHWC);
+        struct mr_pixels *pixels;
+        struct mr_pixels_report report;
+        struct mr_rng rng;
+        uint8_t *out = malloc(plan.out_bytes);
+        assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+        for (int round = 0; round < 2; round++) {
+            n_allocations = 0;
+            for (uint64_t index = 0; index < 50; index++) {
+                mr_rng_init(&rng, 1, 0, index);
+                assert_int_equal(mr_pixels_run(pixels, image.pixels, kind.data_bytes, false, &rng, out, &report, NULL),
+                                 MR_OK);
+            }
+            assert_true(round == 0 ? n_allocations > 0 : n_allocations == 0);
+        }
+        mr_pixels_destroy(pixels);
+        free(out);
+    }
+    image_free(&image);
+}
+
 static void records_are_copied(void **state)
 {
     (void)state;
@@ -431,6 +488,7 @@ int main(void)
         cmocka_unit_test(sizes_that_differ_from_the_first_are_damaged),
         cmocka_unit_test(an_image_that_grows_beyond_the_limit_is_damaged),
         cmocka_unit_test(the_report_says_what_was_cut),
+        cmocka_unit_test(a_warm_object_allocates_nothing),
         cmocka_unit_test(records_are_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

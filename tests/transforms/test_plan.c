@@ -140,7 +140,8 @@ static void crops_that_never_fit_are_refused_at_once(void **state)
 {
     (void)state;
     expect_refused("random_crop(40)", &cifar, MR_U8, "crop 40x40 is larger than the image 32x32 with padding 0");
-    expect_refused("center_crop(8)+random_crop(9)", &files, MR_U8, "crop 9x9 is larger than the image 8x8 with padding 0");
+    expect_refused("center_crop(8)+random_crop(9)", &files, MR_U8,
+                   "crop 9x9 is larger than the image 8x8 with padding 0");
 }
 
 static void wrong_arguments_are_refused(void **state)

@@ -53,7 +53,10 @@ static struct image run_stage(struct mr_resample *resample, const struct mr_stag
     return out;
 }
 
-static int64_t field(json_t *object, const char *name) { return json_integer_value(json_object_get(object, name)); }
+static int64_t field(json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
 
 static uint32_t crc_field(json_t *object, const char *name)
 {
@@ -114,8 +117,8 @@ static void golden_center_crops_hold(void **state)
             struct mr_geometry g;
             struct mr_rng rng;
             mr_rng_init(&rng, 0, 0, 0);
-            assert_int_equal(
-                mr_geometry_make(&plan, (uint32_t)image.width, (uint32_t)image.height, &rng, &g, NULL), MR_OK);
+            assert_int_equal(mr_geometry_make(&plan, (uint32_t)image.width, (uint32_t)image.height, &rng, &g, NULL),
+                             MR_OK);
             assert_int_equal(g.n_stages, 1);
             assert_int_equal(g.stages[0].resized_width, field(one, "resized_w"));
             assert_int_equal(g.stages[0].resized_height, field(one, "resized_h"));
@@ -160,9 +163,9 @@ static struct mr_stage pick_stage(uint64_t *random, int64_t width, int64_t heigh
         pick_part(random, s.resized_width, &s.live.x, &s.live.width);
         pick_part(random, s.resized_height, &s.live.y, &s.live.height);
         int64_t left = (int64_t)reference_below(random, 4), top = (int64_t)reference_below(random, 4);
-        s.window = (struct mr_box){s.live.x - left, s.live.y - top,
-                                   s.live.width + left + (int64_t)reference_below(random, 4),
-                                   s.live.height + top + (int64_t)reference_below(random, 4)};
+        s.window =
+            (struct mr_box){s.live.x - left, s.live.y - top, s.live.width + left + (int64_t)reference_below(random, 4),
+                            s.live.height + top + (int64_t)reference_below(random, 4)};
     }
     set_need(&s);
     return s;

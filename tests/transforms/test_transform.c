@@ -62,8 +62,8 @@ static void expect_long_form(const char *text, const char *want)
 }
 
 #define IMAGENET "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
-#define CIFAR "normalize(mean=0.4914:0.4822:0.4465,std=0.247:0.2435:0.2616,if_float)"
-#define CROP "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333)"
+#define CIFAR    "normalize(mean=0.4914:0.4822:0.4465,std=0.247:0.2435:0.2616,if_float)"
+#define CROP     "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333)"
 
 static void short_forms_become_long_ones(void **state)
 {
@@ -79,8 +79,9 @@ static void short_forms_become_long_ones(void **state)
 static void long_forms_in_any_case_and_spacing(void **state)
 {
     (void)state;
-    expect_long_form(" Exif + RESIZE( 224 : 320 )+Center_Crop(200:100) + random_crop(32:40 , Padding = 4)+hflip+VFLIP(p=.25)",
-                     "exif+resize(224:320)+center_crop(200:100)+random_crop(32:40,padding=4)+hflip(0.5)+vflip(0.25)");
+    expect_long_form(
+        " Exif + RESIZE( 224 : 320 )+Center_Crop(200:100) + random_crop(32:40 , Padding = 4)+hflip+VFLIP(p=.25)",
+        "exif+resize(224:320)+center_crop(200:100)+random_crop(32:40,padding=4)+hflip(0.5)+vflip(0.25)");
     expect_long_form("random_resized_crop(96,ratio=1:2,scale=1e-1:0.5)",
                      "random_resized_crop(96,scale=0.1:0.5,ratio=1:2)");
     expect_long_form("resize(224:224)", "resize(224:224)");
@@ -221,9 +222,31 @@ static void hostile_texts_are_refused_or_round_trip(void **state)
 {
     (void)state;
     uint64_t random = reference_seed();
-    const char *words[] = {"train:224", "eval:232:224", "cifar", "none", "exif", "resize(", "224", ":", ",", ")", "(", "+",
-                           "hflip", "normalize(mean=0:0:0,std=1:1:1)", "1e308", "-", "=", "scale", ".", "\xff", "%s", " ",
-                           "random_crop(32,padding=4)", "vflip(.5)", "exact"};
+    const char *words[] = {"train:224",
+                           "eval:232:224",
+                           "cifar",
+                           "none",
+                           "exif",
+                           "resize(",
+                           "224",
+                           ":",
+                           ",",
+                           ")",
+                           "(",
+                           "+",
+                           "hflip",
+                           "normalize(mean=0:0:0,std=1:1:1)",
+                           "1e308",
+                           "-",
+                           "=",
+                           "scale",
+                           ".",
+                           "\xff",
+                           "%s",
+                           " ",
+                           "random_crop(32,padding=4)",
+                           "vflip(.5)",
+                           "exact"};
     for (int i = 0; i < 20000; i++) {
         char text[400] = "", formatted[2000];
         uint64_t n = reference_below(&random, 9);

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# fuzz_codec_corpus runs everywhere; where the compiler has libFuzzer, fuzz_codec runs too, briefly here and as long as
+# one likes by hand: fuzz_codec -max_len=20000 FOLDER, where FOLDER holds seeds and receives what is new.
+add_executable(fuzz_codec_corpus fuzz_codec.c fuzz_codec_corpus.c)
+target_link_libraries(fuzz_codec_corpus PRIVATE mr_transforms mr_base mr_test_images)
+add_test(NAME fuzz_codec_corpus COMMAND fuzz_codec_corpus)
+set_tests_properties(fuzz_codec_corpus PROPERTIES TIMEOUT 120)
+
+if(NOT MILLRACE_HAVE_LIBFUZZER)
+  return()
+endif()
+
+# The codecs once more, with the coverage that guides libFuzzer.
+set(codecs codec.c codec_jpeg.c codec_png.c exif.c)
+list(TRANSFORM codecs PREPEND ${PROJECT_SOURCE_DIR}/transforms/)
+add_executable(fuzz_codec fuzz_codec.c ${codecs})
+target_compile_options(fuzz_codec PRIVATE -fsanitize=fuzzer)
+target_link_options(fuzz_codec PRIVATE -fsanitize=fuzzer)
+target_link_libraries(fuzz_codec PRIVATE mr_base mr_dep_libjpeg mr_dep_libpng mr_dep_zlib)
+set(seeds ${CMAKE_CURRENT_BINARY_DIR}/seeds)
+file(MAKE_DIRECTORY ${seeds})
+add_test(NAME fuzz_codec_seeds COMMAND fuzz_codec_corpus ${seeds})
+set_tests_properties(fuzz_codec_seeds PROPERTIES FIXTURES_SETUP codec_seeds)
+# Seeds by name and no folder: libFuzzer would write what it finds there, and the next run would be another one.
+add_test(NAME fuzz_codec COMMAND fuzz_codec -runs=20000 -seed=1 -max_len=20000 -timeout=20 -seed_inputs=@${seeds}/list)
+set_tests_properties(fuzz_codec PROPERTIES FIXTURES_REQUIRED codec_seeds TIMEOUT 120)

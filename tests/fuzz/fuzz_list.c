@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing read past the end, and what the
+ * parts of a line say of it must agree. A whole list is opened through a file of its own below /tmp.
+ */
+#include <fcntl.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "dataset/list_line.h"
+#include "dataset/spec.h"
+#include "tests/fuzz/fuzz_list.h"
+
+static void require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fuzz_list: %s\n", what);
+    abort();
+}
+
+/* A copy that ends where a sanitizer sees it. */
+static char *copy_of(const uint8_t *bytes, size_t len, bool with_nul)
+{
+    char *copy = malloc(len + with_nul + (len + with_nul == 0));
+    require(copy != NULL, "out of memory");
+    if (len > 0)
+        memcpy(copy, bytes, len);
+    if (with_nul)
+        copy[len] = '\0';
+    return copy;
+}
+
+static void try_line(const uint8_t *bytes, size_t len)
+{
+    static locale_t c_locale;
+    if (c_locale == (locale_t)0)
+        c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    char *text = copy_of(bytes, len, false), path[MR_TABLE_PATH];
+    struct mr_list_line line;
+    struct mr_label_form form;
+    if (mr_list_line_split(text, len, &line)) {
+        if (mr_list_line_path(&line, path) == 0)
+            require(strlen(path) > 0 && strlen(path) <= line.path_len, "a path is longer than its escapes");
+        if (mr_list_line_label_form(&line, c_locale, &form)) {
+            require(form.n > 0 && form.n <= line.label_len, "more numbers than letters");
+            int64_t *integers = malloc(form.n * sizeof *integers);
+            require(integers != NULL, "out of memory");
+            bool fits = mr_list_line_label(&line, MR_I64, form.n, c_locale, integers);
+            require(fits == (!form.is_float && !form.is_huge), "form and value of integers disagree");
+            require(!mr_list_line_label(&line, MR_I64, form.n + 1, c_locale, integers) || form.n == 0,
+                    "more numbers than counted");
+            free(integers);
+        }
+    }
+    free(text);
+}
+
+static void try_spec(const uint8_t *bytes, size_t len)
+{
+    static const char *const kinds[] = {"imagefolder", "records", NULL};
+    char *text = copy_of(bytes, len, true);
+    struct mr_spec spec;
+    mr_error error = {0};
+    mr_status status = mr_spec_parse(text, kinds, "records", &spec, &error);
+    if (status == MR_OK) {
+        int64_t value = 5;
+        require(spec.n_paths > 0 && spec.kind, "no path");
+        mr_spec_take_int(&spec, "n", 1, 9, &value, &error);
+        require(value >= 1 && value <= 9, "a number is out of range");
+        mr_spec_finish(&spec, "n", &error);
+        mr_spec_fini(&spec);
+    } else {
+        require(status == MR_ERR_INVALID && error.text[0] && !strchr(error.text, '\n'), "no line says what is wrong");
+    }
+    free(text);
+}
+
+static void walk_list(mr_dataset *dataset)
+{
+    const struct mr_table *table = mr_dataset_table(dataset);
+    void *label = malloc(mr_dataset_kind(dataset)->label_bytes);
+    require(label != NULL, "out of memory");
+    for (int64_t i = 0; i < mr_dataset_count(dataset); i++) {
+        const uint8_t *data;
+        size_t len;
+        char path[MR_TABLE_PATH];
+        require(mr_table_path(table, (uint64_t)i, path) == 0, "a path that was checked is wrong");
+        require(mr_table_split(table, i, (const uint8_t *)"", 0, &data, &len, label, NULL) == MR_OK,
+                "a label that was checked is wrong");
+    }
+    free(label);
+}
+
+static void try_list(const uint8_t *bytes, size_t len)
+{
+    static int fd = -1;
+    if (fd < 0)
+        fd = memfd_create("fuzz_list", MFD_CLOEXEC);
+    require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len, "cannot write the list");
+    char spec[64];
+    snprintf(spec, sizeof spec, "list:/proc/self/fd/%d", fd);
+    mr_dataset *dataset;
+    mr_error error = {0};
+    if (mr_dataset_open(spec, NULL, &dataset, &error) == MR_OK)
+        walk_list(dataset);
+    else
+        require(error.status == MR_ERR_INVALID && error.text[0] && !strchr(error.text, '\n'),
+                "no line says what is wrong");
+    mr_dataset_destroy(dataset);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    try_line(bytes, len);
+    try_spec(bytes, len);
+    try_list(bytes, len);
+    return 0;
+}

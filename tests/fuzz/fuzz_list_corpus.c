@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A corpus of lines, lists and SPECs, each cut at every length and with every byte changed in a few ways. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz_list.h"
+
+static const char *const corpus[] = {
+    "a.jpg\t1\nb.jpg\t2\n",
+    "sub/\\t\\n\\\\.jpg\t-9223372036854775808\r\n",
+    "# classes:\tcat\tdo\\tg\na\t0\nb\t1\n",
+    "a\t1,2 3, 4\nb\t5 6 7,8\n",
+    "a\t1.5 nan -inf\nb\t1e-3,.5,+2.\n",
+    "a\t9223372036854775808\n",
+    "records:a,b%2Cc?n=%37&x=1",
+    "imagefolder:photos%3F/train?",
+};
+
+int main(void)
+{
+    static const uint8_t changes[] = {'\t', '\n', '\\', ',', ' ', '%', '?', 0, 0xff, '9'};
+    unsigned long n = 0;
+    for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++) {
+        uint8_t bytes[128];
+        size_t len = strlen(corpus[i]);
+        memcpy(bytes, corpus[i], len);
+        for (size_t cut = 0; cut <= len; cut++, n++)
+            LLVMFuzzerTestOneInput(bytes, cut);
+        for (size_t at = 0; at < len; at++) {
+            for (size_t c = 0; c < sizeof changes; c++, n++) {
+                bytes[at] = changes[c];
+                LLVMFuzzerTestOneInput(bytes, len);
+            }
+            bytes[at] = (uint8_t)corpus[i][at];
+        }
+    }
+    printf("%lu inputs\n", n);
+    return 0;
+}

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Lines of list files and the texts of SPECs, fed with anything; as a plain test over its own corpus everywhere.
+add_executable(fuzz_list_corpus fuzz_list.c fuzz_list_corpus.c)
+target_link_libraries(fuzz_list_corpus PRIVATE mr_dataset)
+add_test(NAME fuzz_list_corpus COMMAND fuzz_list_corpus)
+set_tests_properties(fuzz_list_corpus PROPERTIES TIMEOUT 60)
+if(MILLRACE_HAVE_LIBFUZZER)
+  set(list_sources list_line.c spec.c)
+  list(TRANSFORM list_sources PREPEND ${PROJECT_SOURCE_DIR}/dataset/)
+  add_executable(fuzz_list fuzz_list.c ${list_sources})
+  target_compile_options(fuzz_list PRIVATE -fsanitize=fuzzer)
+  target_link_options(fuzz_list PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(fuzz_list PRIVATE mr_dataset)
+  add_test(NAME fuzz_list COMMAND fuzz_list -runs=50000 -seed=1 -max_len=200)
+  set_tests_properties(fuzz_list PROPERTIES TIMEOUT 60)
+endif()

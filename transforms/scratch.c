@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Easy to get wrong: the product of n and size comes from images and must be checked before it is used. */
+#include "transforms/scratch.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+
+mr_status mr_scratch_reserve(struct mr_scratch *scratch, size_t n, size_t size, mr_error *error)
+{
+    size_t len;
+    if (!mr_checked_mul(n, size, &len))
+        return mr_error_memory(error, SIZE_MAX);
+    if (len <= scratch->len_allocated)
+        return MR_OK;
+    void *fresh = malloc(len);
+    if (!fresh)
+        return mr_error_memory(error, len);
+    free(scratch->memory);
+    scratch->memory = fresh;
+    scratch->len_allocated = len;
+    return MR_OK;
+}
+
+void mr_scratch_fini(struct mr_scratch *scratch)
+{
+    free(scratch->memory);
+    *scratch = (struct mr_scratch){0};
+}
