@@ -26,8 +26,7 @@ uint64_t mr_sampler_own_steps(const mr_sampler *sampler, uint32_t batch_size, bo
 /* The position of a loader: plain, little-endian, fits mr_loader_state. */
 struct mr_position {
     uint32_t magic; /* MR_POSITION_MAGIC, which also versions it */
-    uint32_t
-        flags; /* bit 0 no_shuffle, bit 1 drop_last, bits 2-3 tail, bits 4-5 order, bit 6 the epoch was at its end */
+    uint32_t flags; /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch was at its end */
     uint64_t seed;
     uint64_t epoch;
     uint64_t n_samples;
