@@ -68,7 +68,7 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, m
         status = mr_spec_parse(spec, kind_names, "records", &parsed, error);
     if (status < 0)
         return status;
-    mr_dataset *dataset;
+    mr_dataset *dataset = NULL;
     status = create(&dataset, error);
     if (status == MR_OK) {
         status = open_kind(dataset, &parsed, &resolved, error);
@@ -88,7 +88,7 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     *dataset_out = NULL;
     mr_callbacks copy;
     struct mr_sample_kind kind;
-    mr_dataset *dataset;
+    mr_dataset *dataset = NULL;
     mr_status status = mr_options_copy(&copy, sizeof copy, callbacks, error);
     if (status == MR_OK)
         status = mr_callbacks_check(&copy, &kind, error);

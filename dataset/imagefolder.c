@@ -215,7 +215,7 @@ static bool is_loop(struct listing *listing, size_t i, DIR *dir)
 
 static mr_status list_folder(struct listing *listing, size_t i, mr_error *error)
 {
-    DIR *dir;
+    DIR *dir = NULL;
     mr_status status =
         open_folder(listing->root, listing->root_path, path_of(listing, folder_at(listing, i)), &dir, error);
     if (status < 0)
@@ -280,7 +280,7 @@ static mr_status list_class(struct listing *listing, const char *name, uint64_t 
 static mr_status find_classes(const struct listing *listing, struct mr_bytes *names, struct mr_bytes *offs,
                               mr_error *error)
 {
-    DIR *dir;
+    DIR *dir = NULL;
     mr_status status = open_folder(listing->root, listing->root_path, ".", &dir, error);
     if (status < 0)
         return status;

@@ -308,7 +308,7 @@ static mr_status add_cifar_file(struct mr_table_builder *builder, const struct m
                                 const char *dir, const char *name, mr_error *error)
 {
     char shown[PATH_MAX + 32];
-    int64_t size;
+    int64_t size = 0;
     snprintf(shown, sizeof shown, "%s/%s", dir, name);
     mr_status status = file_size(root, name, shown, &size, error);
     if (status < 0)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "dataset/dataset.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 static int n_open_files(void)
 {

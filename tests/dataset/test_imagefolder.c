@@ -15,7 +15,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/imagefolder.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 static void expect_paths(const mr_dataset *dataset, const char *const *paths, size_t n)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "dataset/dataset.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 static mr_sample_info inspect(const void *bytes, size_t len)
 {

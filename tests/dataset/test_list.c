@@ -17,7 +17,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/list_line.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 static const char *list_of(struct tree *tree, const char *text, size_t len)
 {

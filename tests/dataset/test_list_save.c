@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 static void make_tree(struct tree *tree)
 {

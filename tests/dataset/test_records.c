@@ -15,7 +15,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/records.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 enum { FILE_BYTES = 20000 };
 

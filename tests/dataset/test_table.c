@@ -19,7 +19,7 @@
 #include "base/shared_memory.h"
 #include "dataset/dataset.h"
 #include "dataset/table_build.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 /* All that a worker asks of a table, as one number. */
 static uint64_t digest(const struct mr_table *table)

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "tree.h"
+#include "tests/dataset/tree.h"
 
 static void must(int ok, const char *what)
 {

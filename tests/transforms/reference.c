@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reference.h"
+#include "tests/transforms/reference.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Whole samples: whatever is folded, streamed and cut off gives what one operation after the other on whole images
  * gives, for raw pictures and for JPEGs of which only a part is decoded.
  */
-#include "reference.h"
+#include "tests/transforms/reference.h"
 #include "transforms/pixels.h"
 #include "transforms/store.h"
 #include "transforms/transform.h"

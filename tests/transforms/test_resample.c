@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resampling is Pillow's, bit for bit: golden checksums, and a slow reference over random stages. */
-#include "reference.h"
+#include "tests/transforms/reference.h"
 #include "transforms/resample.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows become tensors by fma(x, scale, bias), rounded once, in both layouts. */
-#include "reference.h"
+#include "tests/transforms/reference.h"
 #include "transforms/store.h"
 
 #include <math.h>

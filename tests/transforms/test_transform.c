@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The builder checks, the text forms mean what they say, and errors name the place. */
-#include "reference.h"
+#include "tests/transforms/reference.h"
 #include "transforms/transform.h"
 
 #include <locale.h>
