@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `millrace bench`: table, JSON, plot. Figures are checked for what must hold between them, never for speed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "tests/tools/run_command.h"
+
+static int set_up(void **state)
+{
+    mr_run_enter_folder(state);
+    mr_run_make_images("photos", 2, 8);
+    return 0;
+}
+
+static double real(const json_t *row, const char *key)
+{
+    const json_t *value = json_object_get(row, key);
+
+    if (!json_is_number(value))
+        fail_msg("%s is no number", key);
+    return json_number_value(value);
+}
+
+static void check_row(const json_t *row, const json_t *first, int workers)
+{
+    assert_int_equal(json_integer_value(json_object_get(row, "workers")), workers);
+    assert_true(json_is_integer(json_object_get(row, "failed")));
+    assert_int_equal(json_integer_value(json_object_get(row, "failed")), 0);
+    assert_true(real(row, "img_s") > 0);
+    assert_float_equal(real(row, "ratio"), real(row, "img_s") / real(first, "img_s"), 1e-6);
+    assert_float_equal(real(row, "img_s"), real(row, "images") / real(row, "seconds"), real(row, "img_s") * 1e-6);
+    assert_float_equal(real(row, "images"), 4 * real(row, "batches"), 0);
+    if (workers == 0)
+        assert_float_equal(real(row, "cpu_s_per_1000"), real(row, "host_cpu_s_per_1000"), 0);
+    else
+        assert_true(real(row, "cpu_s_per_1000") > real(row, "host_cpu_s_per_1000"));
+    assert_true(real(row, "first_batch_s") > 0);
+    assert_true(real(row, "p99_gap_ms") >= real(row, "p50_gap_ms"));
+    assert_true(real(row, "p50_gap_ms") >= 0);
+    assert_true(real(row, "peak_pss_mb") > 0.1);
+    assert_true(real(row, "seconds") >= 0.4);
+    assert_true(strlen(json_string_value(json_object_get(row, "verdict"))) > 0);
+}
+
+static void json_holds_a_row_for_each_number_of_workers(void **state)
+{
+    static const int workers[] = {0, 2, 1};
+    struct mr_run run = {0};
+    json_error_t error;
+
+    (void)state;
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0,2,1", "--seconds",
+                   "0.4", "--batch-size", "4", "--json", "bench.json", NULL);
+    if (run.status != 0)
+        fail_msg("exits with %d: %s", run.status, run.err);
+    json_t *all = json_load_file("bench.json", 0, &error);
+    assert_non_null(all);
+    const json_t *meta = json_object_get(all, "meta"), *rows = json_object_get(all, "rows");
+    assert_int_equal(json_array_size(rows), 3);
+    for (size_t i = 0; i < 3; i++)
+        check_row(json_array_get(rows, i), json_array_get(rows, 0), workers[i]);
+    assert_string_equal(json_string_value(json_object_get(meta, "data")), "photos");
+    assert_string_equal(json_string_value(json_object_get(meta, "dtype")), "u8");
+    assert_string_equal(json_string_value(json_object_get(meta, "transform")), "train:32");
+    assert_int_equal(json_integer_value(json_object_get(meta, "batch_size")), 4);
+    assert_true(json_integer_value(json_object_get(meta, "n_cpus")) >= 1);
+    assert_int_equal(mr_run_count_entries("bench.json"), 1);
+    json_decref(all);
+    mr_run_free(&run);
+}
+
+static void table_has_one_line_for_each_number_of_workers(void **state)
+{
+    struct mr_run run = {0};
+    unsigned workers;
+    double img_s;
+
+    (void)state;
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "1,2", "--seconds",
+                   "0.05", NULL);
+    assert_int_equal(run.status, 0);
+    char *line = strstr(run.out, "\nworkers ");
+    assert_non_null(line);
+    for (unsigned i = 1; i <= 2; i++) {
+        line = strchr(line + 1, '\n');
+        assert_non_null(line);
+        assert_int_equal(sscanf(line, "%u %lf", &workers, &img_s), 2);
+        assert_int_equal(workers, i);
+        assert_true(img_s > 0);
+    }
+    mr_run_free(&run);
+}
+
+static void plot_is_a_png_or_the_package_is_named(void **state)
+{
+    struct mr_run run = {0};
+    size_t len;
+
+    (void)state;
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0", "--seconds", "0.05",
+                   "--plot", "it's.png", NULL);
+    if (run.status == 0) {
+        char *png = mr_run_read_file("it's.png", &len);
+        assert_true(len > 1000);
+        assert_memory_equal(png, "\x89PNG\r\n\x1a\n", 8);
+        free(png);
+        assert_int_equal(mr_run_count_entries("it's.png"), 1);
+    } else {
+        assert_int_equal(run.status, 1);
+        assert_non_null(strstr(run.err, "gnuplot-nox"));
+        assert_int_equal(mr_run_count_entries("it's"), 0);
+    }
+    setenv("PATH", "/nowhere", 1);
+    mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--plot", "none.png", NULL);
+    assert_int_equal(run.status, 1);
+    assert_non_null(strstr(run.err, "gnuplot-nox"));
+    assert_string_equal(run.out, "");
+    mr_run_free(&run);
+}
+
+static void interrupt_ends_it_at_once(void **state)
+{
+    const char *const args[] = {"bench",     "--data", "photos", "--workers", "2",
+                                "--seconds", "60",     "--json", "i.json",    NULL};
+    struct timespec before, after;
+    struct mr_run run = {0};
+
+    (void)state;
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    mr_run_command_to(&run, ".stdout", 1000, args);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    if (run.status != 128 + 2)
+        fail_msg("ends with %d: %s", run.status, run.err);
+    assert_true(after.tv_sec - before.tv_sec < 20);
+    assert_int_equal(mr_run_count_entries("i.json"), 0);
+    mr_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_holds_a_row_for_each_number_of_workers),
+        cmocka_unit_test(table_has_one_line_for_each_number_of_workers),
+        cmocka_unit_test(interrupt_ends_it_at_once),
+        cmocka_unit_test(plot_is_a_png_or_the_package_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command does with samples that cannot be decoded: the three policies, messages and exit statuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/tools/npy_file.h"
+#include "tests/tools/run_command.h"
+
+/* Index 1 is a text; 0, 2, 3, 4 are images. */
+static int set_up(void **state)
+{
+    mr_run_enter_folder(state);
+    mr_run_make_images("photos", 1, 5);
+    if (unlink("photos/class_0/1.jpg") < 0)
+        return -1;
+    mr_run_write_file("photos/class_0/1.jpg", "not an image", 12);
+    return 0;
+}
+
+static void export_by(struct mr_run *run, const char *policy)
+{
+    mr_run_command(run, "export", "--data", "photos", "--transform", "train:8", "--no-shuffle", "--batch-size", "2",
+                   "--workers", "1", "--on-error", policy, "--out", "x.npy", NULL);
+}
+
+static void fail_names_file_and_index_and_leaves_nothing(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_write_file("x.npy", "old", 3);
+    export_by(&run, "fail");
+    assert_int_equal(run.status, 1);
+    assert_non_null(strstr(run.err, "photos/class_0/1.jpg"));
+    assert_non_null(strstr(run.err, "index 1"));
+    assert_int_equal(mr_run_count_entries("x."), 1);
+    char *old = mr_run_read_file("x.npy", NULL);
+    assert_string_equal(old, "old");
+    free(old);
+    mr_run_free(&run);
+}
+
+static void zero_leaves_a_masked_hole(void **state)
+{
+    struct mr_npy_file image, mask;
+    struct mr_run run = {0};
+
+    (void)state;
+    export_by(&run, "ZERO");
+    assert_int_equal(run.status, 0);
+    assert_non_null(strstr(run.err, "photos/class_0/1.jpg"));
+    mr_npy_file_read(&image, "x.npy");
+    mr_npy_file_read(&mask, "x.mask.npy");
+    assert_int_equal(image.shape[0], 5);
+    for (int i = 0; i < 5; i++) {
+        const unsigned char *row = image.data + i * 192;
+        bool zero = row[0] == 0 && memcmp(row, row + 1, 191) == 0;
+        assert_int_equal(mask.data[i], i != 1);
+        assert_int_equal(zero, i == 1);
+    }
+    mr_npy_file_free(&image);
+    mr_npy_file_free(&mask);
+    mr_run_free(&run);
+}
+
+static void skip_takes_the_next_good_index(void **state)
+{
+    static const int64_t expected[] = {0, 2, 2, 3, 4};
+    struct mr_npy_file index;
+    struct mr_run run = {0};
+
+    (void)state;
+    export_by(&run, "skip");
+    assert_int_equal(run.status, 0);
+    assert_non_null(strstr(run.err, "skipped 1 time:"));
+    mr_npy_file_read(&index, "x.indices.npy");
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(mr_npy_file_i64(&index, i), expected[i]);
+    mr_npy_file_free(&index);
+    mr_run_free(&run);
+}
+
+static void bench_exits_1_only_when_samples_fail(void **state)
+{
+    static const char *const policies[] = {"fail", "skip", "zero"};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:8", "--workers", "1", "--seconds",
+                       "0.05", "--batch-size", "2", "--on-error", policies[i], NULL);
+        assert_int_equal(run.status, i == 0 ? 1 : 0);
+        assert_non_null(strstr(run.err, "photos/class_0/1.jpg"));
+    }
+    mr_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fail_names_file_and_index_and_leaves_nothing),
+        cmocka_unit_test(zero_leaves_a_masked_hole),
+        cmocka_unit_test(skip_takes_the_next_good_index),
+        cmocka_unit_test(bench_exits_1_only_when_samples_fail),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `millrace export` writes what a training loop receives. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/tools/npy_file.h"
+#include "tests/tools/run_command.h"
+
+enum { N_CLASSES = 3, N_IMAGES = 5, N_SAMPLES = N_CLASSES * N_IMAGES };
+
+static int set_up(void **state)
+{
+    mr_run_enter_folder(state);
+    mr_run_make_images("photos", N_CLASSES, N_IMAGES);
+    return 0;
+}
+
+static void assert_shape(const struct mr_npy_file *npy, const char *descr, unsigned ndim, const int64_t *shape)
+{
+    assert_string_equal(npy->descr, descr);
+    assert_int_equal(npy->ndim, ndim);
+    for (unsigned i = 0; i < ndim; i++)
+        assert_int_equal(npy->shape[i], shape[i]);
+}
+
+static void assert_same_export(const char *a, const char *b)
+{
+    static const char *const suffixes[] = {".npy", ".labels.npy", ".indices.npy", ".mask.npy"};
+    char x[64], y[64];
+
+    for (int i = 0; i < 4; i++) {
+        snprintf(x, sizeof x, "%s%s", a, suffixes[i]);
+        snprintf(y, sizeof y, "%s%s", b, suffixes[i]);
+        mr_run_assert_same_files(x, y);
+    }
+}
+
+static void four_files_describe_one_epoch(void **state)
+{
+    struct mr_npy_file image, label, index, mask;
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "imagefolder:photos", "--transform", "train:16", "--workers", "0",
+                   "--batch-size", "4", "--out", "four.npy", NULL);
+    assert_int_equal(run.status, 0);
+    assert_string_equal(run.out, "four.npy: u8 (15, 3, 16, 16)\n");
+    mr_npy_file_read(&image, "four.npy");
+    mr_npy_file_read(&label, "four.labels.npy");
+    mr_npy_file_read(&index, "four.indices.npy");
+    mr_npy_file_read(&mask, "four.mask.npy");
+    assert_shape(&image, "|u1", 4, (int64_t[]){N_SAMPLES, 3, 16, 16});
+    assert_shape(&label, "<i8", 1, (int64_t[]){N_SAMPLES});
+    assert_shape(&index, "<i8", 1, (int64_t[]){N_SAMPLES});
+    assert_shape(&mask, "|u1", 1, (int64_t[]){N_SAMPLES});
+    mr_run_command(&run, "order", "--samples", "15", NULL);
+    char *at = run.out;
+    for (size_t i = 0; i < N_SAMPLES; i++) {
+        assert_int_equal(mr_npy_file_i64(&index, i), strtoll(at, &at, 10));
+        assert_int_equal(mr_npy_file_i64(&label, i), mr_npy_file_i64(&index, i) / N_IMAGES);
+        assert_int_equal(mask.data[i], 1);
+    }
+    mr_npy_file_free(&image);
+    mr_npy_file_free(&label);
+    mr_npy_file_free(&index);
+    mr_npy_file_free(&mask);
+    mr_run_free(&run);
+}
+
+static void seed_epoch_and_order_are_those_of_the_order_command(void **state)
+{
+    static const char *const ways[][6] = {{"--seed", "7", "--epoch", "3", "--order", "torch"},
+                                          {"--seed", "7", "--epoch", "3", "--order", "keyed"},
+                                          {"--seed", "8", "--epoch", "3", "--world-size", "2"},
+                                          {"--seed", "7", "--epoch", "4", "--no-shuffle", NULL}};
+    struct mr_npy_file index;
+    struct mr_run order = {0}, export = {0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const char *const *w = ways[i];
+        mr_run_command(&order, "order", "--samples", "15", w[0], w[1], w[2], w[3], w[4], w[5], NULL);
+        mr_run_command(&export, "export", "--data", "photos", "--transform", "train:8", "--workers", "0", "--out",
+                       "order.npy", w[0], w[1], w[2], w[3], w[4], w[5], NULL);
+        assert_int_equal(export.status, 0);
+        mr_npy_file_read(&index, "order.indices.npy");
+        char *at = order.out;
+        for (size_t k = 0; k < (size_t)index.shape[0]; k++)
+            assert_int_equal(mr_npy_file_i64(&index, k), strtoll(at, &at, 10));
+        assert_string_equal(at, "\n");
+        mr_npy_file_free(&index);
+    }
+    mr_run_free(&order);
+    mr_run_free(&export);
+}
+
+static void workers_batch_size_and_reader_change_nothing(void **state)
+{
+    static const char *const ways[][3] = {
+        {"0", "4", "auto"}, {"1", "4", "pread"}, {"3", "7", "auto"}, {"2", "1", "pread"}};
+    struct mr_run run = {0};
+    char out[16];
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        snprintf(out, sizeof out, "same%d.npy", i);
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--seed", "7", "--epoch", "2",
+                       "--workers", ways[i][0], "--batch-size", ways[i][1], "--reader", ways[i][2], "--out", out, NULL);
+        if (run.status != 0)
+            fail_msg("exits with %d: %s", run.status, run.err);
+    }
+    assert_same_export("same0", "same1");
+    assert_same_export("same0", "same2");
+    assert_same_export("same0", "same3");
+    mr_run_free(&run);
+}
+
+static void dtype_and_layout_are_written_as_numpy_knows_them(void **state)
+{
+    static const struct {
+        const char *dtype, *layout, *descr;
+        int64_t shape[4];
+    } cases[] = {{"f32", "nchw", "<f4", {5, 3, 8, 8}},
+                 {"F16", "NHWC", "<f2", {5, 8, 8, 3}},
+                 {"bf16", "nhwc", "<u2", {5, 8, 8, 3}},
+                 {"u8", "Nhwc", "|u1", {5, 8, 8, 3}}};
+    struct mr_run run = {0};
+    struct mr_npy_file npy;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "eval:10:8", "--world-size", "3", "--workers",
+                       "0", "--dtype", cases[i].dtype, "--layout", cases[i].layout, "--out", "type.npy", NULL);
+        assert_int_equal(run.status, 0);
+        mr_npy_file_read(&npy, "type.npy");
+        assert_shape(&npy, cases[i].descr, 4, cases[i].shape);
+        mr_npy_file_free(&npy);
+    }
+    mr_run_free(&run);
+}
+
+static void mean_and_deviation_take_the_place_of_the_usual_ones(void **state)
+{
+    struct mr_npy_file bytes, floats;
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "photos", "--workers", "0", "--transform", "eval:10:8", "--out",
+                   "bytes.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--workers", "0", "--transform", "eval:10:8", "--dtype", "f32",
+                   "--mean", "0.5,0.25,0", "--std", "0.5,0.5,2", "--out", "floats.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_npy_file_read(&bytes, "bytes.npy");
+    mr_npy_file_read(&floats, "floats.npy");
+    assert_int_equal(bytes.data_len * 4, floats.data_len);
+    for (size_t i = 0; i < bytes.data_len; i++) {
+        static const double mean[] = {0.5, 0.25, 0}, std[] = {0.5, 0.5, 2};
+        size_t channel = i / 64 % 3;
+        float value;
+        memcpy(&value, floats.data + 4 * i, 4);
+        assert_float_equal(value, (bytes.data[i] / 255.0 - mean[channel]) / std[channel], 1e-5);
+    }
+    mr_npy_file_free(&bytes);
+    mr_npy_file_free(&floats);
+    mr_run_free(&run);
+}
+
+static void exact_ranks_hold_each_index_once(void **state)
+{
+    struct mr_npy_file index;
+    struct mr_run run = {0};
+    int seen[N_SAMPLES] = {0};
+    char rank[2] = "0";
+
+    (void)state;
+    for (; rank[0] < '4'; rank[0]++) {
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--world-size", "4", "--rank",
+                       rank, "--tail", "exact", "--batch-size", "2", "--workers", "1", "--out", "rank.npy", NULL);
+        assert_int_equal(run.status, 0);
+        mr_npy_file_read(&index, "rank.indices.npy");
+        assert_int_equal(index.shape[0], rank[0] < '3' ? 4 : 3);
+        for (size_t i = 0; i < (size_t)index.shape[0]; i++)
+            seen[mr_npy_file_i64(&index, i)]++;
+        mr_npy_file_free(&index);
+    }
+    for (int i = 0; i < N_SAMPLES; i++)
+        assert_int_equal(seen[i], 1);
+    mr_run_free(&run);
+}
+
+static void dropped_last_batch_is_not_written(void **state)
+{
+    struct mr_npy_file index;
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size", "4", "--drop-last",
+                   "--workers", "0", "--out", "drop.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_npy_file_read(&index, "drop.indices.npy");
+    assert_int_equal(index.shape[0], 12);
+    mr_npy_file_free(&index);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size", "40", "--drop-last",
+                   "--workers", "0", "--out", "drop.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_npy_file_read(&index, "drop.indices.npy");
+    assert_int_equal(index.shape[0], 0);
+    mr_npy_file_free(&index);
+    mr_run_free(&run);
+}
+
+static void saved_list_gives_the_same_export(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "list", "--data", "photos", "--save", "photos.list", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--workers", "0", "--out",
+                   "folder.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_command(&run, "export", "--data", "list:photos.list", "--transform", "train:16", "--workers", "0", "--out",
+                   "list.npy", NULL);
+    assert_int_equal(run.status, 0);
+    assert_same_export("folder", "list");
+    mr_run_free(&run);
+}
+
+static void records_are_written_as_they_are(void **state)
+{
+    int16_t tokens[64];
+    struct mr_npy_file data;
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        tokens[i] = (int16_t)(i * 321);
+    mr_run_write_file("tokens.bin", tokens, sizeof tokens);
+    mr_run_command(&run, "export", "--data", "records:tokens.bin?bytes=16&stride=8&dtype=i16&shape=8", "--no-shuffle",
+                   "--workers", "0", "--batch-size", "4", "--out", "tokens.npy", NULL);
+    if (run.status != 0)
+        fail_msg("exits with %d: %s", run.status, run.err);
+    mr_npy_file_read(&data, "tokens.npy");
+    assert_shape(&data, "<i2", 2, (int64_t[]){15, 8});
+    for (int i = 0; i < 15; i++)
+        assert_memory_equal(data.data + 16 * i, tokens + 4 * i, 16);
+    mr_npy_file_free(&data);
+    mr_run_free(&run);
+}
+
+static void only_regular_files_are_replaced(void **state)
+{
+    static const char *const names[] = {"directory.npy", "pipe.npy"};
+    struct mr_run run = {0};
+    struct stat info;
+
+    (void)state;
+    assert_int_equal(mkdir("directory.npy", 0777), 0);
+    assert_int_equal(mkfifo("pipe.npy", 0666), 0);
+    for (int i = 0; i < 2; i++) {
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--workers", "0", "--out",
+                       names[i], NULL);
+        assert_int_equal(run.status, 1);
+        assert_non_null(strstr(run.err, names[i]));
+        assert_int_equal(stat(names[i], &info), 0);
+        assert_false(S_ISREG(info.st_mode));
+    }
+    assert_false(mr_run_exists("directory.labels.npy"));
+    mr_run_write_file("target", "old", 3);
+    assert_int_equal(symlink("target", "link.npy"), 0);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--workers", "0", "--out", "link.npy",
+                   NULL);
+    assert_int_equal(run.status, 0);
+    assert_int_equal(lstat("link.npy", &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    mr_run_assert_same_files("link.npy", "target");
+    assert_int_equal(stat("target", &info), 0);
+    assert_true(info.st_size > 3);
+    mr_run_free(&run);
+}
+
+static void interrupted_export_leaves_nothing(void **state)
+{
+    const char *const args[] = {"export", "--data",    "list:long.list", "--transform", "train:64",
+                                "--out",  "never.npy", "--workers",      "2",           NULL};
+    struct mr_run run = {0};
+    FILE *list = fopen("long.list", "w");
+
+    (void)state;
+    assert_non_null(list);
+    for (int i = 0; i < 200000; i++)
+        fprintf(list, "photos/class_0/%d.jpg\t%d\n", i % N_IMAGES, i);
+    assert_int_equal(fclose(list), 0);
+    mr_run_command_to(&run, ".stdout", 1500, args);
+    if (run.status != 128 + 2)
+        fail_msg("ends with %d: %s", run.status, run.err);
+    assert_int_equal(mr_run_count_entries("never"), 0);
+    mr_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(four_files_describe_one_epoch),
+        cmocka_unit_test(seed_epoch_and_order_are_those_of_the_order_command),
+        cmocka_unit_test(workers_batch_size_and_reader_change_nothing),
+        cmocka_unit_test(dtype_and_layout_are_written_as_numpy_knows_them),
+        cmocka_unit_test(mean_and_deviation_take_the_place_of_the_usual_ones),
+        cmocka_unit_test(exact_ranks_hold_each_index_once),
+        cmocka_unit_test(dropped_last_batch_is_not_written),
+        cmocka_unit_test(saved_list_gives_the_same_export),
+        cmocka_unit_test(records_are_written_as_they_are),
+        cmocka_unit_test(only_regular_files_are_replaced),
+        cmocka_unit_test(interrupted_export_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);
+}

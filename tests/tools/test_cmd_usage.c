@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every subcommand has in common: help, version, exit statuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <millrace/status.h>
+
+#include "tests/tools/run_command.h"
+
+static const char *const commands[] = {"order", "list", "export", "bench", "preview"};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static bool preview_is_missing(void)
+{
+    struct mr_run run = {0};
+
+    mr_run_command(&run, "preview", "--help", NULL);
+    bool missing = strstr(run.err, "no libgd") != NULL;
+    mr_run_free(&run);
+    return missing;
+}
+
+static void every_command_has_help_with_an_example(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i], "preview") == 0 && preview_is_missing())
+            continue;
+        char line[64];
+        mr_run_command(&run, commands[i], "--help", NULL);
+        assert_int_equal(run.status, 0);
+        snprintf(line, sizeof line, "Usage: millrace %s ", commands[i]);
+        assert_contains(run.out, line);
+        assert_contains(run.out, "Example");
+        snprintf(line, sizeof line, "\n  millrace %s --", commands[i]);
+        assert_contains(run.out, line);
+        assert_string_equal(run.err, "");
+    }
+    mr_run_free(&run);
+}
+
+/* Every "--option" of a help text stands in the manual as "*--option*". */
+static void check_manual(const char *manual, const char *help)
+{
+    for (const char *at = help; (at = strstr(at, "      --")) != NULL;) {
+        char entry[64];
+        at += strlen("      ");
+        snprintf(entry, sizeof entry, "*%.*s*", (int)strcspn(at, "= \n,"), at);
+        assert_contains(manual, entry);
+    }
+}
+
+static void manual_names_every_option(void **state)
+{
+    char *manual = mr_run_read_file(MR_TEST_MANUAL, NULL);
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < N_COMMANDS; i++) {
+        mr_run_command(&run, commands[i], "--help", NULL);
+        check_manual(manual, run.out);
+    }
+    mr_run_free(&run);
+    free(manual);
+}
+
+static void help_command_is_the_same_as_the_option(void **state)
+{
+    struct mr_run by_option = {0}, by_command = {0};
+
+    (void)state;
+    mr_run_command(&by_option, "--help", NULL);
+    mr_run_command(&by_command, "help", NULL);
+    assert_int_equal(by_option.status, 0);
+    assert_int_equal(by_command.status, 0);
+    assert_string_equal(by_option.out, by_command.out);
+    for (int i = 0; i < N_COMMANDS; i++)
+        assert_contains(by_option.out, commands[i]);
+    mr_run_command(&by_option, "order", "--help", NULL);
+    mr_run_command(&by_command, "help", "order", NULL);
+    assert_string_equal(by_option.out, by_command.out);
+    mr_run_free(&by_option);
+    mr_run_free(&by_command);
+}
+
+static void version_names_version_and_features(void **state)
+{
+    static const char *const ways[] = {"--version", "version"};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        mr_run_command(&run, ways[i], NULL);
+        assert_int_equal(run.status, 0);
+        assert_contains(run.out, "millrace " MR_VERSION "\n");
+        assert_contains(run.out, "jpeg");
+    }
+    mr_run_free(&run);
+}
+
+static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
+{
+    static const struct {
+        const char *args[10];
+        const char *words;
+    } cases[] = {
+        {{NULL}, "a command is missing"},
+        {{"polish"}, "'polish' is no command"},
+        {{"help", "polish"}, "'polish' is no command"},
+        {{"order"}, "--samples is missing"},
+        {{"order", "--samples", "10x"}, "--samples: '10x' is not a number from 0 to 1099511627776"},
+        {{"order", "--samples", "-1"}, "--samples: '-1' is not a number"},
+        {{"order", "--samples", "10", "--world-size", "0"}, "--world-size: '0' is not a number from 1"},
+        {{"order", "--samples", "10", "--rank", "1"}, "rank 1"},
+        {{"order", "--samples", "10", "--tail", "round"}, "--tail: 'round' is none of pad, drop, exact"},
+        {{"order", "--samples", "10", "--seed", "18446744073709551616"}, "--seed: '18446744073709551616'"},
+        {{"order", "--samples", "10", "left"}, "'left' is not an option"},
+        {{"order", "--polish"}, "--polish"},
+        {{"export", "--out", "x.npy"}, "--data is missing"},
+        {{"export", "--data", "x"}, "--out is missing"},
+        {{"export", "--data", "x", "--out", "x.png"}, "--out: 'x.png' is not a name that ends in .npy"},
+        {{"export", "--data", "x", "--out", "x.npy", "--workers", "x"},
+         "--workers: 'x' is not a number from 0 to 1024"},
+        {{"export", "--data", "x", "--out", "x.npy", "--workers", "1,2"}, "--workers: '1,2'"},
+        {{"export", "--data", "x", "--out", "x.npy", "--batch-size", "70000"}, "70000"},
+        {{"export", "--data", "x", "--out", "x.npy", "--dtype", "u9"}, "--dtype: 'u9'"},
+        {{"export", "--data", "x", "--out", "x.npy", "--mean", "0.5"}, "--mean and --std belong together"},
+        {{"export", "--data", "x", "--out", "x.npy", "--std", "0.5,0,0.5"}, "--std: '0.5,0,0.5'"},
+        {{"export", "--data", "x", "--out", "x.npy", "--mean", "nan"}, "--mean: 'nan'"},
+        {{"export", "--data", "empty", "--out", "x.npy", "--transform", "melt:3"}, "melt"},
+        {{"bench"}, "--data is missing"},
+        {{"bench", "--data", "x", "--workers", "1,,2"}, "--workers: '1,,2'"},
+        {{"bench", "--data", "x", "--seconds", "0"}, "--seconds: '0'"},
+        {{"list"}, "--data is missing"},
+        {{"list", "--data", "cifar10:x?split=half"}, "half"},
+    };
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_make_images("empty", 1, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_run_command_to(&run, ".stdout", 0, cases[i].args);
+        if (run.status != 2)
+            fail_msg("case %zu exits with %d: %s", i, run.status, run.err);
+        assert_contains(run.err, cases[i].words);
+    }
+    assert_false(mr_run_exists("x.npy"));
+    mr_run_free(&run);
+}
+
+static void what_is_not_there_exits_1_and_is_named(void **state)
+{
+    static const char *const specs[] = {"imagefolder:nowhere", "nowhere", "cifar10:nowhere", "list:nowhere",
+                                        "records:nowhere?bytes=4"};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        mr_run_command(&run, "list", "--data", specs[i], NULL);
+        if (run.status != 1)
+            fail_msg("%s exits with %d: %s", specs[i], run.status, run.err);
+        assert_contains(run.err, "nowhere");
+    }
+    mr_run_free(&run);
+}
+
+static void output_that_cannot_be_written_exits_1(void **state)
+{
+    const char *const order[] = {"order", "--samples", "100000", NULL};
+    const char *const version[] = {"version", NULL};
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command_to(&run, "/dev/full", 0, order);
+    assert_int_equal(run.status, 1);
+    assert_contains(run.err, "stdout");
+    mr_run_command_to(&run, "/dev/full", 0, version);
+    assert_int_equal(run.status, 1);
+    mr_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_has_help_with_an_example),
+        cmocka_unit_test(manual_names_every_option),
+        cmocka_unit_test(help_command_is_the_same_as_the_option),
+        cmocka_unit_test(version_names_version_and_features),
+        cmocka_unit_test(wrong_calls_exit_2_and_name_what_is_wrong),
+        cmocka_unit_test(what_is_not_there_exits_1_and_is_named),
+        cmocka_unit_test(output_that_cannot_be_written_exits_1),
+    };
+
+    return cmocka_run_group_tests(tests, mr_run_enter_folder, mr_run_leave_folder);
+}

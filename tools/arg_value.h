@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values of options, checked to the last character. A wrong one ends the program through argp_error(), which names the
+ * option and the value.
+ */
+#ifndef TOOLS_ARG_VALUE_H
+#define TOOLS_ARG_VALUE_H
+
+#include <argp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mr_arg_choice {
+    const char *name; /* NULL ends a list */
+    int value;
+};
+
+/* A whole number from lo to hi, decimal. */
+uint64_t mr_arg_value_number(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi);
+/* A list of 1 to n whole numbers separated by commas. Returns how many. */
+size_t mr_arg_value_list(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi,
+                         uint64_t *values_out, size_t n);
+/* A decimal fraction from lo to hi. */
+double mr_arg_value_real(struct argp_state *state, const char *option, const char *text, double lo, double hi);
+/* One or three decimal fractions, above `above`, separated by commas. Returns how many. */
+unsigned mr_arg_value_channels(struct argp_state *state, const char *option, const char *text, double above,
+                               double values_out[3]);
+/* One of the names, in any case. */
+int mr_arg_value_choice(struct argp_state *state, const char *option, const char *text,
+                        const struct mr_arg_choice *choices);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The JSON of a benchmark: {"meta": {...}, "rows": [{...}, ...]}. Easy to get wrong: paths may hold bytes that are no
+ * UTF-8, which JSON cannot carry, so each such byte becomes a question mark.
+ */
+#include "tools/bench_json.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/aside.h"
+#include "tools/say.h"
+
+bool mr_bench_json_check(void)
+{
+    return true;
+}
+
+static json_t *text(const char *value)
+{
+    json_t *string = json_string(value);
+
+    if (string != NULL)
+        return string;
+    char *copy = strdup(value);
+    if (copy == NULL)
+        return NULL;
+    for (char *c = copy; *c != '\0'; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    string = json_string(copy);
+    free(copy);
+    return string;
+}
+
+static const char *policy_name(mr_on_error policy)
+{
+    static const char *const names[] = {
+        [MR_ON_ERROR_FAIL] = "fail", [MR_ON_ERROR_SKIP] = "skip", [MR_ON_ERROR_ZERO] = "zero"};
+
+    return names[policy];
+}
+
+static const char *start_name(mr_start start)
+{
+    static const char *const names[] = {[MR_START_DEFAULT] = "default",
+                                        [MR_START_EXEC] = "exec",
+                                        [MR_START_FORK] = "fork",
+                                        [MR_START_THREAD] = "thread"};
+
+    return names[start];
+}
+
+static json_t *pack_meta(const struct mr_bench_meta *meta)
+{
+    const mr_loader_options *options = &meta->options;
+
+    return json_pack("{s:o, s:o, s:I, s:o, s:s, s:s, s:i, s:s, s:s, s:i, s:I, s:f, s:o, s:i, s:s, s:s, s:s, s:s}",
+                     "command", text(meta->command), "data", text(meta->data), "n_samples", (json_int_t)meta->n_samples,
+                     "transform", text(meta->transform), "dtype", mr_dtype_name(options->dtype), "layout",
+                     options->layout == MR_NHWC ? "nhwc" : "nchw", "batch_size", (int)options->batch_size, "on_error",
+                     policy_name(options->on_error), "start", start_name(options->start), "n_slots",
+                     (int)options->n_slots, "seed", (json_int_t)options->seed, "seconds", meta->seconds, "cpu_model",
+                     text(meta->cpu_model), "n_cpus", (int)meta->n_cpus, "kernel", meta->kernel, "date", meta->date,
+                     "version", mr_version(), "features", mr_features());
+}
+
+static json_t *pack_row(const struct mr_bench_row *row)
+{
+    return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:I, s:s, s:o}", "workers",
+                     (int)row->workers, "img_s", row->img_s, "ratio", row->ratio, "cpu_s_per_1000", row->cpu_s_per_1000,
+                     "host_cpu_s_per_1000", row->host_cpu_s_per_1000, "first_batch_s", row->first_batch_s, "p50_gap_ms",
+                     row->p50_gap_ms, "p99_gap_ms", row->p99_gap_ms, "peak_pss_mb", row->peak_pss_mb, "failed",
+                     (json_int_t)row->n_failed, "images", (json_int_t)row->n_images, "batches",
+                     (json_int_t)row->n_batches, "seconds", row->seconds, "deaths", (json_int_t)row->n_deaths, "reader",
+                     row->reader, "verdict", text(row->verdict));
+}
+
+static char *dump(const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n)
+{
+    json_t *list = json_array();
+    bool good = list != NULL;
+
+    for (size_t i = 0; good && i < n; i++)
+        good = json_array_append_new(list, pack_row(&rows[i])) == 0;
+    json_t *all = good ? json_pack("{s:o, s:O}", "meta", pack_meta(meta), "rows", list) : NULL;
+    char *dumped = all != NULL ? json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(all);
+    json_decref(list);
+    return dumped;
+}
+
+bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n)
+{
+    char *dumped = dump(meta, rows, n);
+    bool good = false;
+
+    if (dumped == NULL) {
+        mr_say_error("%s: the results cannot be written as JSON", path);
+        return false;
+    }
+    size_t len = strlen(dumped);
+    dumped[len] = '\n'; /* in place of the NUL */
+    good = mr_aside_store(path, dumped, len + 1);
+    free(dumped);
+    return good;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `millrace bench --json`; bench_json_none.c takes its place where jansson is missing. */
+#ifndef TOOLS_BENCH_JSON_H
+#define TOOLS_BENCH_JSON_H
+
+#include "tools/bench_report.h"
+
+/* Whether this build can write JSON; prints a message when not. */
+bool mr_bench_json_check(void);
+/* Write everything as one object, aside, then renamed. False after a message. */
+bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n);
+
+#endif

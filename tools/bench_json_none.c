@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `millrace bench --json` in a build without jansson: said before anything is measured. */
+#include "tools/bench_json.h"
+
+#include "tools/say.h"
+
+bool mr_bench_json_check(void)
+{
+    mr_say_error("--json: this build has no JSON (Debian package libjansson-dev)");
+    return false;
+}
+
+bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n)
+{
+    (void)path;
+    (void)meta;
+    (void)rows;
+    (void)n;
+    return mr_bench_json_check();
+}

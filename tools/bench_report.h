@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `millrace bench` measured, as a table and as JSON. */
+#ifndef TOOLS_BENCH_REPORT_H
+#define TOOLS_BENCH_REPORT_H
+
+#include <stdbool.h>
+
+#include "tools/bench_row.h"
+
+/* What all rows have in common. */
+struct mr_bench_meta {
+    char *command; /* the command line */
+    const char *data;
+    char *transform;           /* as given, or in its long form */
+    mr_loader_options options; /* as the loader resolved them; num_workers is not of interest */
+    int64_t n_samples;
+    double seconds;
+    char *cpu_model;
+    uint32_t n_cpus; /* that this process may use */
+    char *kernel;
+    char date[32]; /* UTC, ISO 8601 */
+};
+
+/* Look at the machine and copy the command line. False after a message: no memory. */
+bool mr_bench_report_meta(struct mr_bench_meta *meta, int argc, char **argv);
+void mr_bench_report_free(struct mr_bench_meta *meta);
+
+/* The table, row by row as they are measured; on stdout and flushed. False after a message. */
+bool mr_bench_report_head(const struct mr_bench_meta *meta);
+bool mr_bench_report_row(const struct mr_bench_row *row);
+
+#endif

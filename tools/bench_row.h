@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One row of `millrace bench`: a loader of its own, measured for some seconds. */
+#ifndef TOOLS_BENCH_ROW_H
+#define TOOLS_BENCH_ROW_H
+
+#include "tools/feed.h"
+#include "tools/progress.h"
+
+struct mr_bench_row {
+    uint32_t workers; /* 0: this process decodes */
+    uint64_t n_images;
+    uint64_t n_batches;
+    double seconds; /* from the first batch to the last */
+    double img_s;
+    double ratio; /* to the first row */
+    double cpu_s_per_1000;
+    double host_cpu_s_per_1000; /* this process's part of it */
+    double first_batch_s;       /* from before mr_loader_create() */
+    double p50_gap_ms;
+    double p99_gap_ms;
+    double peak_pss_mb; /* 10^6 bytes, this process and the workers together */
+    uint64_t n_failed;  /* samples dealt with by skip or zero, or batches that a damaged sample failed */
+    uint64_t n_deaths;
+    mr_dtype dtype; /* of the batches' first array */
+    char reader[16];
+    char verdict[128];
+    char failure[MR_ERROR_TEXT]; /* policy fail: the first failed sample, or "" */
+};
+
+/*
+ * Make the loader, wait for one batch, then take batches as fast as they come, epoch after epoch, for so many seconds
+ * and at least one batch. Returns an exit status; a sample that fails does not end the row.
+ */
+int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, double seconds,
+                         struct mr_progress *progress, struct mr_bench_row *row_out);
+
+#endif

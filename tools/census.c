@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counting a dataset. Medians need all values, so there are three numbers per sample in memory: 16 bytes, 160 MB for
+ * 10^7 samples. Easy to get wrong: labels of a list are any int64, so they are sorted and not used as an index.
+ */
+#include "tools/census.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/say.h"
+
+enum { MAX_FORMATS = 32, MAX_NAMED = 100, NAME_BYTES = 4096 };
+
+struct format_count {
+    char name[16];
+    int64_t n;
+};
+
+struct census {
+    mr_dataset *dataset;
+    int64_t n;
+    struct format_count formats[MAX_FORMATS];
+    size_t n_formats;
+    /* Of the samples whose size is known. */
+    uint32_t *widths;
+    uint32_t *heights;
+    size_t n_sizes;
+    uint64_t *bytes; /* of the samples that could be read */
+    size_t n_bytes;
+    int64_t *suspects; /* the first MAX_NAMED that do not look like a whole image */
+    int64_t n_suspects;
+    int64_t n_unreadable;
+};
+
+static int compare_i64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* n elements and one more, so that an empty dataset is no special case. */
+static void *new_array(int64_t n, size_t size)
+{
+    void *array = calloc((size_t)n + 1, size);
+
+    if (array == NULL)
+        mr_say_error("no memory for %" PRId64 " samples", n);
+    return array;
+}
+
+/* A name as one line: bytes that would disturb a terminal become '?'. */
+static void print_name(FILE *stream, const char *name)
+{
+    for (; *name != '\0'; name++)
+        fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, stream);
+}
+
+static void print_class(const mr_dataset *dataset, int64_t label, int64_t n, FILE *stream)
+{
+    bool named = label >= 0 && label < (int64_t)mr_dataset_n_classes(dataset);
+
+    fprintf(stream, "%6" PRId64 " %8" PRId64 "  ", label, n);
+    print_name(stream, named ? mr_dataset_class_name(dataset, (uint32_t)label) : "");
+    fprintf(stream, "\n");
+}
+
+static void print_classes(const mr_dataset *dataset, const int64_t *labels, int64_t n, FILE *stream)
+{
+    int64_t n_classes = mr_dataset_n_classes(dataset);
+    int64_t next = 0; /* smallest class not printed yet */
+
+    fprintf(stream, "\n label  samples  class\n");
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && labels[end] == labels[i]; end++)
+            continue;
+        for (; next < n_classes && next < labels[i]; next++)
+            print_class(dataset, next, 0, stream);
+        print_class(dataset, labels[i], end - i, stream);
+        next = labels[i] >= next ? labels[i] + 1 : next;
+    }
+    for (; next < n_classes; next++)
+        print_class(dataset, next, 0, stream);
+}
+
+int mr_census_classes(mr_dataset *dataset, FILE *stream)
+{
+    int64_t n = mr_dataset_count(dataset);
+    int64_t *labels = new_array(n, sizeof *labels);
+    mr_status status = MR_OK;
+    mr_error error = {0};
+
+    if (labels == NULL)
+        return MR_EXIT_FAILED;
+    for (int64_t i = 0; status == MR_OK && i < n; i++)
+        status = mr_dataset_label(dataset, i, &labels[i], &error);
+    if (status == MR_OK) {
+        qsort(labels, (size_t)n, sizeof *labels, compare_i64);
+        print_classes(dataset, labels, n, stream);
+    } else if (status == MR_ERR_UNSUPPORTED) {
+        fprintf(stream, "labels are no numbers\n");
+    }
+    free(labels);
+    return status < 0 && status != MR_ERR_UNSUPPORTED ? mr_say_status(status, &error) : MR_EXIT_OK;
+}
+
+static void count_format(struct census *census, const char *name)
+{
+    size_t i = 0;
+
+    while (i < census->n_formats && strcmp(census->formats[i].name, name) != 0)
+        i++;
+    if (i == MAX_FORMATS)
+        return;
+    if (i == census->n_formats) {
+        snprintf(census->formats[i].name, sizeof census->formats[i].name, "%s", name);
+        census->n_formats++;
+    }
+    census->formats[i].n++;
+}
+
+/* Raw samples are whole by construction; an image needs a format that can be decoded and a readable header. */
+static bool looks_damaged(const mr_sample_info *info)
+{
+    bool image = strcmp(info->format, "jpeg") == 0 || strcmp(info->format, "png") == 0;
+
+    return strcmp(info->format, "raw") != 0 && (!image || info->width == 0 || info->height == 0);
+}
+
+static void inspect_one(struct census *census, int64_t index)
+{
+    mr_sample_info info;
+    mr_error error = {0};
+    mr_status status = mr_dataset_inspect(census->dataset, index, &info, &error);
+
+    if (status < 0) {
+        if (census->n_unreadable++ < MAX_NAMED)
+            mr_say_error("%s", error.text);
+        return;
+    }
+    count_format(census, info.format);
+    census->bytes[census->n_bytes++] = info.len_bytes;
+    if (info.width > 0 && info.height > 0) {
+        census->widths[census->n_sizes] = info.width;
+        census->heights[census->n_sizes++] = info.height;
+    }
+    if (looks_damaged(&info) && census->n_suspects++ < MAX_NAMED)
+        census->suspects[census->n_suspects - 1] = index;
+}
+
+static void print_sizes(struct census *census, FILE *stream)
+{
+    size_t n = census->n_sizes, m = census->n_bytes;
+
+    if (m == 0)
+        return;
+    qsort(census->bytes, m, sizeof *census->bytes, compare_u64);
+    fprintf(stream, "\n%-8s %12s %12s %12s\n", "", "min", "median", "max");
+    if (n > 0) {
+        qsort(census->widths, n, sizeof *census->widths, compare_u32);
+        qsort(census->heights, n, sizeof *census->heights, compare_u32);
+        fprintf(stream, "%-8s %12" PRIu32 " %12" PRIu32 " %12" PRIu32 "\n", "width", census->widths[0],
+                census->widths[n / 2], census->widths[n - 1]);
+        fprintf(stream, "%-8s %12" PRIu32 " %12" PRIu32 " %12" PRIu32 "\n", "height", census->heights[0],
+                census->heights[n / 2], census->heights[n - 1]);
+    }
+    fprintf(stream, "%-8s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", "bytes", census->bytes[0], census->bytes[m / 2],
+            census->bytes[m - 1]);
+}
+
+static void print_suspects(const struct census *census, FILE *stream)
+{
+    char name[NAME_BYTES];
+    mr_sample_info info;
+    mr_error error;
+
+    if (census->n_suspects == 0)
+        return;
+    fprintf(stream, "\ndoes not look like a whole image: %" PRId64 "\n   index  format  name\n", census->n_suspects);
+    for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
+        int64_t index = census->suspects[i];
+        if (mr_dataset_inspect(census->dataset, index, &info, &error) < 0 ||
+            mr_dataset_name(census->dataset, index, name, sizeof name) < 0)
+            continue;
+        fprintf(stream, "%8" PRId64 "  %-6s  ", index, info.format);
+        print_name(stream, name);
+        fprintf(stream, "\n");
+    }
+    if (census->n_suspects > MAX_NAMED)
+        fprintf(stream, "and %" PRId64 " more\n", census->n_suspects - MAX_NAMED);
+}
+
+static int report(struct census *census, FILE *stream)
+{
+    fprintf(stream, "\n%-8s %8s\n", "format", "samples");
+    for (size_t i = 0; i < census->n_formats; i++)
+        fprintf(stream, "%-8s %8" PRId64 "\n", census->formats[i].name, census->formats[i].n);
+    if (census->n_unreadable > 0)
+        fprintf(stream, "%-8s %8" PRId64 "\n", "unread", census->n_unreadable);
+    print_sizes(census, stream);
+    print_suspects(census, stream);
+    return census->n_unreadable > 0 ? MR_EXIT_FAILED : MR_EXIT_OK;
+}
+
+int mr_census_samples(mr_dataset *dataset, struct mr_progress *progress, FILE *stream)
+{
+    struct census census = {.dataset = dataset, .n = mr_dataset_count(dataset)};
+    int exit_status = MR_EXIT_FAILED;
+
+    census.widths = new_array(census.n, sizeof *census.widths);
+    census.heights = new_array(census.n, sizeof *census.heights);
+    census.bytes = new_array(census.n, sizeof *census.bytes);
+    census.suspects = new_array(MAX_NAMED, sizeof *census.suspects);
+    if (census.widths != NULL && census.heights != NULL && census.bytes != NULL && census.suspects != NULL) {
+        for (int64_t i = 0; i < census.n; i++) {
+            inspect_one(&census, i);
+            if (i % 64 == 0 && mr_progress_due(progress))
+                mr_progress_draw(progress, "looking: %" PRId64 " of %" PRId64 " samples", i, census.n);
+        }
+        mr_progress_clear(progress);
+        exit_status = report(&census, stream);
+    }
+    free(census.widths);
+    free(census.heights);
+    free(census.bytes);
+    free(census.suspects);
+    return exit_status;
+}

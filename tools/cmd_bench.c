@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace bench: throughput against the number of workers, one loader after the other over the same dataset. Easy to
+ * get wrong: what the options cannot deliver (a plot without gnuplot) is said before minutes of measuring, not after.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/arg_value.h"
+#include "tools/bench_json.h"
+#include "tools/bench_plot.h"
+#include "tools/bench_row.h"
+#include "tools/command.h"
+#include "tools/say.h"
+
+#define DEFAULT_SECONDS 5.0
+
+enum { KEY_SECONDS = 256, KEY_JSON, KEY_PLOT };
+
+struct bench_args {
+    struct mr_loader_args common;
+    double seconds;
+    const char *json;
+    const char *plot;
+};
+
+struct bench {
+    struct mr_feed feed;
+    struct mr_bench_meta meta;
+    struct mr_progress progress;
+    struct mr_bench_row rows[MR_LOADER_ARGS_MAX_WORKERS];
+    size_t n_rows;
+    bool damage_told;
+    bool failed; /* a sample failed under policy fail */
+};
+
+static const struct argp_option options[] = {
+    {"seconds", KEY_SECONDS, "S", 0, "Time to measure for each number of workers, after the first batch (default 5)",
+     0},
+    {"json", KEY_JSON, "FILE", 0, "Write the results as JSON too", 0},
+    {"plot", KEY_PLOT, "FILE.png", 0, "Draw throughput against workers (needs gnuplot)", 0},
+    {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 2, 4};
+    struct bench_args *args = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
+    case KEY_SECONDS: args->seconds = mr_arg_value_real(state, "seconds", value, 0.01, 86400); return 0;
+    case KEY_JSON: args->json = value; return 0;
+    case KEY_PLOT: args->plot = value; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
+    case ARGP_KEY_END:
+        if (args->common.n_workers == 0) {
+            memcpy(args->common.workers, workers, sizeof workers);
+            args->common.n_workers = sizeof workers / sizeof *workers;
+        }
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* As it was given, or the long form where --mean and --std were added to it. */
+static char *transform_text(const struct mr_feed *feed, bool added)
+{
+    if (!added)
+        return strdup(feed->transform_name);
+    size_t size = mr_transform_format(feed->transform, NULL, 0) + 1;
+    char *text = malloc(size);
+    if (text != NULL)
+        mr_transform_format(feed->transform, text, size);
+    return text;
+}
+
+/* What the loader made of the options; known as soon as one loader has been there. */
+static bool complete_meta(struct bench *bench, const struct bench_args *args)
+{
+    bench->meta.data = args->common.data;
+    bench->meta.seconds = args->seconds;
+    bench->meta.n_samples = mr_dataset_count(bench->feed.dataset);
+    bench->meta.options = *mr_loader_resolved(bench->feed.loader);
+    bench->meta.options.dtype = bench->rows[0].dtype;
+    bench->meta.transform = transform_text(&bench->feed, args->common.n_channels > 0);
+    if (bench->meta.transform == NULL)
+        mr_say_error("out of memory");
+    return bench->meta.transform != NULL;
+}
+
+static void tell_failures(struct bench *bench, const struct mr_bench_row *row)
+{
+    if (row->failure[0] != '\0') {
+        mr_say_error("--workers %" PRIu32 ": %" PRIu64 " batches failed; the first: %s", row->workers, row->n_failed,
+                     row->failure);
+        bench->failed = true;
+    } else if (row->n_failed > 0 && !bench->damage_told) {
+        mr_feed_report_damage(&bench->feed); /* the same samples in every row */
+        bench->damage_told = true;
+    }
+}
+
+static int run_row(struct bench *bench, const struct bench_args *args, uint32_t workers)
+{
+    mr_loader_options loader_options = mr_loader_args_options(&args->common, workers);
+    struct mr_bench_row *row = &bench->rows[bench->n_rows];
+    int exit_status = mr_bench_row_measure(&bench->feed, &loader_options, args->seconds, &bench->progress, row);
+    bool good = exit_status == MR_EXIT_OK;
+
+    if (good && bench->n_rows == 0)
+        good = complete_meta(bench, args) && mr_bench_report_head(&bench->meta);
+    if (good) {
+        row->ratio = bench->rows[0].img_s > 0 ? row->img_s / bench->rows[0].img_s : 0;
+        good = mr_bench_report_row(row);
+        tell_failures(bench, row);
+        bench->n_rows++;
+    }
+    mr_feed_stop(&bench->feed);
+    return good || exit_status != MR_EXIT_OK ? exit_status : MR_EXIT_FAILED;
+}
+
+static int store_results(const struct bench *bench, const struct bench_args *args)
+{
+    bool good = true;
+
+    if (args->json != NULL)
+        good = mr_bench_json_store(args->json, &bench->meta, bench->rows, bench->n_rows);
+    if (args->plot != NULL)
+        good = mr_bench_plot_store(args->plot, &bench->meta, bench->rows, bench->n_rows) && good;
+    return good ? MR_EXIT_OK : MR_EXIT_FAILED;
+}
+
+static int run_bench(struct bench *bench, const struct bench_args *args)
+{
+    int exit_status = mr_feed_open(&bench->feed, &args->common);
+
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    mr_progress_init(&bench->progress);
+    for (size_t i = 0; exit_status == MR_EXIT_OK && i < args->common.n_workers; i++)
+        exit_status = run_row(bench, args, args->common.workers[i]);
+    if (exit_status == MR_EXIT_OK)
+        exit_status = store_results(bench, args);
+    mr_feed_close(&bench->feed);
+    return exit_status == MR_EXIT_OK && bench->failed ? MR_EXIT_FAILED : exit_status;
+}
+
+int mr_cmd_bench_run(int argc, char **argv)
+{
+    struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
+    const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Measure throughput against the number of workers: --workers takes a list (default 0,1,2,4)."
+        "\v"
+        "Example:\n"
+        "  millrace bench --data imagefolder:train --workers 0,1,2,4 \\\n"
+        "    --json bench.json --plot bench.png",
+        children,
+        NULL,
+        NULL};
+    struct bench_args args = {.seconds = DEFAULT_SECONDS};
+    struct bench bench = {0};
+
+    mr_loader_args_init(&args.common, MR_LOADER_ARGS_MAX_WORKERS);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    if ((args.json != NULL && !mr_bench_json_check()) || (args.plot != NULL && !mr_bench_plot_check()))
+        return MR_EXIT_FAILED;
+    if (!mr_bench_report_meta(&bench.meta, argc, argv))
+        return MR_EXIT_FAILED;
+    int exit_status = run_bench(&bench, &args);
+    mr_bench_report_free(&bench.meta);
+    return exit_status;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it. Easy to get wrong: the
+ * four files belong together, so none gets its name before all are whole, and the images get theirs last.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+#include "tools/feed.h"
+#include "tools/npy.h"
+#include "tools/progress.h"
+#include "tools/say.h"
+
+enum { KEY_OUT = 256 };
+
+struct export_args {
+    struct mr_loader_args common;
+    const char *out;
+};
+
+/* The files in the order in which they get their names. */
+enum { LABELS, INDICES, MASK, IMAGES, N_FILES };
+
+static const struct {
+    const char *array; /* NULL: the first one of the batch */
+    const char *suffix;
+    mr_dtype dtype; /* where the epoch has no batch */
+} files[N_FILES] = {
+    [LABELS] = {"label", ".labels.npy", MR_I64},
+    [INDICES] = {"index", ".indices.npy", MR_I64},
+    [MASK] = {"mask", ".mask.npy", MR_U8},
+    [IMAGES] = {NULL, ".npy", MR_U8},
+};
+
+struct output {
+    struct mr_npy npy[N_FILES];
+    struct mr_progress progress;
+    double start_s;
+};
+
+static const struct argp_option options[] = {
+    {"out", KEY_OUT, "X.npy", 0,
+     "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy (needed)", 0},
+    {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct export_args *args = state->input;
+    size_t len = value != NULL ? strlen(value) : 0;
+
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
+    case KEY_OUT:
+        if (len < 5 || strcmp(value + len - 4, ".npy") != 0 || value[len - 5] == '/')
+            argp_error(state, "--out: '%s' is not a name that ends in .npy", value);
+        args->out = value;
+        return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
+    case ARGP_KEY_END:
+        if (args->out == NULL)
+            argp_error(state, "--out is missing");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static bool open_file(struct mr_npy *npy, const char *out, const char *suffix)
+{
+    int stem = (int)(strlen(out) - strlen(".npy"));
+    char *path;
+
+    if (asprintf(&path, "%.*s%s", stem, out, suffix) < 0) {
+        mr_say_errno(ENOMEM, "%s", out);
+        return false;
+    }
+    bool good = mr_npy_open(npy, path);
+    free(path);
+    return good;
+}
+
+static bool open_output(struct output *output, const char *out)
+{
+    bool good = true;
+
+    *output = (struct output){.start_s = mr_progress_now()};
+    mr_progress_init(&output->progress);
+    for (int i = 0; good && i < N_FILES; i++)
+        good = open_file(&output->npy[i], out, files[i].suffix);
+    return good;
+}
+
+static void close_output(struct output *output)
+{
+    mr_progress_clear(&output->progress);
+    for (int i = 0; i < N_FILES; i++)
+        mr_aside_close(&output->npy[i].file);
+}
+
+static bool append_batch(struct output *output, const mr_batch *batch)
+{
+    bool good = true;
+
+    for (int i = 0; good && i < N_FILES; i++) {
+        const mr_array *array =
+            files[i].array != NULL ? mr_batch_array(batch, files[i].array) : mr_batch_array_at(batch, 0);
+        if (array != NULL)
+            good = mr_npy_append(&output->npy[i], array);
+    }
+    return good;
+}
+
+static void show_progress(struct output *output, int64_t n_samples)
+{
+    int64_t rows = output->npy[INDICES].shape[0];
+    double seconds = mr_progress_now() - output->start_s;
+
+    if (mr_progress_due(&output->progress))
+        mr_progress_draw(&output->progress, "%" PRId64 " of %" PRId64 " samples, %.0f/s, %.0f s", rows, n_samples,
+                         seconds > 0 ? (double)rows / seconds : 0.0, seconds);
+}
+
+static int write_epoch(struct mr_feed *feed, struct output *output)
+{
+    mr_batch *batch;
+    mr_status status;
+    bool good = true;
+
+    while (good && (status = mr_feed_next(feed, NULL, NULL, &batch)) == MR_OK) {
+        good = append_batch(output, batch);
+        mr_batch_release(batch);
+        show_progress(output, mr_loader_n_samples(feed->loader));
+    }
+    mr_progress_clear(&output->progress);
+    if (!good)
+        return MR_EXIT_FAILED;
+    if (status == MR_END)
+        return MR_EXIT_OK;
+    if (status == MR_ERR_CANCELED) {
+        mr_say_error("interrupted");
+    } else {
+        mr_say_status(status, mr_loader_error(feed->loader));
+    }
+    return MR_EXIT_FAILED;
+}
+
+/* The names lie in the directory, which has to be made durable too. Errors are of no use here: the files are whole. */
+static void sync_directory(const char *out)
+{
+    char *copy = strdup(out);
+    int fd = copy != NULL ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+    free(copy);
+}
+
+static int finish_output(const struct mr_feed *feed, struct output *output, const char *out)
+{
+    mr_dtype dtype = mr_loader_resolved(feed->loader)->dtype;
+    const struct mr_npy *images = &output->npy[IMAGES];
+    bool good = true;
+
+    for (int i = 0; good && i < N_FILES; i++)
+        good = mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
+    for (int i = 0; good && i < N_FILES; i++)
+        good = mr_aside_rename(&output->npy[i].file);
+    if (!good)
+        return MR_EXIT_FAILED;
+    sync_directory(out);
+    printf("%s: %s (", out, mr_dtype_name(images->dtype));
+    for (uint32_t i = 0; i < images->ndim; i++)
+        printf("%s%" PRId64, i > 0 ? ", " : "", images->shape[i]);
+    printf(")\n");
+    return MR_EXIT_OK;
+}
+
+static int export_epoch(const struct export_args *args)
+{
+    uint32_t workers = args->common.n_workers > 0 ? args->common.workers[0] : 0;
+    mr_loader_options loader_options = mr_loader_args_options(&args->common, workers);
+    struct output output;
+    struct mr_feed feed;
+    int exit_status = mr_feed_open(&feed, &args->common);
+
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    loader_options.n_epochs = 1;
+    exit_status = open_output(&output, args->out) ? MR_EXIT_OK : MR_EXIT_FAILED;
+    if (exit_status == MR_EXIT_OK)
+        exit_status = mr_feed_start(&feed, &loader_options);
+    if (exit_status == MR_EXIT_OK) {
+        exit_status = write_epoch(&feed, &output);
+        mr_feed_report_damage(&feed);
+    }
+    if (exit_status == MR_EXIT_OK)
+        exit_status = finish_output(&feed, &output, args->out);
+    close_output(&output);
+    mr_feed_close(&feed);
+    return exit_status;
+}
+
+int mr_cmd_export_run(int argc, char **argv)
+{
+    struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
+    const struct argp argp = {options,
+                              parse,
+                              NULL,
+                              "Write what a training loop receives in one epoch of one rank as NumPy files."
+                              "\v"
+                              "Example: the evaluation images as floats, two workers\n"
+                              "  millrace export --data imagefolder:val --transform eval:232:224 \\\n"
+                              "    --dtype f32 --no-shuffle --workers 2 --out val.npy",
+                              children,
+                              NULL,
+                              NULL};
+    struct export_args args = {0};
+
+    mr_loader_args_init(&args.common, 1);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    return export_epoch(&args);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace list: what a dataset holds. Easy to get wrong: a file that cannot be decoded is what this command is there
+ * to show, so it is named and the work goes on; only one that cannot be read makes it fail.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/census.h"
+#include "tools/command.h"
+#include "tools/progress.h"
+#include "tools/say.h"
+
+enum { KEY_DATA = 256, KEY_SAVE, KEY_NO_INSPECT, KEY_EMPTY_CLASSES };
+
+struct list_args {
+    const char *data;
+    const char *save;
+    bool no_inspect;
+    mr_dataset_options options;
+};
+
+static const struct argp_option options[] = {
+    {"data", KEY_DATA, "SPEC", 0,
+     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE, records:FILE,...?bytes=N, or a directory "
+     "(needed)",
+     0},
+    {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, which list:FILE reads", 0},
+    {"no-inspect", KEY_NO_INSPECT, NULL, 0, "Do not open the samples: no formats and sizes", 0},
+    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
+    {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct list_args *args = state->input;
+
+    switch (key) {
+    case KEY_DATA: args->data = value; return 0;
+    case KEY_SAVE: args->save = value; return 0;
+    case KEY_NO_INSPECT: args->no_inspect = true; return 0;
+    case KEY_EMPTY_CLASSES: args->options.allow_empty_classes = true; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
+    case ARGP_KEY_END:
+        if (args->data == NULL)
+            argp_error(state, "--data is missing");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int list_dataset(mr_dataset *dataset, const struct list_args *args, struct mr_progress *progress)
+{
+    mr_error error = {0};
+    int exit_status;
+
+    printf("%s: %" PRId64 " samples", args->data, mr_dataset_count(dataset));
+    if (mr_dataset_n_classes(dataset) > 0)
+        printf(", %" PRIu32 " classes", mr_dataset_n_classes(dataset));
+    printf("\n");
+    exit_status = mr_census_classes(dataset, stdout);
+    if (exit_status == MR_EXIT_OK && !args->no_inspect)
+        exit_status = mr_census_samples(dataset, progress, stdout);
+    if (args->save == NULL)
+        return exit_status;
+    mr_status status = mr_dataset_save_list(dataset, args->save, &error);
+    if (status < 0)
+        return mr_say_status(status, &error);
+    printf("\nsaved: %s\n", args->save);
+    return exit_status;
+}
+
+int mr_cmd_list_run(int argc, char **argv)
+{
+    const struct argp argp = {options,
+                              parse,
+                              NULL,
+                              "Count a dataset's samples per class, their formats and sizes, and name what does not "
+                              "look like an image."
+                              "\v"
+                              "Example: list a folder once, and train from the saved list\n"
+                              "  millrace list --data imagefolder:train --save train.list\n"
+                              "  millrace bench --data list:train.list",
+                              NULL,
+                              NULL,
+                              NULL};
+    struct list_args args = {.options = MR_DATASET_OPTIONS_INIT};
+    struct mr_progress progress;
+    mr_dataset *dataset;
+    mr_error error = {0};
+    mr_status status;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    mr_progress_init(&progress);
+    args.options.progress = mr_progress_files;
+    args.options.progress_user = &progress;
+    status = mr_dataset_open(args.data, &args.options, &dataset, &error);
+    mr_progress_clear(&progress);
+    if (status < 0)
+        return mr_say_status(status, &error);
+    int exit_status = list_dataset(dataset, &args, &progress);
+    mr_dataset_destroy(dataset);
+    return exit_status;
+}

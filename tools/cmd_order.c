@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace order: the indices of one rank in one epoch, one a line. Millions of lines are usual, so they are formatted
+ * into a block of our own; a reader that has seen enough closes the pipe, which is the end and no accident.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/arg_value.h"
+#include "tools/command.h"
+#include "tools/sampler_args.h"
+#include "tools/say.h"
+
+enum { KEY_SAMPLES = 256 };
+enum { BLOCK_BYTES = 1 << 16, LINE_MAX_BYTES = 24 };
+
+struct order_args {
+    mr_sampler_options sampler;
+    bool has_samples;
+};
+
+static const struct argp_option options[] = {
+    {"samples", KEY_SAMPLES, "N", 0, "Number of samples of the dataset (needed)", 0}, {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct order_args *args = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->sampler; return 0;
+    case KEY_SAMPLES:
+        args->sampler.n_samples = (int64_t)mr_arg_value_number(state, "samples", value, 0, (uint64_t)1 << 40);
+        args->has_samples = true;
+        return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
+    case ARGP_KEY_END:
+        if (!args->has_samples)
+            argp_error(state, "--samples is missing");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static bool write_all(const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(STDOUT_FILENO, bytes, n);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            mr_say_errno(errno, "stdout");
+            return false;
+        }
+        bytes += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+/* Write value (0 or more) and a newline. Returns the number of bytes, at most LINE_MAX_BYTES. */
+static size_t format_line(int64_t value, char *out)
+{
+    char digits[LINE_MAX_BYTES];
+    size_t at = sizeof digits;
+
+    digits[--at] = '\n';
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    memcpy(out, digits + at, sizeof digits - at);
+    return sizeof digits - at;
+}
+
+static int print_order(const mr_sampler *sampler)
+{
+    char block[BLOCK_BYTES];
+    int64_t n = mr_sampler_length(sampler);
+    size_t used = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        used += format_line(mr_sampler_at(sampler, i), block + used);
+        if (used > sizeof block - LINE_MAX_BYTES) {
+            if (!write_all(block, used))
+                return MR_EXIT_FAILED;
+            used = 0;
+        }
+    }
+    return write_all(block, used) ? MR_EXIT_OK : MR_EXIT_FAILED;
+}
+
+int mr_cmd_order_run(int argc, char **argv)
+{
+    struct argp_child children[] = {{mr_sampler_args_argp(), 0, "Order and shard:", 0}, {0}};
+    const struct argp argp = {options,
+                              parse,
+                              NULL,
+                              "Print the dataset indices that one rank sees in one epoch, one a line."
+                              "\v"
+                              "Example: the second of four ranks in epoch 3 of ImageNet\n"
+                              "  millrace order --samples 1281167 --world-size 4 --rank 1 --epoch 3",
+                              children,
+                              NULL,
+                              NULL};
+    struct order_args args = {.sampler = MR_SAMPLER_OPTIONS_INIT};
+    mr_sampler *sampler;
+    mr_error error;
+    mr_status status;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    status = mr_sampler_create(&args.sampler, &sampler, &error);
+    if (status < 0)
+        return mr_say_status(status, &error);
+    int exit_status = print_order(sampler);
+    mr_sampler_destroy(sampler);
+    return exit_status;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace preview: the first batch of an epoch as a contact sheet, pixel for pixel what training would receive. Easy
+ * to get wrong: normalised floats are no colours, so the batch is always u8 here.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/feed.h"
+#include "tools/say.h"
+#include "tools/sheet.h"
+
+enum { KEY_OUT = 256 };
+enum { TEXT_BYTES = 256 };
+
+struct preview_args {
+    struct mr_loader_args common;
+    const char *out;
+};
+
+static const struct argp_option options[] = {{"out", KEY_OUT, "SHEET.png", 0, "Where the sheet goes (needed)", 0}, {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct preview_args *args = state->input;
+    mr_dtype dtype = args->common.loader.dtype;
+
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
+    case KEY_OUT: args->out = value; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
+    case ARGP_KEY_END:
+        if (args->out == NULL)
+            argp_error(state, "--out is missing");
+        if (dtype != MR_DTYPE_DEFAULT && dtype != MR_U8)
+            argp_error(state, "--dtype: a sheet shows u8, not %s", mr_dtype_name(dtype));
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* "zebra", or "17" where classes have no names. */
+static void label_text(const mr_dataset *dataset, const mr_array *label, uint32_t row, char text_out[TEXT_BYTES])
+{
+    const char *name = NULL;
+    int64_t value;
+
+    text_out[0] = '\0';
+    if (label == NULL || label->dtype != MR_I64 || label->ndim != 1)
+        return;
+    memcpy(&value, (const char *)label->data + (int64_t)row * label->strides[0], sizeof value);
+    if (value >= 0 && value < (int64_t)mr_dataset_n_classes(dataset))
+        name = mr_dataset_class_name(dataset, (uint32_t)value);
+    if (name != NULL)
+        snprintf(text_out, TEXT_BYTES, "%s", name);
+    else
+        snprintf(text_out, TEXT_BYTES, "%" PRId64, value);
+}
+
+static bool is_picture(const mr_array *image)
+{
+    int64_t channels = image->ndim == 4 ? image->shape[3] : 0;
+
+    return strcmp(image->name, "image") == 0 && image->dtype == MR_U8 && (channels == 1 || channels == 3) &&
+           image->row_offsets == NULL && image->strides[3] == 1 && image->strides[2] == channels &&
+           image->strides[1] == channels * image->shape[2];
+}
+
+static int draw_batch(const mr_dataset *dataset, const mr_batch *batch, const char *out)
+{
+    const mr_array *image = mr_batch_array_at(batch, 0);
+    const uint8_t *mask = mr_batch_data(batch, "mask");
+    char text[TEXT_BYTES];
+    uint32_t width, height;
+
+    if (mr_batch_size(batch) == 0 || !is_picture(image)) {
+        mr_say_error("the first batch holds no pictures");
+        return MR_EXIT_FAILED;
+    }
+    struct mr_sheet_shape shape = {mr_batch_size(batch), (uint32_t)image->shape[2], (uint32_t)image->shape[1],
+                                   (uint32_t)image->shape[3]};
+    struct mr_sheet *sheet = mr_sheet_create(&shape);
+    if (sheet == NULL)
+        return MR_EXIT_FAILED;
+    for (uint32_t i = 0; i < shape.n_tiles; i++) {
+        bool real = mask == NULL || mask[i] != 0;
+        label_text(dataset, mr_batch_array(batch, "label"), i, text);
+        mr_sheet_put(sheet, i, real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
+                     real ? text : "(damaged)");
+    }
+    bool good = mr_sheet_store(sheet, out);
+    mr_sheet_size(sheet, &width, &height);
+    mr_sheet_destroy(sheet);
+    if (good)
+        printf("%s: %" PRIu32 " x %" PRIu32 " pixels\n", out, width, height);
+    return good ? MR_EXIT_OK : MR_EXIT_FAILED;
+}
+
+static int draw_first(struct mr_feed *feed, const char *out)
+{
+    mr_batch *batch;
+    mr_status status = mr_feed_next(feed, NULL, NULL, &batch);
+    int exit_status = MR_EXIT_FAILED;
+
+    if (status == MR_OK)
+        exit_status = draw_batch(feed->dataset, batch, out);
+    else if (status == MR_END)
+        mr_say_error("the epoch has no batch for this rank");
+    else if (status == MR_ERR_CANCELED)
+        mr_say_error("interrupted");
+    else
+        mr_say_status(status, mr_loader_error(feed->loader));
+    mr_batch_release(batch);
+    mr_feed_report_damage(feed);
+    return exit_status;
+}
+
+int mr_cmd_preview_run(int argc, char **argv)
+{
+    struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
+    const struct argp argp = {options,
+                              parse,
+                              NULL,
+                              "Draw a contact sheet of the first batch, with labels; at most 256 tiles, always u8 nhwc."
+                              "\v"
+                              "Example: what RandomResizedCrop and flip make of 32 photographs\n"
+                              "  millrace preview --data imagefolder:train --batch-size 32 \\\n"
+                              "    --out sheet.png",
+                              children,
+                              NULL,
+                              NULL};
+    struct preview_args args = {0};
+    struct mr_feed feed;
+
+    mr_loader_args_init(&args.common, 1);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    args.common.loader.layout = MR_NHWC;
+    args.common.loader.n_epochs = 1;
+    mr_loader_options loader_options =
+        mr_loader_args_options(&args.common, args.common.n_workers > 0 ? args.common.workers[0] : 0);
+    int exit_status = mr_feed_open(&feed, &args.common);
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    exit_status = mr_feed_start(&feed, &loader_options);
+    if (exit_status == MR_EXIT_OK)
+        exit_status = draw_first(&feed, args.out);
+    mr_feed_close(&feed);
+    return exit_status;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* millrace preview in a build without libgd. */
+#include "tools/command.h"
+#include "tools/say.h"
+
+int mr_cmd_preview_run(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    mr_say_error("this build has no libgd (Debian package libgd-dev)");
+    return MR_EXIT_FAILED;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands of `millrace`: each parses its own arguments and returns the exit status of the program. */
+#ifndef TOOLS_COMMAND_H
+#define TOOLS_COMMAND_H
+
+#include <stddef.h>
+
+enum {
+    MR_EXIT_OK = 0,
+    MR_EXIT_FAILED = 1, /* a sample or the work failed */
+    MR_EXIT_USAGE = 2,  /* the call is wrong */
+};
+
+struct mr_command {
+    const char *name;
+    const char *title; /* "millrace NAME": stands before messages and in the help */
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+int mr_cmd_order_run(int argc, char **argv);
+int mr_cmd_export_run(int argc, char **argv);
+int mr_cmd_bench_run(int argc, char **argv);
+int mr_cmd_preview_run(int argc, char **argv);
+int mr_cmd_list_run(int argc, char **argv);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run's dataset, transform and loader. Easy to get wrong: a wait without limit would not see Ctrl-C, because
+ * mr_loader_next() goes on waiting after a signal; so it is asked in short pieces.
+ */
+#include "tools/feed.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/say.h"
+
+enum { WAIT_MS = 100, DAMAGED_SHOWN = 5 };
+
+/* What the loader takes when no transform is given, as text: pixels need none. */
+static const char *default_transform(mr_dataset *dataset)
+{
+    mr_sample_info info;
+    mr_error error;
+
+    if (mr_dataset_count(dataset) > 0 && mr_dataset_inspect(dataset, 0, &info, &error) == MR_OK &&
+        strcmp(info.format, "raw") == 0)
+        return "none";
+    return "train:224";
+}
+
+static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_args *args, mr_error *error)
+{
+    mr_status status;
+
+    feed->transform_name = args->transform != NULL ? args->transform : default_transform(feed->dataset);
+    if (args->transform == NULL && args->n_channels == 0)
+        return MR_OK;
+    status = mr_transform_parse(feed->transform_name, &feed->transform, error);
+    if (status == MR_OK && args->n_channels > 0)
+        status = mr_transform_normalize(feed->transform, args->n_channels, args->mean, args->std, false, error);
+    return status;
+}
+
+int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args)
+{
+    mr_dataset_options options = args->dataset;
+    struct mr_progress progress;
+    mr_error error = {0};
+    mr_status status;
+
+    *feed = (struct mr_feed){0};
+    mr_progress_init(&progress);
+    options.progress = mr_progress_files;
+    options.progress_user = &progress;
+    status = mr_dataset_open(args->data, &options, &feed->dataset, &error);
+    mr_progress_clear(&progress);
+    if (status == MR_OK)
+        status = open_transform(feed, args, &error);
+    if (status < 0) {
+        mr_feed_close(feed);
+        return mr_say_status(status, &error);
+    }
+    mr_interrupt_catch();
+    return MR_EXIT_OK;
+}
+
+void mr_feed_close(struct mr_feed *feed)
+{
+    mr_feed_stop(feed);
+    mr_transform_destroy(feed->transform);
+    mr_dataset_destroy(feed->dataset);
+    *feed = (struct mr_feed){0};
+}
+
+int mr_feed_start(struct mr_feed *feed, const mr_loader_options *options)
+{
+    mr_error error = {0};
+    mr_status status = mr_loader_create(feed->dataset, feed->transform, options, &feed->loader, &error);
+
+    return status < 0 ? mr_say_status(status, &error) : MR_EXIT_OK;
+}
+
+void mr_feed_stop(struct mr_feed *feed)
+{
+    mr_loader_destroy(feed->loader);
+    feed->loader = NULL;
+}
+
+mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *user, mr_batch **batch_out)
+{
+    mr_status status = MR_PENDING;
+
+    *batch_out = NULL;
+    while (status == MR_PENDING) {
+        if (mr_interrupt_came())
+            return MR_ERR_CANCELED;
+        status = mr_loader_next(feed->loader, WAIT_MS, batch_out);
+        if (status == MR_PENDING && idle != NULL)
+            idle(user);
+    }
+    return status;
+}
+
+void mr_feed_report_damage(const struct mr_feed *feed)
+{
+    mr_on_error policy = mr_loader_resolved(feed->loader)->on_error;
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    uint64_t n = 0;
+    mr_error error;
+
+    if (policy == MR_ON_ERROR_FAIL || mr_loader_get_stats(feed->loader, &stats) < 0 || stats.n_damaged == 0)
+        return;
+    mr_say_error("damaged samples %s %" PRIu64 " %s:", policy == MR_ON_ERROR_SKIP ? "skipped" : "zeroed",
+                 stats.n_damaged, stats.n_damaged == 1 ? "time" : "times");
+    for (; mr_loader_damaged(feed->loader, n, &error) == MR_OK; n++)
+        if (n < DAMAGED_SHOWN)
+            mr_say_sample(&error);
+    if (n > DAMAGED_SHOWN)
+        mr_say_error("and %" PRIu64 " other samples", n - DAMAGED_SHOWN);
+}

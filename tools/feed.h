@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dataset, transform and loader of one run of the command. Functions that return int return an exit status. */
+#ifndef TOOLS_FEED_H
+#define TOOLS_FEED_H
+
+#include <millrace/millrace.h>
+
+#include "tools/loader_args.h"
+
+struct mr_feed {
+    mr_dataset *dataset;
+    mr_transform *transform;    /* NULL: the library's default */
+    const char *transform_name; /* as given, or the default's */
+    mr_loader *loader;          /* NULL between mr_feed_stop() and mr_feed_start() */
+};
+
+/* Open dataset and transform; from here on Ctrl-C is a flag. On failure everything is closed. */
+int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args);
+void mr_feed_close(struct mr_feed *feed);
+
+/* Make the loader. */
+int mr_feed_start(struct mr_feed *feed, const mr_loader_options *options);
+/* End the workers; nothing where there is no loader. */
+void mr_feed_stop(struct mr_feed *feed);
+
+/*
+ * The next batch: as mr_loader_next() without a time limit, and MR_ERR_CANCELED soon after Ctrl-C. idle, unless NULL,
+ * is called several times a second while nothing comes.
+ */
+mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *user, mr_batch **batch_out);
+
+/* Say on stderr how many samples skip or zero dealt with, and which the first ones were. Nothing when there are none.
+ */
+void mr_feed_report_damage(const struct mr_feed *feed);
+
+#endif

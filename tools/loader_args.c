@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loader's options on the command line. A value's own range is checked here, so that the message names the option;
+ * what several options mean together is the library's to check. Easy to get wrong: zero means "default" in the
+ * library's struct, and "none" in --workers.
+ */
+#include "tools/loader_args.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tools/arg_value.h"
+#include "tools/sampler_args.h"
+
+enum {
+    KEY_DATA = 256,
+    KEY_EMPTY_CLASSES,
+    KEY_TRANSFORM,
+    KEY_MEAN,
+    KEY_STD,
+    KEY_DTYPE,
+    KEY_LAYOUT,
+    KEY_BATCH_SIZE,
+    KEY_DROP_LAST,
+    KEY_ON_ERROR,
+    KEY_WORKERS,
+    KEY_START,
+    KEY_READER,
+    KEY_SLOTS,
+    KEY_READ_AHEAD,
+    KEY_NICE,
+    KEY_AFFINITY,
+    KEY_TIME_LIMIT,
+    KEY_MAX_PIXELS,
+    KEY_MAX_FILE_BYTES,
+};
+
+static const struct mr_arg_choice policies[] = {
+    {"fail", MR_ON_ERROR_FAIL}, {"skip", MR_ON_ERROR_SKIP}, {"zero", MR_ON_ERROR_ZERO}, {NULL, 0}};
+static const struct mr_arg_choice starts[] = {
+    {"exec", MR_START_EXEC}, {"fork", MR_START_FORK}, {"thread", MR_START_THREAD}, {NULL, 0}};
+static const struct mr_arg_choice readers[] = {
+    {"auto", MR_READER_AUTO}, {"uring", MR_READER_URING}, {"pread", MR_READER_PREAD}, {NULL, 0}};
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "Samples:", 1},
+    {"data", KEY_DATA, "SPEC", 0,
+     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE, records:FILE,...?bytes=N, or a directory "
+     "(needed)",
+     0},
+    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
+    {"transform", KEY_TRANSFORM, "T", 0,
+     "train:224, eval:232:224, cifar, none, or operations with + between them (default train:224 for files, none for "
+     "pixels and records)",
+     0},
+    {"mean", KEY_MEAN, "M[,M,M]", 0, "Normalise with this mean per channel, in units of 0 to 1", 0},
+    {"std", KEY_STD, "S[,S,S]", 0, "Deviation per channel, together with --mean", 0},
+    {"dtype", KEY_DTYPE, "u8|f32|f16|bf16", 0, "Type of the images' elements (default u8)", 0},
+    {"layout", KEY_LAYOUT, "nchw|nhwc", 0, "Layout of the images (default nchw)", 0},
+    {"batch-size", KEY_BATCH_SIZE, "B", 0, "Samples of a batch, 1 to 65535 (default 64)", 0},
+    {"drop-last", KEY_DROP_LAST, NULL, 0, "Leave a last batch of fewer samples out", 0},
+    {"on-error", KEY_ON_ERROR, "fail|skip|zero", 0,
+     "A damaged sample fails, is replaced by the next good one, or becomes zeros with mask 0 (default fail)", 0},
+    {NULL, 0, NULL, 0, "Workers:", 3},
+    {"workers", KEY_WORKERS, "N", 0, "Worker processes; 0 decodes in this process (default 4)", 0},
+    {"start", KEY_START, "exec|fork|thread", 0, "How workers are started (default exec)", 0},
+    {"reader", KEY_READER, "auto|uring|pread", 0, "How files are read (default auto: io_uring where allowed)", 0},
+    {"slots", KEY_SLOTS, "N", 0, "Batches that may lie decoded at once, 2 to 1024", 0},
+    {"read-ahead", KEY_READ_AHEAD, "N", 0, "Reads in flight per worker, 1 to 64 (default 4)", 0},
+    {"nice", KEY_NICE, "N", 0, "Added to the workers' nice level, 0 to 19", 0},
+    {"affinity", KEY_AFFINITY, "none|spread|CPU,...", 0, "CPUs on which the workers run (default none)", 0},
+    {"time-limit", KEY_TIME_LIMIT, "SECONDS", 0, "A sample that takes longer is damaged (default 60)", 0},
+    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
+    {"max-file-bytes", KEY_MAX_FILE_BYTES, "N", 0, "Larger files are damaged (default 1 GiB)", 0},
+    {0}};
+
+void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers)
+{
+    *args = (struct mr_loader_args){.sampler = MR_SAMPLER_OPTIONS_INIT,
+                                    .dataset = MR_DATASET_OPTIONS_INIT,
+                                    .loader = MR_LOADER_OPTIONS_INIT,
+                                    .max_workers = max_workers};
+}
+
+static void parse_workers(struct mr_loader_args *args, const char *value, struct argp_state *state)
+{
+    uint64_t values[MR_LOADER_ARGS_MAX_WORKERS];
+
+    args->n_workers = mr_arg_value_list(state, "workers", value, 0, MR_MAX_WORKERS, values, args->max_workers);
+    for (size_t i = 0; i < args->n_workers; i++)
+        args->workers[i] = values[i] == 0 ? MR_NO_WORKERS : (uint32_t)values[i];
+}
+
+static void parse_affinity(struct mr_loader_args *args, const char *value, struct argp_state *state)
+{
+    uint64_t cpus[MR_MAX_WORKERS];
+
+    args->loader.n_affinity_cpus = 0;
+    if (strcasecmp(value, "none") == 0) {
+        args->loader.affinity = MR_AFFINITY_NONE;
+    } else if (strcasecmp(value, "spread") == 0) {
+        args->loader.affinity = MR_AFFINITY_SPREAD;
+    } else {
+        size_t n = mr_arg_value_list(state, "affinity", value, 0, INT32_MAX, cpus, MR_MAX_WORKERS);
+        for (size_t i = 0; i < n; i++)
+            args->cpus[i] = (int32_t)cpus[i];
+        args->loader.affinity = MR_AFFINITY_LIST;
+        args->loader.n_affinity_cpus = (uint32_t)n;
+    }
+}
+
+static error_t parse_workers_group(int key, const char *value, struct argp_state *state)
+{
+    struct mr_loader_args *args = state->input;
+    mr_loader_options *loader = &args->loader;
+
+    switch (key) {
+    case KEY_WORKERS: parse_workers(args, value, state); return 0;
+    case KEY_START: loader->start = (mr_start)mr_arg_value_choice(state, "start", value, starts); return 0;
+    case KEY_READER: loader->reader = (mr_reader_kind)mr_arg_value_choice(state, "reader", value, readers); return 0;
+    case KEY_SLOTS: loader->n_slots = (uint32_t)mr_arg_value_number(state, "slots", value, 2, 1024); return 0;
+    case KEY_READ_AHEAD:
+        loader->read_ahead = (uint32_t)mr_arg_value_number(state, "read-ahead", value, 1, 64);
+        return 0;
+    case KEY_NICE: loader->nice = (int32_t)mr_arg_value_number(state, "nice", value, 0, 19); return 0;
+    case KEY_AFFINITY: parse_affinity(args, value, state); return 0;
+    case KEY_TIME_LIMIT:
+        loader->time_limit_ms = (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
+        return 0;
+    case KEY_MAX_PIXELS: loader->max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX); return 0;
+    case KEY_MAX_FILE_BYTES:
+        loader->max_file_bytes = mr_arg_value_number(state, "max-file-bytes", value, 1, UINT64_MAX);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void check_complete(struct mr_loader_args *args, struct argp_state *state)
+{
+    if (args->data == NULL)
+        argp_error(state, "--data is missing");
+    if ((args->n_mean == 0) != (args->n_std == 0))
+        argp_error(state, "--mean and --std belong together");
+    if (args->n_mean != args->n_std)
+        argp_error(state, "--mean has %u values and --std has %u", args->n_mean, args->n_std);
+    args->n_channels = args->n_mean;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct mr_loader_args *args = state->input;
+    mr_loader_options *loader = &args->loader;
+
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->sampler; return 0;
+    case KEY_DATA: args->data = value; return 0;
+    case KEY_EMPTY_CLASSES: args->dataset.allow_empty_classes = true; return 0;
+    case KEY_TRANSFORM: args->transform = value; return 0;
+    case KEY_MEAN: args->n_mean = mr_arg_value_channels(state, "mean", value, -1e30, args->mean); return 0;
+    case KEY_STD: args->n_std = mr_arg_value_channels(state, "std", value, 0, args->std); return 0;
+    case KEY_DTYPE:
+        if (mr_dtype_parse(value, &loader->dtype) < 0)
+            argp_error(state, "--dtype: '%s' is none of u8, f32, f16, bf16", value);
+        return 0;
+    case KEY_LAYOUT:
+        if (mr_layout_parse(value, &loader->layout) < 0)
+            argp_error(state, "--layout: '%s' is none of nchw, nhwc", value);
+        return 0;
+    case KEY_BATCH_SIZE:
+        loader->batch_size = (uint32_t)mr_arg_value_number(state, "batch-size", value, 1, UINT16_MAX);
+        return 0;
+    case KEY_DROP_LAST: loader->drop_last = true; return 0;
+    case KEY_ON_ERROR:
+        loader->on_error = (mr_on_error)mr_arg_value_choice(state, "on-error", value, policies);
+        return 0;
+    case ARGP_KEY_END: check_complete(args, state); return 0;
+    default: return parse_workers_group(key, value, state);
+    }
+}
+
+const struct argp *mr_loader_args_argp(void)
+{
+    static struct argp_child children[] = {{NULL, 0, "Order and shard:", 2}, {0}};
+    static const struct argp argp = {options, parse, NULL, NULL, children, NULL, NULL};
+
+    children[0].argp = mr_sampler_args_argp();
+    return &argp;
+}
+
+mr_loader_options mr_loader_args_options(const struct mr_loader_args *args, uint32_t workers)
+{
+    mr_loader_options loader = args->loader;
+    const mr_sampler_options *sampler = &args->sampler;
+
+    loader.num_workers = workers;
+    loader.world_size = sampler->world_size;
+    loader.rank = sampler->rank;
+    loader.seed = sampler->seed;
+    loader.epoch = sampler->epoch;
+    loader.no_shuffle = sampler->no_shuffle;
+    loader.tail = sampler->tail;
+    loader.order = sampler->order;
+    loader.affinity_cpus = loader.n_affinity_cpus > 0 ? args->cpus : NULL;
+    return loader;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that export, bench and preview share: everything that decides which batches a loader gives. */
+#ifndef TOOLS_LOADER_ARGS_H
+#define TOOLS_LOADER_ARGS_H
+
+#include <argp.h>
+
+#include <millrace/loader.h>
+
+enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
+
+struct mr_loader_args {
+    const char *data;
+    const char *transform; /* NULL: the library's default */
+    double mean[3];
+    double std[3];
+    unsigned n_channels; /* of mean and std; 0: not given */
+    mr_sampler_options sampler;
+    mr_dataset_options dataset;
+    mr_loader_options loader;
+    int32_t cpus[MR_MAX_WORKERS];
+    /* Values of --workers; 0 is MR_NO_WORKERS. */
+    uint32_t workers[MR_LOADER_ARGS_MAX_WORKERS];
+    size_t n_workers;
+    size_t max_workers; /* how many values --workers takes */
+    unsigned n_mean;    /* while parsing */
+    unsigned n_std;
+};
+
+/* Defaults of the library; --workers takes up to max_workers values and has none. */
+void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers);
+/* For struct argp_child; input: the struct. */
+const struct argp *mr_loader_args_argp(void);
+/* The loader's options for one value of --workers. */
+mr_loader_options mr_loader_args_options(const struct mr_loader_args *args, uint32_t workers);
+
+#endif

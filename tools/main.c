@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace: a table of subcommands. Easy to get wrong: options before the subcommand's name are ours, those after it
+ * are its own, so this parser must not look past the first word.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <millrace/status.h>
+
+#include "tools/command.h"
+#include "tools/interrupt.h"
+#include "tools/say.h"
+
+static const struct mr_command commands[] = {
+    {"order", "millrace order", "print the indices of one rank in one epoch", mr_cmd_order_run},
+    {"list", "millrace list", "count a dataset's classes, formats and sizes; save it as a list", mr_cmd_list_run},
+    {"export", "millrace export", "write what a training loop receives as NumPy files", mr_cmd_export_run},
+    {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
+    {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+struct main_args {
+    int command_at; /* index of the subcommand's name in argv, 0: none */
+};
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "millrace %s\n%s\n", mr_version(), mr_features());
+}
+
+/* The subcommands between the usage line and the options; glibc's argp frees what a filter returns. */
+static char *add_commands(int key, const char *text, void *input)
+{
+    char *help = NULL;
+    size_t len;
+
+    (void)input;
+    if (key != ARGP_KEY_HELP_PRE_DOC)
+        return (char *)text;
+    FILE *stream = open_memstream(&help, &len);
+    if (stream == NULL)
+        return (char *)text;
+    fprintf(stream, "%s\n\nCommands:\n", text);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(stream, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    fprintf(stream, "  help     explain a command: millrace help COMMAND\n  version  print version and features\n");
+    return fclose(stream) == 0 ? help : (char *)text;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct main_args *args = state->input;
+
+    (void)value;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        args->command_at = state->next - 1;
+        state->next = state->argc; /* the rest is the subcommand's */
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "a command is missing"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct mr_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int run_command(const struct mr_command *command, int argc, char **argv)
+{
+    char title[32];
+
+    snprintf(title, sizeof title, "%s", command->title);
+    program_invocation_name = program_invocation_short_name = (char *)command->title;
+    argv[0] = title;
+    int exit_status = mr_say_finish(command->run(argc, argv));
+    mr_interrupt_raise();
+    return exit_status;
+}
+
+/* `millrace help [COMMAND]` is the same as `millrace [COMMAND] --help`. */
+static int run_help(const struct argp *argp, int argc, char **argv)
+{
+    char help[] = "--help";
+    char *rest[] = {program_invocation_name, help, NULL};
+    struct main_args args = {0};
+
+    if (argc < 2) {
+        argp_parse(argp, 2, rest, ARGP_IN_ORDER, NULL, &args);
+        return mr_say_finish(MR_EXIT_OK);
+    }
+    const struct mr_command *command = find_command(argv[1]);
+    if (command == NULL || argc > 2) {
+        mr_say_error("'%s' is no command", command == NULL ? argv[1] : argv[2]);
+        return MR_EXIT_USAGE;
+    }
+    return run_command(command, 2, rest);
+}
+
+int main(int argc, char **argv)
+{
+    static char name[] = "millrace";
+    const struct argp argp = {NULL,
+                              parse,
+                              "COMMAND [OPTION...]",
+                              "Batches of training samples, in order, made by worker processes."
+                              "\v"
+                              "Example:\n"
+                              "  millrace bench --data imagefolder:photos --workers 0,1,2,4\n\n"
+                              "Exit status: 0 done, 1 a sample or the work failed, 2 the call is wrong.",
+                              NULL,
+                              add_commands,
+                              NULL};
+    struct main_args args = {0};
+
+    argp_err_exit_status = MR_EXIT_USAGE;
+    argp_program_version_hook = print_version;
+    program_invocation_name = program_invocation_short_name = name;
+    if (argc > 0)
+        argv[0] = name;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.command_at == 0)
+        return MR_EXIT_USAGE;
+
+    const char *word = argv[args.command_at];
+    const struct mr_command *command = find_command(word);
+    if (strcmp(word, "help") == 0)
+        return run_help(&argp, argc - args.command_at, argv + args.command_at);
+    if (strcmp(word, "version") == 0) {
+        print_version(stdout, NULL);
+        return mr_say_finish(MR_EXIT_OK);
+    }
+    if (command == NULL) {
+        mr_say_error("'%s' is no command; `millrace --help' names them", word);
+        return MR_EXIT_USAGE;
+    }
+    return run_command(command, argc - args.command_at, argv + args.command_at);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peak memory of several processes: the sum of their proportional set sizes (PSS), in which a page shared by k of them
+ * counts 1/k in each. Easy to get wrong: the kernel walks every page table for it, which costs more the larger the slab
+ * is, so the pause grows with what a look has cost.
+ */
+#include "tools/memory_watch.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "tools/cpu_time.h"
+
+#define PAUSE_S 0.25
+/* At most this share of time is spent looking. */
+#define SHARE 0.02
+
+static uint64_t pss_bytes(const char *path)
+{
+    char line[256];
+    uint64_t kib = 0;
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "Pss: %" SCNu64 " kB", &kib) == 1)
+            break;
+    fclose(file);
+    return kib * 1024;
+}
+
+static double thread_seconds(void)
+{
+    struct timespec now;
+
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : 0;
+}
+
+static uint64_t look(mr_loader *loader)
+{
+    int64_t pids[MR_MAX_WORKERS];
+    size_t n = mr_cpu_time_workers(loader, pids, MR_MAX_WORKERS);
+    uint64_t sum = pss_bytes("/proc/self/smaps_rollup");
+
+    for (size_t i = 0; i < n; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%" PRId64 "/smaps_rollup", pids[i]);
+        sum += pss_bytes(path);
+    }
+    return sum;
+}
+
+static void add_seconds(struct timespec *time, double seconds)
+{
+    int64_t ns = time->tv_nsec + (int64_t)(seconds * 1e9);
+
+    time->tv_sec += ns / 1000000000;
+    time->tv_nsec = ns % 1000000000;
+}
+
+static void *watch_memory(void *user)
+{
+    struct mr_memory_watch *watch = user;
+    struct timespec due;
+
+    pthread_mutex_lock(&watch->mutex);
+    while (!watch->stop) {
+        pthread_mutex_unlock(&watch->mutex);
+        double before = thread_seconds();
+        uint64_t bytes = look(watch->loader);
+        double after = thread_seconds();
+        pthread_mutex_lock(&watch->mutex);
+        watch->cpu_s = after;
+        if (bytes > watch->peak_bytes)
+            watch->peak_bytes = bytes;
+        double pause = (after - before) / SHARE;
+        clock_gettime(CLOCK_MONOTONIC, &due);
+        add_seconds(&due, pause > PAUSE_S ? pause : PAUSE_S);
+        while (!watch->stop && pthread_cond_timedwait(&watch->wake, &watch->mutex, &due) == 0)
+            continue;
+    }
+    pthread_mutex_unlock(&watch->mutex);
+    return NULL;
+}
+
+void mr_memory_watch_start(struct mr_memory_watch *watch, mr_loader *loader)
+{
+    pthread_condattr_t clock;
+    sigset_t all, before;
+
+    *watch = (struct mr_memory_watch){.loader = loader};
+    pthread_mutex_init(&watch->mutex, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&watch->wake, &clock);
+    pthread_condattr_destroy(&clock);
+    sigfillset(&all); /* signals are the main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    watch->running = pthread_create(&watch->thread, NULL, watch_memory, watch) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+double mr_memory_watch_cpu(struct mr_memory_watch *watch)
+{
+    pthread_mutex_lock(&watch->mutex);
+    double cpu_s = watch->cpu_s;
+    pthread_mutex_unlock(&watch->mutex);
+    return cpu_s;
+}
+
+uint64_t mr_memory_watch_stop(struct mr_memory_watch *watch)
+{
+    pthread_mutex_lock(&watch->mutex);
+    watch->stop = true;
+    pthread_cond_signal(&watch->wake);
+    pthread_mutex_unlock(&watch->mutex);
+    if (watch->running)
+        pthread_join(watch->thread, NULL);
+    uint64_t last = look(watch->loader);
+    pthread_cond_destroy(&watch->wake);
+    pthread_mutex_destroy(&watch->mutex);
+    return last > watch->peak_bytes ? last : watch->peak_bytes;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One line on stderr that is written again and again, on a terminal only. */
+#ifndef TOOLS_PROGRESS_H
+#define TOOLS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <millrace/status.h>
+
+struct mr_progress {
+    bool on; /* stderr is a terminal */
+    bool drawn;
+    double due_s;
+};
+
+/* Seconds of a clock that never goes back. */
+double mr_progress_now(void);
+
+void mr_progress_init(struct mr_progress *progress);
+/* Whether the line may be drawn again: at most five times a second, never without a terminal. */
+bool mr_progress_due(struct mr_progress *progress);
+void mr_progress_draw(struct mr_progress *progress, const char *format, ...) MR_PRINTF(2, 3);
+/* Remove the line, before anything else is written. */
+void mr_progress_clear(struct mr_progress *progress);
+/* For mr_dataset_options.progress; user is a struct mr_progress. */
+void mr_progress_files(void *user, uint64_t n_files);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that say in which order a rank sees the samples; input: a mr_sampler_options that INIT has set. */
+#ifndef TOOLS_SAMPLER_ARGS_H
+#define TOOLS_SAMPLER_ARGS_H
+
+#include <argp.h>
+
+#include <millrace/sampler.h>
+
+/* For struct argp_child. */
+const struct argp *mr_sampler_args_argp(void);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of the command. The program's name is glibc's program_invocation_short_name, which main() sets to
+ * "millrace NAME". Easy to get wrong: file names hold any bytes, also ones that move a terminal's cursor.
+ */
+#include "tools/say.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/command.h"
+
+enum { LINE_BYTES = 8192 };
+
+static void replace_controls(char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f)
+            *text = '?';
+    }
+}
+
+static void print_line(const char *tail, const char *format, va_list args)
+{
+    char line[LINE_BYTES];
+
+    if (vsnprintf(line, sizeof line, format, args) < 0)
+        line[0] = '\0';
+    replace_controls(line);
+    fprintf(stderr, "%s: %s%s%s\n", program_invocation_short_name, line, *tail ? ": " : "", tail);
+}
+
+void mr_say_error(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_line("", format, args);
+    va_end(args);
+}
+
+void mr_say_errno(int os_error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_line(strerror(os_error), format, args);
+    va_end(args);
+}
+
+void mr_say_sample(const mr_error *error)
+{
+    if (error->index >= 0 && strstr(error->text, "(index ") == NULL)
+        mr_say_error("%s (index %" PRId64 ")", error->text, error->index);
+    else
+        mr_say_error("%s", error->text);
+}
+
+int mr_say_status(mr_status status, const mr_error *error)
+{
+    if (error->text[0] == '\0')
+        mr_say_error("%s", mr_status_name(status));
+    else
+        mr_say_sample(error);
+    return status == MR_ERR_INVALID ? MR_EXIT_USAGE : MR_EXIT_FAILED;
+}
+
+int mr_say_finish(int exit_status)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return exit_status;
+    mr_say_errno(errno ? errno : EIO, "stdout");
+    return MR_EXIT_FAILED;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of the command on stderr, one line each, after the program's name. */
+#ifndef TOOLS_SAY_H
+#define TOOLS_SAY_H
+
+#include <millrace/status.h>
+
+/* "millrace export: ..." and a newline; bytes that would disturb a terminal are written as '?'. */
+void mr_say_error(const char *format, ...) MR_PRINTF(1, 2);
+/* As above with ": " and the words of this errno. */
+void mr_say_errno(int os_error, const char *format, ...) MR_PRINTF(2, 3);
+/* Print the library's error. Returns the exit status: MR_EXIT_USAGE for MR_ERR_INVALID, MR_EXIT_FAILED for others. */
+int mr_say_status(mr_status status, const mr_error *error);
+/* Print a sample's error; its index is added where the text does not name it. */
+void mr_say_sample(const mr_error *error);
+/* Flush stdout. Returns exit_status, or MR_EXIT_FAILED after a message when not everything could be written. */
+int mr_say_finish(int exit_status);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contact sheet, drawn by libgd. Easy to get wrong: gd's own fonts know one byte per character, so a UTF-8 name is
+ * written with one '?' for each character outside ASCII.
+ */
+#include "tools/sheet.h"
+
+#include <gd.h>
+#include <gdfontmb.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/aside.h"
+#include "tools/say.h"
+
+enum {
+    TILE_MIN = 112,  /* a tile's longer edge is enlarged to this, by whole factors */
+    TILE_MAX = 448,  /* and reduced to this */
+    TILES_MAX = 256, /* what one can look at */
+    GAP = 8,
+    BACKGROUND = 0xffffff,
+    EMPTY = 0xd0d0d0,
+    INK = 0x202020,
+};
+
+struct mr_sheet {
+    gdImagePtr image;
+    gdImagePtr tile; /* one tile in its own size */
+    gdFontPtr font;
+    struct mr_sheet_shape shape;
+    int columns;
+    int width; /* of a drawn tile */
+    int height;
+};
+
+static int row_height(const struct mr_sheet *sheet)
+{
+    return sheet->height + sheet->font->h + GAP;
+}
+
+static void choose_tile(struct mr_sheet *sheet)
+{
+    uint32_t width = sheet->shape.tile_width, height = sheet->shape.tile_height;
+    uint32_t edge = width > height ? width : height;
+
+    if (edge > TILE_MAX) {
+        width = (uint32_t)((uint64_t)width * TILE_MAX / edge);
+        height = (uint32_t)((uint64_t)height * TILE_MAX / edge);
+    } else if (edge < TILE_MIN) {
+        uint32_t factor = (TILE_MIN + edge - 1) / edge;
+        width *= factor;
+        height *= factor;
+    }
+    sheet->width = width > 0 ? (int)width : 1;
+    sheet->height = height > 0 ? (int)height : 1;
+}
+
+/* The number of columns that makes the sheet as square as it can be. */
+static void choose_columns(struct mr_sheet *sheet)
+{
+    int n = (int)sheet->shape.n_tiles, best = INT_MAX;
+
+    for (int columns = 1; columns <= n; columns++) {
+        int rows = (n + columns - 1) / columns;
+        int difference = abs(columns * (sheet->width + GAP) - rows * row_height(sheet));
+        if (difference < best) {
+            best = difference;
+            sheet->columns = columns;
+        }
+    }
+}
+
+struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape)
+{
+    struct mr_sheet *sheet = calloc(1, sizeof *sheet);
+
+    if (sheet == NULL) {
+        mr_say_error("out of memory");
+        return NULL;
+    }
+    sheet->shape = *shape;
+    if (sheet->shape.n_tiles > TILES_MAX)
+        sheet->shape.n_tiles = TILES_MAX;
+    sheet->font = gdFontGetMediumBold();
+    choose_tile(sheet);
+    choose_columns(sheet);
+    int rows = ((int)sheet->shape.n_tiles + sheet->columns - 1) / sheet->columns;
+    sheet->image = gdImageCreateTrueColor(GAP + sheet->columns * (sheet->width + GAP), GAP + rows * row_height(sheet));
+    sheet->tile = gdImageCreateTrueColor((int)shape->tile_width, (int)shape->tile_height);
+    if (sheet->image == NULL || sheet->tile == NULL) {
+        mr_say_error("no memory for a sheet of %d x %d tiles of %d x %d pixels", sheet->columns, rows, sheet->width,
+                     sheet->height);
+        mr_sheet_destroy(sheet);
+        return NULL;
+    }
+    gdImageFilledRectangle(sheet->image, 0, 0, gdImageSX(sheet->image) - 1, gdImageSY(sheet->image) - 1, BACKGROUND);
+    return sheet;
+}
+
+void mr_sheet_destroy(struct mr_sheet *sheet)
+{
+    if (sheet == NULL)
+        return;
+    if (sheet->image != NULL)
+        gdImageDestroy(sheet->image);
+    if (sheet->tile != NULL)
+        gdImageDestroy(sheet->tile);
+    free(sheet);
+}
+
+static void fill_tile(struct mr_sheet *sheet, const uint8_t *pixels)
+{
+    uint32_t channels = sheet->shape.channels;
+
+    for (int y = 0; y < gdImageSY(sheet->tile); y++) {
+        for (int x = 0; x < gdImageSX(sheet->tile); x++, pixels += channels)
+            gdImageSetPixel(sheet->tile, x, y, gdTrueColor(pixels[0], pixels[channels / 2], pixels[channels - 1]));
+    }
+}
+
+static void draw_tile(struct mr_sheet *sheet, int x, int y)
+{
+    int from_width = gdImageSX(sheet->tile), from_height = gdImageSY(sheet->tile);
+
+    if (sheet->width < from_width)
+        gdImageCopyResampled(sheet->image, sheet->tile, x, y, 0, 0, sheet->width, sheet->height, from_width,
+                             from_height);
+    else
+        gdImageCopyResized(sheet->image, sheet->tile, x, y, 0, 0, sheet->width, sheet->height, from_width, from_height);
+}
+
+static void draw_text(struct mr_sheet *sheet, int x, int y, const char *text)
+{
+    int end = x + sheet->width;
+
+    for (; *text != '\0' && x + sheet->font->w <= end; text++) {
+        unsigned char c = (unsigned char)*text;
+        if ((c & 0xc0) == 0x80)
+            continue; /* inside a UTF-8 character */
+        gdImageChar(sheet->image, sheet->font, x, y, c < 0x20 || c >= 0x7f ? '?' : c, INK);
+        x += sheet->font->w;
+    }
+}
+
+void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *text)
+{
+    int x, y;
+
+    if (tile >= sheet->shape.n_tiles)
+        return;
+    x = GAP + (int)tile % sheet->columns * (sheet->width + GAP);
+    y = GAP + (int)tile / sheet->columns * row_height(sheet);
+    if (pixels != NULL) {
+        fill_tile(sheet, pixels);
+        draw_tile(sheet, x, y);
+    } else {
+        gdImageFilledRectangle(sheet->image, x, y, x + sheet->width - 1, y + sheet->height - 1, EMPTY);
+    }
+    draw_text(sheet, x, y + sheet->height, text);
+}
+
+bool mr_sheet_store(struct mr_sheet *sheet, const char *path)
+{
+    int size = 0;
+    void *png = gdImagePngPtr(sheet->image, &size);
+
+    if (png == NULL) {
+        mr_say_error("%s: the sheet cannot be encoded as PNG", path);
+        return false;
+    }
+    bool good = mr_aside_store(path, png, (size_t)size);
+    gdFree(png);
+    return good;
+}
+
+void mr_sheet_size(const struct mr_sheet *sheet, uint32_t *width_out, uint32_t *height_out)
+{
+    *width_out = (uint32_t)gdImageSX(sheet->image);
+    *height_out = (uint32_t)gdImageSY(sheet->image);
+}
