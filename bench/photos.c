@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading the photographs. Files that are no JPEG are left out and counted: the speed of light knows only JPEG. */
+#include "bench/photos.h"
+
+#include "bench/flat_folder.h"
+#include "bench/roi_decode.h"
+#include "dataset/reader.h"
+
+#include <millrace/sampler.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct mr_codec_limits mr_photos_limits = {
+    .max_pixels = 178956970, .max_scans = 1000, .max_decoder_bytes = UINT64_C(1) << 31};
+
+enum { READABLE_AFTER = 64 }; /* bytes, as after those of a reader */
+
+static mr_status make_plan(struct mr_photos *photos, mr_error *error)
+{
+    mr_transform *transform;
+    mr_status status = mr_transform_parse("train:224", &transform, error);
+    if (status != MR_OK)
+        return status;
+    status = mr_plan_compile(transform, mr_dataset_kind(photos->dataset), MR_U8, MR_NCHW, &photos->plan, error);
+    mr_transform_destroy(transform);
+    return status;
+}
+
+/* Size and box; MR_ERR_DAMAGED for what is no photograph. */
+static mr_status find_box(const struct mr_plan *plan, struct mr_codec *codec, struct mr_photo *photo, mr_error *error)
+{
+    struct mr_image_head head;
+    if (strcmp(mr_codec_sniff(photo->bytes, photo->len), "jpeg") != 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is no JPEG", photo->path);
+    mr_status status = mr_codec_open(codec, photo->bytes, photo->len, &head, error);
+    if (status != MR_OK)
+        return status;
+    mr_codec_close(codec);
+    photo->width = head.width;
+    photo->height = head.height;
+    struct mr_rng rng;
+    struct mr_geometry geometry;
+    mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
+    status = mr_geometry_make(plan, head.width, head.height, &rng, &geometry, error);
+    if (status == MR_OK)
+        photo->stage = geometry.stages[0];
+    return status;
+}
+
+static void free_photo(struct mr_photo *photo)
+{
+    free(photo->bytes);
+    free(photo->path);
+    *photo = (struct mr_photo){0};
+}
+
+/* The tools of loading. */
+struct loading {
+    struct mr_photos *photos;
+    uint64_t max_photos;
+    mr_sampler *sampler;
+    struct mr_reader *reader;
+    struct mr_codec *codec;
+    struct mr_roi_decode *decode;
+};
+
+static mr_status keep_photo(struct loading *loading, const struct mr_read *read, mr_error *error)
+{
+    struct mr_photos *photos = loading->photos;
+    const struct mr_table *table = mr_dataset_table(photos->dataset);
+    struct mr_photo *photo = &photos->photo[photos->n];
+    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
+    char path[MR_TABLE_PATH];
+    mr_table_extents(table, read->index, extents);
+    if (read->status != MR_OK || mr_table_path(table, extents[0].file, path) != 0) {
+        photos->n_left_out++;
+        return MR_OK;
+    }
+    *photo = (struct mr_photo){.index = read->index, .len = read->len};
+    photo->path = strdup(path);
+    photo->bytes = malloc(read->len + READABLE_AFTER);
+    if (!photo->path || !photo->bytes) {
+        free_photo(photo);
+        return mr_error_memory(error, read->len);
+    }
+    memcpy(photo->bytes, read->bytes, read->len);
+    memset(photo->bytes + read->len, 0, READABLE_AFTER);
+    if (find_box(&photos->plan, loading->codec, photo, NULL) != MR_OK ||
+        !mr_roi_decode_run(loading->decode, photo->bytes, photo->len, photo->stage.need, &photo->box_sum)) {
+        free_photo(photo);
+        photos->n_left_out++;
+        return MR_OK;
+    }
+    photos->total_bytes += photo->len;
+    photos->n++;
+    return MR_OK;
+}
+
+static mr_status read_all(struct loading *loading, mr_error *error)
+{
+    mr_status status = MR_OK;
+    int64_t n = mr_sampler_length(loading->sampler);
+    for (int64_t p = 0; p < n && loading->photos->n < loading->max_photos && status == MR_OK; p++) {
+        struct mr_read read;
+        mr_reader_submit(loading->reader, 0, mr_sampler_at(loading->sampler, p));
+        if (!mr_reader_reap(loading->reader, true, &read))
+            return mr_error_set(error, MR_ERR_IO, "the reader lost a read");
+        status = keep_photo(loading, &read, error);
+        mr_reader_recycle(loading->reader, &read);
+    }
+    if (status == MR_OK && loading->photos->n == 0)
+        status = mr_error_set(error, MR_ERR_INVALID, "no JPEG among %lld files", (long long)n);
+    return status;
+}
+
+static mr_status load(struct mr_photos *photos, uint64_t max_photos, mr_error *error)
+{
+    mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
+    options.n_samples = mr_dataset_count(photos->dataset);
+    if ((uint64_t)options.n_samples < max_photos)
+        max_photos = (uint64_t)options.n_samples;
+    const struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1u << 30};
+    struct loading loading = {.photos = photos, .max_photos = max_photos, .decode = mr_roi_decode_create()};
+
+    photos->photo = calloc(max_photos + 1, sizeof *photos->photo);
+    mr_status status = photos->photo && loading.decode ? make_plan(photos, error) : mr_error_memory(error, max_photos);
+    if (status == MR_OK)
+        status = mr_sampler_create(&options, &loading.sampler, error);
+    if (status == MR_OK)
+        status = mr_reader_create(mr_dataset_table(photos->dataset), &reader_options, &loading.reader, error);
+    if (status == MR_OK)
+        status = mr_codec_create(&mr_photos_limits, &loading.codec, error);
+    if (status == MR_OK)
+        status = read_all(&loading, error);
+    mr_codec_destroy(loading.codec);
+    mr_reader_destroy(loading.reader);
+    mr_sampler_destroy(loading.sampler);
+    mr_roi_decode_destroy(loading.decode);
+    return status;
+}
+
+mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos *photos_out, mr_error *error)
+{
+    memset(photos_out, 0, sizeof *photos_out);
+    mr_status status = mr_flat_folder_is(spec) ? mr_flat_folder_open(spec, &photos_out->dataset, error)
+                                               : mr_dataset_open(spec, NULL, &photos_out->dataset, error);
+    if (status == MR_OK &&
+        (mr_dataset_callbacks(photos_out->dataset) || !mr_dataset_kind(photos_out->dataset)->encoded))
+        status = mr_error_set(error, MR_ERR_INVALID, "%s holds no image files", spec);
+    if (status == MR_OK)
+        status = load(photos_out, max_photos, error);
+    if (status != MR_OK)
+        mr_photos_free(photos_out);
+    return status;
+}
+
+void mr_photos_free(struct mr_photos *photos)
+{
+    for (uint64_t i = 0; i < photos->n; i++)
+        free_photo(&photos->photo[i]);
+    free(photos->photo);
+    mr_dataset_destroy(photos->dataset);
+    memset(photos, 0, sizeof *photos);
+}

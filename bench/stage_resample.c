@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place: no conversion is in it. The box
+ * is decoded into a frame before the clock starts, so rows come from the cache or from memory as large boxes do.
+ */
+#include "bench/stages.h"
+
+#include "base/clock.h"
+#include "transforms/resample.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 224, ROWS = 8 };
+
+struct frame {
+    uint8_t *pixels;
+    size_t allocated;
+    size_t row_bytes;
+    uint32_t n_rows;
+};
+
+static void keep_rows(void *user, const uint8_t *const *rows, uint32_t n_rows)
+{
+    struct frame *frame = user;
+    for (uint32_t i = 0; i < n_rows; i++)
+        memcpy(frame->pixels + frame->n_rows++ * frame->row_bytes, rows[i], frame->row_bytes);
+}
+
+static bool fit_frame(struct frame *frame, struct mr_box box)
+{
+    frame->row_bytes = (size_t)box.width * 3;
+    frame->n_rows = 0;
+    size_t need = frame->row_bytes * (size_t)box.height;
+    if (need > frame->allocated) {
+        free(frame->pixels);
+        frame->pixels = malloc(need);
+        frame->allocated = frame->pixels ? need : 0;
+    }
+    return frame->pixels != NULL;
+}
+
+static mr_status resample_frame(struct mr_resample *resample, struct mr_store *store, const struct mr_stage *stage,
+                                const struct frame *frame, mr_error *error)
+{
+    mr_status status = mr_resample_begin(resample, stage, 3, store, error);
+    for (uint32_t y = 0; status == MR_OK && y < frame->n_rows; y += ROWS) {
+        const uint8_t *rows[ROWS];
+        uint32_t n = frame->n_rows - y < ROWS ? frame->n_rows - y : ROWS;
+        for (uint32_t i = 0; i < n; i++)
+            rows[i] = frame->pixels + (y + i) * frame->row_bytes;
+        mr_resample_push(resample, rows, n);
+    }
+    return status;
+}
+
+/* The whole of the library must come to the same pixels. */
+static bool equals_whole(struct mr_photos *photos, const struct mr_photo *photo, const uint8_t *hwc)
+{
+    struct mr_pixels *pixels;
+    struct mr_rng rng;
+    static const size_t plane = SIDE * SIDE;
+    uint8_t *chw = malloc(3 * plane);
+    bool equal = chw != NULL && mr_pixels_create(&photos->plan, &mr_photos_limits, false, &pixels, NULL) == MR_OK;
+    if (equal) {
+        struct mr_pixels_report report;
+        mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
+        equal = mr_pixels_run(pixels, photo->bytes, photo->len, true, &rng, chw, &report, NULL) == MR_OK;
+        for (size_t i = 0; equal && i < 3 * plane; i++)
+            equal = chw[i % 3 * plane + i / 3] == hwc[i];
+        mr_pixels_destroy(pixels);
+    }
+    free(chw);
+    return equal;
+}
+
+static mr_status run_resample(void *user, struct mr_run *run, mr_error *error)
+{
+    struct mr_photos *photos = user;
+    struct mr_codec *codec;
+    mr_status status = mr_codec_create(&mr_photos_limits, &codec, error);
+    if (status != MR_OK)
+        return status;
+    struct mr_resample resample = {.ops = mr_resample_ops_default()};
+    struct frame frame = {0};
+    uint8_t *out = malloc(3 * SIDE * SIDE);
+    struct mr_store store = {
+        .out = out, .width = SIDE, .height = SIDE, .channels = 3, .dtype = MR_U8, .layout = MR_NHWC};
+    uint64_t total_ns = 0;
+    for (uint64_t i = 0; out && i < photos->n; i++) {
+        const struct mr_photo *photo = &photos->photo[i];
+        bool right = fit_frame(&frame, photo->stage.need) &&
+                     mr_stage_decode_box(codec, photo, photo->stage.need, keep_rows, &frame, NULL) == MR_OK;
+        uint64_t start = mr_clock_now_ns();
+        right = right && resample_frame(&resample, &store, &photo->stage, &frame, NULL) == MR_OK;
+        total_ns += mr_clock_now_ns() - start;
+        run->n_wrong += !right || (run->check && !equals_whole(photos, photo, out));
+    }
+    run->seconds = (double)total_ns / 1e9;
+    run->n_items = photos->n;
+    status = out ? MR_OK : mr_error_memory(error, 3 * SIDE * SIDE);
+    free(out);
+    free(frame.pixels);
+    mr_resample_fini(&resample);
+    mr_codec_destroy(codec);
+    return status;
+}
+
+void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos)
+{
+    mr_engine_add(engine, "resample", run_resample, photos);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of one image, one file each; every one adds its cases to the engine. */
+#ifndef BENCH_STAGES_H
+#define BENCH_STAGES_H
+
+#include "bench/engine.h"
+#include "bench/photos.h"
+
+/* photos must outlive the engine's rounds. */
+void mr_stage_read_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_decode_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_convert_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_whole_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_light_add(struct mr_engine *engine, struct mr_photos *photos);
+
+/* One row of pixels after the other, of the box begun on a codec, to where the caller wants them. NULL: nowhere. */
+typedef void (*mr_stage_rows_fn)(void *user, const uint8_t *const *rows, uint32_t n_rows);
+mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo, struct mr_box box,
+                              mr_stage_rows_fn take, void *user, mr_error *error);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_WRITE_LIST_H
+#define BENCH_WRITE_LIST_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* One line as list:FILE reads it. Errors show in ferror(). */
+void mr_write_list_line(FILE *file, const char *path, int64_t label);
+
+#endif
