@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# awk -f reference.awk PAGE.scd FILE...: print the page with two kinds of lines replaced:
+#
+#   @reference x.h   every declaration of that FILE as code, followed by its comment as text
+#   @code x.c        that FILE as code
+#
+# So the public headers are the one source of the manual. A comment belongs to the declarations that follow it without an
+# empty line between. Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a
+# paragraph; lines that are indented by two spaces stay as they are.
+
+# The path among the arguments that ends in /name; the page is built from the wrong files if there is none.
+function find_file(name,    i) {
+    for (i = 2; i < ARGC; i++)
+        if (substr(ARGV[i], length(ARGV[i]) - length(name)) == "/" name)
+            return ARGV[i]
+    print "reference.awk: no file " name > "/dev/stderr"
+    failed = 1
+    exit 1
+}
+
+function escape(text) {
+    gsub(/[\\*_`]/, "\\\\&", text)
+    gsub(/\+\+/, "+\\+", text)
+    return text
+}
+
+# scdoc takes a backslash as its own even inside a literal block.
+function literal(text) {
+    gsub(/\\/, "&&", text)
+    return text
+}
+
+function end_literal() {
+    if (in_literal)
+        print "```\n"
+    in_literal = 0
+}
+
+# One line of a comment, without its star.
+function comment_line(text) {
+    if (text ~ /^  +[^ ]/) {
+        if (!in_literal)
+            print "\n```"
+        in_literal = 1
+        print literal(text)
+        return
+    }
+    end_literal()
+    if (text ~ /^[a-z_]+  +[^ ]/) {
+        name = text
+        sub(/ .*/, "", name)
+        sub(/^[a-z_]+ +/, "", text)
+        print "\n*" name "*: " escape(text)
+    } else if (text ~ /^(Ownership|Threads|Blocks):/ || text ~ /^Returns /) {
+        name = text
+        sub(/[ :].*/, "", name)
+        sub(/^[A-Za-z]+/, "", text)
+        print "\n*" name "*" escape(text)
+    } else if (text == "") {
+        paragraph = 1
+        return
+    } else {
+        if (paragraph)
+            print ""
+        print (text ~ /^[].#[|-]/ ? "\\" : "") escape(text)
+    }
+    paragraph = 0
+}
+
+function print_comment(comment,    lines, n, i) {
+    n = split(comment, lines, "\n")
+    paragraph = 0
+    for (i = 1; i <= n; i++)
+        comment_line(lines[i])
+    end_literal()
+    print ""
+}
+
+function print_block(comment, code) {
+    if (code ~ /^#define/ && comment != "") { # constants: the comment stays beside its own
+        code = "/* " comment " */\n" code
+        comment = ""
+    }
+    if (code != "")
+        print "```\n" literal(code) "```\n"
+    if (comment != "" && (code != "" || !seen_block))
+        print_comment(comment)
+    seen_block = 1
+}
+
+# A comment's line without what makes it a comment.
+function strip(line) {
+    sub(/^\/\*\*? ?/, "", line)
+    sub(/ ?\*\/ *$/, "", line)
+    sub(/^ \* ?/, "", line)
+    return line
+}
+
+function print_reference(path,    line, comment, code, in_comment, depth, nested, text) {
+    seen_block = 0
+    while ((getline line < path) > 0) {
+        if (line ~ /SPDX/)
+            continue
+        if (line ~ /^#(if|ifdef|ifndef)/) {
+            nested++
+        } else if (line ~ /^#endif/) {
+            nested--
+        } else if (in_comment || (line ~ /^\/\*/ && (code == "" || (line ~ /^\/\*\*/ && depth == 0)))) {
+            if (code != "") {
+                print_block(comment, code)
+                comment = code = ""
+            }
+            in_comment = line !~ /\*\//
+            text = strip(line)
+            if (comment != "" || text != "")
+                comment = comment text (in_comment ? "\n" : "")
+        } else if (line ~ /^#include/ || line ~ /^#define [A-Z_]+_H$/ || nested > 1) {
+            if (nested <= 1) {
+                print_block(comment, code)
+                comment = code = ""
+            }
+        } else if (line ~ /^$/ && depth == 0) {
+            print_block(comment, code)
+            comment = code = ""
+        } else {
+            depth += gsub(/[{]/, "{", line) - gsub(/[}]/, "}", line)
+            if (line ~ /^       +[^ ]/ && depth == 0)
+                sub(/^       /, "", line) # the width of MR_API, which goes
+            sub(/^MR_API /, "", line)
+            code = code line "\n"
+        }
+    }
+    close(path)
+    print_block(comment, code)
+}
+
+function print_code(path,    line) {
+    print "```"
+    while ((getline line < path) > 0)
+        print literal(line)
+    print "```"
+    close(path)
+}
+
+# The page is the only file that awk itself reads.
+FNR == 1 && NR > 1 { exit failed }
+/^@reference / { print_reference(find_file($2)); next }
+/^@code / { print_code(find_file($2)); next }
+{ print }
+END { exit failed }

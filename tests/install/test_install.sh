@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_install.sh BUILD MAKE_FOLDER: install, move the installed tree, and build examples/first_batch.c against it by
+# find_package and by pkg-config, as C17 and C++17, shared and static. All programs print the same lines about a small
+# folder of images, and the static one does so in another directory with the installed tree gone.
+set -eu
+
+build=$1
+make_folder=$2
+strict='-Wall -Wextra -Wpedantic -Werror'
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# run_program NAME PROGRAM: its output must be that of the first program that was run.
+run_program() {
+    "$2" "$folder/images" >"$folder/$1.txt" || fail "$1 ended with status $?"
+    test "$(grep -c '^epoch [01], batch' "$folder/$1.txt")" -ge 2 || fail "$1 printed no two epochs"
+    test -f "$folder/expected.txt" || cp "$folder/$1.txt" "$folder/expected.txt"
+    cmp "$folder/expected.txt" "$folder/$1.txt" || fail "$1 prints something else than the first program"
+    echo "ok: $1"
+}
+
+"$make_folder" "$folder/images" 2 24
+cmake --install "$build" --prefix "$folder/installed" >/dev/null
+mv "$folder/installed" "$folder/moved"
+
+echo "installed files:"
+(cd "$folder/moved" && find . -type f -o -type l | sort)
+for header in "$SOURCE"/include/millrace/*.h; do
+    cmp "$header" "$folder/moved/include/millrace/$(basename "$header")"
+done
+pc=$(find "$folder/moved" -name millrace.pc)
+test -n "$pc" || fail "no millrace.pc"
+test -x "$folder/moved/libexec/millrace/millrace-worker" || fail "the worker helper is not in libexec/millrace"
+command=$folder/moved/bin/millrace
+if [ -x "$command" ]; then
+    "$command" --version || fail "the installed command does not run"
+fi
+
+echo "== find_package"
+cmake -S "$SOURCE/tests/install/consumer" -B "$folder/consumer" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+    -DCMAKE_PREFIX_PATH="$folder/moved" -DFIRST_BATCH="$SOURCE/examples/first_batch.c" >/dev/null
+cmake --build "$folder/consumer" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "the consumer does not build"; }
+for name in c_shared c_static cxx_shared cxx_static; do
+    run_program "find_package_$name" "$folder/consumer/$name"
+done
+if readelf -d "$folder/consumer/c_static" | grep libmillrace; then
+    fail "the program with the static library needs the shared one"
+fi
+
+echo "== pkg-config"
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+libdir=$(dirname "$PKG_CONFIG_PATH")
+# shellcheck disable=SC2046,SC2086 # lists of options
+{
+    code=$SOURCE/examples/first_batch.c
+    shared="$(pkg-config --cflags --libs millrace) -Wl,-rpath,$libdir"
+    static="-static $(pkg-config --static --cflags --libs millrace)"
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_shared" $shared
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_static" $static
+    "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_shared" $shared
+    "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_static" $static
+}
+for name in pc_c_shared pc_c_static pc_cxx_shared pc_cxx_static; do
+    run_program "$name" "$folder/$name"
+done
+
+echo "== moved away"
+mkdir "$folder/elsewhere"
+cp "$folder/pc_c_static" "$folder/elsewhere/program"
+rm -rf "$folder/moved" "$folder/consumer"
+run_program static_elsewhere "$folder/elsewhere/program"

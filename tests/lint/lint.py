@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hold the rules of the tree that a compiler does not see: lint.py ROOT prints findings and exits 1 if there are any.
+
+The rooms and who may include whom are the table ROOMS; outside libraries and the only files that may see them are the
+table OUTSIDE. A header in neither table is a finding, so a new dependency cannot come in unnoticed.
+"""
+
+import collections
+import fnmatch
+import os
+import re
+import sys
+
+MAX_LINES = 600
+
+# Room: the rooms whose internal headers it may include, beside its own. Public headers are open to all.
+ROOMS = {
+    "base": set(),
+    "sampler": {"base"},
+    "dataset": {"base"},
+    "transforms": {"base"},
+    "pinned": {"base"},
+    "comm": {"base", "pinned"},
+    "loader": {"base", "sampler", "dataset", "transforms", "pinned"},
+    "tools": set(),
+    "examples": set(),
+}
+# These look at every room from outside and no room may include them.
+OBSERVERS = {"tests", "bench"}
+
+# Header pattern: the files that may include it.
+OUTSIDE = {
+    "liburing.h": ["dataset/reader_uring.c"],
+    "jpeglib.h": ["transforms/codec_jpeg*.c", "examples/make_patches.c"],
+    "jerror.h": ["transforms/codec_jpeg*.c", "examples/make_patches.c"],
+    "png.h": ["transforms/codec_png.c"],
+    "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
+    "gd*.h": ["tools/sheet.c"],
+    "Random123/*": ["base/rng.c"],
+    "cuda*": ["pinned/*cuda*", "comm/nccl*"],
+    "nccl.h": ["comm/nccl*"],
+    "gloo/*": ["comm/gloo*"],
+    "mpi.h": ["comm/mpi*"],
+    "jansson.h": ["tools/bench_json.c"],
+    "cmocka.h": [],
+    "seccomp.h": [],
+}
+
+PUBLIC_MAY_INCLUDE = {"stddef.h", "stdint.h", "stdbool.h"}
+
+SYSTEM = set(
+    """
+    assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdalign.h stdarg.h
+    stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h strings.h tgmath.h threads.h time.h
+    argp.h dirent.h dlfcn.h endian.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h immintrin.h libgen.h link.h
+    poll.h pthread.h pwd.h sched.h semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
+    """.split()
+)
+SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+CODE = (".c", ".h", ".S", ".cu", ".cuh")
+HASH_COMMENT = (".cmake", ".py", ".awk", ".sh", "CMakeLists.txt")
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+
+Include = collections.namedtuple("Include", "line name quoted")
+
+
+def tree_files(root):
+    """Paths relative to root, without build folders, hidden folders other than .ci, golden files and corpora."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            f for f in folders
+            if not os.path.islink(os.path.join(folder, f)) and f != "__pycache__"
+            and not f.startswith("build") and (not f.startswith(".") or f == ".ci")
+        )
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            if not path.startswith("tests/data/") and not path.startswith("tests/fuzz/corpus/"):
+                yield path
+
+
+def read_lines(root, path):
+    with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+        return file.read().splitlines()
+
+
+def is_script(path):
+    return path.startswith(("script/", ".ci/"))
+
+
+def is_code(path):
+    return path.endswith(CODE)
+
+
+def room_of(path):
+    return path.split("/", 1)[0]
+
+
+def includes_of(lines):
+    found = []
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if match:
+            found.append(Include(number, match.group(1) or match.group(2), match.group(1) is not None))
+    return found
+
+
+def check_quoted(root, path, include, report):
+    """An include from the root: shows its room, exists, and is an edge of the table."""
+    room, target = room_of(path), room_of(include.name)
+    if "/" not in include.name or include.name.startswith("."):
+        report(path, include.line, f'"{include.name}" is not written from the root')
+        return
+    if target == "millrace" or target == "include":
+        report(path, include.line, f'"{include.name}": public headers are included as <millrace/...>')
+        return
+    if room in OBSERVERS:
+        known = target in ROOMS or target in OBSERVERS
+    else:
+        known = target == room or target in ROOMS.get(room, set())
+    if not known:
+        report(path, include.line, f'{room}/ may not include "{include.name}"')
+    elif not os.path.exists(os.path.join(root, include.name)):
+        report(path, include.line, f'"{include.name}" does not exist')
+
+
+def check_angled(path, include, report):
+    name, room = include.name, room_of(path)
+    if name.startswith("millrace/") or name in SYSTEM or name.startswith(SYSTEM_FOLDERS):
+        return
+    if room in OBSERVERS:
+        return
+    for pattern, allowed in OUTSIDE.items():
+        if fnmatch.fnmatch(name, pattern):
+            if not any(fnmatch.fnmatch(path, a) for a in allowed):
+                where = " and ".join(allowed) or "tests/ and bench/"
+                report(path, include.line, f"<{name}> is seen by {where} only")
+            return
+    report(path, include.line, f"<{name}> is in no table of tests/lint/lint.py")
+
+
+def check_public(path, include, report):
+    if include.quoted or not (include.name in PUBLIC_MAY_INCLUDE or include.name.startswith("millrace/")):
+        report(path, include.line, f"a public header may not include {include.name}")
+
+
+def check_includes(root, files, report):
+    for path in files:
+        if not is_code(path):
+            continue
+        for include in includes_of(read_lines(root, path)):
+            if path.startswith("include/"):
+                check_public(path, include, report)
+            elif include.quoted:
+                check_quoted(root, path, include, report)
+            else:
+                check_angled(path, include, report)
+
+
+def check_workers(root, files, report):
+    """What runs in a worker reaches neither comm/ nor CUDA through any chain of includes."""
+    pending = [p for p in files if fnmatch.fnmatch(p, "loader/worker*.c")]
+    came_from = {p: None for p in pending}
+    while pending:
+        path = pending.pop()
+        for include in includes_of(read_lines(root, path)):
+            if room_of(include.name) == "comm" or fnmatch.fnmatch(include.name, "*cuda*"):
+                report(path, include.line, f"a worker reaches {include.name} through {chain(came_from, path)}")
+            elif include.quoted and include.name not in came_from:
+                if os.path.exists(os.path.join(root, include.name)):
+                    came_from[include.name] = path
+                    pending.append(include.name)
+
+
+def chain(came_from, path):
+    steps = []
+    while path:
+        steps.append(path)
+        path = came_from[path]
+    return " <- ".join(steps)
+
+
+def check_names(files, report):
+    """One name, one file: a function mr_<file>_<verb> names the file to open."""
+    seen = {}
+    for path in files:
+        if not is_code(path) or path.startswith("include/"):
+            continue
+        name = os.path.basename(path)
+        if name in seen:
+            report(path, 1, f"the name {name} is also {seen[name]}")
+        seen.setdefault(name, path)
+
+
+def check_text(root, files, report):
+    for path in files:
+        hashed = path.endswith(HASH_COMMENT) or is_script(path)
+        if not is_code(path) and not hashed:
+            continue
+        lines = read_lines(root, path)
+        if is_code(path):
+            if not lines or lines[0] != "/* SPDX-License-Identifier: Apache-2.0 */":
+                report(path, 1, "the first line is not the licence tag")
+        elif "# SPDX-License-Identifier: Apache-2.0" not in lines[:2]:
+            report(path, 1, "the licence tag is not in the first two lines")
+        if len(lines) > MAX_LINES:
+            report(path, len(lines), f"{len(lines)} lines, above {MAX_LINES}")
+        for number, line in enumerate(lines, 1):
+            if "\t" in line:
+                report(path, number, "a tab")
+            if UNFINISHED.search(line):
+                report(path, number, "unfinished work is marked here")
+
+
+def check_scripts(root, files, report):
+    for path in files:
+        if is_script(path):
+            if not os.access(os.path.join(root, path), os.X_OK):
+                report(path, 1, "not executable")
+            if not read_lines(root, path)[0].startswith("#!"):
+                report(path, 1, "no #! line")
+
+
+def fenced_code(lines, language):
+    """The blocks between ```language and ```."""
+    blocks, block = [], None
+    for line in lines:
+        if block is None and line.strip() == f"```{language}":
+            block = []
+        elif block is not None and line.strip() == "```":
+            blocks.append(block)
+            block = None
+        elif block is not None:
+            block.append(line)
+    return blocks
+
+
+def check_readme(root, files, report):
+    """README shows examples/first_batch.c whole, and that program is short."""
+    example = "examples/first_batch.c"
+    if example not in files or "README.md" not in files:
+        return
+    code = read_lines(root, example)
+    if len(code) > 60:
+        report(example, len(code), "more than 60 lines")
+    if code not in fenced_code(read_lines(root, "README.md"), "c"):
+        report("README.md", 1, f"does not show {example} whole, as it is")
+
+
+def check_links(root, files, report):
+    """Relative links in the documents lead to something."""
+    for path in files:
+        if not path.endswith(".md"):
+            continue
+        for number, line in enumerate(read_lines(root, path), 1):
+            for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
+                if not os.path.exists(os.path.join(root, os.path.dirname(path), target)):
+                    report(path, number, f"the link {target} leads nowhere")
+
+
+def check_version(root, files, report):
+    """CMakeLists.txt, status.h and CHANGELOG.md name one version."""
+    def first(path, pattern):
+        if path not in files:
+            return None
+        match = re.search(pattern, "\n".join(read_lines(root, path)), re.MULTILINE)
+        return match.group(1) if match else "none"
+
+    version = first("CMakeLists.txt", r"project\(millrace VERSION ([0-9.]+)")
+    for path, pattern in (("include/millrace/status.h", r'#define MR_VERSION "([^"]*)"'),
+                          ("CHANGELOG.md", r"^## ([0-9.]+)")):
+        other = first(path, pattern)
+        if None not in (version, other) and other != version:
+            report(path, 1, f"names version {other}, CMakeLists.txt {version}")
+
+
+def lint(root):
+    """All findings, as lines "path:line: text"."""
+    files = list(tree_files(root))
+    findings = []
+
+    def report(path, line, text):
+        findings.append(f"{path}:{line}: {text}")
+
+    check_includes(root, files, report)
+    check_workers(root, files, report)
+    check_names(files, report)
+    check_text(root, files, report)
+    check_scripts(root, files, report)
+    check_readme(root, files, report)
+    check_links(root, files, report)
+    check_version(root, files, report)
+    return findings
+
+
+def main():
+    if len(sys.argv) != 2:
+        print("usage: lint.py ROOT", file=sys.stderr)
+        return 2
+    findings = lint(sys.argv[1])
+    for finding in findings:
+        print(finding)
+    print(f"lint: {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

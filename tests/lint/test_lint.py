@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of lint.py finds its violation in a small tree, and finds nothing in a tree that keeps all rules."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+import lint  # noqa: E402
+
+TAG = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+
+GOOD = {
+    "base/error.h": TAG + "#include <millrace/status.h>\n",
+    "base/error.c": TAG + '#include "base/error.h"\n#include <errno.h>\n#include <sys/mman.h>\n',
+    "dataset/reader_uring.c": TAG + '#include "base/error.h"\n#include <liburing.h>\n',
+    "loader/worker.c": TAG + '#include "base/error.h"\n#include "loader/slab_view.h"\n',
+    "loader/slab_view.h": TAG,
+    "include/millrace/status.h": TAG + '#include <stdint.h>\n#define MR_VERSION "0.1.0"\n',
+    "tests/base/test_error.c": TAG + '#include "base/error.h"\n#include <cmocka.h>\n',
+    "tools/main.c": TAG + "#include <millrace/millrace.h>\n",
+    "examples/first_batch.c": TAG + "int main(void) { return 0; }\n",
+    "README.md": "text\n```c\n" + TAG + "int main(void) { return 0; }\n```\n",
+    "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(millrace VERSION 0.1.0)\n",
+    "CHANGELOG.md": "# Changes\n\n## 0.1.0, not released\n",
+    "docs/x.md": "[a](../README.md) [b](#below) [c](https://example.org/x)\n",
+    "script/test": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+    "build/dropped.c": "no tag, but not part of the tree\n",
+    "build-two/dropped.c": "no tag, but not part of the tree\n",
+}
+
+# Name of the test, file, its text, words of the finding.
+BAD = [
+    ("a_room_includes_its_neighbour", "sampler/order.c", TAG + '#include "dataset/table.h"\n', "sampler/ may not"),
+    ("base_includes_the_loader", "base/clock.c", TAG + '#include "loader/slab_view.h"\n', "base/ may not"),
+    ("the_command_includes_an_internal_header", "tools/list.c", TAG + '#include "base/error.h"\n', "tools/ may not"),
+    ("a_room_includes_a_test", "base/clock.c", TAG + '#include "tests/support/images.h"\n', "base/ may not"),
+    ("an_include_is_relative", "base/clock.c", TAG + '#include "error.h"\n', "not written from the root"),
+    ("an_include_climbs", "base/clock.c", TAG + '#include "../base/error.h"\n', "not written from the root"),
+    ("an_include_does_not_exist", "base/clock.c", TAG + '#include "base/gone.h"\n', "does not exist"),
+    ("a_public_header_is_quoted", "base/clock.c", TAG + '#include "millrace/status.h"\n', "<millrace/...>"),
+    ("liburing_is_seen_twice", "loader/run.c", TAG + "#include <liburing.h>\n", "dataset/reader_uring.c only"),
+    ("libjpeg_is_seen_by_the_loader", "loader/run.c", TAG + "#include <jpeglib.h>\n", "only"),
+    ("random123_is_seen_by_the_sampler", "sampler/keyed.c", TAG + "#  include <Random123/philox.h>\n", "base/rng.c only"),
+    ("an_unknown_library_comes_in", "base/clock.c", TAG + "#include <uv.h>\n", "in no table"),
+    ("a_test_library_is_used_outside_tests", "base/clock.c", TAG + "#include <cmocka.h>\n", "only"),
+    ("a_public_header_includes_a_system_header", "include/millrace/b.h", TAG + "#include <stdio.h>\n", "public header"),
+    ("a_public_header_includes_a_room", "include/millrace/b.h", TAG + '#include "base/error.h"\n', "public header"),
+    ("two_files_have_one_name", "loader/error.c", TAG, "is also base/error.c"),
+    ("the_licence_tag_is_missing", "base/clock.c", "int x;\n", "licence tag"),
+    ("the_licence_tag_of_a_script_is_missing", "script/test", "#!/bin/sh\n", "licence tag"),
+    ("a_file_is_long", "base/clock.c", TAG + "\n" * 600, "above 600"),
+    ("work_is_left_over", "base/clock.c", TAG + "/* TO" "DO: more */\n", "unfinished"),
+    ("a_worker_reaches_comm", "loader/slab_view.h", TAG + '#include "comm/group.h"\n', "a worker reaches comm/group.h"),
+    ("a_worker_reaches_cuda", "base/error.h", TAG + "#include <cuda_runtime.h>\n", "a worker reaches cuda_runtime.h"),
+    ("the_readme_shows_other_code", "examples/first_batch.c", TAG + "int main(void) { return 1; }\n", "does not show"),
+    ("the_example_is_long", "examples/first_batch.c", TAG + "\n" * 60, "more than 60"),
+    ("a_link_is_dead", "docs/design.md", "see [formats](formats.md#lists)\n", "leads nowhere"),
+    ("the_versions_differ", "CHANGELOG.md", "## 0.2.0\n", "names version 0.2.0"),
+]
+
+
+def write_tree(root, files):
+    for path, text in files.items():
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+        if path.startswith("script/"):
+            os.chmod(full, 0o755)
+
+
+def findings_with(changes):
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, {**GOOD, **changes})
+        return lint.lint(root)
+
+
+class LintFinds(unittest.TestCase):
+    def test_nothing_in_a_good_tree(self):
+        self.assertEqual(findings_with({}), [])
+
+    def test_a_script_that_is_not_executable(self):
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, GOOD)
+            os.chmod(os.path.join(root, "script/test"), 0o644)
+            self.assertEqual(lint.lint(root), ["script/test:1: not executable"])
+
+
+def add_case(name, path, text, words):
+    def case(self):
+        found = findings_with({path: text})
+        self.assertTrue(any(words in f for f in found), f"no finding with {words!r} in {found}")
+
+    setattr(LintFinds, f"test_{name}", case)
+
+
+for bad in BAD:
+    add_case(*bad)
+
+if __name__ == "__main__":
+    unittest.main()
