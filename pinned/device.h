@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that batches are lent on: one table of functions per kind, chosen by name in device.c. `host` is always there.
+ * Devices that batches are lent on: one table of functions per kind, chosen by name in device.c. `host` is always
+ * there.
  */
 #ifndef PINNED_DEVICE_H
 #define PINNED_DEVICE_H
@@ -25,8 +26,8 @@ extern const struct mr_device_table mr_device_host;
 
 /*
  * Find the device of a name such as "host" or "host:0"; NULL means "host".
- * MR_ERR_INVALID when the name is none; MR_ERR_NO_DEVICE when there is no such device; MR_ERR_UNSUPPORTED when this build
- * has no such kind.
+ * MR_ERR_INVALID when the name is none; MR_ERR_NO_DEVICE when there is no such device; MR_ERR_UNSUPPORTED when this
+ * build has no such kind.
  */
 mr_status mr_device_find(const char *name, const struct mr_device_table **table_out, mr_device *device_out,
                          mr_error *error);

@@ -49,8 +49,8 @@ static bool read_available(const char *root, uint64_t *out)
 static mr_status refuse(uint64_t len_bytes, uint64_t free_bytes, const char *whose, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_NO_MEMORY,
-                        "the slab needs %.1f MB, %s leaves %.1f MB; lower batch_size or n_slots", (double)len_bytes / 1e6,
-                        whose, (double)free_bytes / 1e6);
+                        "the slab needs %.1f MB, %s leaves %.1f MB; lower batch_size or n_slots",
+                        (double)len_bytes / 1e6, whose, (double)free_bytes / 1e6);
 }
 
 /* One group's limit and use. The page cache that a group holds can be given back, so it does not count as used. */

@@ -35,10 +35,22 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "words shared between processes must 
 #define MR_BLAME_CRASH 10u
 #define MR_BLAME_KILL 1u
 
-static inline enum mr_place_state mr_place_state(uint64_t word) { return (enum mr_place_state)(word & 3u); }
-static inline uint32_t mr_place_blame(uint64_t word) { return (uint32_t)(word >> 2) & 63u; }
-static inline uint32_t mr_place_worker(uint64_t word) { return (uint32_t)(word >> 8) & 0xffffu; }
-static inline uint64_t mr_place_generation(uint64_t word) { return word >> 24; }
+static inline enum mr_place_state mr_place_state(uint64_t word)
+{
+    return (enum mr_place_state)(word & 3u);
+}
+static inline uint32_t mr_place_blame(uint64_t word)
+{
+    return (uint32_t)(word >> 2) & 63u;
+}
+static inline uint32_t mr_place_worker(uint64_t word)
+{
+    return (uint32_t)(word >> 8) & 0xffffu;
+}
+static inline uint64_t mr_place_generation(uint64_t word)
+{
+    return word >> 24;
+}
 
 static inline uint64_t mr_place_load(const struct mr_place *place)
 {

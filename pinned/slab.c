@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab's memory. Its pages are reserved before a loader's creation returns, so that a full machine is an error at the
- * start and not a SIGBUS in the middle of an epoch.
+ * The slab's memory. Its pages are reserved before a loader's creation returns, so that a full machine is an error at
+ * the start and not a SIGBUS in the middle of an epoch.
  */
 #include "pinned/slab.h"
 

@@ -18,8 +18,8 @@ struct mr_slab {
 mr_status mr_slab_create(uint64_t len_bytes, struct mr_slab *slab_out, mr_error *error);
 
 /*
- * Reserve all pages now. Workers may write meanwhile: that takes 10 ms for 80 MB, in which they make their first samples.
- * MR_ERR_NO_MEMORY names the size.
+ * Reserve all pages now. Workers may write meanwhile: that takes 10 ms for 80 MB, in which they make their first
+ * samples. MR_ERR_NO_MEMORY names the size.
  */
 mr_status mr_slab_reserve(const struct mr_slab *slab, mr_error *error);
 

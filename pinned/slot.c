@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots: layout, legal moves, publishing and recovery. Easy to get wrong: the hint `missing` may be lower than the truth
- * but never stay higher, or nobody wakes the host; see mr_slot_recover().
+ * Slots: layout, legal moves, publishing and recovery. Easy to get wrong: the hint `missing` may be lower than the
+ * truth but never stay higher, or nobody wakes the host; see mr_slot_recover().
  */
 #include "pinned/slot.h"
 
@@ -46,13 +46,11 @@ static bool lay_out_data(struct mr_slot_layout *l)
     return ok && append(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
 
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
-                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t batch_size,
+                              uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
 {
-    *layout = (struct mr_slot_layout){.n_slots = n_slots,
-                                      .batch_size = batch_size,
-                                      .sample_bytes = sample_bytes,
-                                      .label_bytes = label_bytes};
+    *layout = (struct mr_slot_layout){
+        .n_slots = n_slots, .batch_size = batch_size, .sample_bytes = sample_bytes, .label_bytes = label_bytes};
     uint64_t end = head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout) ||
         !append(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||

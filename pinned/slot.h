@@ -33,7 +33,8 @@ struct mr_record {
 enum mr_outcome { MR_OUTCOME_NONE, MR_OUTCOME_GOOD, MR_OUTCOME_HOLE, MR_OUTCOME_FAILED };
 
 struct mr_slot {
-    _Atomic uint64_t sequence;   /* number of this batch since the loader began; tickets are sequence x batch_size + place */
+    _Atomic uint64_t
+        sequence; /* number of this batch since the loader began; tickets are sequence x batch_size + place */
     _Atomic uint64_t epoch;
     _Atomic uint64_t batch;      /* number in the epoch */
     _Atomic uint64_t generation; /* host only; of all words of this slot */
@@ -70,8 +71,8 @@ struct mr_slot_layout {
 };
 
 /* Lay out n_slots slots behind head_bytes of other things. MR_ERR_NO_MEMORY names sizes that overflow. */
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
-                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t batch_size,
+                              uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
 
 /* The parts of slot i in a slab that is mapped at base. */
 struct mr_slot_view {
@@ -104,7 +105,8 @@ bool mr_slot_is_filled(const struct mr_slot_view *view);
 bool mr_slot_is_busy(const struct mr_slot_view *view);
 
 /*
- * A worker has moved a place to DONE: true when the host should be woken, because the slot may be filled or is canceled.
+ * A worker has moved a place to DONE: true when the host should be woken, because the slot may be filled or is
+ * canceled.
  */
 bool mr_slot_count_down(const struct mr_slot_view *view);
 
@@ -114,8 +116,8 @@ void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_er
 /* The death of a worker, as recovery needs to know it. */
 struct mr_death {
     uint32_t worker;
-    uint32_t blame;    /* MR_BLAME_CRASH or MR_BLAME_KILL */
-    int64_t n_samples; /* of the dataset: candidates wrap around */
+    uint32_t blame;                                                   /* MR_BLAME_CRASH or MR_BLAME_KILL */
+    int64_t n_samples;                                                /* of the dataset: candidates wrap around */
     void (*describe)(void *user, int64_t index, mr_error *error_out); /* the words for a candidate that is given up */
     void *user;
 };

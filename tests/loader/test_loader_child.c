@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that forks while it holds a loader: the child is refused everything, at once, whatever the parent's threads
+ * were doing, and the parent goes on unharmed.
+ */
+#include "loader/loader.h"
+#include "tests/loader/rig.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return __LINE__ % 200 + 1;                                                                                 \
+    } while (0)
+
+/* In the child: 0, or a hint at the line that failed. */
+static int misuse(mr_loader *loader, mr_batch *lent)
+{
+    mr_batch *batch = lent;
+    mr_loader_state position = {{0}};
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    int64_t pids[4];
+    CHECK(mr_loader_next(loader, MR_FOREVER, &batch) == MR_ERR_STATE && batch == NULL);
+    CHECK(mr_loader_error(loader)->status == MR_ERR_STATE);
+    CHECK(strstr(mr_loader_error(loader)->text, "forked child"));
+    CHECK(mr_loader_set_epoch(loader, 7) == MR_ERR_STATE);
+    CHECK(mr_loader_set_epoch_order(loader, 7, (int64_t[]){1}, 1) == MR_ERR_STATE);
+    CHECK(mr_loader_save(loader, &position) == MR_ERR_STATE);
+    CHECK(mr_loader_restore(loader, &position) == MR_ERR_STATE);
+    CHECK(mr_loader_get_stats(loader, &stats) == MR_ERR_STATE);
+    CHECK(mr_loader_worker_pids(loader, pids, 4) == 0);
+    CHECK(mr_loader_epoch(loader) == 0);
+    CHECK(mr_loader_n_batches(loader) == 13 && mr_loader_n_samples(loader) == 100);
+    mr_loader_cancel(loader);
+    mr_batch_release(lent);
+    mr_loader_destroy(loader);
+    return 0;
+}
+
+/* Fork, and wait for the child, which has ten seconds. */
+static void fork_and_misuse(mr_loader *loader, mr_batch *lent)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(10);
+        _exit(misuse(loader, lent));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void expect_the_rest(mr_loader *loader, int64_t first)
+{
+    int64_t got[100];
+    assert_int_equal(rig_drain(loader, false, got, 100), 100 - first);
+    for (int64_t i = first; i < 100; i++)
+        assert_int_equal(got[i - first], i);
+}
+
+static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
+{
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        mr_loader *loader = rig_loader(*state, &options);
+        mr_batch *lent = rig_next(loader);
+        fork_and_misuse(loader, lent);
+        rig_check(lent);
+        mr_batch_release(lent);
+        expect_the_rest(loader, 8);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void a_child_forked_while_the_lock_is_held_does_not_hang(void **state)
+{
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        mr_loader *loader = rig_loader(*state, &options);
+        mr_batch *lent = rig_next(loader);
+        pthread_mutex_lock(&loader->core->lock); /* as the supervisor may at any moment */
+        fork_and_misuse(loader, lent);
+        pthread_mutex_unlock(&loader->core->lock);
+        mr_batch_release(lent);
+        expect_the_rest(loader, 8);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void a_child_that_exits_takes_no_worker_along(void **state)
+{
+    rig_needs_fork();
+    mr_loader_options options = rig_options_of(&rig_modes[2]);
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader *loader = rig_loader(*state, &options);
+    for (int i = 0; i < 5; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    expect_the_rest(loader, 0);
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    assert_int_equal(stats.n_deaths, 0);
+    assert_int_equal(stats.n_workers, 2);
+    mr_loader_destroy(loader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RIG_TEST(a_forked_child_is_refused_and_the_parent_goes_on),
+        RIG_TEST(a_child_forked_while_the_lock_is_held_does_not_hang),
+        RIG_TEST(a_child_that_exits_takes_no_worker_along),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

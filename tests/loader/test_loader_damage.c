@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Damaged samples: fail, skip and zero, what is delivered, counted and listed. */
+#include "tests/loader/rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void break_samples(struct rig *rig, const int64_t *indices, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        rig->shared->fails[indices[i]] = true;
+}
+
+static uint64_t n_damaged(mr_loader *loader)
+{
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    return stats.n_damaged;
+}
+
+/* The listed damage is that of these indices, in this order, with the callback's words. */
+static void expect_listed(const mr_loader *loader, const int64_t *indices, unsigned n)
+{
+    mr_error error;
+    for (unsigned i = 0; i < n; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "sample %lld is broken", (long long)indices[i]);
+        assert_int_equal(mr_loader_damaged(loader, i, &error), MR_OK);
+        assert_int_equal(error.status, MR_ERR_DAMAGED);
+        assert_int_equal(error.index, indices[i]);
+        if (!strstr(error.text, words))
+            fail_msg("'%s' lacks '%s'", error.text, words);
+        assert_non_null(strstr(error.text, "(index "));
+        assert_non_null(strstr(error.text, "get returned 7"));
+    }
+    assert_int_equal(mr_loader_damaged(loader, n, &error), MR_END);
+    assert_int_equal(mr_loader_damaged(loader, UINT64_MAX, &error), MR_END);
+}
+
+static void fail_reports_in_place_of_the_batch_and_goes_on(void **state)
+{
+    struct rig *rig = *state;
+    break_samples(rig, (int64_t[]){17, 20, 99}, 3);
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        mr_loader *loader = rig_loader(rig, &options);
+        for (uint64_t number = 0; number < 13; number++) {
+            if (number == 2 || number == 12) {
+                rig_expect(loader, MR_ERR_DAMAGED);
+                const mr_error *error = mr_loader_error(loader);
+                assert_int_equal(error->index, number == 2 ? 17 : 99);
+                assert_non_null(strstr(error->text, number == 2 ? "(index 17)" : "(index 99)"));
+                assert_non_null(strstr(error->text, "is broken"));
+                continue;
+            }
+            mr_batch *batch = rig_next(loader);
+            assert_int_equal(mr_batch_number(batch), number);
+            assert_int_equal(mr_batch_valid(batch), 8);
+            rig_check(batch);
+            mr_batch_release(batch);
+        }
+        rig_expect(loader, MR_END);
+        expect_listed(loader, (int64_t[]){17, 20, 99}, 3);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void zero_leaves_masked_holes(void **state)
+{
+    struct rig *rig = *state;
+    const int64_t broken[] = {0, 9, 15, 98, 99};
+    break_samples(rig, broken, 5);
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        options.on_error = MR_ON_ERROR_ZERO;
+        mr_loader *loader = rig_loader(rig, &options);
+        for (unsigned k = 0; k < 13; k++) {
+            mr_batch *batch = rig_next(loader);
+            const int64_t *index = mr_batch_data(batch, "index");
+            const uint8_t *mask = mr_batch_data(batch, "mask");
+            const int32_t *geometry = mr_batch_data(batch, "geometry");
+            rig_check(batch); /* zeros in image and label */
+            for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
+                assert_int_equal(index[i], k * 8 + i);
+                assert_int_equal(mask[i], !rig->shared->fails[index[i]]);
+                assert_int_equal(geometry[8 * i], mask[i] ? RIG_WIDTH : 0);
+            }
+            assert_int_equal(mr_batch_valid(batch), k == 0 ? 7 : k == 1 ? 6 : k == 12 ? 2 : 8);
+            mr_batch_release(batch);
+        }
+        rig_expect(loader, MR_END);
+        assert_int_equal(n_damaged(loader), 5);
+        expect_listed(loader, broken, 5);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void skip_takes_the_next_good_index_and_wraps(void **state)
+{
+    struct rig *rig = *state;
+    break_samples(rig, (int64_t[]){5, 6, 7, 40, 99}, 5);
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        int64_t got[100];
+        options.on_error = MR_ON_ERROR_SKIP;
+        mr_loader *loader = rig_loader(rig, &options);
+        assert_int_equal(rig_drain(loader, false, got, 100), 100); /* labels and pixels are the substitutes' */
+        for (int64_t i = 0; i < 100; i++)
+            assert_int_equal(got[i], i >= 5 && i <= 7 ? 8 : i == 40 ? 41 : i == 99 ? 0 : i);
+        assert_int_equal(n_damaged(loader), 3 + 2 + 1 + 1 + 1); /* 5 meets 5, 6, 7; 6 meets 6, 7; ... */
+        expect_listed(loader, (int64_t[]){5, 6, 7, 40, 99}, 5);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void the_same_sample_is_listed_once_and_counted_per_epoch(void **state)
+{
+    struct rig *rig = *state;
+    const int64_t broken[] = {3, 50};
+    break_samples(rig, broken, 2);
+    mr_loader_options options = rig_options();
+    int64_t got[100];
+    options.on_error = MR_ON_ERROR_ZERO;
+    mr_loader *loader = rig_loader(rig, &options);
+    for (uint64_t epoch = 0; epoch < 4; epoch++) {
+        assert_int_equal(mr_loader_set_epoch(loader, epoch), MR_OK);
+        assert_int_equal(rig_drain(loader, false, got, 100), 100);
+        assert_int_equal(n_damaged(loader), 2 * (epoch + 1));
+        expect_listed(loader, broken, 2);
+    }
+    mr_loader_destroy(loader);
+}
+
+static void when_every_sample_is_broken_skip_says_so(void **state)
+{
+    (void)state;
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        struct rig *rig = rig_create(20);
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        options.on_error = MR_ON_ERROR_SKIP;
+        memset(rig->shared->fails, 1, sizeof rig->shared->fails);
+        mr_loader *loader = rig_loader(rig, &options);
+        for (int i = 0; i < 3; i++)
+            rig_expect(loader, MR_ERR_DAMAGED);
+        assert_true(mr_loader_error(loader)->index >= 0);
+        rig_expect(loader, MR_END);
+        mr_loader_destroy(loader);
+        rig_destroy(rig);
+    }
+}
+
+static void more_damage_in_a_batch_than_records_is_still_an_error_with_an_index(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(200);
+    mr_loader_options options = rig_options();
+    mr_error error;
+    options.batch_size = 200;
+    memset(rig->shared->fails, 1, sizeof rig->shared->fails);
+    mr_loader *loader = rig_loader(rig, &options);
+    rig_expect(loader, MR_ERR_DAMAGED);
+    assert_int_equal(mr_loader_error(loader)->index, 0);
+    assert_int_equal(n_damaged(loader), 200);
+    assert_int_equal(mr_loader_damaged(loader, 63, &error), MR_OK);
+    assert_int_equal(mr_loader_damaged(loader, 64, &error), MR_END);
+    mr_loader_destroy(loader);
+    rig_destroy(rig);
+}
+
+static void the_first_thousand_are_kept(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(1010);
+    mr_loader_options options = rig_options();
+    mr_error error;
+    int64_t got[RIG_MAX];
+    options.batch_size = 10;
+    options.on_error = MR_ON_ERROR_ZERO;
+    memset(rig->shared->fails, 1, sizeof rig->shared->fails);
+    mr_loader *loader = rig_loader(rig, &options);
+    assert_int_equal(rig_drain(loader, false, got, RIG_MAX), 1010);
+    assert_int_equal(n_damaged(loader), 1010);
+    for (int64_t i = 0; i < 1000; i++) {
+        assert_int_equal(mr_loader_damaged(loader, (uint64_t)i, &error), MR_OK);
+        assert_int_equal(error.index, i);
+    }
+    assert_int_equal(mr_loader_damaged(loader, 1000, &error), MR_END);
+    mr_loader_destroy(loader);
+    rig_destroy(rig);
+}
+
+/* With an exact tail a substitute would make a sample come twice. */
+static void skip_with_an_exact_tail_leaves_a_hole(void **state)
+{
+    struct rig *rig = *state;
+    break_samples(rig, (int64_t[]){10}, 1);
+    mr_loader_options options = rig_options();
+    int64_t got[100];
+    options.on_error = MR_ON_ERROR_SKIP;
+    options.tail = MR_TAIL_EXACT;
+    mr_loader *loader = rig_loader(rig, &options);
+    assert_int_equal(rig_drain(loader, false, got, 100), 100);
+    for (int64_t i = 0; i < 100; i++)
+        assert_int_equal(got[i], i == 10 ? -1 : i);
+    assert_int_equal(n_damaged(loader), 1);
+    mr_loader_destroy(loader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RIG_TEST(fail_reports_in_place_of_the_batch_and_goes_on),
+        RIG_TEST(zero_leaves_masked_holes),
+        RIG_TEST(skip_takes_the_next_good_index_and_wraps),
+        RIG_TEST(the_same_sample_is_listed_once_and_counted_per_epoch),
+        cmocka_unit_test(when_every_sample_is_broken_skip_says_so),
+        cmocka_unit_test(more_damage_in_a_batch_than_records_is_still_an_error_with_an_index),
+        cmocka_unit_test(the_first_thousand_are_kept),
+        RIG_TEST(skip_with_an_exact_tail_leaves_a_hole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

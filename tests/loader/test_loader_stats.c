@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statistics: counts, shares, times on request, the verdict in words. */
+#include "tests/loader/rig.h"
+
+#include <string.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static mr_loader_stats stats_of(mr_loader *loader)
+{
+    mr_loader_stats stats;
+    memset(&stats, 0xa5, sizeof stats);
+    stats.struct_size = sizeof stats;
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    assert_int_equal(stats.struct_size, sizeof stats);
+    assert_true(stats.busy_share_min >= 0 && stats.busy_share_min <= stats.busy_share_mean);
+    assert_true(stats.busy_share_mean <= stats.busy_share_max && stats.busy_share_max <= 1);
+    assert_true(stats.consumer_wait_ns <= stats.elapsed_ns);
+    assert_true(strlen(stats.verdict) > 0 && strlen(stats.verdict) < sizeof stats.verdict);
+    assert_true(strcmp(stats.reader, "io_uring") == 0 || strcmp(stats.reader, "pread") == 0);
+    return stats;
+}
+
+static void a_new_loader_has_counted_nothing(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.n_slots = 5;
+    mr_loader *loader = rig_loader(*state, &options);
+    mr_loader_stats s = stats_of(loader);
+    assert_int_equal(s.n_batches, 0);
+    assert_int_equal(s.n_samples, 0);
+    assert_int_equal(s.n_damaged, 0);
+    assert_int_equal(s.elapsed_ns, 0);
+    assert_int_equal(s.n_slots, 5);
+    assert_int_equal(s.n_workers, 2);
+    assert_int_equal(s.n_deaths, 0);
+    assert_string_equal(s.verdict, "no batch was taken yet");
+    mr_loader_destroy(loader);
+}
+
+static void what_was_returned_is_counted(void **state)
+{
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        int64_t indices[100];
+        mr_loader *loader = rig_loader(*state, &options);
+        mr_batch_release(rig_next(loader));
+        mr_loader_stats s = stats_of(loader);
+        assert_int_equal(s.n_batches, 1);
+        assert_int_equal(s.n_samples, 8);
+        rig_drain(loader, false, indices, 100);
+        assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
+        rig_drain(loader, false, indices, 100);
+        s = stats_of(loader);
+        assert_int_equal(s.n_batches, 26);
+        assert_int_equal(s.n_samples, 200);
+        assert_true(s.elapsed_ns > 0);
+        assert_int_equal(s.n_workers, rig_modes[m].num_workers == MR_NO_WORKERS ? 0 : 2);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void times_of_stages_come_on_request_only(void **state)
+{
+    for (unsigned with = 0; with < 2; with++) {
+        mr_loader_options options = rig_options();
+        int64_t indices[100];
+        options.with_timing = with;
+        mr_loader *loader = rig_loader(*state, &options);
+        rig_drain(loader, false, indices, 100);
+        mr_loader_stats s = stats_of(loader);
+        assert_int_equal(s.decode_ns + s.transform_ns > 0, with);
+        if (!with)
+            assert_int_equal(s.read_ns + s.wait_ns, 0);
+        assert_true(s.busy_share_max > 0);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void sleep_of_workers_without_a_free_slot_is_waiting(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.with_timing = true;
+    options.n_slots = 2;
+    mr_loader *loader = rig_loader(*state, &options);
+    mr_batch *a = rig_next(loader), *b = rig_next(loader);
+    usleep(60000);
+    mr_batch_release(a);
+    mr_batch_release(b);
+    mr_batch_release(rig_next(loader)); /* the workers woke and have counted their sleep */
+    mr_batch_release(rig_next(loader));
+    for (int i = 0; i < 200 && stats_of(loader).wait_ns < 50000000; i++)
+        usleep(5000);
+    assert_true(stats_of(loader).wait_ns >= 50000000);
+    mr_loader_destroy(loader);
+}
+
+static void ready_batches_are_those_decoded_and_not_returned(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.n_slots = 5;
+    mr_loader *loader = rig_loader(*state, &options);
+    for (int i = 0; i < 1000 && stats_of(loader).n_ready < 5; i++)
+        usleep(2000);
+    assert_int_equal(stats_of(loader).n_ready, 5);
+    mr_batch *lent = rig_next(loader);
+    assert_int_equal(stats_of(loader).n_ready, 4);
+    mr_batch_release(lent);
+    mr_loader_destroy(loader);
+}
+
+static void a_slow_dataset_is_loader_bound(void **state)
+{
+    struct rig *rig = *state;
+    mr_loader_options options = rig_options();
+    unsigned percent = 0;
+    int64_t indices[100];
+    rig->shared->slow_us = 2000;
+    mr_loader *loader = rig_loader(rig, &options);
+    rig_drain(loader, false, indices, 100);
+    mr_loader_stats s = stats_of(loader);
+    assert_int_equal(sscanf(s.verdict, "loader-bound: consumer waited %u %% of the time", &percent), 1);
+    assert_true(percent > 50 && percent <= 100);
+    assert_true(s.busy_share_mean > 0.3);
+    mr_loader_destroy(loader);
+}
+
+static void a_slow_consumer_is_consumer_bound(void **state)
+{
+    mr_loader_options options = rig_options();
+    mr_batch *batch;
+    mr_loader *loader = rig_loader(*state, &options);
+    while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+        usleep(15000);
+        mr_batch_release(batch);
+    }
+    mr_loader_stats s = stats_of(loader);
+    assert_non_null(strstr(s.verdict, "consumer-bound: consumer waited only "));
+    mr_loader_destroy(loader);
+}
+
+static void an_older_callers_struct_is_not_overrun(void **state)
+{
+    mr_loader_options options = rig_options();
+    mr_loader_stats s;
+    mr_loader *loader = rig_loader(*state, &options);
+    mr_batch_release(rig_next(loader));
+    memset(&s, 0xa5, sizeof s);
+    s.struct_size = offsetof(mr_loader_stats, n_damaged);
+    assert_int_equal(mr_loader_get_stats(loader, &s), MR_OK);
+    assert_int_equal(s.n_samples, 8);
+    assert_int_equal(s.n_damaged, UINT64_C(0xa5a5a5a5a5a5a5a5));
+    s.struct_size = 0;
+    assert_int_equal(mr_loader_get_stats(loader, &s), MR_ERR_INVALID);
+    assert_int_equal(mr_loader_get_stats(loader, NULL), MR_ERR_INVALID);
+    mr_loader_destroy(loader);
+}
+
+static void forked_workers_are_named_by_their_processes(void **state)
+{
+    rig_needs_fork();
+    mr_loader_options options = rig_options_of(&rig_modes[2]);
+    int64_t pids[4] = {0, 0, -9, -9};
+    mr_loader *loader = rig_loader(*state, &options);
+    assert_int_equal(mr_loader_worker_pids(loader, NULL, 0), 2);
+    assert_int_equal(mr_loader_worker_pids(loader, pids, 1), 2);
+    assert_true(pids[0] > 0);
+    assert_int_equal(pids[1], 0);
+    assert_int_equal(mr_loader_worker_pids(loader, pids, 4), 2);
+    assert_true(pids[1] > 0 && pids[0] != pids[1] && pids[0] != getpid());
+    assert_int_equal(pids[2], -9);
+    mr_loader_destroy(loader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RIG_TEST(a_new_loader_has_counted_nothing),
+        RIG_TEST(what_was_returned_is_counted),
+        RIG_TEST(times_of_stages_come_on_request_only),
+        RIG_TEST(sleep_of_workers_without_a_free_slot_is_waiting),
+        RIG_TEST(ready_batches_are_those_decoded_and_not_returned),
+        RIG_TEST(a_slow_dataset_is_loader_bound),
+        RIG_TEST(a_slow_consumer_is_consumer_bound),
+        RIG_TEST(an_older_callers_struct_is_not_overrun),
+        RIG_TEST(forked_workers_are_named_by_their_processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the parts of slots lie: aligned, inside, none over another, for many shapes; sizes that overflow are errors.
+ */
+#include "pinned/slot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct part {
+    uint64_t from;
+    uint64_t to;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Parts in order, none before `from`, none over the next one, none past `to`. */
+static void assert_apart(struct part *parts, unsigned n, uint64_t from, uint64_t to)
+{
+    qsort(parts, n, sizeof *parts, by_start);
+    for (unsigned i = 0; i < n; i++) {
+        assert_true(parts[i].from >= from);
+        assert_true(parts[i].to >= parts[i].from);
+        from = parts[i].to;
+    }
+    assert_true(from <= to);
+}
+
+static struct part part_at(const void *base, const void *start, uint64_t count, uint64_t bytes)
+{
+    uint64_t from = (uint64_t)((const char *)start - (const char *)base);
+    return (struct part){from, from + count * bytes};
+}
+
+static void check_alignment(const struct mr_slot_layout *l)
+{
+    assert_int_equal(l->book_off % 64, 0);
+    assert_int_equal(l->book_bytes % 64, 0);
+    assert_int_equal(l->places_off % 64, 0);
+    assert_int_equal(l->want_off % 8, 0);
+    assert_int_equal(l->skipped_off % 4, 0);
+    assert_int_equal(l->records_off % _Alignof(struct mr_record), 0);
+    assert_int_equal(l->data_off % 4096, 0);
+    assert_int_equal(l->data_bytes % 4096, 0);
+    assert_int_equal(l->label_off % 64, 0);
+    assert_int_equal(l->index_off % 64, 0);
+    assert_int_equal(l->mask_off % 64, 0);
+    assert_int_equal(l->geometry_off % 64, 0);
+}
+
+/* The parts of a slot as offsets into a slab that is never touched. */
+static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, struct part *parts)
+{
+    struct mr_slot_view v = mr_slot_at(l, base, i);
+    uint64_t n = l->batch_size;
+    const struct part all[] = {
+        part_at(base, v.slot, 1, sizeof *v.slot),
+        part_at(base, v.places, n, sizeof *v.places),
+        part_at(base, v.want, n, sizeof(int64_t)),
+        part_at(base, v.skipped, n, sizeof(uint32_t)),
+        part_at(base, v.outcome, n, 1),
+        part_at(base, v.records, MR_SLOT_RECORDS, sizeof *v.records),
+        part_at(base, v.data, n, l->sample_bytes),
+        part_at(base, v.label, n, l->label_bytes),
+        part_at(base, v.index, n, sizeof(int64_t)),
+        part_at(base, v.mask, n, 1),
+        part_at(base, v.geometry, n, 8 * sizeof(int32_t)),
+    };
+    memcpy(parts, all, sizeof all);
+    assert_true(part_at(base, v.geometry, n, 8 * sizeof(int32_t)).to - part_at(base, v.data, 0, 0).from <=
+                l->used_bytes);
+    return sizeof all / sizeof *all;
+}
+
+static void check_layout(uint64_t head, uint32_t n_slots, uint32_t batch, uint64_t sample, uint64_t label)
+{
+    struct mr_slot_layout l;
+    struct part parts[64];
+    mr_error error;
+    unsigned n = 0;
+    static char base[1]; /* only addresses are computed */
+    assert_int_equal(mr_slot_layout_init(&l, head, n_slots, batch, sample, label, &error), MR_OK);
+    assert_int_equal(l.n_slots, n_slots);
+    assert_int_equal(l.batch_size, batch);
+    assert_int_equal(l.sample_bytes, sample);
+    assert_int_equal(l.label_bytes, label);
+    check_alignment(&l);
+    assert_true(l.used_bytes <= l.data_bytes);
+    n += gather(&l, base, 0, parts + n);
+    if (n_slots > 1)
+        n += gather(&l, base, 1, parts + n);
+    if (n_slots > 2)
+        n += gather(&l, base, n_slots - 1, parts + n);
+    assert_apart(parts, n, head, l.slab_bytes);
+    assert_int_equal(l.slab_bytes, l.data_off + (uint64_t)n_slots * l.data_bytes);
+}
+
+static void parts_are_aligned_and_apart(void **state)
+{
+    (void)state;
+    const uint32_t slots[] = {1, 2, 7, 1024}, batches[] = {1, 2, 63, 64, 65, 1000, 65535};
+    const uint64_t samples[] = {1, 3, 48, 150528, 4096, 602112}, labels[] = {1, 4, 8, 100};
+    for (unsigned s = 0; s < 4; s++)
+        for (unsigned b = 0; b < 7; b++)
+            for (unsigned x = 0; x < 6; x++)
+                for (unsigned y = 0; y < 4; y++)
+                    check_layout(1000 * (s + b) + x, slots[s], batches[b], samples[x], labels[y]);
+}
+
+static void rows_follow_each_other_without_a_gap(void **state)
+{
+    (void)state;
+    struct mr_slot_layout l;
+    mr_error error;
+    assert_int_equal(mr_slot_layout_init(&l, 0, 2, 3, 5, 8, &error), MR_OK);
+    assert_int_equal(l.sample_bytes, 5);
+    assert_int_equal(l.label_off, 64);
+    assert_int_equal(l.data_bytes, 4096);
+}
+
+static void sizes_that_overflow_are_refused_with_their_numbers(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t head;
+        uint32_t n_slots, batch;
+        uint64_t sample, label;
+    } hostile[] = {
+        {0, 2, 64, UINT64_MAX, 8},        {0, 2, 64, UINT64_MAX / 64, 8},
+        {0, 2, 64, UINT64_C(1) << 56, 8}, {0, 1024, 65535, UINT64_C(1) << 37, 8},
+        {0, 2, 64, 1, UINT64_MAX},        {0, 2, 64, 1, UINT64_C(1) << 57},
+        {UINT64_MAX, 2, 64, 1, 8},        {UINT64_MAX - 4095, 2, 64, 1, 8},
+        {UINT64_C(1) << 62, 2, 64, 1, 8}, {0, UINT32_MAX, UINT32_MAX, 1, 8},
+        {0, 2, 3, UINT64_MAX / 3 + 1, 8},
+    };
+    for (unsigned i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+        struct mr_slot_layout l;
+        mr_error error;
+        assert_int_equal(mr_slot_layout_init(&l, hostile[i].head, hostile[i].n_slots, hostile[i].batch,
+                                             hostile[i].sample, hostile[i].label, &error),
+                         MR_ERR_NO_MEMORY);
+        assert_non_null(strstr(error.text, "more than 2^62 bytes"));
+        assert_non_null(strstr(error.text, " slots of "));
+    }
+}
+
+static void the_largest_that_fits_is_computed_exactly(void **state)
+{
+    (void)state;
+    struct mr_slot_layout l;
+    mr_error error;
+    uint64_t sample = UINT64_C(1) << 50;
+    assert_int_equal(mr_slot_layout_init(&l, 0, 16, 128, sample, 8, &error), MR_OK);
+    assert_true(l.slab_bytes > 16 * 128 * sample);
+    assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_aligned_and_apart),
+        cmocka_unit_test(rows_follow_each_other_without_a_gap),
+        cmocka_unit_test(sizes_that_overflow_are_refused_with_their_numbers),
+        cmocka_unit_test(the_largest_that_fits_is_computed_exactly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
