@@ -7,7 +7,8 @@
 
 #include <millrace/status.h>
 
-/* Every function accepts a NULL error and returns status, so that a failing function can end with `return mr_error_set(...)`. */
+/* Every function accepts a NULL error and returns status, so that a failing function can end with `return
+ * mr_error_set(...)`. */
 mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ...) MR_PRINTF(3, 4);
 
 /* As above for a failed system call: os_error is an errno; ": <its text>" is appended to the message. */

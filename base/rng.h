@@ -16,8 +16,8 @@
 struct mr_rng {
     uint64_t key[2];
     uint64_t counter[4];
-    uint32_t words[8];  /* of the present block */
-    uint32_t n_left;    /* words not yet drawn */
+    uint32_t words[8];        /* of the present block */
+    uint32_t n_left;          /* words not yet drawn */
     struct mr_mt19937 *torch; /* NULL, or the stream that is replayed */
 };
 

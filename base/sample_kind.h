@@ -9,13 +9,13 @@
 #include <millrace/batch.h>
 
 struct mr_sample_kind {
-    uint32_t encoded;   /* 1: JPEG or PNG bytes of any size; the fields up to data_bytes are then zero */
-    uint32_t picture;   /* 1: encoded, or raw u8 of 3 dimensions with 1 or 3 channels: image transforms apply */
-    mr_dtype dtype;     /* of a raw sample's elements */
-    uint32_t ndim;      /* of a raw sample, without the batch dimension */
+    uint32_t encoded; /* 1: JPEG or PNG bytes of any size; the fields up to data_bytes are then zero */
+    uint32_t picture; /* 1: encoded, or raw u8 of 3 dimensions with 1 or 3 channels: image transforms apply */
+    mr_dtype dtype;   /* of a raw sample's elements */
+    uint32_t ndim;    /* of a raw sample, without the batch dimension */
     int64_t shape[MR_MAX_NDIM - 1];
-    mr_layout layout;   /* of a raw picture: MR_NCHW means shape is C,H,W; MR_NHWC means H,W,C */
-    uint64_t data_bytes; /* of a raw sample */
+    mr_layout layout;     /* of a raw picture: MR_NCHW means shape is C,H,W; MR_NHWC means H,W,C */
+    uint64_t data_bytes;  /* of a raw sample */
     mr_dtype label_dtype; /* MR_I64 with label_ndim 0 for one integer */
     uint32_t label_ndim;
     int64_t label_shape[MR_MAX_NDIM - 1];

@@ -18,7 +18,6 @@
 /* Waits of 1, 2, 4 ... 512 ms: one second in all. */
 #define N_TRIES 11
 /* Names longer than this are cut in messages, so that the cause after them still fits. */
-#define NAME_BYTES 700
 /* The kernel is told in advance only of extents that are worth a system call. */
 #define ADVISE_BYTES 65536
 
@@ -40,16 +39,16 @@ static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
     return true;
 }
 
-static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request, char name[NAME_BYTES])
+static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request, char name[MR_TABLE_WHICH])
 {
-    mr_table_name(reader->table, request->index, name, NAME_BYTES);
+    mr_table_which(reader->table, request->index, name);
     return name;
 }
 
 /* The error of a system call on a sample's file. */
 static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *request, int err)
 {
-    char name[NAME_BYTES];
+    char name[MR_TABLE_WHICH];
     name_of(reader, request, name);
     if (err == ENXIO) {
         mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: not a regular file", name);
@@ -66,7 +65,7 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *req
 
 static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request, uint64_t n_bytes)
 {
-    char name[NAME_BYTES];
+    char name[MR_TABLE_WHICH];
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
                         name_of(reader, request, name), (unsigned long long)n_bytes,
                         (unsigned long long)reader->options.max_bytes);
@@ -74,7 +73,7 @@ static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *
 
 static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t needs)
 {
-    char name[NAME_BYTES];
+    char name[MR_TABLE_WHICH];
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_os(reader, request, errno);
@@ -84,7 +83,7 @@ static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *
 
 static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request, size_t len)
 {
-    char name[NAME_BYTES];
+    char name[MR_TABLE_WHICH];
     return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
                         name_of(reader, request, name), len);
 }

@@ -339,6 +339,14 @@ void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, 
         snprintf(name_out, size, "%s%s", prefix, path);
 }
 
+void mr_table_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH])
+{
+    char name[MR_TABLE_WHICH - 32] = "callback sample";
+    if (table)
+        mr_table_name(table, index, name, sizeof name);
+    snprintf(which_out, MR_TABLE_WHICH, "%s (index %" PRId64 ")", name, index);
+}
+
 void mr_table_widen(const struct mr_table *table, const uint8_t *bytes, void *label_out)
 {
     const struct mr_table_record *record = &table->header->record;
@@ -367,8 +375,9 @@ static mr_status known_label(const struct mr_table *table, int64_t index, void *
     if (mr_table_line(table, index, &line) &&
         mr_list_line_label(&line, kind->label_dtype, n, table->c_locale, label_out))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "sample %" PRId64 ": its line in the list changed after it was opened",
-                        index);
+    char which[MR_TABLE_WHICH];
+    mr_table_which(table, index, which);
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s: its line in the list changed after it was opened", which);
 }
 
 mr_status mr_table_label(const struct mr_table *table, int64_t index, void *label_out, struct mr_extent *extent_out,
@@ -400,9 +409,9 @@ mr_status mr_table_split(const struct mr_table *table, int64_t index, const uint
     const struct mr_table_record *record = &table->header->record;
     uint64_t need = record->part_len[0] + (record->n_parts > 1 ? record->part_len[1] : 0);
     if (len < need) {
-        char name[512];
-        mr_table_name(table, index, name, sizeof name);
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes were read where a record has %" PRIu64, name, len,
+        char which[MR_TABLE_WHICH];
+        mr_table_which(table, index, which);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes were read where a record has %" PRIu64, which, len,
                             need);
     }
     *data_out = bytes + record->data_at;

@@ -50,6 +50,10 @@ int mr_table_path(const struct mr_table *table, uint64_t file, char path_out[MR_
 /* Name of a sample for messages: the path as the user would write it, with "#record" for records. */
 void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, size_t size);
 
+/* The same with the index, as errors about a sample begin: "path (index 7)". table NULL: a sample of callbacks. */
+#define MR_TABLE_WHICH 640
+void mr_table_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH]);
+
 /*
  * After the read: where the data lie in the bytes that were read, and the label (kind.label_bytes bytes to label_out).
  * MR_ERR_DAMAGED when the bytes are too few.

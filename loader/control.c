@@ -45,7 +45,8 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
     const struct mr_control *control = (const void *)slab->base;
     if (slab->len_bytes < sizeof *control || control->magic != MR_CONTROL_MAGIC ||
         control->build != mr_control_build() || control->layout.slab_bytes > slab->len_bytes)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the slab is of another build than this worker (%s)", MR_VERSION);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the slab is of another build than this worker (%s)",
+                            MR_VERSION);
     *shared_out = mr_control_map(slab->base);
     return MR_OK;
 }

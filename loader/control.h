@@ -33,8 +33,8 @@ struct mr_worker_record {
     _Atomic uint64_t busy_ns;
     _Atomic uint64_t bytes_read;
     _Atomic uint32_t uses_uring;
-    _Atomic uint32_t failed;  /* 1: error says why the worker could not go on (release) */
-    int32_t cpu;              /* written by the host before the start; -1: no affinity */
+    _Atomic uint32_t failed; /* 1: error says why the worker could not go on (release) */
+    int32_t cpu;             /* written by the host before the start; -1: no affinity */
     uint32_t spare;
     mr_error error;
 };
@@ -47,13 +47,13 @@ struct mr_control {
     uint64_t seed;
     int64_t n_samples;
     uint32_t n_workers;
-    uint32_t on_error;   /* enum mr_on_error */
-    uint32_t holes;      /* 1: a damaged sample under skip leaves a hole, because the tail is exact */
-    uint32_t reader;     /* enum mr_reader_kind */
+    uint32_t on_error; /* enum mr_on_error */
+    uint32_t holes;    /* 1: a damaged sample under skip leaves a hole, because the tail is exact */
+    uint32_t reader;   /* enum mr_reader_kind */
     uint32_t read_ahead;
     int32_t nice;
     uint32_t with_timing;
-    uint32_t ring_mask;  /* entries of the ring - 1 */
+    uint32_t ring_mask; /* entries of the ring - 1 */
     uint64_t max_file_bytes;
     uint64_t records_off;
     uint64_t ring_off;
@@ -61,8 +61,9 @@ struct mr_control {
     struct mr_codec_limits limits;
     struct mr_plan plan;
     /* Shared words, each on a cache line of its own. */
-    alignas(64) _Atomic uint64_t ticket; /* next place to suggest: sequence x batch_size + place; workers add, the host skips */
-    alignas(64) _Atomic uint64_t limit;  /* tickets below it are published; the host (release) */
+    alignas(64) _Atomic uint64_t
+        ticket; /* next place to suggest: sequence x batch_size + place; workers add, the host skips */
+    alignas(64) _Atomic uint64_t limit;       /* tickets below it are published; the host (release) */
     alignas(64) _Atomic uint32_t work_word;   /* workers sleep on it; changed by every publish and every death */
     alignas(64) _Atomic uint32_t filled_word; /* the host sleeps on it; changed when a slot may be filled */
     _Atomic uint32_t host_waits;              /* 1 while the host is about to sleep on filled_word; seq_cst */

@@ -29,6 +29,7 @@ static void free_core(struct mr_core *core)
     pthread_mutex_destroy(&core->lock);
     pthread_cond_destroy(&core->ahead_changed);
     free(core->batches);
+    free(core->cpus);
     free(core);
 }
 
@@ -210,8 +211,11 @@ mr_status mr_core_set_epoch(struct mr_core *core, uint64_t epoch, const int64_t 
     settle_ahead(core);
     bool keep = !indices && skip == 0 && core->pub_next && epoch == core->epoch + 1;
     mr_status status = take_sampler(core, epoch, indices, n, error);
-    if (status != MR_OK)
+    if (status != MR_OK) {
+        if (core->ahead == MR_AHEAD_NONE) /* as before: the present epoch goes on */
+            want_ahead(core);
         return status;
+    }
     cancel_all_but(core, keep, epoch);
     if (!keep)
         core->pub_batch = skip;

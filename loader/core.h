@@ -41,6 +41,7 @@ struct mr_core {
     pid_t pid;       /* of the creator; another pid is a forked child */
 
     mr_loader_options options; /* resolved */
+    int32_t *cpus;             /* those of the options */
     const struct mr_device_table *device_table;
     mr_device device;
     struct mr_slab slab;
@@ -50,22 +51,22 @@ struct mr_core {
     mr_sampler *sampler; /* of the present epoch */
     mr_sampler *next;    /* of the epoch after it, see ahead; made by the planner when first needed */
     mr_sampler_options sampler_options;
-    bool goes_ahead;     /* there is a planner: work goes on beyond the end of an epoch */
+    bool goes_ahead; /* there is a planner: work goes on beyond the end of an epoch */
     enum mr_ahead ahead;
     pthread_cond_t ahead_changed;
     uint64_t ahead_epoch;
     bool own_order; /* the present epoch's order is the caller's */
 
     uint64_t epoch;
-    uint64_t n_batches;   /* of the present epoch */
-    uint64_t n_returned;  /* of them, by next() */
-    uint64_t pub_batch;   /* next one to publish, of the present epoch, or of the next when pub_next */
+    uint64_t n_batches;  /* of the present epoch */
+    uint64_t n_returned; /* of them, by next() */
+    uint64_t pub_batch;  /* next one to publish, of the present epoch, or of the next when pub_next */
     bool pub_next;
-    uint64_t head;        /* sequence of the next batch to return */
-    uint64_t tail;        /* sequence of the next batch to publish */
-    bool canceled;        /* mr_loader_cancel() */
+    uint64_t head; /* sequence of the next batch to return */
+    uint64_t tail; /* sequence of the next batch to publish */
+    bool canceled; /* mr_loader_cancel() */
     bool warned_same_epoch;
-    mr_error fatal;       /* status 0, or why the loader is at its end */
+    mr_error fatal; /* status 0, or why the loader is at its end */
 };
 
 struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i);
@@ -80,7 +81,8 @@ void mr_core_publish(struct mr_core *core);
 /* With the lock held: begin with the first epoch, once the samplers and the slab are there. */
 void mr_core_open(struct mr_core *core);
 
-/* With the lock held: go to an epoch, whose first `skip` batches were used already. indices NULL: the sampler's order. */
+/* With the lock held: go to an epoch, whose first `skip` batches were used already. indices NULL: the sampler's order.
+ */
 mr_status mr_core_set_epoch(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip,
                             mr_error *error);
 

@@ -16,6 +16,21 @@
 #include "loader/verdicts.h"
 #include "transforms/transform.h"
 
+/* The caller's list is valid during the creation only. */
+static mr_status keep_cpus(struct mr_core *core, const mr_loader_options *options, mr_error *error)
+{
+    bool used = options->affinity == MR_AFFINITY_LIST;
+    size_t len = used ? options->n_affinity_cpus * sizeof *options->affinity_cpus : 0;
+    core->options.n_affinity_cpus = used ? options->n_affinity_cpus : 0;
+    core->cpus = used ? malloc(len) : NULL;
+    core->options.affinity_cpus = core->cpus;
+    if (used && !core->cpus)
+        return mr_error_memory(error, len);
+    if (used)
+        memcpy(core->cpus, options->affinity_cpus, len);
+    return MR_OK;
+}
+
 static mr_status make_core(const mr_loader_options *options, struct mr_core **core_out, mr_error *error)
 {
     struct mr_core *core = calloc(1, sizeof *core);
@@ -29,7 +44,7 @@ static mr_status make_core(const mr_loader_options *options, struct mr_core **co
     pthread_mutex_init(&core->lock, NULL);
     pthread_cond_init(&core->ahead_changed, NULL);
     *core_out = core;
-    return MR_OK;
+    return keep_cpus(core, options, error);
 }
 
 static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error *error)
@@ -159,8 +174,7 @@ static void warn_of_many_workers(const mr_loader_options *o)
     uint32_t n_cpus = mr_resolve_n_cpus();
     if (o->num_workers > n_cpus && o->num_workers != MR_NO_WORKERS && o->affinity != MR_AFFINITY_LIST &&
         !atomic_flag_test_and_set(&warned))
-        mr_log_line(MR_LOG_WARNING, "%u workers share %u usable CPU%s", o->num_workers, n_cpus,
-                    n_cpus == 1 ? "" : "s");
+        mr_log_line(MR_LOG_WARNING, "%u workers share %u usable CPU%s", o->num_workers, n_cpus, n_cpus == 1 ? "" : "s");
 }
 
 static mr_status start_workers(mr_loader *loader, mr_error *error)
@@ -187,8 +201,8 @@ static mr_status build(mr_loader *loader, const struct mr_plan *plan, mr_error *
         status = open_device(core, error);
     if (status != MR_OK)
         return status;
-    core->options.affinity_cpus = NULL; /* the caller's; used up */
     core->options.device = "host";
+    core->options.dtype = plan->dtype;
     pthread_mutex_lock(&core->lock);
     mr_core_open(core); /* workers find their work */
     pthread_mutex_unlock(&core->lock);
@@ -220,14 +234,15 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, c
     if (!loader)
         return mr_error_memory(error, sizeof *loader);
     status = make_core(&resolved, &loader->core, error);
-    if (status != MR_OK) {
+    if (!loader->core) {
         free(loader);
         return status;
     }
     mr_dataset_retain(dataset);
     loader->dataset = dataset;
     warn_of_many_workers(&resolved);
-    status = build(loader, &plan, error);
+    if (status == MR_OK)
+        status = build(loader, &plan, error);
     if (status != MR_OK) {
         mr_loader_destroy(loader);
         return status;

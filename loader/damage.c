@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damage is counted when its batch is returned, so work that was dropped leaves no trace. A place may have left the same
- * words twice, when its worker died in between; the list holds each index once.
+ * Damage is counted when its batch is returned, so work that was dropped leaves no trace. A place may have left the
+ * same words twice, when its worker died in between; the list holds each index once.
  */
 #include "loader/damage.h"
 
@@ -76,11 +76,10 @@ bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_ta
             return true;
         }
         int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-        char name[600] = "callback sample";
-        if (table)
-            mr_table_name(table, index, name, sizeof name);
-        mr_error_set(error_out, MR_ERR_DAMAGED, "%s (index %lld) is damaged, as are more than %d others of its batch",
-                     name, (long long)index, MR_SLOT_RECORDS);
+        char which[MR_TABLE_WHICH];
+        mr_table_which(table, index, which);
+        mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged, as are more than %d others of its batch", which,
+                     MR_SLOT_RECORDS);
         error_out->index = index;
         return true;
     }

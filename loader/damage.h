@@ -10,9 +10,9 @@
 #define MR_DAMAGE_KEPT 1000
 
 struct mr_damage {
-    uint64_t n_seen;  /* all of them */
-    uint32_t n_kept;  /* distinct indices, at most MR_DAMAGE_KEPT */
-    mr_error *kept;   /* grows */
+    uint64_t n_seen; /* all of them */
+    uint32_t n_kept; /* distinct indices, at most MR_DAMAGE_KEPT */
+    mr_error *kept;  /* grows */
 };
 
 void mr_damage_fini(struct mr_damage *damage);

@@ -135,21 +135,14 @@ const mr_error *mr_loader_error(const mr_loader *loader)
     return &loader->error;
 }
 
-/* MR_OK when an epoch may be begun. */
-static mr_status may_begin(mr_loader *loader)
-{
-    struct mr_core *core = loader->core;
-    if (core->pid != getpid())
-        return refuse_fork(loader);
-    return core->fatal.status ? fail(loader, &core->fatal) : MR_OK;
-}
-
 static mr_status begin_epoch(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip)
 {
     struct mr_core *core = loader->core;
     mr_error error;
+    if (core->pid != getpid()) /* before the lock: another thread may have held it at the fork */
+        return refuse_fork(loader);
     pthread_mutex_lock(&core->lock);
-    mr_status status = may_begin(loader);
+    mr_status status = core->fatal.status ? fail(loader, &core->fatal) : MR_OK;
     if (status == MR_OK) {
         status = mr_core_set_epoch(core, epoch, indices, n, skip, &error);
         if (status != MR_OK)
@@ -193,6 +186,8 @@ mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
     struct mr_position position;
     mr_status status = MR_OK;
     memset(state_out, 0, sizeof *state_out);
+    if (core->pid != getpid())
+        return MR_ERR_STATE;
     pthread_mutex_lock(&core->lock);
     if (core->own_order)
         status = MR_ERR_UNSUPPORTED;
@@ -213,6 +208,8 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
     if (!loader || !state)
         return MR_ERR_INVALID;
     struct mr_core *core = loader->core;
+    if (core->pid != getpid())
+        return refuse_fork(loader);
     memcpy(&position, state->bytes, sizeof position);
     pthread_mutex_lock(&core->lock);
     mr_status status = mr_position_restore(&position, core->sampler, core->options.batch_size, core->options.drop_last,

@@ -51,8 +51,9 @@ static mr_status probe_table(mr_dataset *dataset, struct mr_codec *codec, struct
 mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options, mr_error *error)
 {
     if (!mr_dataset_table(dataset))
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "the transform does not fix the size of encoded images from callbacks; add a resize or crop");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "the transform does not fix the size of encoded images from callbacks; add a resize or crop");
     struct mr_codec *codec;
     struct mr_codec_limits limits = {.max_pixels = options->max_pixels};
     mr_status status = mr_codec_create(&limits, &codec, error);

@@ -75,11 +75,10 @@ int64_t mr_producer_candidate(const struct mr_producer *p, const struct mr_slot_
 /* "path (index 7): words", with the sample's index in the record. */
 static void name_sample(const struct mr_producer *p, int64_t index, mr_error *error)
 {
-    char name[600] = "callback sample";
+    char which[MR_TABLE_WHICH];
     mr_error words = *error;
-    if (p->job.table)
-        mr_table_name(p->job.table, index, name, sizeof name);
-    mr_error_set(error, (mr_status)words.status, "%s (index %lld): %s", name, (long long)index, words.text);
+    mr_table_which(p->job.table, index, which);
+    mr_error_set(error, (mr_status)words.status, "%s: %s", which, words.text);
     error->os_error = words.os_error;
     error->index = index;
 }
@@ -122,6 +121,7 @@ static mr_status use_read(struct mr_producer *p, const struct mr_slot_view *view
     struct material material = {.encoded = mr_table_kind(p->job.table)->encoded};
     mr_status status = mr_table_split(p->job.table, read->index, read->bytes, read->len, &material.bytes, &material.len,
                                       label_at(p, view, place), error);
+    error->index = read->index;
     if (status != MR_OK)
         return status;
     return run_pixels(p, view, place, read->index, &material, error);
@@ -156,7 +156,8 @@ static mr_status check_callback_sample(const struct mr_producer *p, const mr_sam
     if (!kind->encoded && sample->len_bytes != kind->data_bytes)
         return mr_error_set(error, MR_ERR_DAMAGED, "get gave %zu bytes, the shape needs %llu", sample->len_bytes,
                             (unsigned long long)kind->data_bytes);
-    if (kind->label_ndim > 0 && !sample->label_record)
+    bool integer = kind->label_ndim == 0 && kind->label_dtype == MR_I64;
+    if (!integer && !sample->label_record)
         return mr_error_set(error, MR_ERR_DAMAGED, "get gave no label record");
     return MR_OK;
 }
@@ -171,8 +172,8 @@ static mr_status use_callback(struct mr_producer *p, const struct mr_slot_view *
     mr_status status;
     if (rc != 0) {
         sample.error[sizeof sample.error - 1] = '\0';
-        status = mr_error_set(error, MR_ERR_DAMAGED, "get returned %d%s%s", rc, sample.error[0] ? ": " : "",
-                              sample.error);
+        status =
+            mr_error_set(error, MR_ERR_DAMAGED, "get returned %d%s%s", rc, sample.error[0] ? ": " : "", sample.error);
     } else {
         status = check_callback_sample(p, &sample, error);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a place that a worker holds to the finished sample: which candidate, its bytes, its pixels, and what to do when it
- * is damaged.
+ * From a place that a worker holds to the finished sample: which candidate, its bytes, its pixels, and what to do when
+ * it is damaged.
  */
 #ifndef LOADER_PRODUCE_H
 #define LOADER_PRODUCE_H
@@ -15,8 +15,8 @@ mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer
 void mr_producer_destroy(struct mr_producer *producer);
 
 /*
- * The dataset index that stands next for a place, or -1 when the place needs no reading. Only a guess until the place is
- * held.
+ * The dataset index that stands next for a place, or -1 when the place needs no reading. Only a guess until the place
+ * is held.
  */
 int64_t mr_producer_candidate(const struct mr_producer *producer, const struct mr_slot_view *view, uint32_t place);
 

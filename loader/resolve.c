@@ -10,7 +10,7 @@
 enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000 };
 enum { MAX_BATCH = 65535, MAX_SLOTS = 1024, MAX_AHEAD = 64 };
 #define DEFAULT_FILE_BYTES (UINT64_C(1) << 30)
-#define DEFAULT_PIXELS UINT64_C(178956970)
+#define DEFAULT_PIXELS     UINT64_C(178956970)
 
 uint32_t mr_resolve_n_cpus(void)
 {
@@ -106,8 +106,9 @@ static mr_status resolve_workers(mr_loader_options *o, bool has_callbacks, mr_er
     if (o->nice < 0 || o->nice > 19)
         return mr_error_set(error, MR_ERR_INVALID, "nice %d is not from 0 to 19", o->nice);
     if (has_callbacks && o->start == MR_START_EXEC)
-        return mr_error_set(error, MR_ERR_INVALID, "callbacks need start fork or thread: an exec'd worker lacks the "
-                                                   "program's functions");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "callbacks need start fork or thread: an exec'd worker lacks the "
+                            "program's functions");
     if (o->start == MR_START_DEFAULT)
         o->start = has_callbacks ? MR_START_FORK : MR_START_EXEC;
     return MR_OK;

@@ -22,9 +22,9 @@ struct mr_process {
 
 /* How a worker ended. */
 struct mr_exit {
-    bool known;  /* false: somebody else has reaped it */
-    int signal;  /* that killed it, or 0 */
-    int code;    /* exit status */
+    bool known; /* false: somebody else has reaped it */
+    int signal; /* that killed it, or 0 */
+    int code;   /* exit status */
 };
 
 struct mr_starter;

@@ -29,9 +29,9 @@
 enum { STACK_BYTES = 64 * 1024 };
 
 struct mr_starter {
-    int image_fd;           /* the helper program */
+    int image_fd;             /* the helper program */
     int fds[MR_WORKER_N_FDS]; /* in the order of worker_fds.h; borrowed, -1 where there is none */
-    void *stack;            /* of the child until it execs */
+    void *stack;              /* of the child until it execs */
 };
 
 #ifndef MFD_EXEC
@@ -146,7 +146,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int arrang
     return 0;
 }
 
-/* Default dispositions first, then no blocked signals: the other way round a pending one could reach the host's handler. */
+/* Default dispositions first, then no blocked signals: the other way round a pending one could reach the host's
+ * handler. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset_signals(void)
 {
     struct sigaction action;
@@ -187,8 +188,8 @@ static int spawn(struct mr_starter *s, struct child *child, struct mr_process *p
 {
     int pidfd = -1;
     child->failed = 0;
-    pid_t pid = clone(child_main, (uint8_t *)s->stack + STACK_BYTES,
-                      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, &pidfd);
+    pid_t pid = clone(child_main, (uint8_t *)s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+                      child, &pidfd);
     if (pid < 0)
         return errno;
     fcntl(pidfd, F_SETFD, FD_CLOEXEC);

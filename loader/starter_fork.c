@@ -39,7 +39,7 @@ struct request {
 struct reply {
     int32_t failed; /* errno, 0: done */
     int32_t pid;
-    int32_t code;   /* of a reaped worker: si_code and si_status of waitid */
+    int32_t code; /* of a reaped worker: si_code and si_status of waitid */
     int32_t status;
 };
 
@@ -189,9 +189,8 @@ static mr_status fork_create(struct mr_core *core, mr_dataset *dataset, struct m
         return mr_error_memory(error, sizeof *s);
     s->socket = -1;
     s->template_fd = -1;
-    s->job = (struct mr_worker_job){.shared = core->shared,
-                                    .table = mr_dataset_table(dataset),
-                                    .callbacks = mr_dataset_callbacks(dataset)};
+    s->job = (struct mr_worker_job){
+        .shared = core->shared, .table = mr_dataset_table(dataset), .callbacks = mr_dataset_callbacks(dataset)};
     mr_status status = fork_template(s, error);
     if (status != MR_OK) {
         mr_starter_fork.destroy(s);

@@ -38,9 +38,8 @@ static mr_status thread_create(struct mr_core *core, mr_dataset *dataset, struct
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
-    s->job = (struct mr_worker_job){.shared = core->shared,
-                                    .table = mr_dataset_table(dataset),
-                                    .callbacks = mr_dataset_callbacks(dataset)};
+    s->job = (struct mr_worker_job){
+        .shared = core->shared, .table = mr_dataset_table(dataset), .callbacks = mr_dataset_callbacks(dataset)};
     *starter_out = s;
     return MR_OK;
 }

@@ -2,32 +2,45 @@
 /* Statistics, and the small questions that a loader answers. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "loader/loader.h"
 
+/* A forked child has the host's state at the fork to itself; the lock may have been another thread's then. */
+static bool lock(const mr_loader *loader)
+{
+    return loader->core->pid == getpid() && pthread_mutex_lock(&loader->core->lock) == 0;
+}
+
+static void unlock(const mr_loader *loader, bool locked)
+{
+    if (locked)
+        pthread_mutex_unlock(&loader->core->lock);
+}
+
 uint64_t mr_loader_n_batches(const mr_loader *loader)
 {
-    pthread_mutex_lock(&loader->core->lock);
+    bool locked = lock(loader);
     uint64_t n = loader->core->n_batches;
-    pthread_mutex_unlock(&loader->core->lock);
+    unlock(loader, locked);
     return n;
 }
 
 int64_t mr_loader_n_samples(const mr_loader *loader)
 {
     const mr_loader_options *o = &loader->core->options;
-    pthread_mutex_lock(&loader->core->lock);
+    bool locked = lock(loader);
     int64_t n = mr_sampler_length(loader->core->sampler);
-    pthread_mutex_unlock(&loader->core->lock);
+    unlock(loader, locked);
     return o->drop_last ? n - n % o->batch_size : n;
 }
 
 uint64_t mr_loader_epoch(const mr_loader *loader)
 {
-    pthread_mutex_lock(&loader->core->lock);
+    bool locked = lock(loader);
     uint64_t epoch = loader->core->epoch;
-    pthread_mutex_unlock(&loader->core->lock);
+    unlock(loader, locked);
     return epoch;
 }
 
@@ -93,6 +106,8 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
     if (!loader || !stats || stats->struct_size == 0)
         return MR_ERR_INVALID;
     struct mr_core *core = loader->core;
+    if (core->pid != getpid())
+        return MR_ERR_STATE;
     size_t size = stats->struct_size < sizeof *stats ? stats->struct_size : sizeof *stats;
     mr_loader_stats s = {.struct_size = stats->struct_size};
     pthread_mutex_lock(&core->lock);
@@ -121,5 +136,6 @@ mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error
 
 uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
 {
-    return loader->supervisor ? mr_supervisor_pids(loader->supervisor, pids_out, n) : 0;
+    return loader->supervisor && loader->core->pid == getpid() ? mr_supervisor_pids(loader->supervisor, pids_out, n)
+                                                               : 0;
 }

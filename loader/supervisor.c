@@ -109,11 +109,9 @@ struct describe_job {
 static void describe(void *user, int64_t index, mr_error *error_out)
 {
     const struct describe_job *job = user;
-    char name[600] = "callback sample";
-    const struct mr_table *table = mr_dataset_table(job->supervisor->dataset);
-    if (table)
-        mr_table_name(table, index, name, sizeof name);
-    mr_error_set(error_out, MR_ERR_DAMAGED, "%s (index %lld): %s", name, (long long)index, job->verdict->words);
+    char which[MR_TABLE_WHICH];
+    mr_table_which(mr_dataset_table(job->supervisor->dataset), index, which);
+    mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->verdict->words);
     error_out->index = index;
 }
 
@@ -226,13 +224,11 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
         ward->killed_ns = mr_clock_now_ns();
         return;
     }
-    char name[600] = "callback sample";
+    char which[MR_TABLE_WHICH];
     int64_t index = atomic_load(&record_of(s, i)->index);
-    const struct mr_table *table = mr_dataset_table(s->dataset);
-    if (table)
-        mr_table_name(table, index, name, sizeof name);
-    mr_error_set(&error, MR_ERR_WORKER, "%s (index %lld): stuck for more than %u ms in a worker thread", name,
-                 (long long)index, s->core->options.time_limit_ms);
+    mr_table_which(mr_dataset_table(s->dataset), index, which);
+    mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which,
+                 s->core->options.time_limit_ms);
     error.index = index;
     mr_core_fail(s->core, &error);
 }
@@ -413,9 +409,8 @@ static mr_status allocate(struct mr_core *core, mr_dataset *dataset, struct mr_s
         free(s);
         return status;
     }
-    static const struct mr_starter_table *const tables[] = {[MR_START_EXEC] = &mr_starter_exec,
-                                                            [MR_START_FORK] = &mr_starter_fork,
-                                                            [MR_START_THREAD] = &mr_starter_thread};
+    static const struct mr_starter_table *const tables[] = {
+        [MR_START_EXEC] = &mr_starter_exec, [MR_START_FORK] = &mr_starter_fork, [MR_START_THREAD] = &mr_starter_thread};
     s->core = core;
     s->dataset = dataset;
     s->table = tables[core->options.start];

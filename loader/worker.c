@@ -2,8 +2,8 @@
 /*
  * The worker's loop: tickets, reads in flight, and who may decode.
  *
- * Easy to get wrong: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker may
- * overtake; only the swap OPEN -> BUSY decides, and whoever loses it drops what he has read.
+ * Easy to get wrong: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker
+ * may overtake; only the swap OPEN -> BUSY decides, and whoever loses it drops what he has read.
  */
 #include "loader/worker.h"
 
@@ -107,8 +107,8 @@ static bool sweep(struct mr_worker *w, struct lead *lead_out)
 }
 
 /*
- * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a batch that the counter
- * has passed by two batches, what somebody slow still has in that batch.
+ * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a batch that the
+ * counter has passed by two batches, what somebody slow still has in that batch.
  */
 static bool find_urgent(struct mr_worker *w, struct lead *lead_out)
 {

@@ -36,10 +36,7 @@ MR_API const char *mr_dtype_name(mr_dtype dtype);
 /** Read a dtype's name in any case. Returns MR_OK or MR_ERR_INVALID; *dtype_out is written on success only. */
 MR_API mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out);
 
-typedef enum mr_layout {
-    MR_NCHW = 0,
-    MR_NHWC = 1
-} mr_layout;
+typedef enum mr_layout { MR_NCHW = 0, MR_NHWC = 1 } mr_layout;
 
 /** Read "nchw" or "nhwc" in any case. Returns MR_OK or MR_ERR_INVALID. */
 MR_API mr_status mr_layout_parse(const char *name, mr_layout *layout_out);

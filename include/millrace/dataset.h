@@ -43,11 +43,11 @@ MR_API mr_status mr_dataset_open(const char *spec, const mr_dataset_options *opt
 typedef struct mr_sample {
     const void *bytes; /* an encoded image, or pixels / elements when encoded is false */
     size_t len_bytes;
-    bool encoded;        /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
-    int64_t label;       /* used when label_bytes of the options is 0 */
+    bool encoded;             /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
+    int64_t label;            /* used when label_bytes of the options is 0 */
     const void *label_record; /* label_bytes bytes, else */
-    void *cookie;        /* yours, for release */
-    char error[200];     /* one line, when get returns nonzero */
+    void *cookie;             /* yours, for release */
+    char error[200];          /* one line, when get returns nonzero */
 } mr_sample;
 
 typedef struct mr_callbacks {
@@ -111,7 +111,8 @@ typedef struct mr_sample_info {
 } mr_sample_info;
 
 /**
- * Read the first bytes of a sample and say what it is. A damaged file is not an error: its format says what it looks like.
+ * Read the first bytes of a sample and say what it is. A damaged file is not an error: its format says what it looks
+ * like.
  *
  * Returns MR_OK; MR_ERR_IO when the file cannot be read; MR_ERR_UNSUPPORTED for callbacks.
  */

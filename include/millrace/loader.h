@@ -63,12 +63,13 @@ typedef struct mr_loader_options {
     mr_layout layout; /* of images */
     mr_start start;
     mr_reader_kind reader;
-    uint32_t n_slots;    /* batches that may lie decoded or lent at once, 2 to 1024; 0: chosen from batch_size and num_workers */
-    uint32_t read_ahead; /* reads in flight per worker, 1 to 64; 0 means 4 */
-    uint32_t time_limit_ms;   /* one sample's decoding; 0 means 60 000 */
-    uint64_t max_file_bytes;  /* larger files are damaged; 0 means 1 GiB */
-    uint64_t max_pixels;      /* larger images are damaged; 0 means 178 956 970, as Pillow */
-    int32_t nice;             /* added to the workers' nice level, 0 to 19 */
+    uint32_t n_slots;        /* batches that may lie decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
+                                num_workers */
+    uint32_t read_ahead;     /* reads in flight per worker, 1 to 64; 0 means 4 */
+    uint32_t time_limit_ms;  /* one sample's decoding; 0 means 60 000 */
+    uint64_t max_file_bytes; /* larger files are damaged; 0 means 1 GiB */
+    uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow */
+    int32_t nice;            /* added to the workers' nice level, 0 to 19 */
     mr_affinity affinity;
     const int32_t *affinity_cpus;
     uint32_t n_affinity_cpus;
@@ -96,7 +97,8 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
                                   mr_loader **loader_out, mr_error *error);
 
 /**
- * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does nothing.
+ * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does
+ * nothing.
  *
  * Blocks: until every worker is gone, at most a few milliseconds each (they are killed).
  */
@@ -134,7 +136,8 @@ MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
  */
 MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n);
 
-/** Wake mr_loader_next(), now or at its next call, with MR_ERR_CANCELED, once. Threads: any; not from a signal handler. */
+/** Wake mr_loader_next(), now or at its next call, with MR_ERR_CANCELED, once. Threads: any; not from a signal handler.
+ */
 MR_API void mr_loader_cancel(mr_loader *loader);
 
 /** Batches of the present epoch, and samples of this rank in it. */
@@ -170,14 +173,14 @@ typedef struct mr_loader_stats {
     uint64_t read_ns;    /* sums over workers; need with_timing */
     uint64_t decode_ns;
     uint64_t transform_ns;
-    uint64_t wait_ns;    /* workers asleep for want of a free slot */
+    uint64_t wait_ns; /* workers asleep for want of a free slot */
     uint64_t bytes_read;
     uint64_t consumer_wait_ns; /* mr_loader_next() waiting for a batch that was not ready */
     uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */
     uint32_t n_ready;          /* batches that are decoded now and not yet returned */
     uint32_t n_slots;
-    uint32_t n_workers;  /* living worker processes or threads */
-    uint64_t n_deaths;   /* workers that died and were replaced */
+    uint32_t n_workers;    /* living worker processes or threads */
+    uint64_t n_deaths;     /* workers that died and were replaced */
     double busy_share_min; /* share of time that the laziest, the average, the busiest worker decoded */
     double busy_share_mean;
     double busy_share_max;

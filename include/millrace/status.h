@@ -25,10 +25,17 @@ extern "C" {
 
 /* What MR_..._INIT expands to: everything zero, struct_size set. */
 #if defined(__cplusplus)
-#define MR_STRUCT_INIT(type) \
-    [] { type value_{}; value_.struct_size = sizeof(type); return value_; }()
+#define MR_STRUCT_INIT(type)                                                                                           \
+    [] {                                                                                                               \
+        type value_{};                                                                                                 \
+        value_.struct_size = sizeof(type);                                                                             \
+        return value_;                                                                                                 \
+    }()
 #else
-#define MR_STRUCT_INIT(type) {.struct_size = sizeof(type)}
+#define MR_STRUCT_INIT(type)                                                                                           \
+    {                                                                                                                  \
+        .struct_size = sizeof(type)                                                                                    \
+    }
 #endif
 
 #define MR_VERSION_MAJOR 0
@@ -39,18 +46,18 @@ extern "C" {
 /** Outcome of a call; the negative ones are grouped by what the caller can do about them. */
 typedef enum mr_status {
     MR_OK = 0,
-    MR_END = 1,               /* the epoch has no further batch */
-    MR_PENDING = 2,           /* the time ran out; ask again */
-    MR_ERR_INVALID = -1,      /* an argument or option is wrong: correct the call */
-    MR_ERR_NO_MEMORY = -2,    /* memory, or a limit on it, is too small: ask for less */
-    MR_ERR_IO = -3,           /* the operating system refused; os_error says why */
-    MR_ERR_DAMAGED = -4,      /* a sample cannot be decoded or read: choose skip or zero, or mend it */
-    MR_ERR_UNSUPPORTED = -5,  /* this build or this machine cannot do it */
-    MR_ERR_WORKER = -6,       /* the workers cannot go on; the loader is at its end */
-    MR_ERR_CANCELED = -7,     /* mr_loader_cancel() was called */
-    MR_ERR_STATE = -8,        /* not allowed now, for example in a forked child */
-    MR_ERR_NO_DEVICE = -9,    /* the device does not exist */
-    MR_ERR_DEVICE = -10       /* the device failed */
+    MR_END = 1,              /* the epoch has no further batch */
+    MR_PENDING = 2,          /* the time ran out; ask again */
+    MR_ERR_INVALID = -1,     /* an argument or option is wrong: correct the call */
+    MR_ERR_NO_MEMORY = -2,   /* memory, or a limit on it, is too small: ask for less */
+    MR_ERR_IO = -3,          /* the operating system refused; os_error says why */
+    MR_ERR_DAMAGED = -4,     /* a sample cannot be decoded or read: choose skip or zero, or mend it */
+    MR_ERR_UNSUPPORTED = -5, /* this build or this machine cannot do it */
+    MR_ERR_WORKER = -6,      /* the workers cannot go on; the loader is at its end */
+    MR_ERR_CANCELED = -7,    /* mr_loader_cancel() was called */
+    MR_ERR_STATE = -8,       /* not allowed now, for example in a forked child */
+    MR_ERR_NO_DEVICE = -9,   /* the device does not exist */
+    MR_ERR_DEVICE = -10      /* the device failed */
 } mr_status;
 
 /** No sample belongs to this error. */

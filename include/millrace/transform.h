@@ -31,10 +31,12 @@ MR_API void mr_transform_destroy(mr_transform *transform);
  */
 MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error);
 
-/** The long form of a transform. Writes at most size bytes with the final NUL; returns the length it needs without it. */
+/** The long form of a transform. Writes at most size bytes with the final NUL; returns the length it needs without it.
+ */
 MR_API size_t mr_transform_format(const mr_transform *transform, char *text_out, size_t size);
 
-/** torchvision's RandomResizedCrop: area scale_lo..scale_hi of the image, aspect ratio ratio_lo..ratio_hi; sizes in pixels. */
+/** torchvision's RandomResizedCrop: area scale_lo..scale_hi of the image, aspect ratio ratio_lo..ratio_hi; sizes in
+ * pixels. */
 MR_API mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                                   double scale_lo, double scale_hi, double ratio_lo, double ratio_hi,
                                                   mr_error *error);

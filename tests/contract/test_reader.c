@@ -55,7 +55,7 @@ static void expect_error(const mr_dataset *dataset, uint64_t max_bytes, mr_statu
 static void expect_damaged_file(const char *name, int os_error, const char *cause)
 {
     char text[MR_ERROR_TEXT];
-    snprintf(text, sizeof text, "%s: %s", in_folder(name), cause);
+    snprintf(text, sizeof text, "%s (index 0): %s", in_folder(name), cause);
     mr_dataset *dataset = open_list(&name, 1);
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, os_error, text);
     mr_dataset_destroy(dataset);
@@ -186,7 +186,7 @@ static void a_name_too_long_for_the_file_system_is_named(void **state)
     char name[301], text[400];
     memset(name, 'n', 300);
     name[300] = '\0';
-    snprintf(text, sizeof text, "%s/%s: File name too long", folder(), name);
+    snprintf(text, sizeof text, "%s/%s (index 0): File name too long", folder(), name);
     mr_dataset *dataset = open_list((const char *[]){name}, 1);
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, ENAMETOOLONG, text);
     mr_dataset_destroy(dataset);
@@ -226,7 +226,7 @@ static void a_file_above_the_limit_is_named_with_its_size(void **state)
     for (size_t len = 1000; len <= 2 * MIB; len = len * 2 + 77) {
         write_pattern("large.jpg", 1, len);
         mr_dataset *dataset = open_list((const char *[]){"large.jpg"}, 1);
-        snprintf(text, sizeof text, "%s: %zu bytes are above the limit of %zu", in_folder("large.jpg"), len, len - 1);
+        snprintf(text, sizeof text, "%s (index 0): %zu bytes are above the limit of %zu", in_folder("large.jpg"), len, len - 1);
         expect_error(dataset, len - 1, MR_ERR_DAMAGED, 0, text);
         for (const struct way *way = ways; way < ways + N_WAYS; way++) {
             if (!way_works(way))
@@ -245,7 +245,7 @@ static void a_record_above_the_limit_is_named_with_its_size(void **state)
     char text[MR_ERROR_TEXT];
     write_pattern("shard-0", 1, 10000);
     mr_dataset *dataset = open_shards(1, "bytes=1000");
-    snprintf(text, sizeof text, "%s#0: 1000 bytes are above the limit of 999", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): 1000 bytes are above the limit of 999", in_folder("shard-0"));
     expect_error(dataset, 999, MR_ERR_DAMAGED, 0, text);
     mr_dataset_destroy(dataset);
 }
@@ -257,13 +257,13 @@ static void a_shard_that_shrank_says_where_it_ends(void **state)
     write_pattern("shard-0", 1, 10000);
     mr_dataset *dataset = open_shards(1, "bytes=1000&header=500");
     assert_int_equal(truncate(in_folder("shard-0"), 1234), 0);
-    snprintf(text, sizeof text, "%s#0: file ends at byte 1234, needs 1500", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): file ends at byte 1234, needs 1500", in_folder("shard-0"));
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, 0, text);
     assert_int_equal(truncate(in_folder("shard-0"), 0), 0);
-    snprintf(text, sizeof text, "%s#0: file ends at byte 0, needs 1500", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): file ends at byte 0, needs 1500", in_folder("shard-0"));
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, 0, text);
     assert_int_equal(unlink(in_folder("shard-0")), 0);
-    snprintf(text, sizeof text, "%s#0: No such file or directory", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): No such file or directory", in_folder("shard-0"));
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, ENOENT, text);
     mr_dataset_destroy(dataset);
 }

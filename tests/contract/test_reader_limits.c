@@ -115,7 +115,7 @@ static void want_of_descriptors_without_end_is_not_called_damage(void **state)
     write_pattern("shard-0", 1, 3000);
     mr_dataset *dataset = open_shards(1, "bytes=1000");
     struct outcome expected = {.index = 1, .status = MR_ERR_IO, .os_error = EMFILE};
-    snprintf(expected.text, sizeof expected.text, "%s#1: Too many open files", in_folder("shard-0"));
+    snprintf(expected.text, sizeof expected.text, "%s#1 (index 1): Too many open files", in_folder("shard-0"));
     for (const struct way *way = ways; way < ways + 2; way++) {
         if (!way_works(way))
             continue;

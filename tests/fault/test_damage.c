@@ -160,7 +160,8 @@ static void check_words(const struct bad_file *bad, const mr_error *error)
 {
     assert_int_equal(error->status, MR_ERR_DAMAGED);
     assert_int_equal(error->index, BAD);
-    if (!strstr(error->text, bad->name) || !strstr(error->text, bad->words) || strchr(error->text, '\n'))
+    if (!strstr(error->text, bad->name) || !strstr(error->text, "(index 7): ") || !strstr(error->text, bad->words) ||
+        strchr(error->text, '\n'))
         fail_msg("%s: '%s'", bad->name, error->text);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host may go through: being killed, stopped, interrupted, ending its creating thread, reaping everything. Each
- * test runs a host of its own as a child of this program.
+ * What the host may go through: being killed, stopped, interrupted, ending its creating thread, reaping everything.
+ * Each test runs a host of its own as a child of this program.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers that are killed, stopped, crash, leave or hang: nothing is lost, nothing hangs, and what is to blame is named.
+ * Workers that are killed, stopped, crash, leave or hang: nothing is lost, nothing hangs, and what is to blame is
+ * named.
  */
 #include <setjmp.h>
 #include <stdarg.h>
