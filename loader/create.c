@@ -188,6 +188,28 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
     return mr_worker_create(&job, &loader->worker, error);
 }
 
+/*
+ * Worker processes begin while the slab's pages are reserved; a thread of the program must not meet a page that is not to
+ * be had, so there the pages come first.
+ */
+static mr_status begin_work(mr_loader *loader, mr_error *error)
+{
+    struct mr_core *core = loader->core;
+    bool processes = core->options.num_workers != MR_NO_WORKERS && core->options.start != MR_START_THREAD;
+    mr_status status = processes ? MR_OK : mr_slab_reserve(&core->slab, error);
+    if (status != MR_OK)
+        return status;
+    pthread_mutex_lock(&core->lock);
+    mr_core_open(core); /* workers find their work */
+    pthread_mutex_unlock(&core->lock);
+    status = start_workers(loader, error);
+    if (status == MR_OK && processes)
+        status = mr_slab_reserve(&core->slab, error);
+    if (status == MR_OK)
+        status = start_planner(loader, error);
+    return status;
+}
+
 static mr_status build(mr_loader *loader, const struct mr_plan *plan, mr_error *error)
 {
     struct mr_core *core = loader->core;
@@ -203,15 +225,7 @@ static mr_status build(mr_loader *loader, const struct mr_plan *plan, mr_error *
         return status;
     core->options.device = "host";
     core->options.dtype = plan->dtype;
-    pthread_mutex_lock(&core->lock);
-    mr_core_open(core); /* workers find their work */
-    pthread_mutex_unlock(&core->lock);
-    status = start_workers(loader, error);
-    if (status == MR_OK)
-        status = mr_slab_reserve(&core->slab, error);
-    if (status == MR_OK)
-        status = start_planner(loader, error);
-    return status;
+    return begin_work(loader, error);
 }
 
 mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options,

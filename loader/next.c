@@ -51,7 +51,7 @@ static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
     if (loader->worker)
         mr_worker_step(loader->worker);
     else if (left_ms > 0)
-        mr_futex_wait(&control->filled_word, seen, left_ms > INT32_MAX ? MR_FOREVER : (uint32_t)left_ms);
+        mr_futex_wait(&control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
 }
 
 /* Wait, with the lock held on entry and on return, until look() has more to say than MR_PENDING. */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "dataset/dataset.h"
 #include "loader/loader.h"
 
 /* A forked child has the host's state at the fork to itself; the lock may have been another thread's then. */
@@ -94,7 +95,8 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
         add_worker(&shared->records[i], s, (double)s->elapsed_ns, n);
         uring |= atomic_load(&shared->records[i].uses_uring) != 0;
     }
-    snprintf(s->reader, sizeof s->reader, "%s", uring ? "io_uring" : "pread");
+    const char *reader = mr_dataset_callbacks(loader->dataset) ? "none" : uring ? "io_uring" : "pread";
+    snprintf(s->reader, sizeof s->reader, "%s", reader);
     if (loader->supervisor) {
         s->n_workers = mr_supervisor_n_alive(loader->supervisor);
         s->n_deaths = mr_supervisor_n_deaths(loader->supervisor);

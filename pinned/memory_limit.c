@@ -101,6 +101,16 @@ static mr_status check_upwards(const char *root, const char *mount, const char *
     }
 }
 
+/* Is word one of a list with commas? Version 1 may mount controllers together: "cpu,memory". */
+static bool has_word(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += len)
+        if ((at == list || at[-1] == ',') && (at[len] == '\0' || at[len] == ','))
+            return true;
+    return false;
+}
+
 /* One line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory controller of version 1. */
 static mr_status check_line(const char *root, char *line, uint64_t len_bytes, mr_error *error)
 {
@@ -114,7 +124,7 @@ static mr_status check_line(const char *root, char *line, uint64_t len_bytes, mr
     if (controllers[0] == '\0')
         return check_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file", len_bytes,
                              error);
-    if (strcmp(controllers, "memory") == 0)
+    if (has_word(controllers, "memory"))
         return check_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
                              "total_inactive_file", len_bytes, error);
     return MR_OK;

@@ -44,8 +44,8 @@ typedef struct mr_sample {
     const void *bytes; /* an encoded image, or pixels / elements when encoded is false */
     size_t len_bytes;
     bool encoded;             /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
-    int64_t label;            /* used when label_bytes of the options is 0 */
-    const void *label_record; /* label_bytes bytes, else */
+    int64_t label;            /* used when labels are one int64 and label_record is NULL */
+    const void *label_record; /* a label of the callbacks' label_dtype and label_shape */
     void *cookie;             /* yours, for release */
     char error[200];          /* one line, when get returns nonzero */
 } mr_sample;

@@ -100,7 +100,8 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
  * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does
  * nothing.
  *
- * Blocks: until every worker is gone, at most a few milliseconds each (they are killed).
+ * Blocks: until every worker is gone. Processes are killed, which takes milliseconds; threads finish their sample first,
+ * for at most 10 seconds.
  */
 MR_API void mr_loader_destroy(mr_loader *loader);
 
@@ -184,7 +185,7 @@ typedef struct mr_loader_stats {
     double busy_share_min; /* share of time that the laziest, the average, the busiest worker decoded */
     double busy_share_mean;
     double busy_share_max;
-    char reader[16];   /* "io_uring" or "pread" */
+    char reader[16];   /* "io_uring" or "pread"; "none" for callbacks */
     char verdict[128]; /* "loader-bound: consumer waited 62 % of the time" or "consumer-bound: ..." */
 } mr_loader_stats;
 
@@ -198,7 +199,11 @@ MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
  */
 MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out);
 
-/** Process ids of the living workers, for monitoring. Writes at most n and returns how many there are. */
+/**
+ * Process ids of the living workers, for monitoring; 0 for threads. Writes at most n and returns how many there are.
+ *
+ * Threads: any.
+ */
 MR_API uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n);
 
 #ifdef __cplusplus
