@@ -26,21 +26,11 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/processes.h"
 
 enum { N_SAMPLES = 60, CANNOT_RUN = 77 };
 
 static char *folder;
-
-static int in_child(int (*f)(void))
-{
-    int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(f());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 static void limit(int what, rlim_t value)
 {
@@ -87,7 +77,7 @@ static int with_64_descriptors(void)
 static void sixty_four_descriptors_are_enough(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(with_64_descriptors), 0);
+    assert_int_equal(mr_test_in_child(with_64_descriptors), 0);
 }
 
 /* A refused creation: its status, and the words that must be in the error. */
@@ -129,13 +119,13 @@ static int with_small_files_only(void)
 static void a_slab_larger_than_memory_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(with_a_slab_above_memory), 0);
+    assert_int_equal(mr_test_in_child(with_a_slab_above_memory), 0);
 }
 
 static void a_slab_larger_than_the_file_size_limit_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(with_small_files_only), 0);
+    assert_int_equal(mr_test_in_child(with_small_files_only), 0);
 }
 
 #ifdef MR_HAVE_SECCOMP
@@ -191,7 +181,7 @@ static int without_exec_from_memfd(void)
 
 static void check_confined(int (*f)(void))
 {
-    int rc = in_child(f);
+    int rc = mr_test_in_child(f);
     if (rc == CANNOT_RUN)
         skip();
     assert_int_equal(rc, 0);
@@ -236,7 +226,7 @@ static int as_nobody(void)
 static void an_unreadable_file_is_named(void **state)
 {
     (void)state;
-    int rc = in_child(as_nobody);
+    int rc = mr_test_in_child(as_nobody);
     if (rc == CANNOT_RUN)
         skip();
     assert_int_equal(rc, 0);

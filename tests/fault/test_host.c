@@ -22,16 +22,11 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/processes.h"
 
 enum { N_SAMPLES = 90 };
 
 static char *folder;
-
-static void sleep_ms(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static mr_loader *make_loader(mr_start start)
 {
@@ -86,7 +81,7 @@ static uint32_t count_below(void)
 static void expect_no_workers_within_a_second(void)
 {
     for (int i = 0; i < 100 && count_below() > 0; i++)
-        sleep_ms(10);
+        mr_test_sleep_ms(10);
     assert_int_equal(count_below(), 0);
 }
 
@@ -109,7 +104,7 @@ static void a_stopped_and_killed_host_with_stopped_workers_leaves_nothing(void *
     pid_t host = start_host(MR_START_EXEC);
     assert_int_equal(mr_test_signal_workers(host, SIGSTOP), 3);
     kill(host, SIGSTOP);
-    sleep_ms(50);
+    mr_test_sleep_ms(50);
     kill(host, SIGKILL);
     assert_int_equal(waitpid(host, NULL, 0), host);
     expect_no_workers_within_a_second();
@@ -131,10 +126,10 @@ static void a_terminal_stop_leaves_the_workers_alone(void **state)
     (void)state;
     pid_t host = start_host(MR_START_EXEC);
     kill(-host, SIGTSTP); /* Ctrl-Z: the host stops, its workers only run out of slots */
-    sleep_ms(100);
+    mr_test_sleep_ms(100);
     assert_int_equal(mr_test_count_workers(host), 3);
     kill(-host, SIGCONT);
-    sleep_ms(100);
+    mr_test_sleep_ms(100);
     assert_int_equal(waitpid(host, NULL, WNOHANG), 0);
     kill(host, SIGKILL);
     assert_int_equal(waitpid(host, NULL, 0), host);
@@ -154,7 +149,7 @@ static int host_outlives_creating_thread(void)
         mr_start kind = (mr_start)start;
         if (pthread_create(&thread, NULL, create_in_thread, &kind) != 0 || pthread_join(thread, &loader) != 0)
             return 1;
-        sleep_ms(50);
+        mr_test_sleep_ms(50);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             struct mr_test_epoch e = mr_test_epoch_run(loader, epoch);
             if (e.status != MR_END || e.n_samples != N_SAMPLES)
@@ -170,29 +165,17 @@ static int host_outlives_creating_thread(void)
     return 0;
 }
 
-/* Run f in a child of its own; its result is the exit status. */
-static int in_child(int (*f)(void))
-{
-    int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(f());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static void the_creating_thread_may_end(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(host_outlives_creating_thread), 0);
+    assert_int_equal(mr_test_in_child(host_outlives_creating_thread), 0);
 }
 
 static void *reap_everything(void *stop)
 {
     while (!*(volatile bool *)stop)
         if (waitpid(-1, NULL, WNOHANG) <= 0)
-            sleep_ms(1);
+            mr_test_sleep_ms(1);
     return NULL;
 }
 
@@ -235,7 +218,7 @@ static int host_waits_for_its_own_child(void)
 {
     pid_t own = fork();
     if (own == 0) {
-        sleep_ms(200);
+        mr_test_sleep_ms(200);
         _exit(42);
     }
     int rc = train_under_fire();
@@ -248,19 +231,19 @@ static int host_waits_for_its_own_child(void)
 static void a_host_that_reaps_everything_is_served(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(host_reaps_everything), 0);
+    assert_int_equal(mr_test_in_child(host_reaps_everything), 0);
 }
 
 static void a_host_that_ignores_sigchld_is_served(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(host_ignores_sigchld), 0);
+    assert_int_equal(mr_test_in_child(host_ignores_sigchld), 0);
 }
 
 static void a_host_that_waits_for_its_own_child_is_undisturbed(void **state)
 {
     (void)state;
-    assert_int_equal(in_child(host_waits_for_its_own_child), 0);
+    assert_int_equal(mr_test_in_child(host_waits_for_its_own_child), 0);
 }
 
 static int set_up(void **state)

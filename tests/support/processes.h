@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Children of a test program, and time. What fails here ends the test program. */
+#ifndef TESTS_SUPPORT_PROCESSES_H
+#define TESTS_SUPPORT_PROCESSES_H
+
+void mr_test_sleep_ms(long ms);
+
+/* Run f in a child of its own. Returns its result (0 to 127), or 128 and the signal that ended it. */
+int mr_test_in_child(int (*f)(void));
+
+#endif
