@@ -12,6 +12,7 @@
 #include "dataset/dataset.h"
 #include "loader/loader.h"
 #include "loader/probe.h"
+#include "loader/reserve.h"
 #include "loader/resolve.h"
 #include "loader/verdicts.h"
 #include "transforms/transform.h"
@@ -188,6 +189,15 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
     return mr_worker_create(&job, &loader->worker, error);
 }
 
+static mr_status start_reserver(mr_loader *loader, mr_error *error)
+{
+    int failed = mr_reserve_start(loader->core, &loader->reserver);
+    if (failed != 0)
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that reserves the slab");
+    loader->has_reserver = true;
+    return MR_OK;
+}
+
 /*
  * Worker processes begin while the slab's pages are reserved; a thread of the program must not meet a page that is not to
  * be had, so there the pages come first.
@@ -196,7 +206,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
 {
     struct mr_core *core = loader->core;
     bool processes = core->options.num_workers != MR_NO_WORKERS && core->options.start != MR_START_THREAD;
-    mr_status status = processes ? MR_OK : mr_slab_reserve(&core->slab, error);
+    mr_status status = processes ? MR_OK : mr_reserve_now(core, error);
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&core->lock);
@@ -204,7 +214,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     pthread_mutex_unlock(&core->lock);
     status = start_workers(loader, error);
     if (status == MR_OK && processes)
-        status = mr_slab_reserve(&core->slab, error);
+        status = start_reserver(loader, error);
     if (status == MR_OK)
         status = start_planner(loader, error);
     return status;
@@ -277,6 +287,8 @@ void mr_loader_destroy(mr_loader *loader)
     if (loader->has_planner)
         pthread_join(loader->planner, NULL);
     mr_supervisor_destroy(loader->supervisor);
+    if (loader->has_reserver) /* after the workers, who would keep a thread of low priority waiting */
+        pthread_join(loader->reserver, NULL);
     mr_worker_destroy(loader->worker);
     mr_dataset_destroy(loader->dataset);
     mr_damage_fini(&loader->damage);

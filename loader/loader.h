@@ -15,6 +15,8 @@ struct mr_loader {
     struct mr_worker *worker;         /* in the caller's thread, with MR_NO_WORKERS only */
     pthread_t planner;
     bool has_planner;
+    pthread_t reserver;
+    bool has_reserver;
     struct mr_damage damage;
     mr_error error; /* of the last call that failed */
     /* Statistics of the consumer; written by next(), read under the core's lock. */

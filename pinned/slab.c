@@ -23,15 +23,15 @@ static mr_status map(int fd, uint64_t len_bytes, struct mr_slab *slab_out, mr_er
     return MR_OK;
 }
 
-mr_status mr_slab_reserve(const struct mr_slab *slab, mr_error *error)
+mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error)
 {
     int rc;
     do
-        rc = fallocate(slab->fd, 0, 0, (off_t)slab->len_bytes);
+        rc = fallocate(slab->fd, 0, (off_t)off, (off_t)len_bytes);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot reserve %.1f MB for the slab",
-                           (double)slab->len_bytes / 1e6);
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot reserve the slab's %.1f MB, from byte %llu on",
+                           (double)slab->len_bytes / 1e6, (unsigned long long)off);
     return MR_OK;
 }
 

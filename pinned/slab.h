@@ -18,10 +18,10 @@ struct mr_slab {
 mr_status mr_slab_create(uint64_t len_bytes, struct mr_slab *slab_out, mr_error *error);
 
 /*
- * Reserve all pages now. Workers may write meanwhile: that takes 10 ms for 80 MB, in which they make their first
- * samples. MR_ERR_NO_MEMORY names the size.
+ * Reserve the pages of len_bytes from off on, which takes about 10 ms for 80 MB. Workers may write meanwhile.
+ * MR_ERR_NO_MEMORY names the size.
  */
-mr_status mr_slab_reserve(const struct mr_slab *slab, mr_error *error);
+mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error);
 
 /* Map a slab that was inherited as fd; the descriptor may be closed afterwards. */
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);

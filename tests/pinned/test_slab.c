@@ -60,7 +60,7 @@ static void its_pages_are_reserved_on_request(void **state)
     struct mr_slab slab = make(1 << 20);
     struct stat st;
     mr_error error;
-    assert_int_equal(mr_slab_reserve(&slab, &error), MR_OK);
+    assert_int_equal(mr_slab_reserve(&slab, 0, slab.len_bytes, &error), MR_OK);
     assert_int_equal(fstat(slab.fd, &st), 0);
     assert_int_equal(st.st_size, 1 << 20);
     assert_true((uint64_t)st.st_blocks * 512 >= 1 << 20);
