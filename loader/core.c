@@ -107,6 +107,7 @@ void mr_core_publish(struct mr_core *core)
     uint64_t epoch;
     uint32_t slot;
     bool published = false;
+    bool empty = false;
     if (core->closed || core->fatal.status)
         return;
     reap_canceled(core);
@@ -114,6 +115,7 @@ void mr_core_publish(struct mr_core *core)
         struct mr_slot_view view = mr_core_slot(core, slot);
         uint32_t n_places = fill_wants(core, &view, sampler);
         mr_slot_publish(&view, core->options.batch_size, core->tail, epoch, core->pub_batch, n_places);
+        empty |= n_places == 0;
         struct mr_control *control = core->shared.control;
         atomic_store_explicit(&core->shared.ring[core->tail & control->ring_mask], slot, memory_order_release);
         core->tail++;
@@ -123,6 +125,8 @@ void mr_core_publish(struct mr_core *core)
     }
     if (published)
         mr_control_wake_workers(&core->shared);
+    if (empty) /* filled as it is: no worker will say so */
+        mr_control_wake_host(&core->shared);
 }
 
 static uint32_t slot_of(const struct mr_core *core, uint64_t sequence)

@@ -195,6 +195,7 @@ static mr_status try_candidate(struct mr_producer *p, const struct mr_slot_view 
                                const struct mr_read *read, mr_error *error)
 {
     atomic_store_explicit(&p->record->index, index, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->record->beat, 1, memory_order_relaxed); /* the time limit is each candidate's */
     if (p->job.callbacks)
         return use_callback(p, view, place, index, error);
     if (read && read->index == index)

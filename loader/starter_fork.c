@@ -4,12 +4,14 @@
  * opened. It does nothing but fork workers when asked, so the program itself is never forked again. For callbacks.
  *
  * Easy to get wrong: the workers are the template's children, not ours. The template passes their pidfds back, reaps
- * them on request, and takes them along when it dies.
+ * them on request, and takes them along when it dies. A worker whose pidfd did not arrive must not live: nobody would
+ * learn of its death, and its number is given to another one.
  */
 #include "loader/starter.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +24,12 @@
 #include "dataset/dataset.h"
 #include "loader/worker.h"
 
+/* A template that does not answer for 50 ticks is given up; in ticks, so that a stopped program gives nobody up. */
+enum { ANSWER_TICKS = 50, TICK_MS = 100 };
+
 struct mr_starter {
     struct mr_worker_job job;
-    int socket; /* to the template */
+    int socket; /* to the template; -1 once it is given up */
     pid_t template_pid;
     int template_fd;
 };
@@ -68,6 +73,17 @@ static _Noreturn void run_worker(const struct mr_starter *s, uint32_t id, pid_t 
     _exit(mr_worker_main(&job));
 }
 
+/* In the template: end a worker, which may be dead already, and collect its status. */
+static void reap_worker(pid_t pid, struct reply *reply)
+{
+    siginfo_t info = {0};
+    kill(pid, SIGKILL);
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED) != 0)
+        reply->failed = errno;
+    reply->code = info.si_code;
+    reply->status = info.si_status;
+}
+
 /* In the template: fork one worker. Returns its pidfd, or -1 with reply->failed. */
 static int fork_worker(const struct mr_starter *s, uint32_t id, struct reply *reply)
 {
@@ -78,18 +94,13 @@ static int fork_worker(const struct mr_starter *s, uint32_t id, struct reply *re
     reply->pid = pid;
     /* Nobody else reaps here, so the process id cannot have been given to another process. */
     int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    if (pidfd < 0)
-        reply->failed = errno;
-    return pidfd;
-}
-
-static void reap_worker(pid_t pid, struct reply *reply)
-{
-    siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED) != 0)
-        reply->failed = errno;
-    reply->code = info.si_code;
-    reply->status = info.si_status;
+    if (pidfd >= 0)
+        return pidfd;
+    int failed = errno;
+    if (pid > 0)
+        reap_worker(pid, reply);
+    reply->failed = failed;
+    return -1;
 }
 
 static bool send_reply(int socket, const struct reply *reply, int pidfd)
@@ -152,11 +163,32 @@ static bool receive_reply(int socket, struct reply *reply, int *pidfd_out)
     return true;
 }
 
+static bool await_reply(int socket)
+{
+    struct pollfd answer = {.fd = socket, .events = POLLIN};
+    for (int tick = 0; tick < ANSWER_TICKS; tick++)
+        if (poll(&answer, 1, TICK_MS) > 0)
+            return true;
+    return false;
+}
+
+/* It is dead, or stopped, or out of step with its answers: end it, and its workers with it. */
+static void give_up_template(struct mr_starter *s)
+{
+    syscall(SYS_pidfd_send_signal, s->template_fd, SIGKILL, NULL, 0);
+    if (s->socket >= 0)
+        close(s->socket);
+    s->socket = -1;
+}
+
 static bool ask(struct mr_starter *s, enum op op, int32_t value, struct reply *reply_out, int *pidfd_out)
 {
     struct request request = {op, value};
-    return send(s->socket, &request, sizeof request, MSG_NOSIGNAL) == sizeof request &&
-           receive_reply(s->socket, reply_out, pidfd_out);
+    if (send(s->socket, &request, sizeof request, MSG_NOSIGNAL) == sizeof request && await_reply(s->socket) &&
+        receive_reply(s->socket, reply_out, pidfd_out))
+        return true;
+    give_up_template(s);
+    return false;
 }
 
 static mr_status fork_template(struct mr_starter *s, mr_error *error)
@@ -178,6 +210,8 @@ static mr_status fork_template(struct mr_starter *s, mr_error *error)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot fork the worker template");
     s->template_pid = pid;
     s->template_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (s->template_fd < 0)
+        return mr_error_os(error, MR_ERR_WORKER, errno, "pidfd_open for the worker template");
     return MR_OK;
 }
 
@@ -207,6 +241,8 @@ static void fork_destroy(struct mr_starter *s)
     if (s->template_pid > 0) {
         if (s->template_fd >= 0)
             syscall(SYS_pidfd_send_signal, s->template_fd, SIGKILL, NULL, 0);
+        else
+            kill(s->template_pid, SIGKILL);
         while (waitpid(s->template_pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
@@ -221,8 +257,12 @@ static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process
     int pidfd;
     if (!ask(s, OP_START, (int32_t)id, &reply, &pidfd))
         return mr_error_set(error, MR_ERR_WORKER, "the worker template (process %d) is gone", (int)s->template_pid);
-    if (reply.failed != 0 || pidfd < 0)
+    if (reply.failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, reply.failed, "the template cannot fork worker %u", id);
+    if (pidfd < 0) { /* there was no descriptor left here to receive it with */
+        ask(s, OP_REAP, reply.pid, &reply, &pidfd);
+        return mr_error_os(error, MR_ERR_WORKER, EMFILE, "no descriptor for worker %u", id);
+    }
     *process_out = (struct mr_process){.pid = reply.pid, .pidfd = pidfd};
     return MR_OK;
 }

@@ -183,6 +183,13 @@ static void on_death(struct mr_supervisor *s, uint32_t i)
     plan_restart(s, i);
 }
 
+/* A loader at its end needs no workers; a restart that stayed due would keep the supervisor from sleeping. */
+static void forget_restarts(struct mr_supervisor *s)
+{
+    for (uint32_t i = 0; i < s->n_workers; i++)
+        s->wards[i].restart_ns = 0;
+}
+
 static void restart_due(struct mr_supervisor *s)
 {
     uint64_t now = mr_clock_now_ns();
@@ -314,7 +321,9 @@ static void supervise(struct mr_supervisor *s)
         for (uint32_t i = 0; i < s->n_workers; i++)
             if (s->wards[i].alive && s->polls[1 + i].revents)
                 on_death(s, i);
-        if (!has_failed(s))
+        if (has_failed(s))
+            forget_restarts(s);
+        else
             restart_due(s);
         uint64_t passed_ms = (mr_clock_now_ns() - last) / 1000000;
         if (passed_ms < (uint64_t)tick_ms)
@@ -332,15 +341,16 @@ static void keep_alive(struct mr_supervisor *s)
     mr_dataset_retain(s->dataset);
 }
 
-/* Wait for the worker's end, up to a bound. One that does not end keeps what it works on alive for good. */
-static void see_off(struct mr_supervisor *s, uint32_t i)
+/* Wait for the worker's end until then. One that does not end keeps what it works on alive for good. */
+static void see_off(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 {
     struct ward *ward = &s->wards[i];
     struct pollfd ended = {.fd = ward->process.pidfd, .events = POLLIN};
     int rc;
-    do
-        rc = poll(&ended, 1, END_WAIT_MS);
-    while (rc < 0 && errno == EINTR);
+    do {
+        uint64_t now = mr_clock_now_ns();
+        rc = poll(&ended, 1, now < until_ns ? (int)((until_ns - now) / 1000000) : 0);
+    } while (rc < 0 && errno == EINTR);
     if (rc > 0)
         s->table->reap(s->starter, &ward->process);
     else
@@ -358,9 +368,10 @@ static void end_workers(struct mr_supervisor *s)
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->wards[i].alive)
             s->table->kill(&s->wards[i].process);
+    uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * END_WAIT_MS; /* of all of them together */
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->wards[i].alive)
-            see_off(s, i);
+            see_off(s, i, until_ns);
 }
 
 static void report_ready(struct mr_supervisor *s, const mr_error *failed)

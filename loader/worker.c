@@ -137,9 +137,11 @@ static void decode(struct mr_worker *w, const struct lead *lead, const struct mr
         return;
     beat(w, MR_DOING_DECODING);
     uint64_t begin = mr_clock_now_ns();
+    /* A sample that was given up because of deaths does not show that workers live. */
+    bool counts = mr_producer_candidate(w->producer, &lead->view, lead->place) >= 0;
     mr_producer_make(w->producer, &lead->view, lead->place, read);
     mr_place_finish(place, held);
-    atomic_fetch_add_explicit(&w->record->n_done, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->n_done, counts, memory_order_relaxed);
     if (mr_slot_count_down(&lead->view))
         mr_control_wake_host(&w->job.shared);
     atomic_fetch_add_explicit(&w->record->busy_ns, mr_clock_now_ns() - begin, memory_order_relaxed);

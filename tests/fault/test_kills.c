@@ -264,6 +264,64 @@ static void workers_that_all_die_at_once_end_the_loader(void **state)
     mr_dataset_destroy(d);
 }
 
+/* Seconds of CPU that this process has used. */
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Two deaths give a sample up; that it is left out is no sample finished. Then nobody is started, or waited for. */
+static void a_single_worker_that_only_dies_ends_the_loader_quietly(void **state)
+{
+    (void)state;
+    struct harm harm = {.index = EVERY_INDEX, .act = crash};
+    mr_dataset *d = harmful(&harm);
+    mr_loader_options o = base_options(MR_START_FORK);
+    o.num_workers = 1;
+    mr_loader *loader = mr_test_loader(d, NULL, &o);
+    struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
+    assert_int_equal(e.status, MR_ERR_WORKER);
+    double before = cpu_seconds();
+    mr_test_sleep_ms(500);
+    double used = cpu_seconds() - before;
+    if (used > 0.1)
+        fail_msg("%.3f s of CPU in half a second of nothing", used);
+    mr_test_epoch_free(&e);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(d);
+}
+
+static int refuse_slowly(void)
+{
+    mr_test_sleep_ms(20);
+    return 1;
+}
+
+/* To the time limit each is a sample of its own; together they take eight limits. */
+static void damaged_samples_in_a_row_are_no_stuck_sample(void **state)
+{
+    (void)state;
+    struct harm harm = {.index = EVERY_INDEX, .act = refuse_slowly};
+    mr_dataset *d = harmful(&harm);
+    int64_t first = 0;
+    mr_batch *batch;
+    mr_loader_options o = base_options(MR_START_FORK);
+    o.num_workers = 1;
+    o.on_error = MR_ON_ERROR_SKIP;
+    o.time_limit_ms = 250;
+    mr_loader *loader = mr_test_loader(d, NULL, &o);
+    assert_int_equal(mr_loader_set_epoch_order(loader, 1, &first, 1), MR_OK);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_ERR_DAMAGED);
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_get_stats(loader, &stats);
+    assert_int_equal(stats.n_deaths, 0);
+    assert_int_equal(stats.n_damaged, 100);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(d);
+}
+
 static _Atomic bool released;
 
 static int wait_for_release(void)
@@ -320,6 +378,8 @@ int main(void)
         cmocka_unit_test(a_sample_that_ends_its_worker_is_damaged_and_named),
         cmocka_unit_test(a_hanging_sample_is_damaged_and_named),
         cmocka_unit_test(workers_that_all_die_at_once_end_the_loader),
+        cmocka_unit_test(a_single_worker_that_only_dies_ends_the_loader_quietly),
+        cmocka_unit_test(damaged_samples_in_a_row_are_no_stuck_sample),
         cmocka_unit_test(a_stuck_thread_is_an_error_that_names_its_sample),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
