@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "dataset/dataset.h"
 #include "loader/loader.h"
 #include "loader/probe.h"
 #include "loader/reserve.h"
 #include "loader/resolve.h"
-#include "loader/verdicts.h"
 #include "transforms/transform.h"
 
 /* The caller's list is valid during the creation only. */
@@ -199,8 +199,8 @@ static mr_status start_reserver(mr_loader *loader, mr_error *error)
 }
 
 /*
- * Worker processes begin while the slab's pages are reserved; a thread of the program must not meet a page that is not to
- * be had, so there the pages come first.
+ * Worker processes begin while the slab's pages are reserved; a thread of the program must not meet a page that is not
+ * to be had, so there the pages come first.
  */
 static mr_status begin_work(mr_loader *loader, mr_error *error)
 {

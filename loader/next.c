@@ -182,6 +182,8 @@ void mr_loader_cancel(mr_loader *loader)
 mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
 {
     static_assert(sizeof(struct mr_position) <= sizeof(mr_loader_state), "a position fits the public state");
+    if (!loader || !state_out)
+        return MR_ERR_INVALID;
     struct mr_core *core = loader->core;
     struct mr_position position;
     mr_status status = MR_OK;

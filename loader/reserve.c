@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reserving the slab's pages, so that a machine that fills up later is no SIGBUS in the middle of an epoch. Whether they
- * are to be had was checked against the limits when the slab was made.
+ * Reserving the slab's pages, so that a machine that fills up later is no SIGBUS in the middle of an epoch. Whether
+ * they are to be had was checked against the limits when the slab was made.
  */
 #include "loader/reserve.h"
 
 #include <sys/resource.h>
 
-#include "loader/verdicts.h"
+#include "base/thread.h"
 
 #define PIECE_BYTES (UINT64_C(4) << 20)
 

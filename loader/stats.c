@@ -50,15 +50,20 @@ const mr_loader_options *mr_loader_resolved(const mr_loader *loader)
     return &loader->core->options;
 }
 
-static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s, double elapsed_ns, uint32_t n_workers)
+static double busy_share(const struct mr_worker_record *record, uint64_t elapsed_ns)
+{
+    double share = elapsed_ns > 0 ? (double)atomic_load(&record->busy_ns) / (double)elapsed_ns : 0;
+    return share > 1 ? 1 : share; /* workers begin a little before the first call of next() */
+}
+
+static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s, uint32_t n_workers)
 {
     s->read_ns += atomic_load(&record->read_ns);
     s->decode_ns += atomic_load(&record->decode_ns);
     s->transform_ns += atomic_load(&record->transform_ns);
     s->wait_ns += atomic_load(&record->wait_ns);
     s->bytes_read += atomic_load(&record->bytes_read);
-    double share = elapsed_ns > 0 ? (double)atomic_load(&record->busy_ns) / elapsed_ns : 0;
-    share = share > 1 ? 1 : share; /* workers begin a little before the first call of next() */
+    double share = busy_share(record, s->elapsed_ns);
     s->busy_share_mean += share / n_workers;
     s->busy_share_min = share < s->busy_share_min ? share : s->busy_share_min;
     s->busy_share_max = share > s->busy_share_max ? share : s->busy_share_max;
@@ -92,7 +97,7 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
     bool uring = false;
     s->busy_share_min = 1;
     for (uint32_t i = 0; i < n; i++) {
-        add_worker(&shared->records[i], s, (double)s->elapsed_ns, n);
+        add_worker(&shared->records[i], s, n);
         uring |= atomic_load(&shared->records[i].uses_uring) != 0;
     }
     const char *reader = mr_dataset_callbacks(loader->dataset) ? "none" : uring ? "io_uring" : "pread";
@@ -134,6 +139,20 @@ mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error
         return MR_END;
     *error_out = loader->damage.kept[i];
     return MR_OK;
+}
+
+uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n)
+{
+    const struct mr_core *core = loader->core;
+    if (core->pid != getpid())
+        return 0;
+    uint32_t n_workers = core->shared.control->n_workers;
+    pthread_mutex_lock(&loader->core->lock);
+    uint64_t elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
+    pthread_mutex_unlock(&loader->core->lock);
+    for (uint32_t i = 0; i < n && i < n_workers; i++)
+        busy_shares_out[i] = busy_share(&core->shared.records[i], elapsed_ns);
+    return n_workers;
 }
 
 uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)

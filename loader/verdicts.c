@@ -18,31 +18,25 @@ static const char *signal_name(int signal)
 void mr_verdict_reach(const struct mr_exit *end, const struct mr_worker_record *record, bool limit_kill,
                       uint32_t time_limit_ms, struct mr_verdict *verdict_out)
 {
-    int cause = (int)atomic_load(&record->cause);
-    int signal = end->known && end->signal ? end->signal : cause;
+    int fault = (int)atomic_load(&record->cause);
+    int signal = end->known && end->signal ? end->signal : fault;
     *verdict_out = (struct mr_verdict){.blame = MR_BLAME_CRASH, .our_fault = true};
     char *words = verdict_out->words;
+    char *cause = verdict_out->cause;
     size_t size = sizeof verdict_out->words;
     if (limit_kill) {
         snprintf(words, size, "decoding took longer than %u ms, twice", time_limit_ms);
+        snprintf(cause, size, "did not get on for %u ms and was killed", time_limit_ms);
     } else if (signal == SIGKILL || (signal == 0 && !end->known)) {
         verdict_out->blame = MR_BLAME_KILL;
         verdict_out->our_fault = false;
         snprintf(words, size, "its workers were killed %u times", MR_BLAME_LIMIT / MR_BLAME_KILL);
+        snprintf(cause, size, "was killed");
     } else if (signal != 0) {
         snprintf(words, size, "the worker that decodes it dies by SIG%s", signal_name(signal));
+        snprintf(cause, size, "died by SIG%s", signal_name(signal));
     } else {
         snprintf(words, size, "the worker that decodes it exits with status %d", end->code);
+        snprintf(cause, size, "exited with status %d", end->code);
     }
-}
-
-int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(thread_out, NULL, main, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
 }

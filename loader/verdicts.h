@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker's death means, and how threads of the library are started. */
+/* What a worker's death means. */
 #ifndef LOADER_VERDICTS_H
 #define LOADER_VERDICTS_H
 
@@ -8,14 +8,12 @@
 struct mr_verdict {
     uint32_t blame;  /* for the sample that was being decoded */
     bool our_fault;  /* counts towards the end of a loader whose workers all die early */
-    char words[200]; /* for the sample's error */
+    char words[200]; /* for the sample's error: "the worker that decodes it ..." */
+    char cause[200]; /* of the death itself: "died by SIGSEGV" */
 };
 
 /* limit_kill: the supervisor itself has killed the worker for the time limit. */
 void mr_verdict_reach(const struct mr_exit *end, const struct mr_worker_record *record, bool limit_kill,
                       uint32_t time_limit_ms, struct mr_verdict *verdict_out);
-
-/* A thread with all signals blocked, so that the program's handlers never run in it. Returns 0 or an errno. */
-int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg);
 
 #endif

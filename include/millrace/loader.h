@@ -100,8 +100,8 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
  * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does
  * nothing.
  *
- * Blocks: until every worker is gone. Processes are killed, which takes milliseconds; threads finish their sample first,
- * for at most 10 seconds.
+ * Blocks: until every worker is gone. Processes are killed, which takes milliseconds; threads finish their sample
+ * first, for at most 10 seconds.
  */
 MR_API void mr_loader_destroy(mr_loader *loader);
 
@@ -200,7 +200,15 @@ MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
 MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out);
 
 /**
- * Process ids of the living workers, for monitoring; 0 for threads. Writes at most n and returns how many there are.
+ * Share of the time since the first mr_loader_next() that each worker spent on samples, 0 to 1, by its number.
+ *
+ * Writes at most n and returns how many workers there are; 1 with MR_NO_WORKERS. Threads: any.
+ */
+MR_API uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n);
+
+/**
+ * Process ids of the living workers, for monitoring; threads have none. Writes at most n and returns how many there
+ * are.
  *
  * Threads: any.
  */

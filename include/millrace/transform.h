@@ -55,6 +55,11 @@ MR_API mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error 
 /** Turn the image upright by its EXIF orientation; must come first. Off unless asked for, as in torchvision. */
 MR_API mr_status mr_transform_exif(mr_transform *transform, mr_error *error);
 /**
+ * torchvision's v2.RGB, grayscale to RGB: raw pictures of one channel become three equal ones, wherever it stands in
+ * the list, and normalise may then have three means. Files are RGB already, so it changes nothing there.
+ */
+MR_API mr_status mr_transform_rgb(mr_transform *transform, mr_error *error);
+/**
  * (x / 255 - mean) / std per channel, computed as fma(x, scale, bias); n_channels 1 or 3; must come last.
  *
  * exact: by a table of 256 entries per channel, computed in torchvision's order of operations instead.

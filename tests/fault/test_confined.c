@@ -200,6 +200,41 @@ static void a_container_that_refuses_exec_from_memfd_is_told_so(void **state)
 }
 #endif
 
+/* A machine that becomes unfit for workers in the middle of an epoch: no address space for a new one. */
+static int where_workers_cannot_start_any_more(void)
+{
+    mr_loader_options o = options_of(2);
+    o.n_slots = 2;
+    mr_dataset *dataset = mr_test_dataset(folder);
+    mr_loader *loader = mr_test_loader(dataset, "train:48", &o);
+    mr_batch *batch;
+    if (mr_loader_next(loader, MR_FOREVER, &batch) != MR_OK)
+        return 1;
+    mr_batch_release(batch);
+    struct rlimit little = {.rlim_cur = 6 << 20, .rlim_max = RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &little) != 0)
+        return CANNOT_RUN;
+    mr_test_signal_workers(getpid(), SIGKILL);
+    mr_status status;
+    while ((status = mr_loader_next(loader, 60000, &batch)) == MR_OK)
+        mr_batch_release(batch);
+    if (status != MR_ERR_WORKER)
+        fprintf(stderr, "status %d: %s\n", status, mr_loader_error(loader)->text);
+    _exit(status == MR_ERR_WORKER ? 0 : 2);
+}
+
+static void workers_that_cannot_start_any_more_end_the_loader(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* its shadow needs more address space than the limit leaves */
+#endif
+    int rc = mr_test_in_child(where_workers_cannot_start_any_more);
+    if (rc == CANNOT_RUN)
+        skip();
+    assert_int_equal(rc, 0);
+}
+
 static int as_nobody(void)
 {
     char path[4096];
@@ -257,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_container_that_refuses_io_uring_is_served_by_pread),
         cmocka_unit_test(a_container_that_refuses_exec_from_memfd_is_told_so),
 #endif
+        cmocka_unit_test(workers_that_cannot_start_any_more_end_the_loader),
         cmocka_unit_test(an_unreadable_file_is_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -172,9 +172,43 @@ static void forked_workers_are_named_by_their_processes(void **state)
     mr_loader_destroy(loader);
 }
 
+/* kill() of a 0 would be for the caller's whole process group. */
+static void threads_have_no_process_ids(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.start = MR_START_THREAD;
+    options.num_workers = 3;
+    int64_t pid = -9;
+    mr_loader *loader = rig_loader(*state, &options);
+    assert_int_equal(mr_loader_worker_pids(loader, &pid, 1), 0);
+    assert_int_equal(pid, -9);
+    assert_int_equal(stats_of(loader).n_workers, 3);
+    mr_loader_destroy(loader);
+}
+
+static void each_worker_has_a_busy_share(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.start = MR_START_THREAD;
+    options.num_workers = 2;
+    double shares[3] = {-9, -9, -9};
+    mr_loader *loader = rig_loader(*state, &options);
+    int64_t indices[RIG_MAX];
+    rig_drain(loader, false, indices, RIG_MAX);
+    assert_int_equal(mr_loader_worker_shares(loader, shares, 3), 2);
+    mr_loader_stats s = stats_of(loader);
+    for (int i = 0; i < 2; i++)
+        assert_true(shares[i] >= 0 && shares[i] <= 1);
+    assert_true(s.busy_share_max > 0 && shares[0] + shares[1] > 0);
+    assert_true(shares[2] == -9);
+    mr_loader_destroy(loader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        RIG_TEST(threads_have_no_process_ids),
+        RIG_TEST(each_worker_has_a_busy_share),
         RIG_TEST(a_new_loader_has_counted_nothing),
         RIG_TEST(what_was_returned_is_counted),
         RIG_TEST(times_of_stages_come_on_request_only),

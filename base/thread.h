@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
+
+#include <pthread.h>
+
+/* A thread with all signals blocked, so that the program's handlers never run in it. Returns 0 or an errno. */
+int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What follows from a worker's death: whose sample was it, who is to blame, when is it started again, and when is the
+ * whole loader at its end. Nothing here goes by a clock but the delay of restarts.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "dataset/dataset.h"
+#include "loader/verdicts.h"
+#include "loader/ward.h"
+
+enum { MAX_EARLY_DEATHS = 3, MAX_VAIN_DEATHS = 20, MAX_LOGGED = 10, MAX_RESTART_DELAY_MS = 1000 };
+
+static uint64_t samples_done(const struct mr_supervisor *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->n_workers; i++)
+        sum += atomic_load_explicit(&mr_ward_record(s, i)->n_done, memory_order_relaxed);
+    return sum;
+}
+
+/* Words for a sample that is given up because of its workers' deaths. */
+struct describe_job {
+    const struct mr_supervisor *supervisor;
+    const struct mr_verdict *verdict;
+};
+
+static void describe(void *user, int64_t index, mr_error *error_out)
+{
+    const struct describe_job *job = user;
+    char which[MR_TABLE_WHICH];
+    mr_table_which(mr_dataset_table(job->supervisor->dataset), index, which);
+    mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->verdict->words);
+    error_out->index = index;
+}
+
+/* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
+static uint32_t recover(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict)
+{
+    struct mr_core *core = s->core;
+    struct describe_job job = {s, verdict};
+    struct mr_death death = {.worker = i,
+                             .blame = verdict->blame,
+                             .n_samples = core->shared.control->n_samples,
+                             .describe = describe,
+                             .user = &job};
+    uint32_t n_held = 0;
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t k = 0; k < core->options.n_slots; k++) {
+        struct mr_slot_view view = mr_core_slot(core, k);
+        n_held += mr_slot_recover(&view, core->options.batch_size, &death);
+    }
+    mr_core_publish(core);
+    pthread_mutex_unlock(&core->lock);
+    atomic_fetch_add_explicit(&core->shared.control->n_deaths, 1, memory_order_release);
+    mr_control_wake_workers(&core->shared);
+    mr_control_wake_host(&core->shared);
+    return n_held;
+}
+
+static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict)
+{
+    if (!verdict->our_fault || samples_done(s) > 0 || ++s->early_deaths < MAX_EARLY_DEATHS)
+        return;
+    mr_error error;
+    struct mr_worker_record *record = mr_ward_record(s, i);
+    if (atomic_load(&record->failed))
+        mr_error_set(&error, MR_ERR_WORKER, "workers cannot start: %s", record->error.text);
+    else
+        mr_error_set(&error, MR_ERR_WORKER, "%u workers died before any sample was finished; the last one %s",
+                     s->early_deaths, verdict->cause);
+    mr_core_fail(s->core, &error);
+}
+
+/*
+ * A worker that dies again and again without a sample to blame, by its own doing or before it has got on at all, is not
+ * worth starting for ever: the machine has become unfit for it.
+ */
+static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict, uint32_t n_held)
+{
+    struct mr_ward *ward = &s->wards[i];
+    struct mr_worker_record *record = mr_ward_record(s, i);
+    bool got_on = atomic_load(&record->beat) != ward->beat_before;
+    bool vain = n_held == 0 && (verdict->our_fault || !got_on);
+    ward->vain_deaths = vain ? ward->vain_deaths + 1 : 0;
+    if (ward->vain_deaths < MAX_VAIN_DEATHS)
+        return;
+    mr_error error;
+    mr_error_set(&error, MR_ERR_WORKER, "worker %u died %u times in a row before it took a sample; the last time: %s",
+                 i, ward->vain_deaths, atomic_load(&record->failed) ? record->error.text : verdict->cause);
+    mr_core_fail(s->core, &error);
+}
+
+/* A worker that keeps dying without a sample is started ever later, up to a second. */
+static void plan_restart(struct mr_supervisor *s, uint32_t i)
+{
+    struct mr_ward *ward = &s->wards[i];
+    bool worked = atomic_load(&mr_ward_record(s, i)->n_done) > ward->done_before;
+    ward->idle_deaths = worked ? 0 : ward->idle_deaths + 1;
+    uint64_t delay_ms = 0;
+    if (ward->idle_deaths > 2) {
+        uint32_t doublings = ward->idle_deaths - 3 < 7 ? ward->idle_deaths - 3 : 7;
+        delay_ms = UINT64_C(10) << doublings;
+    }
+    if (delay_ms > MAX_RESTART_DELAY_MS)
+        delay_ms = MAX_RESTART_DELAY_MS;
+    ward->restart_ns = mr_clock_now_ns() + delay_ms * 1000000;
+}
+
+/* One line for each of the first deaths: a sample that crashes its workers in every epoch must not fill the log. */
+static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict)
+{
+    const struct mr_worker_record *record = mr_ward_record(s, i);
+    bool failed = atomic_load(&record->failed) != 0;
+    if (s->n_logged >= MAX_LOGGED)
+        return;
+    s->n_logged++;
+    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s", i, (int)s->wards[i].process.pid, verdict->cause,
+                failed ? ": " : "", failed ? record->error.text : "",
+                s->n_logged == MAX_LOGGED ? "; further deaths are counted, not logged" : "");
+}
+
+void mr_deaths_take(struct mr_supervisor *s, uint32_t i)
+{
+    struct mr_ward *ward = &s->wards[i];
+    struct mr_exit end = s->table->reap(s->starter, &ward->process);
+    s->polls[1 + i].fd = -1;
+    pthread_mutex_lock(&s->lock);
+    ward->alive = false;
+    s->n_deaths++;
+    pthread_mutex_unlock(&s->lock);
+    struct mr_verdict verdict;
+    mr_verdict_reach(&end, mr_ward_record(s, i), ward->limit_kill, s->core->options.time_limit_ms, &verdict);
+    if (verdict.our_fault)
+        log_death(s, i, &verdict);
+    uint32_t n_held = recover(s, i, &verdict);
+    count_early_death(s, i, &verdict);
+    count_vain_death(s, i, &verdict, n_held);
+    plan_restart(s, i);
+}

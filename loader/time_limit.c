@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The time limit: a worker that has work and does not get on is ended. Time is counted in ticks of the supervisor, so
+ * that a stopped program times nobody out; a worker's beat is what shows that it gets on.
+ */
+#include "base/clock.h"
+#include "base/futex.h"
+#include "dataset/dataset.h"
+#include "loader/ward.h"
+
+static bool work_waits(const struct mr_supervisor *s)
+{
+    const struct mr_core *core = s->core;
+    const struct mr_control *control = core->shared.control;
+    if (atomic_load(&control->ticket) < atomic_load(&control->limit))
+        return true;
+    for (uint32_t k = 0; k < core->options.n_slots; k++) {
+        struct mr_slot_view view = mr_core_slot(core, k);
+        if (mr_slot_state(view.slot) == MR_SLOT_FILLING && !mr_slot_is_filled(&view))
+            return true;
+    }
+    return false;
+}
+
+static void end_for_limit(struct mr_supervisor *s, uint32_t i)
+{
+    struct mr_ward *ward = &s->wards[i];
+    mr_error error;
+    if (s->table->kill(&ward->process)) {
+        ward->limit_kill = true;
+        ward->killed_ns = mr_clock_now_ns();
+        return;
+    }
+    char which[MR_TABLE_WHICH];
+    int64_t index = atomic_load(&mr_ward_record(s, i)->index);
+    mr_table_which(mr_dataset_table(s->dataset), index, which);
+    mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which,
+                 s->core->options.time_limit_ms);
+    error.index = index;
+    mr_core_fail(s->core, &error);
+}
+
+/* One tick for one worker: has it got on since the last one? */
+static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, bool work)
+{
+    struct mr_ward *ward = &s->wards[i];
+    struct mr_worker_record *record = mr_ward_record(s, i);
+    uint32_t beat = atomic_load(&record->beat);
+    bool idle = atomic_load(&record->doing) == MR_DOING_NOTHING && !work;
+    if (ward->killed_ns != 0) {
+        if (mr_clock_now_ns() - ward->killed_ns > UINT64_C(1000000) * MR_WARD_END_MS) {
+            mr_error error;
+            mr_error_set(&error, MR_ERR_WORKER, "worker process %d cannot be killed", (int)ward->process.pid);
+            mr_core_fail(s->core, &error);
+        }
+        return;
+    }
+    if (beat != ward->beat || idle) {
+        ward->beat = beat;
+        ward->stuck_ms = 0;
+        return;
+    }
+    uint64_t before = ward->stuck_ms;
+    uint32_t limit_ms = s->core->options.time_limit_ms;
+    ward->stuck_ms += tick_ms;
+    if (before < limit_ms / 2 && ward->stuck_ms >= limit_ms / 2) {
+        /* Asleep while others do the work? Then it answers to this with a beat. */
+        atomic_fetch_add(&s->core->shared.control->work_word, 1);
+        mr_futex_wake(&s->core->shared.control->work_word, UINT32_MAX);
+    }
+    if (ward->stuck_ms >= limit_ms)
+        end_for_limit(s, i);
+}
+
+void mr_time_limit_tick(struct mr_supervisor *s, uint64_t tick_ms)
+{
+    bool work = work_waits(s);
+    for (uint32_t i = 0; i < s->n_workers; i++)
+        if (s->wards[i].alive)
+            watch_worker(s, i, tick_ms, work);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the supervisor knows of its workers. Shared by the files that make it up: supervisor.c (starting and ending),
+ * deaths.c, time_limit.c. All of it belongs to the supervisor's thread, but for what the lock guards.
+ */
+#ifndef LOADER_WARD_H
+#define LOADER_WARD_H
+
+#include <poll.h>
+
+#include "loader/starter.h"
+#include "loader/supervisor.h"
+
+/* A killed worker that lives longer than that cannot be killed. */
+#define MR_WARD_END_MS 10000u
+
+/* One worker as the supervisor sees it. */
+struct mr_ward {
+    struct mr_process process;
+    bool alive;
+    bool limit_kill;      /* we have killed it for the time limit */
+    uint64_t killed_ns;   /* when, 0: not */
+    uint32_t beat;        /* as last seen */
+    uint64_t stuck_ms;    /* since the beat changed */
+    uint32_t beat_before; /* its beat when it was started */
+    uint64_t done_before; /* its n_done when it was started */
+    uint32_t idle_deaths; /* in a row, without a sample between */
+    uint32_t vain_deaths; /* in a row, for which neither a sample nor somebody else is to blame */
+    uint64_t restart_ns;  /* start it then */
+};
+
+struct mr_supervisor {
+    struct mr_core *core;
+    mr_dataset *dataset;
+    const struct mr_starter_table *table;
+    struct mr_starter *starter;
+    struct mr_ward *wards;
+    struct pollfd *polls; /* [0] is wake, [1 + i] worker i */
+    uint32_t n_workers;
+    int wake; /* eventfd: come and look at `ending` */
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows, and alive and pid of the wards */
+    pthread_cond_t ready_changed;
+    bool ready; /* every worker was started once, or failed says why not */
+    bool ending;
+    uint64_t n_deaths;
+    mr_error failed;
+    uint32_t early_deaths;   /* thread only */
+    uint32_t n_logged;       /* thread only; deaths told in the log */
+    uint32_t start_failures; /* thread only; passes in a row in which a worker could not be started */
+};
+
+static inline struct mr_worker_record *mr_ward_record(const struct mr_supervisor *s, uint32_t i)
+{
+    return &s->core->shared.records[i];
+}
+
+/* deaths.c: worker i has ended: collect it, give its samples back, say when to start it again. */
+void mr_deaths_take(struct mr_supervisor *s, uint32_t i);
+
+/* time_limit.c: tick_ms have passed: who has not got on? */
+void mr_time_limit_tick(struct mr_supervisor *s, uint64_t tick_ms);
+
+#endif
