@@ -34,6 +34,12 @@ struct mr_starter {
     void *stack;              /* of the child until it execs */
 };
 
+/*
+ * glibc's other name for clone(). ThreadSanitizer takes clone() for a fork and breaks over CLONE_VM, so that a program
+ * built with it could not start workers.
+ */
+extern int __clone(int (*main)(void *), void *stack, int flags, void *arg, ...);
+
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3: asked for explicitly where memfds are not executable by default */
 #endif
@@ -188,7 +194,7 @@ static int spawn(struct mr_starter *s, struct child *child, struct mr_process *p
 {
     int pidfd = -1;
     child->failed = 0;
-    pid_t pid = clone(child_main, (uint8_t *)s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+    pid_t pid = __clone(child_main, (uint8_t *)s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
                       child, &pidfd);
     if (pid < 0)
         return errno;
