@@ -222,7 +222,7 @@ static void give_sample(const struct mr_slot_view *view, uint32_t place, int64_t
     atomic_store_explicit(&view->outcome[place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }
 
-void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place,
+void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, uint64_t *held,
                       const struct mr_read *read)
 {
     mr_error error;
@@ -238,6 +238,7 @@ void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, ui
             leave_hole(p, view, place, MR_OUTCOME_FAILED);
             return;
         }
+        mr_place_absolve(&view->places[place], held);
         atomic_fetch_add_explicit(&view->skipped[place], 1, memory_order_relaxed);
     }
     bool hole = p->control->on_error == MR_ON_ERROR_ZERO || p->control->holes;

@@ -20,8 +20,11 @@ void mr_producer_destroy(struct mr_producer *producer);
  */
 int64_t mr_producer_candidate(const struct mr_producer *producer, const struct mr_slot_view *view, uint32_t place);
 
-/* Fill a held place: sample, label, index, mask, geometry, outcome. read may be of another candidate, or NULL. */
-void mr_producer_make(struct mr_producer *producer, const struct mr_slot_view *view, uint32_t place,
+/*
+ * Fill a held place: sample, label, index, mask, geometry, outcome. read may be of another candidate, or NULL.
+ * *held is the place's word; it changes when a candidate is skipped, because blame is a candidate's.
+ */
+void mr_producer_make(struct mr_producer *producer, const struct mr_slot_view *view, uint32_t place, uint64_t *held,
                       const struct mr_read *read);
 
 #endif

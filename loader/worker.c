@@ -139,7 +139,7 @@ static void decode(struct mr_worker *w, const struct lead *lead, const struct mr
     uint64_t begin = mr_clock_now_ns();
     /* A sample that was given up because of deaths does not show that workers live. */
     bool counts = mr_producer_candidate(w->producer, &lead->view, lead->place) >= 0;
-    mr_producer_make(w->producer, &lead->view, lead->place, read);
+    mr_producer_make(w->producer, &lead->view, lead->place, &held, read);
     mr_place_finish(place, held);
     atomic_fetch_add_explicit(&w->record->n_done, counts, memory_order_relaxed);
     if (mr_slot_count_down(&lead->view))

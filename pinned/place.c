@@ -39,6 +39,15 @@ bool mr_place_take(struct mr_place *place, uint64_t seen, uint32_t worker, uint6
     return true;
 }
 
+bool mr_place_absolve(struct mr_place *place, uint64_t *held)
+{
+    uint64_t word = make(MR_PLACE_BUSY, 0, mr_place_worker(*held), mr_place_generation(*held));
+    if (!swap(place, *held, word))
+        return false;
+    *held = word;
+    return true;
+}
+
 bool mr_place_finish(struct mr_place *place, uint64_t held)
 {
     return swap(place, held, make(MR_PLACE_DONE, 0, mr_place_worker(held), mr_place_generation(held)));

@@ -63,6 +63,8 @@ void mr_place_shut(struct mr_place *place, uint64_t generation);
 
 /* OPEN -> BUSY for worker, if the word is still `seen`. On success *held_out is the new word. */
 bool mr_place_take(struct mr_place *place, uint64_t seen, uint32_t worker, uint64_t *held_out);
+/* Clear the blame of a place that the caller holds, because its candidate changes; *held becomes the new word. */
+bool mr_place_absolve(struct mr_place *place, uint64_t *held);
 /* BUSY -> DONE, if the word is still `held`. */
 bool mr_place_finish(struct mr_place *place, uint64_t held);
 /* BUSY -> OPEN with this blame, after the holder's death. */
