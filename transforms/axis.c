@@ -22,7 +22,7 @@ static struct filter make_filter(int64_t in, int64_t out)
     return (struct filter){.scale = scale, .support = support, .inverse = 1.0 / support};
 }
 
-/* Casts to integers cut towards zero, as Pillow's; the sum is never below -0.5. */
+/* Casts to integers cut towards zero, as Pillow's; what they do to a negative start no longer shows at 0. */
 static double find_taps(const struct filter *f, int64_t in, int64_t i, int64_t *start_out, int64_t *end_out)
 {
     double center = ((double)i + 0.5) * f->scale;

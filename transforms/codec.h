@@ -10,8 +10,8 @@
 
 struct mr_codec;
 
-#define MR_CODEC_MAX_PIXELS        UINT64_C(178956970) /* Pillow's */
-#define MR_CODEC_MAX_SCANS         500                 /* TurboJPEG's; real files have about 10 */
+#define MR_CODEC_MAX_PIXELS UINT64_C(178956970) /* Pillow's */
+#define MR_CODEC_MAX_SCANS 500                  /* TurboJPEG's; real files have about 10 */
 #define MR_CODEC_MAX_DECODER_BYTES (UINT64_C(1) << 30)
 
 /* Deterministic limits; what is beyond them is damaged, and the message names value and limit. Zero: the one above. */

@@ -25,7 +25,7 @@
 /* Pixels around the box. One is too few where the cut is narrow: 4:2:0 crops that are one pixel wide differ. */
 #define MARGIN 2
 /* The narrowest cut: fancy upsampling is replaced by plain where a component has fewer than three columns. */
-#define MIN_COLUMNS     16
+#define MIN_COLUMNS 16
 #define DCT_BLOCK_BYTES (DCTSIZE2 * sizeof(JCOEF))
 
 struct jpeg {

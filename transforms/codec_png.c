@@ -20,7 +20,7 @@
 #include <zlib.h>
 
 #define SIGNATURE_BYTES 8
-#define CHUNK_OVERHEAD  12 /* length, type, CRC */
+#define CHUNK_OVERHEAD 12 /* length, type, CRC */
 /* A buffer larger than this is given back after its image. */
 #define KEEP_BYTES ((size_t)16 << 20)
 /* libpng's and zlib's own state, generously. */

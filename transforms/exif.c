@@ -12,9 +12,9 @@
 #include <string.h>
 
 #define TAG_ORIENTATION 0x0112
-#define TYPE_SHORT      3
-#define TYPE_LONG       4
-#define ENTRY_BYTES     12
+#define TYPE_SHORT 3
+#define TYPE_LONG 4
+#define ENTRY_BYTES 12
 
 static uint32_t read_u16(const uint8_t *p, bool big)
 {

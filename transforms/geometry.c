@@ -202,7 +202,8 @@ static mr_status fold_op(const struct mr_op *op, struct mr_rng *rng, struct mr_g
     case MR_OP_HFLIP: last(g)->hflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
     case MR_OP_VFLIP: last(g)->vflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
     case MR_OP_EXIF:
-    case MR_OP_NORMALIZE: break;
+    case MR_OP_NORMALIZE:
+    case MR_OP_RGB: break;
     }
     return status;
 }

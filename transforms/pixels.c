@@ -113,7 +113,7 @@ static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const stru
                            struct mr_source *source, struct mr_store *store)
 {
     const uint8_t *rows[MR_SOURCE_MAX_ROWS];
-    mr_status status = mr_resample_begin(&pixels->resample, stage, pixels->plan->channels, store, run->error);
+    mr_status status = mr_resample_begin(&pixels->resample, stage, pixels->plan->work_channels, store, run->error);
     if (status != MR_OK || stage->need.width == 0)
         return status;
     status = begin_rows(pixels, run, source, stage->need);
@@ -133,7 +133,7 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
     const struct mr_stage *stage = &pixels->geometry.stages[i];
     struct mr_stage *next = &pixels->geometry.stages[i + 1];
     struct mr_scratch *image = &pixels->image[i % 2];
-    uint32_t channels = pixels->plan->channels;
+    uint32_t channels = pixels->plan->work_channels;
     uint64_t n_pixels;
     if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
         n_pixels > pixels->max_pixels)
@@ -163,7 +163,7 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
     for (uint32_t i = 0; i < last && status == MR_OK; i++)
         status = run_inner_stage(pixels, run, i);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&pixels->row, plan->out_width, plan->channels, run->error);
+        status = mr_scratch_reserve(&pixels->row, plan->out_width, mr_store_row_bytes(plan), run->error);
     if (status != MR_OK)
         return status;
     struct mr_store store = {.out = run->out,
@@ -174,6 +174,7 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
                              .layout = plan->layout,
                              .table = plan->table,
                              .half = pixels->half.table,
+                             .spread = plan->channels != plan->work_channels,
                              .row = pixels->row.memory};
     return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &store);
 }
@@ -255,10 +256,10 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
         memcpy(run->out, run->bytes, run->len);
         return MR_OK;
     }
-    mr_status status = mr_scratch_reserve(&pixels->planes, run->width, plan->channels, run->error);
+    mr_status status = mr_scratch_reserve(&pixels->planes, run->width, plan->work_channels, run->error);
     if (status != MR_OK)
         return status;
-    mr_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->channels, plan->kind.layout,
+    mr_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->work_channels, plan->kind.layout,
                           pixels->planes.memory);
     return run_image(pixels, run);
 }

@@ -16,7 +16,7 @@ struct mr_pixels; /* a worker's scratch: codec, tables, rows; grows to the large
 struct mr_pixels_report {
     int32_t geometry[MR_GEOMETRY_FIELDS]; /* source width, height, crop x, y, width, height, hflip, vflip */
     uint32_t n_warnings;
-    uint64_t decode_ns;    /* filled in only when asked for at creation */
+    uint64_t decode_ns; /* filled in only when asked for at creation */
     uint64_t transform_ns;
 };
 

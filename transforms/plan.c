@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A transform becomes a plan: checked against the samples, the dtype and the layout. Easy to get wrong: an implied
- * normalise falls away for u8, an explicit one with u8 is a mistake that must be told.
+ * normalise falls away for u8, an explicit one with u8 is a mistake that must be told. Every operation treats channels
+ * alike, so three equal ones are made last (store.c), wherever the list says so: the pixels are the same.
  */
 #include "transforms/plan.h"
 
@@ -86,7 +87,7 @@ static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
         kind->data_bytes % (uint64_t)channels)
         return mr_error_set(error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels and %llu bytes", (long long)width,
                             (long long)height, (unsigned long long)kind->data_bytes);
-    plan->channels = (uint32_t)channels;
+    plan->channels = plan->work_channels = (uint32_t)channels;
     return MR_OK;
 }
 
@@ -114,7 +115,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     const struct mr_op *normalize = NULL;
     plan->dtype = dtype == MR_DTYPE_DEFAULT ? MR_U8 : dtype;
     plan->out_ndim = 3;
-    plan->channels = 3;
+    plan->channels = plan->work_channels = 3;
     if (plan->dtype != MR_U8 && !is_image_float(plan->dtype))
         return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot hold pictures: u8, f32, f16 and bf16 can",
                             mr_dtype_name(plan->dtype));
@@ -127,11 +128,13 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             normalize = op;
         else if (op->kind == MR_OP_EXIF)
             plan->use_exif = plan->kind.encoded;
+        else if (op->kind == MR_OP_RGB)
+            plan->channels = 3;
         else
             plan->ops[plan->n_ops++] = *op;
     }
     plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&
-                 (plan->layout == plan->kind.layout || plan->channels == 1);
+                 plan->channels == plan->work_channels && (plan->layout == plan->kind.layout || plan->channels == 1);
     status = compile_normalize(normalize, plan, error);
     return status == MR_OK ? compile_size(plan, error) : status;
 }

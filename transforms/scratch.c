@@ -11,9 +11,10 @@ mr_status mr_scratch_reserve(struct mr_scratch *scratch, size_t n, size_t size, 
     size_t len;
     if (!mr_checked_mul(n, size, &len))
         return mr_error_memory(error, SIZE_MAX);
-    if (len <= scratch->len_allocated)
+    bool huge = scratch->len_allocated > MR_SCRATCH_KEEP_BYTES && len <= MR_SCRATCH_KEEP_BYTES;
+    if (len <= scratch->len_allocated && !huge)
         return MR_OK;
-    void *fresh = malloc(len);
+    void *fresh = malloc(len ? len : 1);
     if (!fresh)
         return mr_error_memory(error, len);
     free(scratch->memory);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that grows to the largest demand and is kept, so that a worker allocates nothing once it is warm. */
+/*
+ * Memory that grows to the largest demand and is kept, so that a worker allocates nothing once it is warm. Only what
+ * one huge image took is given back when less is wanted: a PNG of three kilobytes may ask for hundreds of megabytes.
+ */
 #ifndef TRANSFORMS_SCRATCH_H
 #define TRANSFORMS_SCRATCH_H
 
 #include "base/error.h"
+
+/* More than this is not kept. */
+#define MR_SCRATCH_KEEP_BYTES ((size_t)16 << 20)
 
 /* Starts as zeros. */
 struct mr_scratch {
@@ -11,7 +17,7 @@ struct mr_scratch {
     size_t len_allocated;
 };
 
-/* Room for n elements of size bytes. What was there is lost when it grows. */
+/* Room for n elements of size bytes. What was there is lost when it grows or shrinks. */
 mr_status mr_scratch_reserve(struct mr_scratch *scratch, size_t n, size_t size, mr_error *error);
 void mr_scratch_fini(struct mr_scratch *scratch);
 

@@ -73,18 +73,47 @@ void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan)
         }
 }
 
+/* One channel that is spread lies behind the three that are made of it. */
+uint32_t mr_store_row_bytes(const struct mr_plan *plan)
+{
+    return plan->channels + (plan->channels != plan->work_channels);
+}
+
+static bool is_planar(const struct mr_store *store)
+{
+    return store->layout == MR_NCHW && store->channels == 3;
+}
+
 uint32_t mr_store_n_planes(const struct mr_store *store)
 {
-    return store->layout == MR_NCHW && store->channels == 3 ? 3 : 1;
+    return is_planar(store) && !store->spread ? 3 : 1;
+}
+
+/* Where a plane of row y has all its channels: in the scratch row, or in the output. */
+static uint8_t *find_u8(const struct mr_store *store, uint32_t y, uint32_t plane)
+{
+    if (store->dtype != MR_U8)
+        return store->row + (size_t)plane * store->width;
+    if (is_planar(store))
+        return store->out + ((size_t)plane * store->height + y) * store->width;
+    return store->out + (size_t)y * store->width * store->channels;
 }
 
 uint8_t *mr_store_target(struct mr_store *store, uint32_t y, uint32_t plane)
 {
-    if (store->dtype != MR_U8)
-        return store->row + (size_t)plane * store->width;
-    if (mr_store_n_planes(store) == 3)
-        return store->out + ((size_t)plane * store->height + y) * store->width;
-    return store->out + (size_t)y * store->width * store->channels;
+    return store->spread ? store->row + (size_t)store->channels * store->width : find_u8(store, y, plane);
+}
+
+static void spread_row(struct mr_store *store, uint32_t y)
+{
+    const uint8_t *one = mr_store_target(store, y, 0);
+    for (uint32_t c = 0; c < store->channels; c++) {
+        uint8_t *out = is_planar(store) ? find_u8(store, y, c) : find_u8(store, y, 0) + c;
+        if (is_planar(store))
+            memcpy(out, one, store->width);
+        for (size_t x = 0; x < store->width && !is_planar(store); x++)
+            out[x * store->channels] = one[x];
+    }
 }
 
 /* Where channel c of a row is: in the scratch row, in the output (in elements), and the step between pixels in both. */
@@ -96,7 +125,7 @@ struct run {
 
 static struct run find_run(const struct mr_store *s, uint32_t y, uint32_t c)
 {
-    if (mr_store_n_planes(s) == 3)
+    if (is_planar(s))
         return (struct run){s->row + (size_t)c * s->width, ((size_t)c * s->height + y) * s->width, 1};
     return (struct run){s->row + c, (size_t)y * s->width * s->channels + c, s->channels};
 }
@@ -121,6 +150,8 @@ static void put_half(const struct mr_store *s, uint32_t y, uint32_t c)
 
 void mr_store_commit(struct mr_store *store, uint32_t y)
 {
+    if (store->spread)
+        spread_row(store, y);
     for (uint32_t c = 0; c < store->channels && store->dtype != MR_U8; c++) {
         if (store->dtype == MR_F32)
             put_f32(store, y, c);

@@ -21,7 +21,8 @@ struct mr_store {
     mr_layout layout;
     const float (*table)[256];   /* f32 */
     const uint16_t (*half)[256]; /* f16, bf16 */
-    uint8_t *row;                /* scratch for one row of u8, for floats only: u8 rows are written in place */
+    bool spread;                 /* rows come with one channel, of which the three equal ones of the output are made */
+    uint8_t *row; /* scratch, mr_store_row_bytes() for each pixel; u8 rows that are not spread are written in place */
 };
 
 /* f32 to f16 and bf16, to nearest, ties to even. */
@@ -34,7 +35,11 @@ void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std
 /* The tables of a plan whose dtype is f16 or bf16. */
 void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan);
 
-/* Rows come as three planes of width bytes (NCHW with three channels), or as one of interleaved pixels. */
+/* Bytes of scratch for each pixel of a row. */
+uint32_t mr_store_row_bytes(const struct mr_plan *plan);
+
+/* Rows come as three planes of width bytes (NCHW with three channels that are not spread), or as one of interleaved
+ * pixels. */
 uint32_t mr_store_n_planes(const struct mr_store *store);
 
 /* Where to put a plane of output row y ... */

@@ -40,6 +40,7 @@ const char *mr_transform_op_name(uint32_t kind)
     case MR_OP_VFLIP: return "vflip";
     case MR_OP_EXIF: return "exif";
     case MR_OP_NORMALIZE: return "normalize";
+    case MR_OP_RGB: return "rgb";
     }
     return "?";
 }
@@ -172,6 +173,13 @@ mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error)
 mr_status mr_transform_exif(mr_transform *transform, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_EXIF};
+    mr_status status = check_handle(transform, error);
+    return status == MR_OK ? append(transform, &op, error) : status;
+}
+
+mr_status mr_transform_rgb(mr_transform *transform, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RGB};
     mr_status status = check_handle(transform, error);
     return status == MR_OK ? append(transform, &op, error) : status;
 }

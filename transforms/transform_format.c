@@ -79,7 +79,8 @@ static void put_arguments(struct writer *w, const struct mr_op *op)
         put_doubles(w, ",std=", op->std, op->n_channels);
         put(w, "%s%s", op->exact ? ",exact" : "", op->implied ? ",if_float" : "");
         break;
-    case MR_OP_EXIF: break;
+    case MR_OP_EXIF:
+    case MR_OP_RGB: break;
     }
 }
 
@@ -90,7 +91,7 @@ static void put_transform(struct writer *w, const mr_transform *transform)
     for (uint32_t i = 0; i < transform->n_ops; i++) {
         const struct mr_op *op = &transform->ops[i];
         put(w, "%s%s", i ? "+" : "", mr_transform_op_name(op->kind));
-        if (op->kind == MR_OP_EXIF)
+        if (op->kind == MR_OP_EXIF || op->kind == MR_OP_RGB)
             continue;
         put(w, "(");
         put_arguments(w, op);

@@ -276,6 +276,12 @@ static mr_status add_exif(struct parser *p, struct item *item)
     return mr_transform_exif(p->transform, p->error);
 }
 
+static mr_status add_rgb(struct parser *p, struct item *item)
+{
+    (void)item;
+    return mr_transform_rgb(p->transform, p->error);
+}
+
 static mr_status take_flag(struct parser *p, struct item *item, const char *name, bool *flag_out)
 {
     struct arg *arg = find(item, name);
@@ -354,6 +360,7 @@ static const struct {
              {"cifar", add_cifar},
              {"none", add_none},
              {"exif", add_exif},
+             {"rgb", add_rgb},
              {"random_resized_crop", add_random_resized_crop},
              {"resize", add_resize},
              {"center_crop", add_center_crop},

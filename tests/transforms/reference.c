@@ -219,6 +219,16 @@ static void resize_short(struct image *image, int64_t size)
                      image->width <= image->height ? longer : size);
 }
 
+static void to_rgb(struct image *image)
+{
+    if (image->channels == 3)
+        return;
+    struct image out = image_make(image->width, image->height, 3);
+    for (int64_t i = 0; i < image->width * image->height; i++)
+        memset(out.pixels + 3 * i, image->pixels[i], 3);
+    replace(image, out);
+}
+
 bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rng)
 {
     switch ((enum mr_op_kind)op->kind) {
@@ -235,6 +245,7 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
         if (mr_rng_uniform(rng, 0.0f, 1.0f) < (float)op->p)
             reference_vflip(image);
         break;
+    case MR_OP_RGB: to_rgb(image); break;
     case MR_OP_EXIF:
     case MR_OP_NORMALIZE: break;
     }

@@ -92,9 +92,10 @@ static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
     return out;
 }
 
-/* Run one sample both ways and compare; the generators must have drawn the same number of times too. */
+/* Run one sample both ways, by the plan that was made of text and by text's operations on whole images, and compare;
+ * the generators must have drawn the same number of times too. */
 static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, const uint8_t *bytes, size_t len,
-                         const struct image *image, uint64_t index, const char *what)
+                         const struct image *image, uint64_t index, const char *text)
 {
     struct mr_rng fast, slow;
     struct mr_pixels_report report;
@@ -105,17 +106,19 @@ static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, c
     memset(out, 0xa5, plan->out_bytes + 1);
     mr_status status = mr_pixels_run(pixels, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
     struct image want = copy_of(image);
+    mr_transform *t = parse(text);
     bool possible = true;
-    for (uint32_t i = 0; i < plan->n_ops && possible; i++)
-        possible = reference_op(&want, &plan->ops[i], &slow);
+    for (uint32_t i = 0; i < t->n_ops && possible; i++)
+        possible = reference_op(&want, &t->ops[i], &slow);
+    mr_transform_destroy(t);
     if ((status == MR_OK) != possible)
-        fail_msg("%s: status %d, %s", what, status, error.text);
+        fail_msg("%s: status %d, %s", text, status, error.text);
     if (status == MR_OK) {
         uint8_t *tensor = tensor_of(&want, plan);
         assert_int_equal(plan->out_bytes,
                          (uint64_t)(want.width * want.height * want.channels) * mr_dtype_size(plan->dtype));
         if (memcmp(tensor, out, plan->out_bytes) != 0)
-            fail_msg("%s: %lldx%lld, dtype %s, layout %d: the tensor differs", what, (long long)image->width,
+            fail_msg("%s: %lldx%lld, dtype %s, layout %d: the tensor differs", text, (long long)image->width,
                      (long long)image->height, mr_dtype_name(plan->dtype), plan->layout);
         assert_int_equal(mr_rng_u32(&fast), mr_rng_u32(&slow));
         free(tensor);
@@ -134,7 +137,7 @@ static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
     uint32_t height = pick(random, most), width = pick(random, most);
     mr_status status = MR_OK;
-    switch (reference_below(random, 8)) {
+    switch (reference_below(random, 9)) {
     case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
     case 1: status = mr_transform_resize_short(t, height, NULL); break;
     case 2: status = mr_transform_resize(t, height, width, NULL); break;
@@ -142,6 +145,7 @@ static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
     case 4: status = mr_transform_random_crop(t, height, width, pick(random, most), NULL); break;
     case 5: status = mr_transform_random_crop(t, 1 + height / 8, 1 + width / 8, 0, NULL); break;
     case 6: status = mr_transform_hflip(t, 0.5, NULL); break;
+    case 7: status = mr_transform_rgb(t, NULL); break;
     default: status = mr_transform_vflip(t, 0.5, NULL); break;
     }
     assert_int_equal(status, MR_OK);
@@ -181,6 +185,42 @@ static void any_list_equals_one_operation_after_the_other(void **state)
         image_free(&image);
     }
     assert_true(n_run > 1000);
+}
+
+/* Each text has rgb in another place; operations behind it see three channels in the reference. */
+static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void **state)
+{
+    (void)state;
+#define BY_THREE "normalize(mean=0.1:0.5:0.9,std=0.2:0.3:0.4)"
+    const char *texts[] = {
+        "rgb+random_resized_crop(20:17)+hflip+resize(9:30)", "random_resized_crop(20:17)+rgb+hflip+resize(9:30)",
+        "random_resized_crop(20:17)+hflip+rgb+resize(9:30)", "random_resized_crop(20:17)+hflip+resize(9:30)+rgb"};
+    const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
+    struct image image = image_make(40, 31, 1);
+    image_fill(&image, 5);
+    for (int i = 0; i < 16; i++) {
+        mr_dtype dtype = dtypes[i / 4];
+        struct mr_sample_kind kind = raw_kind(&image, i & 1 ? MR_NCHW : MR_NHWC);
+        uint8_t first[9 * 30 * 3 * 4], out[sizeof first];
+        for (int t = 0; t < 4; t++) {
+            char text[200];
+            snprintf(text, sizeof text, "%s%s", texts[t], dtype == MR_U8 ? "" : "+" BY_THREE);
+            struct mr_plan plan = plan_of(text, &kind, dtype, i & 2 ? MR_NCHW : MR_NHWC);
+            struct mr_pixels *pixels;
+            struct mr_pixels_report report;
+            struct mr_rng rng;
+            assert_int_equal(plan.out_bytes, 9 * 30 * 3 * mr_dtype_size(dtype));
+            assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+            check_sample(pixels, &plan, image.pixels, kind.data_bytes, &image, 6, text);
+            mr_rng_init(&rng, 1, 2, 6);
+            assert_int_equal(
+                mr_pixels_run(pixels, image.pixels, kind.data_bytes, false, &rng, t ? out : first, &report, NULL),
+                MR_OK);
+            assert_true(t == 0 || memcmp(first, out, plan.out_bytes) == 0);
+            mr_pixels_destroy(pixels);
+        }
+    }
+    image_free(&image);
 }
 
 /* ---- JPEG -------------------------------------------------------------------------------------------------------- */
@@ -264,7 +304,7 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
     const char *texts[] = {"train:24",
                            "eval:40:32",
                            "random_crop(9:5,padding=2)+hflip",
-                           "train:24+vflip",
+                           "train:24+vflip+rgb",
                            "resize(30)+random_resized_crop(16)+hflip",
                            "center_crop(7)",
                            "center_crop(150)+vflip+resize(33:44)",
@@ -313,10 +353,10 @@ static void exif_turns_the_image_before_the_crop(void **state)
     assert_int_equal(mr_pixels_create(&deaf, &limits, false, &deaf_pixels, NULL), MR_OK);
     for (int orientation = 1; orientation <= 8; orientation++) {
         struct jpeg jpeg = make_jpeg(90, 50, 3, false, (uint8_t)orientation, 5);
-        check_sample(deaf_pixels, &deaf, jpeg.bytes, jpeg.len, &jpeg.image, 3, "without exif");
+        check_sample(deaf_pixels, &deaf, jpeg.bytes, jpeg.len, &jpeg.image, 3, "train:20");
         turn(&jpeg.image, orientation);
         assert_int_equal(jpeg.image.width, orientation >= 5 ? 50 : 90);
-        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, 3, "exif");
+        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, 3, "exif+train:20");
         jpeg_free(&jpeg);
     }
     mr_pixels_destroy(pixels);
@@ -339,7 +379,7 @@ static void a_bad_image_leaves_the_object_usable(void **state)
         mr_status status = mr_pixels_run(pixels, jpeg.bytes, len, true, &rng, out, &report, &error);
         assert_true(status == MR_OK || status == MR_ERR_DAMAGED);
         assert_true(len > 300 || status == MR_ERR_DAMAGED);
-        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, len, "after a damaged one");
+        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, len, "train:20");
     }
     mr_rng_init(&rng, 0, 0, 0);
     assert_int_equal(mr_pixels_run(pixels, jpeg.bytes, jpeg.len, false, &rng, out, &report, &error), MR_ERR_DAMAGED);
@@ -482,6 +522,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_list_equals_one_operation_after_the_other),
+        cmocka_unit_test(gray_pictures_become_three_equal_channels_wherever_rgb_stands),
         cmocka_unit_test(jpegs_equal_a_full_decode_and_one_operation_after_the_other),
         cmocka_unit_test(exif_turns_the_image_before_the_crop),
         cmocka_unit_test(a_bad_image_leaves_the_object_usable),

@@ -112,6 +112,20 @@ static void normalise_needs_a_float(void **state)
     assert_true(plan.exact);
 }
 
+static void rgb_makes_three_channels_of_one(void **state)
+{
+    (void)state;
+    struct mr_plan plan = expect_plan("rgb", &gray, MR_U8, MR_NHWC);
+    assert_false(plan.copy);
+    expect_shape(&plan, 28, 20, 3, 28 * 20 * 3);
+    plan = expect_plan("center_crop(8)+rgb", &gray, MR_F16, MR_NCHW);
+    expect_shape(&plan, 3, 8, 8, 3 * 8 * 8 * 2);
+    expect_plan("rgb+train:8", &gray, MR_F32, MR_NCHW);
+    plan = expect_plan("rgb", &cifar, MR_U8, MR_NCHW);
+    assert_true(plan.copy);
+    expect_refused("rgb", &tokens, MR_U16, "rgb cannot be applied: the samples are no pictures");
+}
+
 static void exif_is_for_files(void **state)
 {
     (void)state;
@@ -166,6 +180,7 @@ int main(void)
         cmocka_unit_test(raw_pictures_are_copied_where_nothing_changes),
         cmocka_unit_test(records_are_taken_as_they_are),
         cmocka_unit_test(normalise_needs_a_float),
+        cmocka_unit_test(rgb_makes_three_channels_of_one),
         cmocka_unit_test(exif_is_for_files),
         cmocka_unit_test(an_open_size_is_that_of_the_first_image),
         cmocka_unit_test(crops_that_never_fit_are_refused_at_once),

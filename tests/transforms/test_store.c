@@ -187,7 +187,8 @@ static void every_dtype_and_layout_gets_every_value(void **state)
         size_t len = 67 * 13 * plan.channels * mr_dtype_size(plan.dtype);
         uint8_t *out = malloc(len + 1), row[3 * 67];
         out[len] = 0xa5;
-        struct mr_store store = {out, 67, 13, plan.channels, plan.dtype, plan.layout, plan.table, half.table, row};
+        struct mr_store store = {out,         67,         13,         plan.channels, plan.dtype,
+                                 plan.layout, plan.table, half.table, false,         row};
         for (uint32_t y = 0; y < 13; y++) {
             uint32_t n_planes = mr_store_n_planes(&store), pixel = plan.channels / n_planes;
             for (uint32_t p = 0; p < n_planes; p++) {

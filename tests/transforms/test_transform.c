@@ -62,8 +62,8 @@ static void expect_long_form(const char *text, const char *want)
 }
 
 #define IMAGENET "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
-#define CIFAR    "normalize(mean=0.4914:0.4822:0.4465,std=0.247:0.2435:0.2616,if_float)"
-#define CROP     "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333)"
+#define CIFAR "normalize(mean=0.4914:0.4822:0.4465,std=0.247:0.2435:0.2616,if_float)"
+#define CROP "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333)"
 
 static void short_forms_become_long_ones(void **state)
 {
@@ -87,11 +87,13 @@ static void long_forms_in_any_case_and_spacing(void **state)
     expect_long_form("resize(224:224)", "resize(224:224)");
     expect_long_form("normalize(std=0.1,mean=-0.5,exact)", "normalize(mean=-0.5,std=0.1,exact)");
     expect_long_form("hflip()", "hflip(0.5)");
+    expect_long_form("exif+RGB + hflip + rgb()", "exif+rgb+hflip(0.5)+rgb");
 }
 
 static void short_forms_are_items_too(void **state)
 {
     (void)state;
+    expect_long_form("train:224+rgb", CROP "+hflip(0.5)+rgb+" IMAGENET);
     expect_long_form("exif+train:224", "exif+" CROP "+hflip(0.5)+" IMAGENET);
     /* What is implied stays last, and gives way to what is said. */
     expect_long_form("cifar+vflip(0.1)", "random_crop(32,padding=4)+hflip(0.5)+vflip(0.1)+" CIFAR);
@@ -143,6 +145,9 @@ static void errors_name_the_place(void **state)
                  {"normalize(mean=0,std=0)", 1, "std 0 of channel 0"},
                  {"normalize(mean=0,std=1,exact=1)", 24, "takes no value"},
                  {"hflip+exif", 7, "must come first"},
+                 {"rgb+exif", 5, "must come first"},
+                 {"rgb(3)", 5, "unknown"},
+                 {"normalize(mean=0,std=1)+rgb", 25, "must come last"},
                  {"normalize(mean=0,std=1)+hflip", 25, "must come last"},
                  {"random_resized_crop(224,scale=1)", 25, "lo:hi"},
                  {"random_resized_crop(224,scale=1:0.5)", 1, "scale 1:0.5"},
@@ -184,6 +189,7 @@ static void the_builder_refuses_what_makes_no_sense(void **state)
     assert_int_equal(mr_transform_normalize(t, 3, zero, tiny, false, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_transform_normalize(t, 3, NULL, one, false, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_transform_exif(NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_rgb(NULL, NULL), MR_ERR_INVALID);
     mr_transform_destroy(t);
     assert_int_equal(mr_transform_parse(NULL, &t, NULL), MR_ERR_INVALID);
     assert_null(t);
@@ -227,6 +233,7 @@ static void hostile_texts_are_refused_or_round_trip(void **state)
                            "cifar",
                            "none",
                            "exif",
+                           "rgb",
                            "resize(",
                            "224",
                            ":",
