@@ -18,8 +18,8 @@
 /* Address space of a new buffer; its pages are taken only as far as they are written. */
 #define FIRST_BYTES ((size_t)1 << 20)
 /* Smaller buffers are left alone. */
-#define SHRINK_ABOVE     ((size_t)4 << 20)
-#define PAGE_BYTES       ((size_t)4096)
+#define SHRINK_ABOVE ((size_t)4 << 20)
+#define PAGE_BYTES ((size_t)4096)
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 46)
 
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request)

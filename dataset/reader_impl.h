@@ -13,7 +13,7 @@
 #include "dataset/reader.h"
 
 #define MR_READER_MAX_DEPTH 64
-#define MR_READER_SLACK     64 /* bytes after a read that are readable, and zero */
+#define MR_READER_SLACK 64 /* bytes after a read that are readable, and zero */
 /* Of one read() call; longer ones are cut by the kernel. */
 #define MR_READER_MAX_CALL (1u << 30)
 

@@ -2,8 +2,9 @@
 /*
  * Reading by ordinary calls, one sample after the other, and the words of every error that a read can end with.
  *
- * Easy to get wrong: a short read is not the end of a file, only a read of zero bytes is; and being short of
- * descriptors is no property of the sample, so it is waited out and never called damage.
+ * Easy to get wrong: a short read is not the end of a file, only a read of zero bytes is, or one that comes short just
+ * where the file said that it ends; and being short of descriptors is no property of the sample, so it is waited out
+ * and never called damage.
  */
 #include "dataset/reader_impl.h"
 
@@ -17,7 +18,6 @@
 
 /* Waits of 1, 2, 4 ... 512 ms: one second in all. */
 #define N_TRIES 11
-/* Names longer than this are cut in messages, so that the cause after them still fits. */
 /* The kernel is told in advance only of extents that are worth a system call. */
 #define ADVISE_BYTES 65536
 
@@ -88,8 +88,11 @@ static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request 
                         name_of(reader, request, name), len);
 }
 
-/* Up to len bytes at offset; fewer only at the end of the file. Returns their number or a negative errno. */
-static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t len, uint64_t offset)
+/*
+ * Up to len bytes at offset; fewer only at the end of the file, which a read that comes short with expected bytes in
+ * all has seen (0: only a read of zero bytes has). Returns their number or a negative errno.
+ */
+static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t len, uint64_t offset, size_t expected)
 {
     size_t done = 0;
     uint32_t n_tries = 0;
@@ -102,6 +105,8 @@ static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t 
             break;
         if (n > 0)
             done += (size_t)n;
+        if (n > 0 && (size_t)n < call && done == expected)
+            break;
     }
     return (int64_t)done;
 }
@@ -133,14 +138,15 @@ static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *r
                            uint64_t size, size_t *len)
 {
     uint64_t limit = reader->options.max_bytes - *len;
-    uint64_t room = size > offset ? size - offset : 0;
+    uint64_t expected = size > offset ? size - offset : 0;
+    uint64_t room = expected;
     if (room > limit)
         return fail_large(reader, request, *len + room);
     for (;;) {
         size_t wanted = (size_t)room + 1;
         if (mr_reader_reserve(request, *len + wanted) != 0)
             return fail_memory(reader, request, *len + wanted);
-        int64_t n = read_at(reader, fd, request->bytes + *len, wanted, offset);
+        int64_t n = read_at(reader, fd, request->bytes + *len, wanted, offset, (size_t)expected);
         if (n < 0)
             return fail_os(reader, request, (int)-n);
         if ((uint64_t)n <= room) {
@@ -163,7 +169,7 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request
         return fail_large(reader, request, *len + extent->len);
     if (mr_reader_reserve(request, *len + (size_t)extent->len) != 0)
         return fail_memory(reader, request, *len + (size_t)extent->len);
-    int64_t n = read_at(reader, fd, request->bytes + *len, (size_t)extent->len, extent->offset);
+    int64_t n = read_at(reader, fd, request->bytes + *len, (size_t)extent->len, extent->offset, 0);
     if (n < 0)
         return fail_os(reader, request, (int)-n);
     if ((uint64_t)n < extent->len)

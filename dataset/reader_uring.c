@@ -39,7 +39,7 @@ enum round {
 };
 
 #define NEEDED_FEATURES (IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
-#define MAX_ROUNDS      4 /* a file that outgrows its buffer more often is read by ordinary calls */
+#define MAX_ROUNDS 4 /* a file that outgrows its buffer more often is read by ordinary calls */
 /*
  * Reads of regular files always end; those of a fifo or terminal that a file was replaced by may not. After so long
  * without an end everything that can be cancelled is, and reader_pread.c looks at what it is.

@@ -15,7 +15,7 @@
 #include "dataset/reader.h"
 
 #define NO_LIMIT ((uint64_t)1 << 30)
-#define MIB      ((size_t)1 << 20)
+#define MIB ((size_t)1 << 20)
 
 #define N_DEPTHS 3
 extern const uint32_t depths[N_DEPTHS];

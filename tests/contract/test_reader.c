@@ -226,7 +226,8 @@ static void a_file_above_the_limit_is_named_with_its_size(void **state)
     for (size_t len = 1000; len <= 2 * MIB; len = len * 2 + 77) {
         write_pattern("large.jpg", 1, len);
         mr_dataset *dataset = open_list((const char *[]){"large.jpg"}, 1);
-        snprintf(text, sizeof text, "%s (index 0): %zu bytes are above the limit of %zu", in_folder("large.jpg"), len, len - 1);
+        snprintf(text, sizeof text, "%s (index 0): %zu bytes are above the limit of %zu", in_folder("large.jpg"), len,
+                 len - 1);
         expect_error(dataset, len - 1, MR_ERR_DAMAGED, 0, text);
         for (const struct way *way = ways; way < ways + N_WAYS; way++) {
             if (!way_works(way))
