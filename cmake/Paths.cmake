@@ -3,7 +3,7 @@
 
 include(GNUInstallDirs)
 
-# The worker helper is carried inside the library and started from a memfd. Where exec from a memfd is forbidden, this
-# installed copy is used instead.
+# The worker helper is carried inside the library and started from a memfd. Where exec from a memfd is forbidden, an
+# installed copy is used instead: one beside the library or the program, or else this one.
 set(MILLRACE_WORKER_PATH "${CMAKE_INSTALL_FULL_LIBEXECDIR}/millrace/millrace-worker"
     CACHE STRING "Absolute path of the installed worker helper")

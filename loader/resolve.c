@@ -120,10 +120,17 @@ static mr_status resolve_affinity(const mr_loader_options *o, mr_error *error)
         return MR_OK;
     if (!o->affinity_cpus || o->n_affinity_cpus == 0)
         return mr_error_set(error, MR_ERR_INVALID, "affinity list without affinity_cpus");
-    for (uint32_t i = 0; i < o->n_affinity_cpus; i++)
-        if (o->affinity_cpus[i] < 0 || o->affinity_cpus[i] >= CPU_SETSIZE)
-            return mr_error_set(error, MR_ERR_INVALID, "affinity_cpus[%u] %d is not from 0 to %d", i,
-                                o->affinity_cpus[i], CPU_SETSIZE - 1);
+    cpu_set_t set;
+    bool known =
+        sched_getaffinity(0, sizeof set, &set) == 0; /* false where the kernel's set is larger than cpu_set_t */
+    for (uint32_t i = 0; i < o->n_affinity_cpus; i++) {
+        int32_t cpu = o->affinity_cpus[i];
+        if (cpu < 0 || cpu >= CPU_SETSIZE)
+            return mr_error_set(error, MR_ERR_INVALID, "affinity_cpus[%u] %d is not from 0 to %d", i, cpu,
+                                CPU_SETSIZE - 1);
+        if (known && !CPU_ISSET((size_t)cpu, &set))
+            return mr_error_set(error, MR_ERR_INVALID, "affinity_cpus[%u] %d is not among this process's CPUs", i, cpu);
+    }
     return MR_OK;
 }
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers as small helper programs. The program is carried inside the library, copied once per loader into a memfd, and
- * started from that descriptor: no path to lose. The child shares this process's memory until it execs (CLONE_VM and
- * CLONE_VFORK, as posix_spawn does), so starting costs the same whatever the program's size.
+ * started from that descriptor: no path to lose. Where that is forbidden an installed helper takes its place: one
+ * beside the library or the program, wherever they lie now, or that of the installation prefix. The child shares this
+ * process's memory until it execs (CLONE_VM and CLONE_VFORK, as posix_spawn does), so starting costs the same whatever
+ * the program's size.
  *
  * Easy to get wrong: between clone and exec the child runs on this process's memory. It calls system calls only, and
  * leaves an error number behind, nothing else.
  */
 #include "loader/starter.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +30,9 @@
 #include "loader/worker_fds.h"
 #include "loader/worker_image.h"
 
-enum { STACK_BYTES = 64 * 1024 };
+enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
+
+#define HELPER "libexec/millrace/millrace-worker"
 
 struct mr_starter {
     int image_fd;             /* the helper program */
@@ -73,14 +79,77 @@ static int open_carried_image(void)
     return failure;
 }
 
+/* An installed helper, or where it was looked for. */
+struct helper {
+    bool is_found;
+    char folders[N_FOLDERS][PATH_MAX]; /* "" where there is none */
+    char path[PATH_MAX + sizeof "/../../" HELPER];
+};
+
+/* "" for a relative name: what it meant at the start may be something else in the present folder. */
+static void cut_folder(const char *file, char folder_out[PATH_MAX])
+{
+    const char *slash = file[0] == '/' ? strrchr(file, '/') : NULL;
+    size_t len = slash ? (size_t)(slash - file) : 0;
+    if (len >= PATH_MAX)
+        len = 0;
+    memcpy(folder_out, file, len);
+    folder_out[len] = '\0';
+}
+
+/*
+ * The folder of the library, which is the program's if it is linked statically, and the program's. The linker names a
+ * program as it was called, perhaps without a folder; the kernel knows it better.
+ */
+static void find_folders(char folders[N_FOLDERS][PATH_MAX])
+{
+    Dl_info info;
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    cut_folder(dladdr(&mr_starter_exec, &info) && info.dli_fname ? info.dli_fname : "", folders[0]);
+    cut_folder(program, folders[1]);
+    if (strcmp(folders[0], folders[1]) == 0)
+        folders[0][0] = '\0';
+}
+
+/* From lib or bin it is one folder up and down again, from lib/x86_64-linux-gnu two. */
+static void find_helper(struct helper *helper_out)
+{
+    static const char *const ups[] = {"/../", "/../../"};
+    find_folders(helper_out->folders);
+    for (int i = 0; i < 2 * N_FOLDERS; i++) {
+        const char *folder = helper_out->folders[i / 2];
+        snprintf(helper_out->path, sizeof helper_out->path, "%s%s%s", folder, ups[i % 2], HELPER);
+        helper_out->is_found = folder[0] && access(helper_out->path, X_OK) == 0;
+        if (helper_out->is_found)
+            return;
+    }
+    snprintf(helper_out->path, sizeof helper_out->path, "%s", MR_WORKER_PATH);
+    helper_out->is_found = access(helper_out->path, X_OK) == 0;
+}
+
+/* Neither way is open; what is wrong with a descriptor, and what with an installed helper. */
+static mr_status fail_helper(const struct helper *helper, int failed, const char *what, mr_error *error)
+{
+    const char *first = helper->folders[0], *second = helper->folders[1];
+    if (helper->is_found)
+        return mr_error_os(error, MR_ERR_UNSUPPORTED, failed, "%s, nor %s", what, helper->path);
+    return mr_error_os(error, MR_ERR_UNSUPPORTED, failed,
+                       "%s, and no helper is installed: not as ../" HELPER " nor ../../" HELPER " of %s%s%s, nor as %s",
+                       what, first, first[0] && second[0] ? " and " : "", second, MR_WORKER_PATH);
+}
+
 static mr_status open_image(struct mr_starter *s, mr_error *error)
 {
+    struct helper helper;
     int carried = open_carried_image();
-    s->image_fd = carried >= 0 ? carried : open(MR_WORKER_PATH, O_RDONLY | O_CLOEXEC);
-    if (s->image_fd < 0)
-        return mr_error_os(error, MR_ERR_UNSUPPORTED, -carried, "no memfd for the worker helper, and no %s",
-                           MR_WORKER_PATH);
-    return MR_OK;
+    s->image_fd = carried;
+    if (carried < 0) {
+        find_helper(&helper);
+        s->image_fd = helper.is_found ? open(helper.path, O_RDONLY | O_CLOEXEC) : -1;
+    }
+    return s->image_fd >= 0 ? MR_OK : fail_helper(&helper, -carried, "no memfd for the worker helper", error);
 }
 
 static mr_status exec_create(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out,
@@ -195,7 +264,7 @@ static int spawn(struct mr_starter *s, struct child *child, struct mr_process *p
     int pidfd = -1;
     child->failed = 0;
     pid_t pid = __clone(child_main, (uint8_t *)s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
-                      child, &pidfd);
+                        child, &pidfd);
     if (pid < 0)
         return errno;
     fcntl(pidfd, F_SETFD, FD_CLOEXEC);
@@ -212,14 +281,16 @@ static int spawn(struct mr_starter *s, struct child *child, struct mr_process *p
 static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
 {
     struct child child = {.starter = s, .host = getpid()};
+    struct helper helper;
     snprintf(child.id, sizeof child.id, "%u", id);
     int failed = spawn(s, &child, process_out);
     if (failed == EACCES || failed == EPERM || failed == ENOSYS) {
-        child.path = MR_WORKER_PATH;
-        if (spawn(s, &child, process_out) == 0)
-            return MR_OK;
-        return mr_error_os(error, MR_ERR_UNSUPPORTED, failed, "cannot exec the worker helper from a memfd, nor %s",
-                           MR_WORKER_PATH);
+        find_helper(&helper);
+        child.path = helper.path;
+        int again = helper.is_found ? spawn(s, &child, process_out) : failed;
+        if (again != 0)
+            return fail_helper(&helper, again, "cannot exec the worker helper from a memfd", error);
+        return MR_OK;
     }
     if (failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start worker %u", id);

@@ -2,8 +2,20 @@
 /* The options of a loader: defaults as the header states them, ranges, and what does not go together. */
 #include "tests/loader/rig.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+
+/* The first CPU that this process may use. */
+static int32_t first_cpu(void)
+{
+    cpu_set_t set;
+    int32_t cpu = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    while (!CPU_ISSET((size_t)cpu, &set))
+        cpu++;
+    return cpu;
+}
 
 static void defaults_are_filled_in(void **state)
 {
@@ -41,7 +53,7 @@ static void no_options_mean_the_defaults(void **state)
 static void what_was_set_is_kept(void **state)
 {
     mr_loader_options options = rig_options();
-    int32_t cpus[2] = {0, 0};
+    int32_t cpus[2] = {first_cpu(), first_cpu()};
     options.batch_size = 5;
     options.rank = 1;
     options.world_size = 3;
@@ -112,7 +124,7 @@ static void values_out_of_range_are_refused_by_name(void **state)
 static void what_does_not_go_together_is_refused(void **state)
 {
     mr_loader_options options = rig_options();
-    int32_t cpus[2] = {0, -1};
+    int32_t cpus[2] = {first_cpu(), -1};
     options.tail = MR_TAIL_EXACT;
     options.drop_last = true;
     rig_refuses(*state, &options, MR_ERR_INVALID, "exact tail and drop_last");
@@ -129,6 +141,10 @@ static void what_does_not_go_together_is_refused(void **state)
     options.affinity_cpus = cpus;
     options.n_affinity_cpus = 2;
     rig_refuses(*state, &options, MR_ERR_INVALID, "affinity_cpus[1] -1");
+    cpus[1] = CPU_SETSIZE - 1; /* no machine that the tests run on has so many */
+    char words[64];
+    snprintf(words, sizeof words, "affinity_cpus[1] %d is not among this process's CPUs", CPU_SETSIZE - 1);
+    rig_refuses(*state, &options, MR_ERR_INVALID, words);
 }
 
 static void devices_that_are_not_there_are_refused(void **state)
