@@ -17,6 +17,17 @@ mr_status mr_file_error(const struct mr_table *table, int64_t index, int os_erro
     return status;
 }
 
+/* As the readers say it. */
+static mr_status not_regular(const struct mr_table *table, int64_t index, mr_error *error)
+{
+    char name[512];
+    mr_table_name(table, index, name, sizeof name);
+    mr_error_set(error, MR_ERR_IO, "%s: not a regular file", name);
+    if (error)
+        error->index = index;
+    return MR_ERR_IO;
+}
+
 mr_status mr_file_open_sample(const struct mr_table *table, int64_t index, uint64_t file, int *fd_out, mr_error *error)
 {
     char path[MR_TABLE_PATH];
@@ -25,12 +36,12 @@ mr_status mr_file_open_sample(const struct mr_table *table, int64_t index, uint6
     if (rc < 0)
         return mr_file_error(table, index, -rc, error);
     int fd = openat(mr_table_root(table), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return mr_file_error(table, index, errno, error);
-    rc = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? EISDIR : ENODEV;
+    if (fd < 0) /* ENXIO: a socket, or a device that is not there */
+        return errno == ENXIO ? not_regular(table, index, error) : mr_file_error(table, index, errno, error);
+    rc = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? EISDIR : ENXIO;
     if (rc != 0) {
         close(fd);
-        return mr_file_error(table, index, rc, error);
+        return rc == ENXIO ? not_regular(table, index, error) : mr_file_error(table, index, rc, error);
     }
     *fd_out = fd;
     return MR_OK;

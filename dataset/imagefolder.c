@@ -297,7 +297,7 @@ static mr_status find_classes(const struct listing *listing, struct mr_bytes *na
         status = mr_error_os(error, MR_ERR_IO, errno, "cannot list %s", listing->root_path);
     closedir(dir);
     if (status == MR_OK && offs->len == 0)
-        status = mr_error_set(error, MR_ERR_INVALID, "%s holds no class folder", listing->root_path);
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%s holds no class folder", listing->root_path);
     if (status == MR_OK)
         qsort_r(offs->data, offs->len / sizeof(size_t), sizeof(size_t), compare_names, names->data);
     return status;
@@ -331,7 +331,7 @@ static mr_status list_classes(struct listing *listing, const char *names, const 
             note_empty(&empty, names + offs[i]);
     }
     if (empty.n > 0 && !listing->options->allow_empty_classes)
-        return mr_error_set(error, MR_ERR_INVALID, "%s: %zu of %zu class folders hold no image: %s", listing->root_path,
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu of %zu class folders hold no image: %s", listing->root_path,
                             empty.n, n_classes, empty.text);
     if (listing->options->progress && listing->n_found % PROGRESS_STEP != 0)
         listing->options->progress(listing->options->progress_user, listing->n_found);

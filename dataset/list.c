@@ -37,7 +37,7 @@ struct scan {
 
 static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *error, const char *what)
 {
-    return mr_error_set(error, MR_ERR_INVALID, "%s:%" PRIu64 ": %s", scan->path, number + scan->line_shift, what);
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s:%" PRIu64 ": %s", scan->path, number + scan->line_shift, what);
 }
 
 /* The usual path needs no copy: no backslash, not empty, not too long. */
@@ -58,7 +58,7 @@ static mr_status check_label(struct scan *scan, const struct mr_list_line *line,
     if (scan->n_lines == 1)
         scan->form.n = form.n;
     if (form.n != scan->form.n)
-        return mr_error_set(error, MR_ERR_INVALID,
+        return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s:%" PRIu64 ": the label has %" PRIu32 " numbers, the first has %" PRIu32, scan->path,
                             scan->n_lines + scan->line_shift, form.n, scan->form.n);
     scan->form.is_float |= form.is_float;
@@ -76,7 +76,7 @@ static mr_status check_typed_label(struct scan *scan, const struct mr_list_line 
 {
     if (mr_list_line_label(line, scan->dtype, scan->form.n, scan->c_locale, buffer))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "%s:%" PRIu64 ": the label is not %" PRIu32 " number%s of %s",
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s:%" PRIu64 ": the label is not %" PRIu32 " number%s of %s",
                         scan->path, scan->n_lines + scan->line_shift, scan->form.n, scan->form.n == 1 ? "" : "s",
                         mr_dtype_name(scan->dtype));
 }
@@ -120,7 +120,7 @@ static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error 
     }
     free(buffer);
     if (status == MR_OK && scan->n_lines == 0)
-        status = mr_error_set(error, MR_ERR_INVALID, "%s holds no sample", scan->path);
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%s holds no sample", scan->path);
     return status;
 }
 
@@ -193,7 +193,7 @@ static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_er
     if (!S_ISREG(st.st_mode))
         return mr_error_set(error, MR_ERR_IO, "the list %s is not a regular file", path);
     if (st.st_size == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s holds no sample", path);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s holds no sample", path);
     *len_out = (size_t)st.st_size;
     return MR_OK;
 }

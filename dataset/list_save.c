@@ -170,7 +170,7 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
     if (!table || !mr_table_loose_files(table))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "only datasets with a file for each sample can be a list");
     if (mr_table_count(table) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "the dataset holds no sample, and a list needs one");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset holds no sample, and a list needs one");
     if (*mr_table_absolute_root(table) == '\0')
         return mr_error_set(error, MR_ERR_IO, "the absolute path of the dataset's folder is not known");
     struct output *output = calloc(1, sizeof *output);

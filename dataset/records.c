@@ -229,7 +229,7 @@ static mr_status add_file(struct mr_table_builder *builder, const struct mr_reco
     if (status == MR_OK &&
         (!mr_checked_add_u64(builder->header.n_samples, mr_records_in(layout, size), &builder->header.n_samples) ||
          builder->header.n_samples > INT64_MAX))
-        status = mr_error_set(error, MR_ERR_INVALID, "more than 2^63 records up to %s", path);
+        status = mr_error_set(error, MR_ERR_DAMAGED, "more than 2^63 records up to %s", path);
     builder->header.n_files++;
     return status;
 }
@@ -258,7 +258,7 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
             status = add_file(builder, layout, path, size, error);
     }
     if (status == MR_OK && builder->header.n_samples == 0)
-        return mr_error_set(error, MR_ERR_INVALID,
+        return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
                             spec->paths[spec->n_paths - 1], size, layout->header + mr_records_needed(layout));
     return status < 0 ? status : finish(builder, layout, &fds[MR_TABLE_FD_TABLE], error);
@@ -314,7 +314,7 @@ static mr_status add_cifar_file(struct mr_table_builder *builder, const struct m
     if (status < 0)
         return status;
     if (size == 0 || size % CIFAR_RECORD != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s has %" PRId64 " bytes, no multiple of CIFAR-10's %d", shown,
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRId64 " bytes, no multiple of CIFAR-10's %d", shown,
                             size, CIFAR_RECORD);
     return add_file(builder, layout, name, size, error);
 }
@@ -361,14 +361,14 @@ mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options
 {
     (void)options;
     const char *split = mr_spec_take(spec, "split");
-    if (split && strcmp(split, "train") != 0 && strcmp(split, "test") != 0)
+    if (split && strcasecmp(split, "train") != 0 && strcasecmp(split, "test") != 0)
         return mr_error_set(error, MR_ERR_INVALID, "split '%s' of cifar10 is neither train nor test", split);
     if (mr_spec_finish(spec, "split", error) < 0)
         return MR_ERR_INVALID;
     struct mr_table_builder builder;
     mr_status status = mr_table_builder_init(&builder, MR_SCHEME_RECORDS, error);
     if (status == MR_OK)
-        status = build_cifar10(spec->paths[0], split && strcmp(split, "test") == 0, fds_out, &builder, error);
+        status = build_cifar10(spec->paths[0], split && strcasecmp(split, "test") == 0, fds_out, &builder, error);
     mr_table_builder_fini(&builder);
     return status;
 }

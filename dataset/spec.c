@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a SPEC. Easy to get wrong: the text is cut at ? & = and , first and %XX is undone afterwards, piece by piece,
- * so that an escaped separator is an ordinary byte.
+ * Parses a SPEC; kinds and keys in any case. Easy to get wrong: the text is cut at ? & = and , first and %XX is undone
+ * afterwards, piece by piece, so that an escaped separator is an ordinary byte.
  */
 #include "dataset/spec.h"
 
@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int hex_digit(char c)
 {
@@ -56,7 +57,7 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
         if (decode(value, error) < 0)
             return MR_ERR_INVALID;
         for (size_t i = 0; i < spec->n_keys; i++)
-            if (strcmp(spec->keys[i].key, item) == 0)
+            if (strcasecmp(spec->keys[i].key, item) == 0)
                 return mr_error_set(error, MR_ERR_INVALID, "key '%s' of the dataset is given twice", item);
         spec->keys[spec->n_keys++] = (struct mr_spec_key){.key = item, .value = value};
     }
@@ -88,13 +89,13 @@ static char *parse_kind(char *text, const char *const *kinds, struct mr_spec *sp
 {
     char *colon = strchr(text, ':');
     for (size_t i = 0; colon && kinds[i]; i++) {
-        if (strlen(kinds[i]) == (size_t)(colon - text) && strncmp(kinds[i], text, (size_t)(colon - text)) == 0) {
+        if (strlen(kinds[i]) == (size_t)(colon - text) && strncasecmp(kinds[i], text, (size_t)(colon - text)) == 0) {
             *colon = '\0';
-            spec->kind = text;
+            spec->kind = kinds[i];
             return colon + 1;
         }
     }
-    spec->kind = (char *)"imagefolder";
+    spec->kind = "imagefolder";
     return text;
 }
 
@@ -128,7 +129,7 @@ void mr_spec_fini(struct mr_spec *spec)
 const char *mr_spec_take(struct mr_spec *spec, const char *key)
 {
     for (size_t i = 0; i < spec->n_keys; i++) {
-        if (strcmp(spec->keys[i].key, key) == 0) {
+        if (strcasecmp(spec->keys[i].key, key) == 0) {
             spec->keys[i].taken = true;
             return spec->keys[i].value;
         }

@@ -12,8 +12,8 @@ struct mr_spec_key {
 };
 
 struct mr_spec {
-    char *kind;   /* "imagefolder" for a bare directory */
-    char **paths; /* decoded; one unless the kind takes several */
+    const char *kind; /* one of the known names, as those are written; "imagefolder" for a bare directory */
+    char **paths;     /* decoded; one unless the kind takes several */
     size_t n_paths;
     struct mr_spec_key *keys;
     size_t n_keys;
@@ -21,14 +21,14 @@ struct mr_spec {
 };
 
 /*
- * Parse. kinds: names, NULL-terminated. A text that starts with none of them and a colon is a directory.
+ * Parse. kinds: names, NULL-terminated. A text that starts with none of them, in any case, and a colon is a directory.
  * several: for one kind a comma separates paths.
  */
 mr_status mr_spec_parse(const char *text, const char *const *kinds, const char *several, struct mr_spec *spec_out,
                         mr_error *error);
 void mr_spec_fini(struct mr_spec *spec);
 
-/* Value of a key, which is thereby known; NULL where it is not given. */
+/* Value of a key (in any case), which is thereby known; NULL where it is not given. */
 const char *mr_spec_take(struct mr_spec *spec, const char *key);
 /* As above for a whole number between lo and hi; *value_out keeps its value where the key is not given. */
 mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi, int64_t *value_out,

@@ -81,6 +81,10 @@ static bool sections_are_sound(const struct mr_table *table)
     }
 }
 
+/*
+ * MAP_PRIVATE: before Linux 6.7 a region whose content is sealed cannot be mapped MAP_SHARED, not even for reading.
+ * What is never written is shared all the same.
+ */
 static mr_status map_file(int fd, const char *what, const void **map_out, uint64_t *len_out, mr_error *error)
 {
     struct stat st;
@@ -88,7 +92,7 @@ static mr_status map_file(int fd, const char *what, const void **map_out, uint64
         return mr_error_os(error, MR_ERR_IO, errno, "cannot stat %s", what);
     if (st.st_size <= 0 || (uint64_t)st.st_size > SIZE_MAX)
         return mr_error_set(error, MR_ERR_IO, "%s has %jd bytes", what, (intmax_t)st.st_size);
-    const void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    const void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return mr_error_os(error, errno == ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_IO, errno, "cannot map %jd bytes of %s",
                            (intmax_t)st.st_size, what);

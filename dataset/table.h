@@ -19,9 +19,9 @@ enum { MR_TABLE_FD_TABLE, MR_TABLE_FD_NAMES, MR_TABLE_FD_ROOT, MR_TABLE_N_FDS };
 
 /* Bytes of a file. */
 struct mr_extent {
-    uint64_t file;   /* number for mr_table_path() */
+    uint64_t file; /* number for mr_table_path() */
     uint64_t offset;
-    uint64_t len;    /* MR_LEN_UNKNOWN: to the end of the file */
+    uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
 #define MR_TABLE_MAX_EXTENTS 4
@@ -29,7 +29,8 @@ struct mr_extent {
 
 struct mr_table; /* one mapping; private to the process that attached it */
 
-/* Map the region. Keeps no descriptor but the root directory's number, which must stay open while the table is attached. */
+/* Map the region. Keeps no descriptor but the root directory's number, which must stay open while the table is
+ * attached. */
 mr_status mr_table_attach(const int fds[MR_TABLE_N_FDS], struct mr_table **table_out, mr_error *error);
 void mr_table_detach(struct mr_table *table);
 
@@ -41,7 +42,8 @@ int mr_table_root(const struct mr_table *table);
 bool mr_table_shared_files(const struct mr_table *table);
 uint64_t mr_table_n_files(const struct mr_table *table);
 
-/* What to read for a sample: writes 1 to MR_TABLE_MAX_EXTENTS extents and returns their number. index must be in range. */
+/* What to read for a sample: writes 1 to MR_TABLE_MAX_EXTENTS extents and returns their number. index must be in range.
+ */
 uint32_t mr_table_extents(const struct mr_table *table, int64_t index, struct mr_extent *extents_out);
 
 /* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */

@@ -10,7 +10,7 @@
 
 #include "base/sample_kind.h"
 
-#define MR_TABLE_MAGIC   0x31656c6261546d72u /* "rmTable1" */
+#define MR_TABLE_MAGIC 0x31656c6261546d72u /* "rmTable1" */
 #define MR_TABLE_VERSION 1u
 /* The start of one name in so many is stored; the others are found by walking. Half a byte per name instead of eight.
  */

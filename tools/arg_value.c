@@ -112,3 +112,12 @@ int mr_arg_value_choice(struct argp_state *state, const char *option, const char
     argp_error(state, "--%s: '%s' is none of %s", option, text, names);
     return 0;
 }
+
+const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text, const char *extension)
+{
+    size_t len = strlen(text), tail = strlen(extension);
+
+    if (len <= tail || strcmp(text + len - tail, extension) != 0 || text[len - tail - 1] == '/')
+        argp_error(state, "--%s: '%s' is not a name that ends in %s", option, text, extension);
+    return text;
+}

@@ -25,6 +25,8 @@ double mr_arg_value_real(struct argp_state *state, const char *option, const cha
 /* One or three decimal fractions, above `above`, separated by commas. Returns how many. */
 unsigned mr_arg_value_channels(struct argp_state *state, const char *option, const char *text, double above,
                                double values_out[3]);
+/* A path whose last component ends in this extension and has more before it. Returns the value. */
+const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text, const char *extension);
 /* One of the names, in any case. */
 int mr_arg_value_choice(struct argp_state *state, const char *option, const char *text,
                         const struct mr_arg_choice *choices);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,23 @@ static char *resolve_target(const char *path)
         target = NULL;
     }
     return target;
+}
+
+bool mr_aside_check(const char *path)
+{
+    char *target = resolve_target(path);
+    bool good = target != NULL;
+
+    if (!good) {
+        mr_say_errno(errno, "%s", path);
+        return false;
+    }
+    const char *folder = dirname(target);
+    good = access(folder, W_OK | X_OK) == 0;
+    if (!good)
+        mr_say_errno(errno, "%s: folder %s", path, folder);
+    free(target);
+    return good;
 }
 
 bool mr_aside_open(struct mr_aside *aside, const char *path)

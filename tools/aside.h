@@ -15,6 +15,8 @@ struct mr_aside {
     int fd;
 };
 
+/* Whether mr_aside_open() can be expected to work later, without leaving anything now. False after a message. */
+bool mr_aside_check(const char *path);
 /* Make the temporary file. A path that exists and is no regular file is refused. On failure nothing is held. */
 bool mr_aside_open(struct mr_aside *aside, const char *path);
 bool mr_aside_write(struct mr_aside *aside, const void *bytes, size_t len_bytes);

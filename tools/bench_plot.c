@@ -39,6 +39,7 @@ static int spawn_gnuplot(int input, pid_t *pid_out)
         goto free_actions;
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     if (input < 0)
@@ -96,7 +97,9 @@ static void put_titles(FILE *script, const struct mr_bench_meta *meta)
     const char *data = meta->data;
     size_t len = strlen(data);
 
-    if (asprintf(&title, "%s%s, %s, %s, batch %" PRIu32, len > 60 ? "..." : "", len > 60 ? data + len - 60 : data,
+    bool data_cut = len > 50, transform_cut = strlen(meta->transform) > 50;
+    if (asprintf(&title, "%s%s, %.50s%s, %s, %s, batch %" PRIu32, data_cut ? "..." : "",
+                 data_cut ? data + len - 50 : data, meta->transform, transform_cut ? "..." : "",
                  mr_dtype_name(meta->options.dtype), meta->options.layout == MR_NHWC ? "nhwc" : "nchw",
                  meta->options.batch_size) < 0)
         title = NULL;

@@ -13,6 +13,7 @@
 #include "tools/say.h"
 
 enum { MAX_FORMATS = 32, MAX_NAMED = 100, NAME_BYTES = 4096 };
+enum { MAX_LINES = 20, FIRST_LINES = 10, LAST_LINES = 3 };
 
 struct format_count {
     char name[16];
@@ -30,7 +31,7 @@ struct census {
     size_t n_sizes;
     uint64_t *bytes; /* of the samples that could be read */
     size_t n_bytes;
-    int64_t *suspects; /* the first MAX_NAMED that do not look like a whole image */
+    int64_t *suspects; /* the first MAX_NAMED whose header is not that of an image */
     int64_t n_suspects;
     int64_t n_unreadable;
 };
@@ -73,34 +74,62 @@ static void print_name(FILE *stream, const char *name)
         fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, stream);
 }
 
-static void print_class(const mr_dataset *dataset, int64_t label, int64_t n, FILE *stream)
-{
-    bool named = label >= 0 && label < (int64_t)mr_dataset_n_classes(dataset);
+/* The lines of the classes: walked twice, first to count them. */
+struct class_lines {
+    const mr_dataset *dataset;
+    FILE *stream; /* NULL: count only */
+    int64_t n;    /* so far */
+    int64_t n_all;
+    bool all; /* print them all, however many */
+};
 
-    fprintf(stream, "%6" PRId64 " %8" PRId64 "  ", label, n);
-    print_name(stream, named ? mr_dataset_class_name(dataset, (uint32_t)label) : "");
-    fprintf(stream, "\n");
+static void put_class(struct class_lines *lines, int64_t label, int64_t n_samples)
+{
+    bool named = label >= 0 && label < (int64_t)mr_dataset_n_classes(lines->dataset);
+    int64_t at = lines->n++;
+
+    if (lines->stream == NULL)
+        return;
+    if (!lines->all && lines->n_all > MAX_LINES && at >= FIRST_LINES && at < lines->n_all - LAST_LINES) {
+        if (at == FIRST_LINES)
+            fprintf(lines->stream, "   ... %" PRId64 " more; --classes prints all\n",
+                    lines->n_all - FIRST_LINES - LAST_LINES);
+        return;
+    }
+    fprintf(lines->stream, "%6" PRId64 " %8" PRId64 "  ", label, n_samples);
+    print_name(lines->stream, named ? mr_dataset_class_name(lines->dataset, (uint32_t)label) : "");
+    fprintf(lines->stream, "\n");
 }
 
-static void print_classes(const mr_dataset *dataset, const int64_t *labels, int64_t n, FILE *stream)
+/* One line for each label that occurs and for each class without a sample. */
+static void walk_classes(struct class_lines *lines, const int64_t *labels, int64_t n)
 {
-    int64_t n_classes = mr_dataset_n_classes(dataset);
-    int64_t next = 0; /* smallest class not printed yet */
+    int64_t n_classes = mr_dataset_n_classes(lines->dataset);
+    int64_t next = 0; /* smallest class not walked yet */
 
-    fprintf(stream, "\n label  samples  class\n");
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && labels[end] == labels[i]; end++)
             continue;
         for (; next < n_classes && next < labels[i]; next++)
-            print_class(dataset, next, 0, stream);
-        print_class(dataset, labels[i], end - i, stream);
+            put_class(lines, next, 0);
+        put_class(lines, labels[i], end - i);
         next = labels[i] >= next ? labels[i] + 1 : next;
     }
     for (; next < n_classes; next++)
-        print_class(dataset, next, 0, stream);
+        put_class(lines, next, 0);
 }
 
-int mr_census_classes(mr_dataset *dataset, FILE *stream)
+static void print_classes(const mr_dataset *dataset, const int64_t *labels, int64_t n, bool all, FILE *stream)
+{
+    struct class_lines count = {.dataset = dataset}, lines = {.dataset = dataset, .stream = stream, .all = all};
+
+    walk_classes(&count, labels, n);
+    lines.n_all = count.n;
+    fprintf(stream, "\n label  samples  class\n");
+    walk_classes(&lines, labels, n);
+}
+
+int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
 {
     int64_t n = mr_dataset_count(dataset);
     int64_t *labels = new_array(n, sizeof *labels);
@@ -113,7 +142,7 @@ int mr_census_classes(mr_dataset *dataset, FILE *stream)
         status = mr_dataset_label(dataset, i, &labels[i], &error);
     if (status == MR_OK) {
         qsort(labels, (size_t)n, sizeof *labels, compare_i64);
-        print_classes(dataset, labels, n, stream);
+        print_classes(dataset, labels, n, all, stream);
     } else if (status == MR_ERR_UNSUPPORTED) {
         fprintf(stream, "labels are no numbers\n");
     }
@@ -137,7 +166,7 @@ static void count_format(struct census *census, const char *name)
 }
 
 /* Raw samples are whole by construction; an image needs a format that can be decoded and a readable header. */
-static bool looks_damaged(const mr_sample_info *info)
+static bool is_suspect(const mr_sample_info *info)
 {
     bool image = strcmp(info->format, "jpeg") == 0 || strcmp(info->format, "png") == 0;
 
@@ -161,7 +190,7 @@ static void inspect_one(struct census *census, int64_t index)
         census->widths[census->n_sizes] = info.width;
         census->heights[census->n_sizes++] = info.height;
     }
-    if (looks_damaged(&info) && census->n_suspects++ < MAX_NAMED)
+    if (is_suspect(&info) && census->n_suspects++ < MAX_NAMED)
         census->suspects[census->n_suspects - 1] = index;
 }
 
@@ -193,7 +222,7 @@ static void print_suspects(const struct census *census, FILE *stream)
 
     if (census->n_suspects == 0)
         return;
-    fprintf(stream, "\ndoes not look like a whole image: %" PRId64 "\n   index  format  name\n", census->n_suspects);
+    fprintf(stream, "\nno JPEG or PNG image by the header: %" PRId64 "\n   index  format  name\n", census->n_suspects);
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
         int64_t index = census->suspects[i];
         if (mr_dataset_inspect(census->dataset, index, &info, &error) < 0 ||

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/arg_value.h"
+#include "tools/aside.h"
 #include "tools/bench_json.h"
 #include "tools/bench_plot.h"
 #include "tools/bench_row.h"
@@ -52,7 +53,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
     case KEY_SECONDS: args->seconds = mr_arg_value_real(state, "seconds", value, 0.01, 86400); return 0;
     case KEY_JSON: args->json = value; return 0;
-    case KEY_PLOT: args->plot = value; return 0;
+    case KEY_PLOT: args->plot = mr_arg_value_path(state, "plot", value, ".png"); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->common.n_workers == 0) {
@@ -154,7 +155,7 @@ int mr_cmd_bench_run(int argc, char **argv)
         options,
         parse,
         NULL,
-        "Measure throughput against the number of workers: --workers takes a list (default 0,1,2,4)."
+        "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."
         "\v"
         "Example:\n"
         "  millrace bench --data imagefolder:train --workers 0,1,2,4 \\\n"
@@ -169,6 +170,8 @@ int mr_cmd_bench_run(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return MR_EXIT_FAILED;
     if ((args.json != NULL && !mr_bench_json_check()) || (args.plot != NULL && !mr_bench_plot_check()))
+        return MR_EXIT_FAILED;
+    if ((args.json != NULL && !mr_aside_check(args.json)) || (args.plot != NULL && !mr_aside_check(args.plot)))
         return MR_EXIT_FAILED;
     if (!mr_bench_report_meta(&bench.meta, argc, argv))
         return MR_EXIT_FAILED;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/arg_value.h"
 #include "tools/command.h"
 #include "tools/feed.h"
 #include "tools/npy.h"
@@ -54,15 +55,10 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     struct export_args *args = state->input;
-    size_t len = value != NULL ? strlen(value) : 0;
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_OUT:
-        if (len < 5 || strcmp(value + len - 4, ".npy") != 0 || value[len - 5] == '/')
-            argp_error(state, "--out: '%s' is not a name that ends in .npy", value);
-        args->out = value;
-        return 0;
+    case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".npy"); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
@@ -104,13 +100,17 @@ static void close_output(struct output *output)
         mr_aside_close(&output->npy[i].file);
 }
 
+static const mr_array *array_of(const mr_batch *batch, int file)
+{
+    return files[file].array != NULL ? mr_batch_array(batch, files[file].array) : mr_batch_array_at(batch, 0);
+}
+
 static bool append_batch(struct output *output, const mr_batch *batch)
 {
     bool good = true;
 
     for (int i = 0; good && i < N_FILES; i++) {
-        const mr_array *array =
-            files[i].array != NULL ? mr_batch_array(batch, files[i].array) : mr_batch_array_at(batch, 0);
+        const mr_array *array = array_of(batch, i);
         if (array != NULL)
             good = mr_npy_append(&output->npy[i], array);
     }
@@ -149,6 +149,41 @@ static int write_epoch(struct mr_feed *feed, struct output *output)
         mr_say_status(status, mr_loader_error(feed->loader));
     }
     return MR_EXIT_FAILED;
+}
+
+/*
+ * The epoch has no batch: dtype and shape of a row are those of a batch that is made for that and of which no row is
+ * written.
+ */
+static int append_nothing(struct mr_feed *feed, struct output *output, mr_loader_options loader_options)
+{
+    mr_batch *batch;
+    bool good = true;
+
+    loader_options.world_size = 1;
+    loader_options.rank = 0;
+    loader_options.tail = MR_TAIL_PAD;
+    loader_options.batch_size = 1;
+    loader_options.drop_last = false;
+    loader_options.num_workers = MR_NO_WORKERS;
+    loader_options.on_error = MR_ON_ERROR_ZERO;
+    mr_feed_stop(feed);
+    int exit_status = mr_feed_start(feed, &loader_options);
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    mr_status status = mr_feed_next(feed, NULL, NULL, &batch);
+    if (status != MR_OK)
+        return mr_say_status(status, mr_loader_error(feed->loader));
+    for (int i = 0; good && i < N_FILES; i++) {
+        const mr_array *array = array_of(batch, i);
+        if (array != NULL) {
+            mr_array none = *array;
+            none.shape[0] = 0;
+            good = mr_npy_append(&output->npy[i], &none);
+        }
+    }
+    mr_batch_release(batch);
+    return good ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
 /* The names lie in the directory, which has to be made durable too. Errors are of no use here: the files are whole. */
@@ -190,8 +225,10 @@ static int export_epoch(const struct export_args *args)
     mr_loader_options loader_options = mr_loader_args_options(&args->common, workers);
     struct output output;
     struct mr_feed feed;
-    int exit_status = mr_feed_open(&feed, &args->common);
 
+    if (!mr_aside_check(args->out))
+        return MR_EXIT_FAILED;
+    int exit_status = mr_feed_open(&feed, &args->common);
     if (exit_status != MR_EXIT_OK)
         return exit_status;
     loader_options.n_epochs = 1;
@@ -202,6 +239,8 @@ static int export_epoch(const struct export_args *args)
         exit_status = write_epoch(&feed, &output);
         mr_feed_report_damage(&feed);
     }
+    if (exit_status == MR_EXIT_OK && output.npy[IMAGES].header_bytes == 0)
+        exit_status = append_nothing(&feed, &output, loader_options);
     if (exit_status == MR_EXIT_OK)
         exit_status = finish_output(&feed, &output, args->out);
     close_output(&output);

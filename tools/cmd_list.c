@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace list: what a dataset holds. Easy to get wrong: a file that cannot be decoded is what this command is there
- * to show, so it is named and the work goes on; only one that cannot be read makes it fail.
+ * millrace list: what a dataset holds. Easy to get wrong: a file whose header is not that of an image is what this
+ * command is there to show, so it is named and the work goes on; only one that cannot be read makes it fail. And a
+ * dataset that cannot be a list is refused before minutes of counting, so the list is saved first.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -10,24 +11,28 @@
 
 #include "tools/census.h"
 #include "tools/command.h"
+#include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/say.h"
 
-enum { KEY_DATA = 256, KEY_SAVE, KEY_NO_INSPECT, KEY_EMPTY_CLASSES };
+enum { KEY_DATA = 256, KEY_SAVE, KEY_NO_INSPECT, KEY_CLASSES, KEY_EMPTY_CLASSES };
 
 struct list_args {
     const char *data;
     const char *save;
     bool no_inspect;
+    bool all_classes;
     mr_dataset_options options;
 };
 
 static const struct argp_option options[] = {
     {"data", KEY_DATA, "SPEC", 0,
-     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE, records:FILE,...?bytes=N, or a directory "
-     "(needed)",
+     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, or "
+     "a "
+     "directory (needed)",
      0},
     {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, which list:FILE reads", 0},
+    {"classes", KEY_CLASSES, NULL, 0, "Print all classes, also when there are more than 20", 0},
     {"no-inspect", KEY_NO_INSPECT, NULL, 0, "Do not open the samples: no formats and sizes", 0},
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
     {0}};
@@ -39,6 +44,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case KEY_DATA: args->data = value; return 0;
     case KEY_SAVE: args->save = value; return 0;
+    case KEY_CLASSES: args->all_classes = true; return 0;
     case KEY_NO_INSPECT: args->no_inspect = true; return 0;
     case KEY_EMPTY_CLASSES: args->options.allow_empty_classes = true; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
@@ -50,24 +56,36 @@ static error_t parse(int key, char *value, struct argp_state *state)
     }
 }
 
-static int list_dataset(mr_dataset *dataset, const struct list_args *args, struct mr_progress *progress)
+/* A SPEC whose kind cannot be a list makes the call wrong; a dataset without samples does not. */
+static int save_list(mr_dataset *dataset, const char *path)
 {
     mr_error error = {0};
-    int exit_status;
+    mr_status status;
 
+    mr_interrupt_hold();
+    status = mr_dataset_save_list(dataset, path, &error);
+    mr_interrupt_release();
+    if (status == MR_OK)
+        return MR_EXIT_OK;
+    int exit_status = mr_say_status(status, &error);
+    return status == MR_ERR_UNSUPPORTED && mr_dataset_count(dataset) > 0 ? MR_EXIT_USAGE : exit_status;
+}
+
+static int list_dataset(mr_dataset *dataset, const struct list_args *args, struct mr_progress *progress)
+{
+    int exit_status = args->save != NULL ? save_list(dataset, args->save) : MR_EXIT_OK;
+
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
     printf("%s: %" PRId64 " samples", args->data, mr_dataset_count(dataset));
     if (mr_dataset_n_classes(dataset) > 0)
         printf(", %" PRIu32 " classes", mr_dataset_n_classes(dataset));
     printf("\n");
-    exit_status = mr_census_classes(dataset, stdout);
+    exit_status = mr_census_classes(dataset, args->all_classes, stdout);
     if (exit_status == MR_EXIT_OK && !args->no_inspect)
         exit_status = mr_census_samples(dataset, progress, stdout);
-    if (args->save == NULL)
-        return exit_status;
-    mr_status status = mr_dataset_save_list(dataset, args->save, &error);
-    if (status < 0)
-        return mr_say_status(status, &error);
-    printf("\nsaved: %s\n", args->save);
+    if (args->save != NULL)
+        printf("\nsaved: %s\n", args->save);
     return exit_status;
 }
 
@@ -76,8 +94,8 @@ int mr_cmd_list_run(int argc, char **argv)
     const struct argp argp = {options,
                               parse,
                               NULL,
-                              "Count a dataset's samples per class, their formats and sizes, and name what does not "
-                              "look like an image."
+                              "Count a dataset's samples per class, their formats and sizes, and name those whose "
+                              "header is not that of a JPEG or PNG image."
                               "\v"
                               "Example: list a folder once, and train from the saved list\n"
                               "  millrace list --data imagefolder:train --save train.list\n"

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/arg_value.h"
+#include "tools/aside.h"
 #include "tools/command.h"
 #include "tools/feed.h"
 #include "tools/say.h"
@@ -30,7 +32,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_OUT: args->out = value; return 0;
+    case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".png"); return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
@@ -137,6 +139,8 @@ int mr_cmd_preview_run(int argc, char **argv)
 
     mr_loader_args_init(&args.common, 1);
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    if (!mr_aside_check(args.out))
         return MR_EXIT_FAILED;
     args.common.loader.layout = MR_NHWC;
     args.common.loader.n_epochs = 1;

@@ -7,7 +7,7 @@
 
 enum {
     MR_EXIT_OK = 0,
-    MR_EXIT_FAILED = 1, /* a sample or the work failed */
+    MR_EXIT_FAILED = 1, /* the data or the work failed */
     MR_EXIT_USAGE = 2,  /* the call is wrong */
 };
 

@@ -13,7 +13,7 @@
 #include "tools/progress.h"
 #include "tools/say.h"
 
-enum { WAIT_MS = 100, DAMAGED_SHOWN = 5 };
+enum { WAIT_MS = 100, DAMAGED_KEPT = 1000 /* distinct ones, by a loader */ };
 
 /* What the loader takes when no transform is given, as text: pixels need none. */
 static const char *default_transform(mr_dataset *dataset)
@@ -55,6 +55,11 @@ int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args)
     mr_progress_clear(&progress);
     if (status == MR_OK)
         status = open_transform(feed, args, &error);
+    if (status == MR_OK && mr_dataset_count(feed->dataset) == 0) {
+        mr_say_error("%s holds no sample", args->data); /* the library would call it a wrong argument */
+        mr_feed_close(feed);
+        return MR_EXIT_FAILED;
+    }
     if (status < 0) {
         mr_feed_close(feed);
         return mr_say_status(status, &error);
@@ -109,11 +114,15 @@ void mr_feed_report_damage(const struct mr_feed *feed)
 
     if (policy == MR_ON_ERROR_FAIL || mr_loader_get_stats(feed->loader, &stats) < 0 || stats.n_damaged == 0)
         return;
-    mr_say_error("damaged samples %s %" PRIu64 " %s:", policy == MR_ON_ERROR_SKIP ? "skipped" : "zeroed",
-                 stats.n_damaged, stats.n_damaged == 1 ? "time" : "times");
-    for (; mr_loader_damaged(feed->loader, n, &error) == MR_OK; n++)
-        if (n < DAMAGED_SHOWN)
-            mr_say_sample(&error);
-    if (n > DAMAGED_SHOWN)
-        mr_say_error("and %" PRIu64 " other samples", n - DAMAGED_SHOWN);
+    while (mr_loader_damaged(feed->loader, n, &error) == MR_OK)
+        n++;
+    bool more = n >= DAMAGED_KEPT && stats.n_damaged > n;
+    mr_say_error("damaged samples %s %" PRIu64 " %s; %s%" PRIu64 " distinct %s:",
+                 policy == MR_ON_ERROR_SKIP ? "skipped" : "zeroed", stats.n_damaged,
+                 stats.n_damaged == 1 ? "time" : "times", more ? "at least " : "", n, n == 1 ? "sample" : "samples");
+    for (uint64_t i = 0; i < n && mr_loader_damaged(feed->loader, i, &error) == MR_OK; i++)
+        mr_say_sample(&error);
+    if (more)
+        mr_say_error("and up to %" PRIu64 " more",
+                     stats.n_damaged - n); /* each of those named occurred at least once */
 }

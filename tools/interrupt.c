@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ctrl-C as a flag. Easy to get wrong: a signal that the parent ignores (nohup) must stay ignored, and a second Ctrl-C
- * must end a program that does not look at its flag.
+ * Ctrl-C as a flag. Easy to get wrong: a signal that the parent ignores (nohup) must stay ignored, a second Ctrl-C must
+ * end a program that does not look at its flag, and SIGXCPU comes again every second while the program cleans up.
  */
 #include "tools/interrupt.h"
 
@@ -11,22 +11,59 @@
 /* The only state that a signal handler can reach. */
 static volatile sig_atomic_t caught;
 
+static const struct {
+    int number;
+    int flags;
+} signals[] = {{SIGINT, (int)SA_RESETHAND},
+               {SIGTERM, (int)SA_RESETHAND},
+               {SIGHUP, (int)SA_RESETHAND},
+               {SIGQUIT, (int)SA_RESETHAND},
+               {SIGXCPU, 0}};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+
 static void on_signal(int signal_number)
 {
     caught = signal_number;
 }
 
+void mr_interrupt_init(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGXFSZ, &ignore, NULL);
+}
+
 void mr_interrupt_catch(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction before;
 
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = signals[i].flags};
+        if (sigaction(signals[i].number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i].number, &action, NULL);
+    }
     sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static void change_mask(int how)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        sigaddset(&set, signals[i].number);
+    pthread_sigmask(how, &set, NULL);
+}
+
+void mr_interrupt_hold(void)
+{
+    change_mask(SIG_BLOCK);
+}
+
+void mr_interrupt_release(void)
+{
+    change_mask(SIG_UNBLOCK);
 }
 
 bool mr_interrupt_came(void)

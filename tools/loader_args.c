@@ -46,16 +46,18 @@ static const struct mr_arg_choice readers[] = {
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Samples:", 1},
     {"data", KEY_DATA, "SPEC", 0,
-     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE, records:FILE,...?bytes=N, or a directory "
-     "(needed)",
+     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, or "
+     "a "
+     "directory (needed)",
      0},
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
     {"transform", KEY_TRANSFORM, "T", 0,
      "train:224, eval:232:224, cifar, none, or operations with + between them (default train:224 for files, none for "
      "pixels and records)",
      0},
-    {"mean", KEY_MEAN, "M[,M,M]", 0, "Normalise with this mean per channel, in units of 0 to 1", 0},
-    {"std", KEY_STD, "S[,S,S]", 0, "Deviation per channel, together with --mean", 0},
+    {"mean", KEY_MEAN, "M[,M,M]", 0,
+     "Normalise with this mean per channel, in units of 0 to 1 (default: the transform's)", 0},
+    {"std", KEY_STD, "S[,S,S]", 0, "Deviation per channel, together with --mean (default: the transform's)", 0},
     {"dtype", KEY_DTYPE, "u8|f32|f16|bf16", 0, "Type of the images' elements (default u8)", 0},
     {"layout", KEY_LAYOUT, "nchw|nhwc", 0, "Layout of the images (default nchw)", 0},
     {"batch-size", KEY_BATCH_SIZE, "B", 0, "Samples of a batch, 1 to 65535 (default 64)", 0},
@@ -66,10 +68,14 @@ static const struct argp_option options[] = {
     {"workers", KEY_WORKERS, "N", 0, "Worker processes; 0 decodes in this process (default 4)", 0},
     {"start", KEY_START, "exec|fork|thread", 0, "How workers are started (default exec)", 0},
     {"reader", KEY_READER, "auto|uring|pread", 0, "How files are read (default auto: io_uring where allowed)", 0},
-    {"slots", KEY_SLOTS, "N", 0, "Batches that may lie decoded at once, 2 to 1024", 0},
+    {"slots", KEY_SLOTS, "N", 0,
+     "Batches that may lie decoded at once, 2 to 1024 (default 4, and more where batches are so small that they would "
+     "not keep the workers' reads in flight)",
+     0},
     {"read-ahead", KEY_READ_AHEAD, "N", 0, "Reads in flight per worker, 1 to 64 (default 4)", 0},
-    {"nice", KEY_NICE, "N", 0, "Added to the workers' nice level, 0 to 19", 0},
-    {"affinity", KEY_AFFINITY, "none|spread|CPU,...", 0, "CPUs on which the workers run (default none)", 0},
+    {"nice", KEY_NICE, "N", 0, "Added to the workers' nice level, 0 to 19 (default 0)", 0},
+    {"affinity", KEY_AFFINITY, "none|spread|CPU,...", 0,
+     "CPUs on which the workers run, of those of this process (default none: any)", 0},
     {"time-limit", KEY_TIME_LIMIT, "SECONDS", 0, "A sample that takes longer is damaged (default 60)", 0},
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
     {"max-file-bytes", KEY_MAX_FILE_BYTES, "N", 0, "Larger files are damaged (default 1 GiB)", 0},

@@ -117,12 +117,13 @@ int main(int argc, char **argv)
                               "\v"
                               "Example:\n"
                               "  millrace bench --data imagefolder:photos --workers 0,1,2,4\n\n"
-                              "Exit status: 0 done, 1 a sample or the work failed, 2 the call is wrong.",
+                              "Exit status: 0 done, 1 the data or the work failed, 2 the call is wrong.",
                               NULL,
                               add_commands,
                               NULL};
     struct main_args args = {0};
 
+    mr_interrupt_init();
     argp_err_exit_status = MR_EXIT_USAGE;
     argp_program_version_hook = print_version;
     program_invocation_name = program_invocation_short_name = name;

@@ -28,11 +28,15 @@ typedef struct mr_dataset_options {
  *
  *   imagefolder:DIR | DIR          torchvision's ImageFolder
  *   cifar10:DIR[?split=train|test] CIFAR-10's binary layout
- *   list:FILE                      lines of path, tab, label; relative paths are relative to the list
+ *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the list
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]
+ *                                  [&label_dtype=][&label_shape=]
  *
- * %XX escapes any byte of a SPEC. options and error may be NULL.
- * Returns MR_OK; MR_ERR_INVALID (the SPEC), MR_ERR_IO (a file, named), MR_ERR_NO_MEMORY.
+ * %XX escapes any byte of a SPEC; kinds, keys and values that are names are taken in any case. options and error may be
+ * NULL.
+ * Returns MR_OK; MR_ERR_INVALID (the SPEC or an argument), MR_ERR_IO (a file or folder that cannot be read, named),
+ * MR_ERR_DAMAGED (one whose content is wrong, named: a malformed list, an empty class folder, a file that holds no
+ * record), MR_ERR_NO_MEMORY.
  * Ownership: *dataset_out is the caller's, to be destroyed; NULL on failure.
  * Blocks: reads directories and lists.
  */
@@ -121,7 +125,7 @@ MR_API mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sampl
 /**
  * Write the dataset's files and labels as a list that "list:FILE" reads, under a temporary name, then renamed.
  *
- * Returns MR_OK; MR_ERR_UNSUPPORTED for records and callbacks; MR_ERR_IO.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED for records and callbacks and where there is no sample; MR_ERR_IO.
  */
 MR_API mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error);
 

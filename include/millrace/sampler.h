@@ -50,13 +50,18 @@ typedef struct mr_sampler mr_sampler;
 MR_API mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error);
 MR_API void mr_sampler_destroy(mr_sampler *sampler);
 
-/** Move to another epoch; the order is that of a fresh sampler made for it. Returns MR_OK or MR_ERR_NO_MEMORY. */
+/** Move to another epoch; the order is that of a fresh sampler made for it. Returns MR_OK; MR_ERR_INVALID,
+ * MR_ERR_NO_MEMORY: the order is then that of before. */
 MR_API mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *error);
 
 /** Number of indices of this rank in this epoch; in exact mode it differs between ranks by at most one. */
 MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
 
-/** Dataset index at a position of this rank, 0 <= position < mr_sampler_length(). Threads: any, between set_epochs. */
+/**
+ * Dataset index at a position of this rank; MR_NO_INDEX outside 0 <= position < mr_sampler_length().
+ *
+ * Threads: any, between set_epochs.
+ */
 MR_API int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position);
 
 #ifdef __cplusplus

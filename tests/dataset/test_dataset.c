@@ -34,8 +34,8 @@ static void nothing_stays_open(void **state)
     int before = n_open_files();
     mr_dataset_destroy(open_dataset(tree_spec(&tree, "", "data")));
     mr_dataset_destroy(open_dataset(tree_spec(&tree, "list", "good")));
-    expect_open_error(tree_spec(&tree, "list", "bad"), MR_ERR_INVALID, "no tab");
-    expect_open_error(tree_spec(&tree, "", "data/c"), MR_ERR_INVALID, "no class folder");
+    expect_open_error(tree_spec(&tree, "list", "bad"), MR_ERR_DAMAGED, "no tab");
+    expect_open_error(tree_spec(&tree, "", "data/c"), MR_ERR_DAMAGED, "no class folder");
     expect_open_error(tree_spec(&tree, "cifar10", "data"), MR_ERR_IO, "holds no data_batch");
     expect_open_error(tree_spec(&tree, "records", "bad"), MR_ERR_INVALID, "need bytes=");
     assert_int_equal(n_open_files(), before);

@@ -250,7 +250,7 @@ static void an_empty_class_is_named_unless_allowed(void **state)
     tree_file(&tree, "full/a.jpg");
     tree_file(&tree, "no images/a.txt");
     tree_folder(&tree, "void");
-    expect_open_error(tree_spec(&tree, "imagefolder", ""), MR_ERR_INVALID,
+    expect_open_error(tree_spec(&tree, "imagefolder", ""), MR_ERR_DAMAGED,
                       "2 of 3 class folders hold no image: 'no images', 'void'");
     mr_dataset_options options = MR_DATASET_OPTIONS_INIT;
     options.allow_empty_classes = true;
@@ -271,7 +271,7 @@ static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **
     tree_file(&tree, "flat/a.jpg");
     expect_open_error(tree_spec(&tree, "imagefolder", "absent"), MR_ERR_IO, "absent: No such file");
     expect_open_error(tree_spec(&tree, "imagefolder", "flat/a.jpg"), MR_ERR_IO, "a.jpg: Not a directory");
-    expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_INVALID, "flat holds no class folder");
+    expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_DAMAGED, "flat holds no class folder");
     tree_destroy(&tree);
 }
 

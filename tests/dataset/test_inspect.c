@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "dataset/dataset.h"
 #include "tests/dataset/tree.h"
@@ -114,6 +116,25 @@ static void hostile_segments_end_the_walk(void **state)
     expect_format("\xff\xd8\xff\xc4\0\x02\0\0\0\0\0\0\0\0\0\0", 16, "jpeg");
 }
 
+static void a_fifo_is_no_regular_file_and_blocks_nobody(void **state)
+{
+    (void)state;
+    struct tree tree;
+    mr_sample_info info;
+    mr_error error = {0};
+    tree_create(&tree);
+    tree_folder(&tree, "c");
+    assert_int_equal(mkfifo(tree_at(&tree, "c/a.jpg"), 0666), 0);
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
+    alarm(30);
+    assert_int_equal(mr_dataset_inspect(dataset, 0, &info, &error), MR_ERR_IO);
+    alarm(0);
+    assert_non_null(strstr(error.text, "c/a.jpg: not a regular file"));
+    assert_int_equal(error.index, 0);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 static void records_tell_their_shape(void **state)
 {
     (void)state;
@@ -141,6 +162,7 @@ int main(void)
         cmocka_unit_test(a_png_tells_its_size),
         cmocka_unit_test(a_jpeg_tells_its_size_wherever_its_frame_header_lies),
         cmocka_unit_test(hostile_segments_end_the_walk),
+        cmocka_unit_test(a_fifo_is_no_regular_file_and_blocks_nobody),
         cmocka_unit_test(records_tell_their_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

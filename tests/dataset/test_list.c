@@ -124,9 +124,9 @@ static void the_spec_may_state_the_labels_dtype(void **state)
     assert_int_equal(bytes[1], 255);
     mr_dataset_destroy(dataset);
     list_of(&tree, "a\t0\nb\t256\n", 10);
-    expect_open_error(spec, MR_ERR_INVALID, "list.txt:2: the label is not 1 number of u8");
+    expect_open_error(spec, MR_ERR_DAMAGED, "list.txt:2: the label is not 1 number of u8");
     snprintf(spec, sizeof spec, "%s?label=i64", list_of(&tree, "a\t0\nb\t2.5\n", 10));
-    expect_open_error(spec, MR_ERR_INVALID, "list.txt:2: the label is not 1 number of i64");
+    expect_open_error(spec, MR_ERR_DAMAGED, "list.txt:2: the label is not 1 number of i64");
     snprintf(spec, sizeof spec, "%s?label=bf16", list_of(&tree, "a\t0\n", 4));
     expect_open_error(spec, MR_ERR_INVALID, "label 'bf16' is none of");
     snprintf(spec, sizeof spec, "%s?labels=u8", list_of(&tree, "a\t0\n", 4));
@@ -177,11 +177,11 @@ static void each_wrong_line_is_named(void **state)
     struct tree tree;
     tree_create(&tree);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_open_error(list_of(&tree, cases[i].text, cases[i].len), MR_ERR_INVALID, cases[i].words);
+        expect_open_error(list_of(&tree, cases[i].text, cases[i].len), MR_ERR_DAMAGED, cases[i].words);
     char *text = malloc(5000);
     memset(text, 'p', 5000);
     memcpy(text + 4096, "\t1\n", 3);
-    expect_open_error(list_of(&tree, text, 4099), MR_ERR_INVALID, "list.txt:1: the path has more than 4095 bytes");
+    expect_open_error(list_of(&tree, text, 4099), MR_ERR_DAMAGED, "list.txt:1: the path has more than 4095 bytes");
     memcpy(text + 4095, "\t1\n", 3);
     mr_dataset *dataset = open_dataset(list_of(&tree, text, 4098));
     assert_int_equal(strlen(path_of(dataset, 0)), 4095);

@@ -163,6 +163,13 @@ static void failures_name_the_file_and_leave_the_old_list(void **state)
     dataset = open_dataset(spec);
     assert_int_equal(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
+    mr_dataset_options options = MR_DATASET_OPTIONS_INIT;
+    options.allow_empty_classes = true;
+    tree_folder(&tree, "bare/class");
+    assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", "bare"), &options, &dataset, &error), MR_OK);
+    assert_int_equal(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error), MR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "no sample"));
+    mr_dataset_destroy(dataset);
     tree_destroy(&tree);
 }
 

@@ -293,12 +293,17 @@ static void wrong_keys_are_named(void **state)
         {"bytes=10&label_off=-1&label_bytes=1", "label_off -1 lies before the file: header is 0"},
         {"bytes=10&label_shape=3", "label_shape needs label_dtype"},
         {"bytes=10&label_dtype=f32&label_shape=3&label_bytes=13", "have 12 bytes, but label_bytes is 13"},
+    };
+    static const char *const contents[][2] = {
         {"bytes=101", "holds no record: it has 100 bytes, header and one record need 101"},
         {"bytes=100&header=1", "header and one record need 101"},
         {"bytes=1&header=2305843009213693951", "holds no record"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_open_error(with_query(tree_spec(&tree, "records", "a.bin"), cases[i][0]), MR_ERR_INVALID, cases[i][1]);
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
+        expect_open_error(with_query(tree_spec(&tree, "records", "a.bin"), contents[i][0]), MR_ERR_DAMAGED,
+                          contents[i][1]);
     expect_open_error(with_query(tree_spec(&tree, "records", "b.bin"), "bytes=1"), MR_ERR_IO, "b.bin: No such file");
     tree_folder(&tree, "dir");
     expect_open_error(with_query(tree_spec(&tree, "records", "dir"), "bytes=1"), MR_ERR_IO, "not a regular file");
@@ -347,6 +352,9 @@ static void cifar10_reads_the_batches_that_exist(void **state)
     assert_int_equal(mr_dataset_count(dataset), 3);
     assert_int_equal(label_of(dataset, 0), 7);
     mr_dataset_destroy(dataset);
+    dataset = open_dataset(with_query(tree_spec(&tree, "CIFAR10", ""), "SPLIT=TEST"));
+    assert_int_equal(mr_dataset_count(dataset), 3);
+    mr_dataset_destroy(dataset);
     tree_destroy(&tree);
 }
 
@@ -361,7 +369,7 @@ static void cifar10_refuses_what_is_not_its_layout(void **state)
     expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "bytes=3"), MR_ERR_INVALID, "no key 'bytes'");
     write_cifar(&tree, "data_batch_1.bin", 2, 0);
     tree_write(&tree, "data_batch_2.bin", bytes_of_file, CIFAR + 1);
-    expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_INVALID, "data_batch_2.bin has 3074 bytes, no multiple");
+    expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_DAMAGED, "data_batch_2.bin has 3074 bytes, no multiple");
     tree_destroy(&tree);
 }
 

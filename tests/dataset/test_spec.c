@@ -48,7 +48,8 @@ static void a_bare_path_is_an_image_folder(void **state)
     expect_path("imagefolder:photos/train", "imagefolder", "photos/train");
     expect_path("a:b", "imagefolder", "a:b");
     expect_path("list:a:b", "list", "a:b");
-    expect_path("LIST:a", "imagefolder", "LIST:a");
+    expect_path("LIST:Aa", "list", "Aa");
+    expect_path("LISTS:Aa", "imagefolder", "LISTS:Aa");
     expect_path("/", "imagefolder", "/");
 }
 
@@ -84,6 +85,18 @@ static void records_take_several_paths(void **state)
     expect_error("records:a,", "lacks a path");
     expect_error("list:", "'list:' lacks a path");
     expect_error("list:?a=b", "'list:' lacks a path");
+}
+
+static void kinds_and_keys_are_taken_in_any_case_and_values_kept(void **state)
+{
+    (void)state;
+    struct mr_spec spec = parse("RECords:Dir/A?BYTES=7&Dtype=I16");
+    assert_string_equal(spec.kind, "records");
+    assert_string_equal(spec.paths[0], "Dir/A");
+    assert_string_equal(mr_spec_take(&spec, "bytes"), "7");
+    assert_string_equal(mr_spec_take(&spec, "dtype"), "I16");
+    mr_spec_fini(&spec);
+    expect_error("list:a?x=1&X=2", "key 'X' of the dataset is given twice");
 }
 
 static void keys_are_pairs_and_given_once(void **state)
@@ -128,8 +141,11 @@ static void numbers_are_whole_and_in_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bare_path_is_an_image_folder), cmocka_unit_test(escapes_give_any_byte_and_no_separators),
-        cmocka_unit_test(records_take_several_paths),     cmocka_unit_test(keys_are_pairs_and_given_once),
+        cmocka_unit_test(a_bare_path_is_an_image_folder),
+        cmocka_unit_test(escapes_give_any_byte_and_no_separators),
+        cmocka_unit_test(records_take_several_paths),
+        cmocka_unit_test(keys_are_pairs_and_given_once),
+        cmocka_unit_test(kinds_and_keys_are_taken_in_any_case_and_values_kept),
         cmocka_unit_test(numbers_are_whole_and_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes and removes the trees of the dataset tests. */
+/*
+ * Makes and removes the trees of the dataset tests. Easy to get wrong: a test that fails does not come to its
+ * tree_destroy(), so what is left goes when the program ends.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,6 +37,40 @@ static char *buffer(void)
     return buffers[next++ % 8];
 }
 
+enum { MAX_TREES = 16 };
+
+/* Trees that exist now, for remove_rest(). */
+static struct {
+    pid_t owner; /* children of a test that end by exit() leave its trees alone */
+    char paths[MAX_TREES][PATH_MAX / 2];
+} trees;
+
+static void remove_content(int fd);
+
+static void remove_rest(void)
+{
+    (void)!seteuid(getuid()); /* a test that failed may have left another */
+    for (int i = 0; i < MAX_TREES; i++) {
+        int fd = trees.owner == getpid() && *trees.paths[i] ? open(trees.paths[i], O_RDONLY | O_DIRECTORY) : -1;
+        if (fd >= 0) {
+            remove_content(fd);
+            rmdir(trees.paths[i]);
+        }
+        trees.paths[i][0] = '\0';
+    }
+}
+
+/* Replace one entry by another; "" is a free one. */
+static void note(const char *before, const char *after)
+{
+    for (int i = 0; i < MAX_TREES; i++) {
+        if (strcmp(trees.paths[i], before) == 0) {
+            memcpy(trees.paths[i], after, strlen(after) + 1);
+            return;
+        }
+    }
+}
+
 void tree_create(struct tree *tree)
 {
     const char *parent = getenv("TMPDIR");
@@ -42,6 +79,10 @@ void tree_create(struct tree *tree)
     must(mkdtemp(path) != NULL, path);
     must(realpath(path, real) != NULL && strlen(real) < sizeof tree->path, path);
     memcpy(tree->path, real, strlen(real) + 1);
+    if (trees.owner != getpid())
+        must(atexit(remove_rest) == 0, "atexit");
+    trees.owner = getpid();
+    note("", tree->path);
 }
 
 /* By descriptors, since a path may be longer than PATH_MAX. */
@@ -53,6 +94,8 @@ static void remove_content(int fd)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         int below = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        if (below < 0 && errno == EACCES && fchmodat(dirfd(dir), entry->d_name, 0700, 0) == 0)
+            below = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
         if (below >= 0)
             remove_content(below);
         must(unlinkat(dirfd(dir), entry->d_name, below >= 0 ? AT_REMOVEDIR : 0) == 0, entry->d_name);
@@ -64,6 +107,7 @@ void tree_destroy(struct tree *tree)
 {
     remove_content(open(tree->path, O_RDONLY | O_DIRECTORY));
     must(rmdir(tree->path) == 0, tree->path);
+    note(tree->path, "");
 }
 
 const char *tree_at(const struct tree *tree, const char *name)

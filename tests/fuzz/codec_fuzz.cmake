@@ -24,3 +24,6 @@ set_tests_properties(fuzz_codec_seeds PROPERTIES FIXTURES_SETUP codec_seeds)
 # Seeds by name and no folder: libFuzzer would write what it finds there, and the next run would be another one.
 add_test(NAME fuzz_codec COMMAND fuzz_codec -runs=20000 -seed=1 -max_len=20000 -timeout=20 -seed_inputs=@${seeds}/list)
 set_tests_properties(fuzz_codec PROPERTIES FIXTURES_REQUIRED codec_seeds TIMEOUT 120)
+add_test(NAME fuzz_codec_long COMMAND fuzz_codec -max_total_time=300 -max_len=20000 -timeout=20
+                                      -seed_inputs=@${seeds}/list)
+set_tests_properties(fuzz_codec_long PROPERTIES FIXTURES_REQUIRED codec_seeds LABELS long TIMEOUT 600)

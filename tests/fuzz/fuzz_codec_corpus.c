@@ -12,9 +12,9 @@
 #include <string.h>
 
 #define N_JPEGS 16
-#define N_PNGS  8
+#define N_PNGS 8
 #define N_SEEDS (N_JPEGS + N_PNGS)
-#define N_CUTS  24
+#define N_CUTS 24
 #define N_FLIPS 120
 
 static const struct mr_test_jpeg jpegs[N_JPEGS] = {

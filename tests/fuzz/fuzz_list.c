@@ -110,7 +110,7 @@ static void try_list(const uint8_t *bytes, size_t len)
     if (mr_dataset_open(spec, NULL, &dataset, &error) == MR_OK)
         walk_list(dataset);
     else
-        require(error.status == MR_ERR_INVALID && error.text[0] && !strchr(error.text, '\n'),
+        require(error.status == MR_ERR_DAMAGED && error.text[0] && !strchr(error.text, '\n'),
                 "no line says what is wrong");
     mr_dataset_destroy(dataset);
 }

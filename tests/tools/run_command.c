@@ -74,7 +74,13 @@ static void start(const char *stdout_path, const char *const *args)
 
 void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned interrupt_ms, const char *const *args)
 {
-    struct timespec pause = {interrupt_ms / 1000, (long)(interrupt_ms % 1000) * 1000000};
+    mr_run_command_signal(run, stdout_path, interrupt_ms > 0 ? SIGINT : 0, interrupt_ms, args);
+}
+
+void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number, unsigned after_ms,
+                           const char *const *args)
+{
+    struct timespec pause = {after_ms / 1000, (long)(after_ms % 1000) * 1000000};
     int status;
     pid_t pid = fork();
 
@@ -83,9 +89,9 @@ void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned int
         die("fork");
     if (pid == 0)
         start(stdout_path, args);
-    if (interrupt_ms > 0) {
+    if (signal_number != 0) {
         nanosleep(&pause, NULL);
-        kill(pid, SIGINT);
+        kill(pid, signal_number);
     }
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -125,6 +127,49 @@ static void plot_is_a_png_or_the_package_is_named(void **state)
     mr_run_free(&run);
 }
 
+/* A gnuplot of the test's own keeps the script. */
+static void plot_names_dataset_and_transform(void **state)
+{
+    static const char fake[] = "#!/bin/sh\nexec /bin/cat >script.txt\n";
+    const char *path = getenv("PATH");
+    char *before = path != NULL ? strdup(path) : NULL, *folder = getcwd(NULL, 0);
+    struct mr_run run = {0};
+
+    (void)state;
+    assert_non_null(folder);
+    mr_run_write_file("gnuplot", fake, sizeof fake - 1);
+    assert_int_equal(chmod("gnuplot", 0755), 0);
+    setenv("PATH", folder, 1);
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0", "--seconds", "0.05",
+                   "--plot", "kept.png", NULL);
+    if (before != NULL)
+        setenv("PATH", before, 1);
+    assert_int_equal(run.status, 1); /* no picture was drawn */
+    assert_int_equal(mr_run_count_entries("kept"), 0);
+    char *script = mr_run_read_file("script.txt", NULL);
+    assert_non_null(strstr(script, "'photos, train:32, u8, nchw, batch 64'"));
+    free(script);
+    free(before);
+    free(folder);
+    mr_run_free(&run);
+}
+
+static void targets_are_refused_before_measuring(void **state)
+{
+    static const char *const targets[][2] = {
+        {"--json", "missing/b.json"}, {"--json", "photos"}, {"--plot", "missing/b.png"}};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", targets[i][0], targets[i][1], NULL);
+        assert_int_equal(run.status, 1);
+        assert_string_equal(run.out, "");
+        assert_true(strstr(run.err, targets[i][1]) != NULL || strstr(run.err, "gnuplot-nox") != NULL);
+    }
+    mr_run_free(&run);
+}
+
 static void interrupt_ends_it_at_once(void **state)
 {
     const char *const args[] = {"bench",     "--data", "photos", "--workers", "2",
@@ -148,6 +193,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_holds_a_row_for_each_number_of_workers),
         cmocka_unit_test(table_has_one_line_for_each_number_of_workers),
+        cmocka_unit_test(plot_names_dataset_and_transform),
+        cmocka_unit_test(targets_are_refused_before_measuring),
         cmocka_unit_test(interrupt_ends_it_at_once),
         cmocka_unit_test(plot_is_a_png_or_the_package_is_named),
     };

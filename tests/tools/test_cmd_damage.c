@@ -2,6 +2,7 @@
 /* What the command does with samples that cannot be decoded: the three policies, messages and exit statuses. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,11 +78,39 @@ static void skip_takes_the_next_good_index(void **state)
     (void)state;
     export_by(&run, "skip");
     assert_int_equal(run.status, 0);
-    assert_non_null(strstr(run.err, "skipped 1 time:"));
+    assert_non_null(strstr(run.err, "skipped 1 time; 1 distinct sample:"));
     mr_npy_file_read(&index, "x.indices.npy");
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(mr_npy_file_i64(&index, i), expected[i]);
     mr_npy_file_free(&index);
+    mr_run_free(&run);
+}
+
+/* More than a handful: none is left out. */
+static void every_damaged_sample_is_named_and_counted(void **state)
+{
+    static const char *const policies[] = {"skip", "zero"};
+    struct mr_run run = {0};
+    char path[64];
+
+    (void)state;
+    mr_run_make_images("many", 1, 7);
+    for (int i = 0; i < 7; i++) {
+        snprintf(path, sizeof path, "many/class_0/bad%d.jpg", i);
+        mr_run_write_file(path, "not an image", 12);
+    }
+    for (int k = 0; k < 2; k++) {
+        mr_run_command(&run, "export", "--data", "many", "--transform", "train:8", "--workers", "0", "--world-size",
+                       "1", "--on-error", policies[k], "--out", "many.npy", NULL);
+        assert_int_equal(run.status, 0);
+        assert_non_null(strstr(run.err, "; 7 distinct samples:"));
+        assert_non_null(strstr(run.err, k == 0 ? "damaged samples skipped " : "damaged samples zeroed 7 times; 7 "));
+        for (int i = 0; i < 7; i++) {
+            snprintf(path, sizeof path, "many/class_0/bad%d.jpg (index %d)", i, 7 + i);
+            if (strstr(run.err, path) == NULL)
+                fail_msg("'%s' is not in: %s", path, run.err);
+        }
+    }
     mr_run_free(&run);
 }
 
@@ -106,6 +135,7 @@ int main(void)
         cmocka_unit_test(fail_names_file_and_index_and_leaves_nothing),
         cmocka_unit_test(zero_leaves_a_masked_hole),
         cmocka_unit_test(skip_takes_the_next_good_index),
+        cmocka_unit_test(every_damaged_sample_is_named_and_counted),
         cmocka_unit_test(bench_exits_1_only_when_samples_fail),
     };
 

@@ -2,10 +2,12 @@
 /* `millrace export` writes what a training loop receives. */
 #include <inttypes.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -211,8 +213,12 @@ static void dropped_last_batch_is_not_written(void **state)
     mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size", "40", "--drop-last",
                    "--workers", "0", "--out", "drop.npy", NULL);
     assert_int_equal(run.status, 0);
+    assert_string_equal(run.out, "drop.npy: u8 (0, 3, 8, 8)\n");
     mr_npy_file_read(&index, "drop.indices.npy");
-    assert_int_equal(index.shape[0], 0);
+    assert_shape(&index, "<i8", 1, (int64_t[]){0});
+    mr_npy_file_free(&index);
+    mr_npy_file_read(&index, "drop.npy");
+    assert_shape(&index, "|u1", 4, (int64_t[]){0, 3, 8, 8});
     mr_npy_file_free(&index);
     mr_run_free(&run);
 }
@@ -287,22 +293,68 @@ static void only_regular_files_are_replaced(void **state)
     mr_run_free(&run);
 }
 
-static void interrupted_export_leaves_nothing(void **state)
+static const char *const long_export[] = {"export", "--data",    "list:long.list", "--transform", "train:64",
+                                          "--out",  "never.npy", "--workers",      "1",           "--batch-size",
+                                          "4",      NULL};
+
+static void write_long_list(void)
 {
-    const char *const args[] = {"export", "--data",    "list:long.list", "--transform", "train:64",
-                                "--out",  "never.npy", "--workers",      "2",           NULL};
-    struct mr_run run = {0};
     FILE *list = fopen("long.list", "w");
 
-    (void)state;
     assert_non_null(list);
     for (int i = 0; i < 200000; i++)
         fprintf(list, "photos/class_0/%d.jpg\t%d\n", i % N_IMAGES, i);
     assert_int_equal(fclose(list), 0);
-    mr_run_command_to(&run, ".stdout", 1500, args);
-    if (run.status != 128 + 2)
+}
+
+static void interrupted_export_leaves_nothing(void **state)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+    struct rlimit none = {0, 0};
+    struct mr_run run = {0};
+
+    (void)state;
+    write_long_list();
+    setrlimit(RLIMIT_CORE, &none);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        mr_run_command_signal(&run, ".stdout", signals[i], 700, long_export);
+        if (run.status != 128 + signals[i])
+            fail_msg("signal %d: ends with %d: %s", signals[i], run.status, run.err);
+        assert_int_equal(mr_run_count_entries("never"), 0);
+    }
+    mr_run_free(&run);
+}
+
+static void limit_on_file_sizes_is_an_error_that_leaves_nothing(void **state)
+{
+    struct mr_run run = {0};
+    struct rlimit before, small;
+
+    (void)state;
+    write_long_list();
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 16 << 20; /* the shared memory of this loader needs less, the images need more */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    mr_run_command_signal(&run, ".stdout", 0, 0, long_export);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    if (run.status != 1)
         fail_msg("ends with %d: %s", run.status, run.err);
+    if (strstr(run.err, "never.npy") == NULL || strstr(run.err, "File too large") == NULL)
+        fail_msg("says: %s", run.err);
     assert_int_equal(mr_run_count_entries("never"), 0);
+    mr_run_free(&run);
+}
+
+static void target_is_refused_before_the_data_are_opened(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "nowhere", "--out", "missing/x.npy", NULL);
+    assert_int_equal(run.status, 1);
+    assert_non_null(strstr(run.err, "missing"));
+    assert_null(strstr(run.err, "nowhere"));
     mr_run_free(&run);
 }
 
@@ -320,6 +372,8 @@ int main(void)
         cmocka_unit_test(records_are_written_as_they_are),
         cmocka_unit_test(only_regular_files_are_replaced),
         cmocka_unit_test(interrupted_export_leaves_nothing),
+        cmocka_unit_test(limit_on_file_sizes_is_an_error_that_leaves_nothing),
+        cmocka_unit_test(target_is_refused_before_the_data_are_opened),
     };
 
     return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `millrace list` counts and names. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -54,7 +56,7 @@ static void what_is_no_image_is_named(void **state)
     mr_run_write_file("mixed/class_0/empty.jpg", "", 0);
     mr_run_command(&run, "list", "--data", "mixed", NULL);
     assert_int_equal(run.status, 0);
-    assert_contains(run.out, "does not look like a whole image: 2\n");
+    assert_contains(run.out, "no JPEG or PNG image by the header: 2\n");
     assert_contains(run.out, "  mixed/class_0/empty.jpg\n");
     assert_contains(run.out, "  mixed/class_0/text.jpg\n");
     assert_null(strstr(run.out, "  mixed/class_0/0.jpg\n"));
@@ -75,6 +77,40 @@ static void file_that_cannot_be_read_exits_1(void **state)
     mr_run_free(&run);
 }
 
+static void fifo_is_named_as_what_it_is_and_blocks_nobody(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_make_images("piped", 1, 1);
+    assert_int_equal(mkfifo("piped/class_0/pipe.jpg", 0666), 0);
+    mr_run_command(&run, "list", "--data", "piped", NULL);
+    assert_int_equal(run.status, 1);
+    assert_contains(run.err, "piped/class_0/pipe.jpg: not a regular file\n");
+    mr_run_free(&run);
+}
+
+static void many_classes_are_shortened_unless_asked_for(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_make_images("twenty", 20, 1);
+    mr_run_command(&run, "list", "--data", "twenty", "--no-inspect", NULL);
+    assert_null(strstr(run.out, "..."));
+    assert_contains(run.out, "    19        1  class_9\n"); /* names are sorted as text */
+    mr_run_make_images("more", 21, 1);
+    mr_run_command(&run, "list", "--data", "more", "--no-inspect", NULL);
+    assert_int_equal(run.status, 0);
+    assert_contains(run.out,
+                    "     9        1  class_17\n   ... 8 more; --classes prints all\n    18        1  class_7\n");
+    assert_contains(run.out, "    20        1  class_9\n");
+    mr_run_command(&run, "list", "--data", "more", "--no-inspect", "--classes", NULL);
+    assert_null(strstr(run.out, "..."));
+    assert_contains(run.out, "     9        1  class_17\n    10        1  class_18\n");
+    mr_run_free(&run);
+}
+
 static void saved_list_lists_the_same(void **state)
 {
     struct mr_run folder = {0}, list = {0};
@@ -88,6 +124,26 @@ static void saved_list_lists_the_same(void **state)
     assert_string_equal(strchr(folder.out, ':'), strchr(strstr(list.out, ".list"), ':'));
     mr_run_free(&folder);
     mr_run_free(&list);
+}
+
+/* Wherever the signal comes: before, during or after the writing. */
+static void interrupted_save_leaves_no_temporary_file(void **state)
+{
+    const char *const args[] = {"list", "--no-inspect", "--data", "list:long.list", "--save", "again.list", NULL};
+    struct mr_run run = {0};
+    FILE *list = fopen("long.list", "w");
+
+    (void)state;
+    assert_non_null(list);
+    for (int i = 0; i < 300000; i++)
+        fprintf(list, "photos/class_0/%d.jpg\t%d\n", i % 3, i % 2);
+    assert_int_equal(fclose(list), 0);
+    for (unsigned ms = 4; ms < 100; ms += 8) {
+        mr_run_command_signal(&run, ".stdout", SIGTERM, ms, args);
+        assert_true(run.status == 0 || run.status == 128 + SIGTERM);
+        assert_int_equal(mr_run_count_entries(".tmp"), 0);
+    }
+    mr_run_free(&run);
 }
 
 static void records_have_no_names_and_no_list(void **state)
@@ -105,7 +161,8 @@ static void records_have_no_names_and_no_list(void **state)
     else
         fail_msg("exits with %d: %s", run.status, run.err);
     mr_run_command(&run, "list", "--data", "records:r.bin?bytes=10", "--save", "r.list", NULL);
-    assert_int_equal(run.status, 1);
+    assert_int_equal(run.status, 2);
+    assert_string_equal(run.out, ""); /* before anything is counted */
     assert_false(mr_run_exists("r.list"));
     mr_run_free(&run);
 }
@@ -120,7 +177,7 @@ static void cifar_names_its_classes(void **state)
     record[0] = 3;
     mr_run_write_file("test_batch.bin", record, sizeof record);
     mr_run_write_file("batches.meta.txt", names, sizeof names - 1);
-    mr_run_command(&run, "list", "--data", "cifar10:.?split=test", NULL);
+    mr_run_command(&run, "list", "--data", "CIFAR10:.?SPLIT=Test", NULL);
     if (run.status != 0)
         fail_msg("exits with %d: %s", run.status, run.err);
     assert_contains(run.out, "     3        1  cat\n");
@@ -132,9 +189,15 @@ static void cifar_names_its_classes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_formats_and_sizes_are_counted), cmocka_unit_test(what_is_no_image_is_named),
-        cmocka_unit_test(file_that_cannot_be_read_exits_1),      cmocka_unit_test(saved_list_lists_the_same),
-        cmocka_unit_test(records_have_no_names_and_no_list),     cmocka_unit_test(cifar_names_its_classes),
+        cmocka_unit_test(classes_formats_and_sizes_are_counted),
+        cmocka_unit_test(what_is_no_image_is_named),
+        cmocka_unit_test(fifo_is_named_as_what_it_is_and_blocks_nobody),
+        cmocka_unit_test(many_classes_are_shortened_unless_asked_for),
+        cmocka_unit_test(file_that_cannot_be_read_exits_1),
+        cmocka_unit_test(saved_list_lists_the_same),
+        cmocka_unit_test(interrupted_save_leaves_no_temporary_file),
+        cmocka_unit_test(records_have_no_names_and_no_list),
+        cmocka_unit_test(cifar_names_its_classes),
     };
 
     return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);

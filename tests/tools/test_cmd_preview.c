@@ -78,6 +78,18 @@ static void small_pictures_are_enlarged_and_holes_drawn(void **state)
     mr_run_free(&run);
 }
 
+static void target_is_refused_before_the_data_are_opened(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "preview", "--data", "nowhere", "--out", "missing/sheet.png", NULL);
+    assert_int_equal(run.status, 1);
+    assert_non_null(strstr(run.err, "missing"));
+    assert_null(strstr(run.err, "nowhere"));
+    mr_run_free(&run);
+}
+
 static void floats_are_refused(void **state)
 {
     struct mr_run run = {0};
@@ -108,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sheet_holds_every_tile),
         cmocka_unit_test(small_pictures_are_enlarged_and_holes_drawn),
+        cmocka_unit_test(target_is_refused_before_the_data_are_opened),
         cmocka_unit_test(floats_are_refused),
         cmocka_unit_test(records_that_are_no_pictures_are_refused),
     };

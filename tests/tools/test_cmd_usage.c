@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -77,6 +78,40 @@ static void manual_names_every_option(void **state)
     free(manual);
 }
 
+static void manual_names_every_key_of_a_spec(void **state)
+{
+    static const char *const keys[] = {"?split=",     "?label=",       "?bytes=",       "*header*",
+                                       "*stride*",    "*dtype*",       "*shape*",       "*layout*",
+                                       "*label_off*", "*label_bytes*", "*label_dtype*", "*label_shape*"};
+    char *manual = mr_run_read_file(MR_TEST_MANUAL, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_contains(manual, keys[i]);
+    free(manual);
+}
+
+/* Each option of these that takes a value says what holds without it. */
+static void help_states_defaults(void **state)
+{
+    static const char *const names[] = {
+        "--affinity=",   "--batch-size=", "--dtype=",     "--layout=",   "--max-file-bytes=",
+        "--max-pixels=", "--mean=",       "--nice=",      "--on-error=", "--order=",
+        "--read-ahead=", "--reader=",     "--slots=",     "--start=",    "--std=",
+        "--tail=",       "--time-limit=", "--transform=", "--workers=",  "--world-size="};
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--help", NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *at = strstr(run.out, names[i]);
+        const char *end = at != NULL ? strstr(at, "\n      --") : NULL; /* the next option */
+        if (at == NULL || memmem(at, (end != NULL ? (size_t)(end - at) : strlen(at)), "(default", 8) == NULL)
+            fail_msg("no default: %s", at != NULL ? at : names[i]);
+    }
+    mr_run_free(&run);
+}
+
 static void help_command_is_the_same_as_the_option(void **state)
 {
     struct mr_run by_option = {0}, by_command = {0};
@@ -141,6 +176,12 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"export", "--data", "x", "--out", "x.npy", "--std", "0.5,0,0.5"}, "--std: '0.5,0,0.5'"},
         {{"export", "--data", "x", "--out", "x.npy", "--mean", "nan"}, "--mean: 'nan'"},
         {{"export", "--data", "empty", "--out", "x.npy", "--transform", "melt:3"}, "melt"},
+        {{"preview", "--data", "x", "--out", "x.jpg"}, "--out: 'x.jpg' is not a name that ends in .png"},
+        {{"bench", "--data", "x", "--plot", "x.svg"}, "--plot: 'x.svg' is not a name that ends in .png"},
+        {{"list", "--data", "list:x?labels=u8"}, "list has no key 'labels'"},
+        {{"list", "--data", "records:x?bytes=ten"}, "bytes 'ten'"},
+        {{"export", "--data", "empty", "--out", "x.npy", "--affinity", "1023"},
+         "affinity_cpus[0] 1023 is not among this process's CPUs"},
         {{"bench"}, "--data is missing"},
         {{"bench", "--data", "x", "--workers", "1,,2"}, "--workers: '1,,2'"},
         {{"bench", "--data", "x", "--seconds", "0"}, "--seconds: '0'"},
@@ -177,6 +218,33 @@ static void what_is_not_there_exits_1_and_is_named(void **state)
     mr_run_free(&run);
 }
 
+/* What is wrong with files and folders is no wrong call. */
+static void bad_data_exit_1_and_are_named(void **state)
+{
+    static const char *const specs[] = {"hollow", "hollow/class", "list:bad.list", "list:empty.list",
+                                        "records:bad.list?bytes=1000"};
+    struct mr_run run = {0};
+
+    (void)state;
+    assert_int_equal(mkdir("hollow", 0777), 0);
+    assert_int_equal(mkdir("hollow/class", 0777), 0);
+    mr_run_write_file("bad.list", "no tab\n", 7);
+    mr_run_write_file("empty.list", "", 0);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        mr_run_command(&run, "list", "--data", specs[i], NULL);
+        if (run.status != 1)
+            fail_msg("%s exits with %d: %s", specs[i], run.status, run.err);
+        assert_contains(run.err, strncmp(specs[i], "hollow", 6) == 0 ? specs[i] : i == 3 ? "empty.list" : "bad.list");
+    }
+    mr_run_command(&run, "export", "--data", "hollow", "--allow-empty-classes", "--out", "hollow.npy", NULL);
+    assert_int_equal(run.status, 1);
+    assert_contains(run.err, "hollow holds no sample");
+    mr_run_command(&run, "list", "--data", "hollow", "--allow-empty-classes", "--save", "hollow.list", NULL);
+    assert_int_equal(run.status, 1);
+    assert_false(mr_run_exists("hollow.list"));
+    mr_run_free(&run);
+}
+
 static void output_that_cannot_be_written_exits_1(void **state)
 {
     const char *const order[] = {"order", "--samples", "100000", NULL};
@@ -197,10 +265,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_has_help_with_an_example),
         cmocka_unit_test(manual_names_every_option),
+        cmocka_unit_test(manual_names_every_key_of_a_spec),
+        cmocka_unit_test(help_states_defaults),
         cmocka_unit_test(help_command_is_the_same_as_the_option),
         cmocka_unit_test(version_names_version_and_features),
         cmocka_unit_test(wrong_calls_exit_2_and_name_what_is_wrong),
         cmocka_unit_test(what_is_not_there_exits_1_and_is_named),
+        cmocka_unit_test(bad_data_exit_1_and_are_named),
         cmocka_unit_test(output_that_cannot_be_written_exits_1),
     };
 
