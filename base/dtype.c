@@ -2,7 +2,7 @@
 /* Names and sizes of element types and layouts: one table. */
 #include <millrace/batch.h>
 
-#include <strings.h>
+#include "base/words.h"
 
 static const struct {
     const char *name;
@@ -34,8 +34,8 @@ const char *mr_dtype_name(mr_dtype dtype)
 
 mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out)
 {
-    for (unsigned i = 1; i < N_DTYPES; i++) {
-        if (strcasecmp(name, dtypes[i].name) == 0) {
+    for (unsigned i = 1; name && dtype_out && i < N_DTYPES; i++) {
+        if (mr_word_is(name, dtypes[i].name)) {
             *dtype_out = (mr_dtype)i;
             return MR_OK;
         }
@@ -45,9 +45,11 @@ mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out)
 
 mr_status mr_layout_parse(const char *name, mr_layout *layout_out)
 {
-    if (strcasecmp(name, "nchw") == 0)
+    if (!name || !layout_out)
+        return MR_ERR_INVALID;
+    if (mr_word_is(name, "nchw"))
         *layout_out = MR_NCHW;
-    else if (strcasecmp(name, "nhwc") == 0)
+    else if (mr_word_is(name, "nhwc"))
         *layout_out = MR_NHWC;
     else
         return MR_ERR_INVALID;

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Control characters of hostile file names must not break the one line. */
-static void keep_one_line(char *text)
+void mr_error_keep_one_line(char *text)
 {
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -23,7 +22,7 @@ static void fill(mr_error *error, mr_status status, int os_error, const char *fo
     int len = vsnprintf(error->text, sizeof error->text, format, args);
     if (len < 0)
         error->text[0] = '\0';
-    keep_one_line(error->text);
+    mr_error_keep_one_line(error->text);
 }
 
 mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ...)

@@ -17,6 +17,9 @@ mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const cha
 /* MR_ERR_NO_MEMORY for an allocation of len_bytes. */
 mr_status mr_error_memory(mr_error *error, size_t len_bytes);
 
+/* Control characters of hostile file names must not break the one line, nor reach a terminal: they become '?'. */
+void mr_error_keep_one_line(char *text);
+
 /* Copy src to dst unless dst is NULL. */
 void mr_error_copy(mr_error *dst, const mr_error *src);
 

@@ -2,6 +2,8 @@
 /* Log lines go to one function per process. */
 #include "base/log.h"
 
+#include "base/error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -28,5 +30,6 @@ void mr_log_line(mr_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    mr_error_keep_one_line(line);
     log_fn(log_user, level, line);
 }

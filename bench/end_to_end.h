@@ -8,8 +8,8 @@
 
 #include <millrace/loader.h>
 
-#define MR_E2E_BATCH   64
-#define MR_E2E_LISTED  1281167
+#define MR_E2E_BATCH 64
+#define MR_E2E_LISTED 1281167
 #define MR_E2E_SAMPLES 1000000
 
 struct mr_end_to_end {

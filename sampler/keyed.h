@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define MR_KEYED_MAX_N      (UINT64_C(1) << 40)
+#define MR_KEYED_MAX_N (UINT64_C(1) << 40)
 #define MR_KEYED_MAX_ROUNDS 24
 
 struct mr_keyed {

@@ -157,6 +157,8 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
 
 mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error)
 {
+    if (!sampler_out)
+        return mr_error_set(error, MR_ERR_INVALID, "sampler_out is NULL");
     *sampler_out = NULL;
     mr_sampler_options resolved;
     mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
@@ -189,6 +191,8 @@ void mr_sampler_destroy(mr_sampler *sampler)
 
 mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *error)
 {
+    if (!sampler)
+        return mr_error_set(error, MR_ERR_INVALID, "sampler is NULL");
     if (epoch == sampler->options.epoch && !sampler->custom)
         return MR_OK;
     return build_order(sampler, epoch, error);
@@ -235,13 +239,13 @@ const mr_sampler_options *mr_sampler_resolved(const mr_sampler *sampler)
 
 int64_t mr_sampler_length(const mr_sampler *sampler)
 {
-    return (int64_t)sampler->length;
+    return sampler ? (int64_t)sampler->length : 0;
 }
 
 int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position)
 {
     uint64_t p = (uint64_t)position;
-    if (p >= sampler->length)
+    if (!sampler || p >= sampler->length)
         return MR_NO_INDEX;
     switch (sampler->source) {
     case SEQUENTIAL: return (int64_t)global_position(sampler, p);

@@ -7,6 +7,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 static void every_dtype_has_its_name_and_size(void **state)
 {
     (void)state;
@@ -58,11 +62,45 @@ static void what_is_none_is_refused_and_not_written(void **state)
     assert_int_equal(mr_dtype_size((mr_dtype)99), 0);
 }
 
+static void a_null_argument_is_refused(void **state)
+{
+    (void)state;
+    mr_dtype dtype;
+    mr_layout layout;
+    assert_int_equal(mr_dtype_parse(NULL, &dtype), MR_ERR_INVALID);
+    assert_int_equal(mr_dtype_parse("u8", NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_layout_parse(NULL, &layout), MR_ERR_INVALID);
+    assert_int_equal(mr_layout_parse("nchw", NULL), MR_ERR_INVALID);
+}
+
+/* Where "I" is no capital of "i". The locale is made for this test; skipped where its sources are not installed. */
+static void names_do_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/millrace-locale-XXXXXX", command[200];
+    mr_dtype dtype = MR_DTYPE_DEFAULT;
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i tr_TR -f UTF-8 %s/tr_TR.UTF-8 >%s/log 2>&1", folder, folder);
+    int made = system(command);
+    setenv("LOCPATH", folder, 1);
+    bool turkish = made == 0 && setlocale(LC_ALL, "tr_TR.UTF-8") != NULL;
+    mr_status status = mr_dtype_parse("I64", &dtype);
+    setlocale(LC_ALL, "C");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    if (!turkish)
+        skip();
+    assert_int_equal(status, MR_OK);
+    assert_int_equal(dtype, MR_I64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dtype_has_its_name_and_size),
         cmocka_unit_test(names_are_read_in_any_case),
+        cmocka_unit_test(a_null_argument_is_refused),
+        cmocka_unit_test(names_do_not_depend_on_the_locale),
         cmocka_unit_test(what_is_none_is_refused_and_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

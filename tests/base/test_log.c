@@ -36,6 +36,16 @@ static void lines_go_to_the_caller_s_function(void **state)
     assert_string_equal(seen.line, "epoch 3 was used twice");
 }
 
+static void a_hostile_name_does_not_break_the_line(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    mr_log_set(see, &seen);
+    mr_log_line(MR_LOG_WARNING, "%s is left out", "a\nmillrace: error: b\x1b[2J\x7f\xc3\xa9");
+    mr_log_set(NULL, NULL);
+    assert_string_equal(seen.line, "a?millrace: error: b?[2J?\xc3\xa9 is left out");
+}
+
 static void long_lines_are_cut(void **state)
 {
     (void)state;
@@ -70,6 +80,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_go_to_the_caller_s_function),
+        cmocka_unit_test(a_hostile_name_does_not_break_the_line),
         cmocka_unit_test(long_lines_are_cut),
         cmocka_unit_test(without_a_function_they_go_to_stderr),
     };

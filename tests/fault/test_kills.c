@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,16 +89,22 @@ static void run_under_fire(mr_start start, uint32_t n_kills)
     assert_int_equal(mr_test_count_workers(getpid()), 0);
 }
 
+/* Ten times as many where the test is run as a long one. */
+static uint32_t n_kills_of(uint32_t n)
+{
+    return getenv("MR_TEST_LONG") ? 10 * n : n;
+}
+
 static void two_hundred_kills_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(MR_START_EXEC, 200);
+    run_under_fire(MR_START_EXEC, n_kills_of(200));
 }
 
 static void kills_of_forked_workers_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(MR_START_FORK, 40);
+    run_under_fire(MR_START_FORK, n_kills_of(40));
 }
 
 static void stopped_workers_are_replaced_after_the_time_limit(void **state)
@@ -322,6 +329,54 @@ static void damaged_samples_in_a_row_are_no_stuck_sample(void **state)
     mr_dataset_destroy(d);
 }
 
+/* Times that an index was asked for, in memory that forked workers share. */
+static _Atomic uint32_t *n_asked;
+
+/* 17 crashes once and is damaged then; 18 crashes once and is good then. */
+static int get_wavering_sample(void *user, int64_t index, mr_sample *sample)
+{
+    (void)user;
+    uint32_t before = atomic_fetch_add(&n_asked[index], 1);
+    if ((index == 17 || index == 18) && before == 0)
+        crash();
+    sample->bytes = elements;
+    sample->len_bytes = sizeof elements;
+    return index == 17;
+}
+
+static void blame_is_not_handed_on_to_the_next_candidate(void **state)
+{
+    (void)state;
+    n_asked = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(n_asked != MAP_FAILED);
+    int64_t order[] = {0, 1, 2, 17, 4, 5};
+    mr_callbacks c = MR_CALLBACKS_INIT;
+    mr_dataset *d;
+    mr_error error;
+    c.n_samples = 100;
+    c.get = get_wavering_sample;
+    c.dtype = MR_F32;
+    c.ndim = 1;
+    c.shape[0] = 4;
+    assert_int_equal(mr_dataset_from_callbacks(&c, &d, &error), MR_OK);
+    mr_loader_options o = base_options(MR_START_FORK);
+    o.on_error = MR_ON_ERROR_SKIP;
+    o.num_workers = 1;
+    o.n_slots = 2;
+    o.batch_size = 2;
+    o.no_shuffle = true;
+    mr_loader *loader = mr_test_loader(d, NULL, &o);
+    assert_int_equal(mr_loader_set_epoch_order(loader, 1, order, 6), MR_OK);
+    struct mr_test_epoch e = mr_test_epoch_rest(loader);
+    assert_int_equal(e.status, MR_END);
+    assert_int_equal(e.n_valid, 6);
+    assert_int_equal(e.indices[3], 18);
+    mr_test_epoch_free(&e);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(d);
+    munmap((void *)n_asked, 4096);
+}
+
 static _Atomic bool released;
 
 static int wait_for_release(void)
@@ -380,6 +435,7 @@ int main(void)
         cmocka_unit_test(workers_that_all_die_at_once_end_the_loader),
         cmocka_unit_test(a_single_worker_that_only_dies_ends_the_loader_quietly),
         cmocka_unit_test(damaged_samples_in_a_row_are_no_stuck_sample),
+        cmocka_unit_test(blame_is_not_handed_on_to_the_next_candidate),
         cmocka_unit_test(a_stuck_thread_is_an_error_that_names_its_sample),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -53,6 +53,20 @@ static void it_is_a_bijection_around_powers_of_two_and_squares(void **state)
     assert_bijection(65535, 1, 2);
 }
 
+/* Only where the test is run as a long one. */
+static void it_is_a_bijection_for_many_more_sizes(void **state)
+{
+    (void)state;
+    if (!getenv("MR_TEST_LONG"))
+        skip();
+    for (uint64_t n = 2049; n <= 20000; n++)
+        assert_bijection(n, n, 5);
+    for (uint64_t epoch = 0; epoch < 10; epoch++)
+        assert_bijection(1281167, 42, epoch);
+    for (uint64_t off = 0; off < 3; off++)
+        assert_bijection((1 << 26) + off - 1, 7, off);
+}
+
 /* Holds the count of each of n_cells equally likely outcomes against its expectation. */
 static void assert_uniform(const char *what, const uint32_t *counts, size_t n_cells)
 {
@@ -256,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_a_bijection_for_every_small_n),
         cmocka_unit_test(it_is_a_bijection_around_powers_of_two_and_squares),
+        cmocka_unit_test(it_is_a_bijection_for_many_more_sizes),
         cmocka_unit_test(small_sets_are_shuffled_uniformly_over_epochs),
         cmocka_unit_test(every_order_of_a_tiny_set_comes_equally_often),
         cmocka_unit_test(large_sets_are_shuffled_uniformly),

@@ -343,6 +343,19 @@ static void a_wrong_index_in_an_order_is_named_and_changes_nothing(void **state)
     mr_sampler_destroy(fresh);
 }
 
+static void a_null_argument_is_an_error(void **state)
+{
+    (void)state;
+    mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
+    mr_error error;
+    assert_int_equal(mr_sampler_create(&options, NULL, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "sampler_out is NULL");
+    assert_int_equal(mr_sampler_set_epoch(NULL, 1, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_sampler_length(NULL), 0);
+    assert_int_equal(mr_sampler_at(NULL, 0), MR_NO_INDEX);
+    mr_sampler_destroy(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +368,7 @@ int main(void)
         cmocka_unit_test(set_epoch_equals_a_fresh_sampler),
         cmocka_unit_test(epochs_and_seeds_differ),
         cmocka_unit_test(wrong_options_are_refused_in_one_line),
+        cmocka_unit_test(a_null_argument_is_an_error),
         cmocka_unit_test(world_size_0_means_1),
         cmocka_unit_test(an_order_too_large_for_memory_is_an_error),
         cmocka_unit_test(the_largest_keyed_sampler_gives_each_rank_its_share),

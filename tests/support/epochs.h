@@ -9,14 +9,14 @@
 #include <millrace/millrace.h>
 
 struct mr_test_epoch {
-    mr_status status;     /* that ended it; MR_END is the normal end */
+    mr_status status; /* that ended it; MR_END is the normal end */
     uint64_t n_batches;
     uint64_t n_samples;
     uint64_t n_valid;
-    uint64_t digest;      /* of all arrays of all batches, in order */
-    uint64_t n_failures;  /* batches whose place was taken by an error */
-    mr_error first_error; /* of them */
-    int64_t *indices;     /* n_samples of them */
+    uint64_t digest;       /* of all arrays of all batches, in order */
+    uint64_t n_failures;   /* batches whose place was taken by an error */
+    mr_error first_error;  /* of them */
+    int64_t *indices;      /* n_samples of them */
     uint64_t *row_digests; /* of each sample's image and label */
 };
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words that may be written in any case. strcasecmp() would ask the program's locale, and in a Turkish one "I" and "i"
+ * are different letters: dtypes, keys and file extensions would then mean something else.
+ */
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
+
+#include <stdbool.h>
+
+static inline unsigned char mr_word_lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* The same but for the case of A to Z. */
+static inline bool mr_word_is(const char *a, const char *b)
+{
+    while (*a && mr_word_lower(*a) == mr_word_lower(*b))
+        a++, b++;
+    return mr_word_lower(*a) == mr_word_lower(*b);
+}
+
+#endif
