@@ -21,4 +21,12 @@ static inline bool mr_word_is(const char *a, const char *b)
     return mr_word_lower(*a) == mr_word_lower(*b);
 }
 
+/* Does text begin with the word, but for the case of A to Z? */
+static inline bool mr_word_begins(const char *text, const char *word)
+{
+    while (*word && mr_word_lower(*text) == mr_word_lower(*word))
+        text++, word++;
+    return *word == '\0';
+}
+
 #endif

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/words.h"
 #include "dataset/kinds.h"
 #include "dataset/table_build.h"
 
@@ -71,7 +71,7 @@ bool mr_imagefolder_is_image(const char *name)
     static const char *const extensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++)
-        if (strcasecmp(dot, extensions[i]) == 0)
+        if (mr_word_is(dot, extensions[i]))
             return true;
     return false;
 }

@@ -79,13 +79,19 @@ static void write_path(const struct output *output, const char *root, const char
 static void write_classes(FILE *file, const struct mr_table *table)
 {
     uint32_t n = mr_table_n_classes(table);
+    const char *name = "";
     if (n == 0)
         return;
     fputs(MR_LIST_CLASSES, file);
     for (uint32_t i = 0; i < n; i++) {
         putc_unlocked('\t', file);
-        put_escaped(file, mr_table_class_name(table, i));
+        name = mr_table_class_name(table, i);
+        put_escaped(file, name);
     }
+    size_t len = strlen(name);
+    if (len > 0 &&
+        name[len - 1] == '\r') /* the reader takes one before the newline for a line end of another system's */
+        putc_unlocked('\r', file);
     putc_unlocked('\n', file);
 }
 

@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/words.h"
 #include "dataset/kinds.h"
 #include "dataset/table_build.h"
 
@@ -100,9 +100,9 @@ static mr_status take_layout(struct mr_spec *spec, mr_layout *layout_out, mr_err
     const char *text = mr_spec_take(spec, "layout");
     if (!text)
         return MR_OK;
-    if (strcasecmp(text, "chw") == 0)
+    if (mr_word_is(text, "chw"))
         *layout_out = MR_NCHW;
-    else if (strcasecmp(text, "hwc") == 0)
+    else if (mr_word_is(text, "hwc"))
         *layout_out = MR_NHWC;
     else
         return mr_error_set(error, MR_ERR_INVALID, "layout '%s' is neither chw nor hwc", text);
@@ -361,14 +361,14 @@ mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options
 {
     (void)options;
     const char *split = mr_spec_take(spec, "split");
-    if (split && strcasecmp(split, "train") != 0 && strcasecmp(split, "test") != 0)
+    if (split && !mr_word_is(split, "train") && !mr_word_is(split, "test"))
         return mr_error_set(error, MR_ERR_INVALID, "split '%s' of cifar10 is neither train nor test", split);
     if (mr_spec_finish(spec, "split", error) < 0)
         return MR_ERR_INVALID;
     struct mr_table_builder builder;
     mr_status status = mr_table_builder_init(&builder, MR_SCHEME_RECORDS, error);
     if (status == MR_OK)
-        status = build_cifar10(spec->paths[0], split && strcasecmp(split, "test") == 0, fds_out, &builder, error);
+        status = build_cifar10(spec->paths[0], split && mr_word_is(split, "test"), fds_out, &builder, error);
     mr_table_builder_fini(&builder);
     return status;
 }

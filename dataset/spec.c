@@ -3,6 +3,7 @@
  * Parses a SPEC; kinds and keys in any case. Easy to get wrong: the text is cut at ? & = and , first and %XX is undone
  * afterwards, piece by piece, so that an escaped separator is an ordinary byte.
  */
+#include "base/words.h"
 #include "dataset/spec.h"
 
 #include <ctype.h>
@@ -10,14 +11,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    unsigned char low = mr_word_lower(c);
+    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
 static mr_status decode(char *text, mr_error *error)
@@ -57,7 +57,7 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
         if (decode(value, error) < 0)
             return MR_ERR_INVALID;
         for (size_t i = 0; i < spec->n_keys; i++)
-            if (strcasecmp(spec->keys[i].key, item) == 0)
+            if (mr_word_is(spec->keys[i].key, item))
                 return mr_error_set(error, MR_ERR_INVALID, "key '%s' of the dataset is given twice", item);
         spec->keys[spec->n_keys++] = (struct mr_spec_key){.key = item, .value = value};
     }
@@ -89,7 +89,7 @@ static char *parse_kind(char *text, const char *const *kinds, struct mr_spec *sp
 {
     char *colon = strchr(text, ':');
     for (size_t i = 0; colon && kinds[i]; i++) {
-        if (strlen(kinds[i]) == (size_t)(colon - text) && strncasecmp(kinds[i], text, (size_t)(colon - text)) == 0) {
+        if (strlen(kinds[i]) == (size_t)(colon - text) && mr_word_begins(text, kinds[i])) {
             *colon = '\0';
             spec->kind = kinds[i];
             return colon + 1;
@@ -129,7 +129,7 @@ void mr_spec_fini(struct mr_spec *spec)
 const char *mr_spec_take(struct mr_spec *spec, const char *key)
 {
     for (size_t i = 0; i < spec->n_keys; i++) {
-        if (strcasecmp(spec->keys[i].key, key) == 0) {
+        if (mr_word_is(spec->keys[i].key, key)) {
             spec->keys[i].taken = true;
             return spec->keys[i].value;
         }

@@ -4,7 +4,7 @@
  * that a dozen photographs become an image folder of a few thousand JPEG files with one class for each.
  *
  * The places are pseudo-random but the same in every run. OUT appears by rename when everything is written: a run that
- * was cut off leaves OUT.part, which the next one starts anew.
+ * was cut off leaves OUT.part, which must be removed before the next one (script/demo does).
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -135,6 +135,8 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
 
 mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out)
 {
+    if (!loader || !error_out)
+        return MR_ERR_INVALID;
     if (i >= loader->damage.n_kept)
         return MR_END;
     *error_out = loader->damage.kept[i];
@@ -143,9 +145,9 @@ mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error
 
 uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n)
 {
-    const struct mr_core *core = loader->core;
-    if (core->pid != getpid())
+    if (!loader || loader->core->pid != getpid())
         return 0;
+    const struct mr_core *core = loader->core;
     uint32_t n_workers = core->shared.control->n_workers;
     pthread_mutex_lock(&loader->core->lock);
     uint64_t elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
@@ -157,6 +159,7 @@ uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uin
 
 uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
 {
-    return loader->supervisor && loader->core->pid == getpid() ? mr_supervisor_pids(loader->supervisor, pids_out, n)
-                                                               : 0;
+    return loader && loader->supervisor && loader->core->pid == getpid()
+               ? mr_supervisor_pids(loader->supervisor, pids_out, n)
+               : 0;
 }

@@ -23,7 +23,7 @@ uint16_t mr_store_bf16(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* value * 2^shift, rounded to an integer, ties to even; mantissa below 2^24, shift from 1 to 31. */
+/* value / 2^shift, rounded to an integer, ties to even; mantissa below 2^24, shift from 1 to 31. */
 static uint32_t shift_right_even(uint32_t mantissa, uint32_t shift)
 {
     uint32_t half = 1u << (shift - 1);

@@ -3,6 +3,7 @@
  * Transforms as text: items joined by '+', each a short form (train:224) or an operation with arguments in parentheses.
  * Easy to get wrong: numbers are read and written in the C locale, whatever the program has set.
  */
+#include "base/words.h"
 #include "transforms/transform.h"
 
 #include <ctype.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { MAX_NAME = 24, MAX_VALUES = 3, MAX_ARGS = 6 };
 
@@ -151,7 +151,7 @@ static mr_status read_item(struct parser *p, struct item *item)
 static struct arg *find(struct item *item, const char *name)
 {
     for (uint32_t i = 0; i < item->n_args; i++) {
-        if (!item->args[i].used && strcasecmp(item->args[i].name, name) == 0) {
+        if (!item->args[i].used && mr_word_is(item->args[i].name, name)) {
             item->args[i].used = true;
             return &item->args[i];
         }
@@ -386,7 +386,7 @@ static mr_status parse_item(struct parser *p)
     if (status != MR_OK)
         return status;
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
-        if (strcasecmp(items[i].name, item.name) != 0)
+        if (!mr_word_is(items[i].name, item.name))
             continue;
         status = add_place(p, &item, items[i].add(p, &item));
         for (uint32_t k = 0; k < item.n_args && status == MR_OK; k++)

@@ -57,7 +57,8 @@ typedef struct mr_sample {
 typedef struct mr_callbacks {
     size_t struct_size;
     int64_t n_samples;
-    /* Fill *sample; 0 on success, anything else makes the sample damaged. Called in workers, one at a time in each. */
+    /* Fill *sample; 0 on success, anything else makes the sample damaged. Called in workers, one at a time in
+     * each; with MR_START_THREAD several threads call it at once, with the same user. */
     int (*get)(void *user, int64_t index, mr_sample *sample);
     /* Called when the sample's bytes are no longer needed; may be NULL. */
     void (*release)(void *user, mr_sample *sample);
@@ -78,6 +79,7 @@ typedef struct mr_callbacks {
 /**
  * A dataset of the program's own callbacks. Its loaders start workers by MR_START_FORK or MR_START_THREAD.
  *
+ * Returns MR_OK; MR_ERR_INVALID names the field; MR_ERR_NO_MEMORY.
  * Ownership: the struct is copied; user and what it points to must outlive every loader of the dataset.
  */
 MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **dataset_out, mr_error *error);

@@ -19,6 +19,10 @@
  *   }
  *   mr_loader_destroy(loader);
  *   mr_dataset_destroy(dataset);
+ *
+ * NULL for a handle: functions that destroy or release do nothing, functions that return a status return
+ * MR_ERR_INVALID, the others need the handle. Where a function says nothing of threads, one object is used by one
+ * thread at a time.
  */
 #ifndef MILLRACE_MILLRACE_H
 #define MILLRACE_MILLRACE_H

@@ -133,6 +133,24 @@ static void records_as_labels_are_kept(void **state)
     tree_destroy(&tree);
 }
 
+static void a_last_class_that_ends_in_a_carriage_return_comes_back(void **state)
+{
+    (void)state;
+    struct tree tree;
+    mr_error error = {0};
+    tree_create(&tree);
+    tree_write(&tree, "data/a/1.jpg", "1", 1);
+    tree_write(&tree, "data/z\r/2.jpg", "22", 2);
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "", "data"));
+    if (mr_dataset_save_list(dataset, tree_at(&tree, "l.txt"), &error) != MR_OK)
+        fail_msg("%s", error.text);
+    mr_dataset *list = open_dataset(tree_spec(&tree, "list", "l.txt"));
+    expect_same(dataset, list);
+    mr_dataset_destroy(list);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 static void failures_name_the_file_and_leave_the_old_list(void **state)
 {
     (void)state;
@@ -179,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_saved_list_is_the_dataset_again),
         cmocka_unit_test(paths_below_the_list_are_relative_to_it),
         cmocka_unit_test(records_as_labels_are_kept),
+        cmocka_unit_test(a_last_class_that_ends_in_a_carriage_return_comes_back),
         cmocka_unit_test(failures_name_the_file_and_leave_the_old_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

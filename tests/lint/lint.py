@@ -62,6 +62,9 @@ SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 CODE = (".c", ".h", ".S", ".cu", ".cuh")
 HASH_COMMENT = (".cmake", ".py", ".awk", ".sh", "CMakeLists.txt")
+# In a Turkish locale "I" and "i" are different letters. The programs in tools/ never set a locale.
+LOCALE_CASE = re.compile(r"^[^/*]*\b(strn?casecmp|tolower|toupper)\([^)]")
+NO_LOCALE = {"base", "sampler", "dataset", "transforms", "pinned", "loader", "comm"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 
 Include = collections.namedtuple("Include", "line name quoted")
@@ -212,6 +215,8 @@ def check_text(root, files, report):
                 report(path, number, "a tab")
             if UNFINISHED.search(line):
                 report(path, number, "unfinished work is marked here")
+            if LOCALE_CASE.search(line) and room_of(path) in NO_LOCALE:
+                report(path, number, "asks the program's locale; base/words.h does not")
 
 
 def check_scripts(root, files, report):

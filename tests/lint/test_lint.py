@@ -54,6 +54,7 @@ BAD = [
     ("the_licence_tag_of_a_script_is_missing", "script/test", "#!/bin/sh\n", "licence tag"),
     ("a_file_is_long", "base/clock.c", TAG + "\n" * 600, "above 600"),
     ("work_is_left_over", "base/clock.c", TAG + "/* TO" "DO: more */\n", "unfinished"),
+    ("a_word_is_compared_by_the_locale", "dataset/spec.c", TAG + "int x = strcasecmp(a, b);\n", "locale"),
     ("a_worker_reaches_comm", "loader/slab_view.h", TAG + '#include "comm/group.h"\n', "a worker reaches comm/group.h"),
     ("a_worker_reaches_cuda", "base/error.h", TAG + "#include <cuda_runtime.h>\n", "a worker reaches cuda_runtime.h"),
     ("the_readme_shows_other_code", "examples/first_batch.c", TAG + "int main(void) { return 1; }\n", "does not show"),
