@@ -181,53 +181,64 @@ static void want_ahead(struct mr_core *core)
     pthread_cond_broadcast(&core->ahead_changed);
 }
 
-static void warn_same_epoch(struct mr_core *core, uint64_t epoch)
+static void warn_same_epoch(struct mr_core *core, const struct mr_epoch_start *start)
 {
-    if (epoch != core->epoch || core->n_returned == 0 || core->options.no_shuffle || core->own_order ||
-        core->options.allow_same_epoch || core->warned_same_epoch)
+    if (start->indices || start->restored || start->epoch != core->epoch || core->n_returned == 0 || core->own_order ||
+        core->options.no_shuffle || core->options.allow_same_epoch || core->warned_same_epoch)
         return;
     core->warned_same_epoch = true;
     mr_log_line(MR_LOG_WARNING, "epoch %llu is used twice: its order and its crops are the same again",
-                (unsigned long long)epoch);
+                (unsigned long long)start->epoch);
 }
 
 /* Bring the sampler of the epoch: the one made ahead, or a computation here. */
-static mr_status take_sampler(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, mr_error *error)
+static mr_status take_sampler(struct mr_core *core, const struct mr_epoch_start *start, mr_error *error)
 {
-    if (indices)
-        return mr_sampler_set_order(core->sampler, epoch, indices, n, error);
-    if (core->ahead == MR_AHEAD_READY && core->ahead_epoch == epoch) {
+    if (start->indices)
+        return mr_sampler_set_order(core->sampler, start->epoch, start->indices, start->n, error);
+    if (core->ahead == MR_AHEAD_READY && core->ahead_epoch == start->epoch) {
         mr_sampler *ready = core->next;
         core->next = core->sampler;
         core->sampler = ready;
         return MR_OK;
     }
-    return mr_sampler_set_epoch(core->sampler, epoch, error);
+    return mr_sampler_set_epoch(core->sampler, start->epoch, error);
 }
 
-mr_status mr_core_set_epoch(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip,
-                            mr_error *error)
+/* Does the loader stand at just this start, with nothing returned yet? */
+static bool stands_at(const struct mr_core *core, const struct mr_epoch_start *start)
 {
-    if (!indices && !core->own_order && skip == 0 && epoch == core->epoch && core->n_returned == 0)
+    return !start->indices && !core->own_order && start->skip == 0 && start->epoch == core->epoch &&
+           core->n_returned == 0;
+}
+
+/* Are the batches that were published ahead those of this start? */
+static bool was_published_ahead(const struct mr_core *core, const struct mr_epoch_start *start)
+{
+    return !start->indices && start->skip == 0 && core->pub_next && start->epoch == core->epoch + 1;
+}
+
+mr_status mr_core_set_epoch(struct mr_core *core, const struct mr_epoch_start *start, mr_error *error)
+{
+    if (stands_at(core, start))
         return MR_OK;
-    if (!indices && skip == 0)
-        warn_same_epoch(core, epoch);
+    warn_same_epoch(core, start);
     settle_ahead(core);
-    bool keep = !indices && skip == 0 && core->pub_next && epoch == core->epoch + 1;
-    mr_status status = take_sampler(core, epoch, indices, n, error);
+    bool keep = was_published_ahead(core, start);
+    mr_status status = take_sampler(core, start, error);
     if (status != MR_OK) {
         if (core->ahead == MR_AHEAD_NONE) /* as before: the present epoch goes on */
             want_ahead(core);
         return status;
     }
-    cancel_all_but(core, keep, epoch);
+    cancel_all_but(core, keep, start->epoch);
     if (!keep)
-        core->pub_batch = skip;
+        core->pub_batch = start->skip;
     core->pub_next = false;
-    core->own_order = indices != NULL;
-    core->epoch = epoch;
+    core->own_order = start->indices != NULL;
+    core->epoch = start->epoch;
     core->n_batches = mr_sampler_steps(core->sampler, core->options.batch_size, core->options.drop_last);
-    core->n_returned = skip;
+    core->n_returned = start->skip;
     want_ahead(core);
     mr_core_publish(core);
     return MR_OK;

@@ -81,10 +81,17 @@ void mr_core_publish(struct mr_core *core);
 /* With the lock held: begin with the first epoch, once the samplers and the slab are there. */
 void mr_core_open(struct mr_core *core);
 
-/* With the lock held: go to an epoch, whose first `skip` batches were used already. indices NULL: the sampler's order.
- */
-mr_status mr_core_set_epoch(struct mr_core *core, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip,
-                            mr_error *error);
+/* Where to begin. */
+struct mr_epoch_start {
+    uint64_t epoch;
+    const int64_t *indices; /* an order of the caller's own, n of them; NULL: the sampler's */
+    int64_t n;
+    uint64_t skip; /* batches that were used already */
+    bool restored; /* from a saved position: using an epoch again is meant */
+};
+
+/* With the lock held: go there. On failure the loader stands where it stood. */
+mr_status mr_core_set_epoch(struct mr_core *core, const struct mr_epoch_start *start, mr_error *error);
 
 /* With the lock held: the batch of this sequence is the next one to return. */
 void mr_core_move_head(struct mr_core *core, uint64_t head);

@@ -135,7 +135,7 @@ const mr_error *mr_loader_error(const mr_loader *loader)
     return &loader->error;
 }
 
-static mr_status begin_epoch(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n, uint64_t skip)
+static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *start)
 {
     struct mr_core *core = loader->core;
     mr_error error;
@@ -144,7 +144,7 @@ static mr_status begin_epoch(mr_loader *loader, uint64_t epoch, const int64_t *i
     pthread_mutex_lock(&core->lock);
     mr_status status = core->fatal.status ? fail(loader, &core->fatal) : MR_OK;
     if (status == MR_OK) {
-        status = mr_core_set_epoch(core, epoch, indices, n, skip, &error);
+        status = mr_core_set_epoch(core, start, &error);
         if (status != MR_OK)
             fail(loader, &error);
     }
@@ -154,7 +154,8 @@ static mr_status begin_epoch(mr_loader *loader, uint64_t epoch, const int64_t *i
 
 mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch)
 {
-    return loader ? begin_epoch(loader, epoch, NULL, 0, 0) : MR_ERR_INVALID;
+    struct mr_epoch_start start = {.epoch = epoch};
+    return loader ? begin_epoch(loader, &start) : MR_ERR_INVALID;
 }
 
 mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n)
@@ -165,7 +166,8 @@ mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int
     if (n < 0 || (n > 0 && !indices))
         return mr_error_set(&loader->error, MR_ERR_INVALID, "an order of %lld indices at %p", (long long)n,
                             (const void *)indices);
-    return begin_epoch(loader, epoch, indices ? indices : none, n, 0);
+    struct mr_epoch_start start = {.epoch = epoch, .indices = indices ? indices : none, .n = n};
+    return begin_epoch(loader, &start);
 }
 
 void mr_loader_cancel(mr_loader *loader)
@@ -219,5 +221,6 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
     pthread_mutex_unlock(&core->lock);
     if (status != MR_OK)
         return fail(loader, &error);
-    return begin_epoch(loader, epoch, NULL, 0, batches);
+    struct mr_epoch_start start = {.epoch = epoch, .skip = batches, .restored = true};
+    return begin_epoch(loader, &start);
 }

@@ -232,6 +232,23 @@ static void a_batch_that_was_reported_damaged_counts_as_returned(void **state)
     mr_loader_destroy(loader);
 }
 
+static void going_back_to_a_saved_start_is_no_mistake_to_warn_of(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.no_shuffle = false;
+    mr_loader *loader = rig_loader(*state, &options);
+    mr_loader_state start = save(loader);
+    rig_log_capture();
+    mr_batch_release(rig_next(loader));
+    assert_int_equal(mr_loader_restore(loader, &start), MR_OK);
+    assert_int_equal(rig_log_count("used twice"), 0);
+    rig_log_end();
+    mr_batch *batch = rig_next(loader);
+    assert_int_equal(mr_batch_number(batch), 0);
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +260,7 @@ int main(void)
         RIG_TEST(what_differs_is_named_and_the_loader_stays_where_it_was),
         RIG_TEST(a_dataset_of_another_size_is_refused),
         RIG_TEST(an_own_order_has_no_position),
+        RIG_TEST(going_back_to_a_saved_start_is_no_mistake_to_warn_of),
         RIG_TEST(a_batch_that_was_reported_damaged_counts_as_returned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
