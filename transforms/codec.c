@@ -124,7 +124,7 @@ mr_status mr_codec_check_memory(const struct mr_codec_limits *limits, uint64_t n
                         limits->max_decoder_bytes);
 }
 
-static struct mr_codec_limits resolve_limits(const struct mr_codec_limits *limits)
+struct mr_codec_limits mr_codec_resolve_limits(const struct mr_codec_limits *limits)
 {
     struct mr_codec_limits resolved = *limits;
     if (resolved.max_pixels == 0)
@@ -142,7 +142,7 @@ mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec 
     struct mr_codec *codec = calloc(1, sizeof *codec);
     if (!codec)
         return mr_error_memory(error, sizeof *codec);
-    codec->limits = resolve_limits(limits);
+    codec->limits = mr_codec_resolve_limits(limits);
     for (int i = 0; i < N_FORMATS; i++) {
         mr_status status = formats[i]->create(&codec->limits, &codec->states[i], error);
         if (status != MR_OK) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the bytes of an encoded image to rows of RGB pixels, only as many as a crop needs. The codec is chosen by the
- * first bytes. One object per worker, reused for every image: no allocation after warm-up where the library allows it.
+ * first bytes. One object per worker, reused for every image. Its own memory is kept, so that once warm it allocates
+ * none; libjpeg and libpng allocate theirs anew for every image, in a few pieces.
  */
 #ifndef TRANSFORMS_CODEC_H
 #define TRANSFORMS_CODEC_H
@@ -20,6 +21,9 @@ struct mr_codec_limits {
     uint32_t max_scans;         /* of a progressive JPEG */
     uint64_t max_decoder_bytes; /* working memory of the decoder, as estimated from the header */
 };
+
+/* The limits that apply: zeros replaced. Whoever reads a limit reads it from here. */
+struct mr_codec_limits mr_codec_resolve_limits(const struct mr_codec_limits *limits);
 
 struct mr_image_head {
     uint32_t width;

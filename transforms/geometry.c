@@ -2,7 +2,8 @@
 /*
  * torchvision's draws and boxes, and folding them into stages. Easy to get wrong: a crop cuts off for good (what a
  * later crop sees beyond it is zero, not the pixels that were there), and a flip before a resize is not the same as
- * after it.
+ * after it. trim() shrinks what a stage makes to what the next one reads, so what the operations asked for must be kept
+ * before it.
  */
 #include "transforms/geometry.h"
 
@@ -37,6 +38,11 @@ static struct mr_stage *last(struct mr_geometry *g)
     return &g->stages[g->n_stages - 1];
 }
 
+static bool resampled(const struct mr_stage *s)
+{
+    return s->resized_width != s->source.width || s->resized_height != s->source.height;
+}
+
 static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
 {
     struct mr_stage *s = &g->stages[g->n_stages++];
@@ -69,8 +75,7 @@ static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height)
     struct mr_stage *s = last(g);
     if (s->window.width == width && s->window.height == height)
         return; /* Pillow returns a copy */
-    bool resampled = s->resized_width != s->source.width || s->resized_height != s->source.height;
-    if (resampled || s->hflip || s->vflip || !same(s->live, s->window)) {
+    if (resampled(s) || s->hflip || s->vflip || !same(s->live, s->window)) {
         add_stage(g, s->window.width, s->window.height);
         s = last(g);
     }
@@ -220,6 +225,18 @@ static void find_need(struct mr_stage *s)
         (struct mr_box){.x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
 }
 
+/* What the crops ahead of the first resize leave of the image: only known before trim(). */
+static struct mr_box find_crop(const struct mr_stage *first)
+{
+    struct mr_box crop = first->source;
+    if (!resampled(first)) {
+        crop = first->window;
+        crop.x += first->source.x;
+        crop.y += first->source.y;
+    }
+    return crop;
+}
+
 /* From the last stage to the first: a stage makes only what the next one reads. */
 static void trim(struct mr_geometry *g)
 {
@@ -245,6 +262,7 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
         if (status != MR_OK)
             return status;
     }
+    geometry_out->crop = find_crop(&geometry_out->stages[0]);
     trim(geometry_out);
     return MR_OK;
 }
@@ -280,17 +298,13 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
 
 void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height, int32_t report_out[8])
 {
-    const struct mr_stage *s = &geometry->stages[0];
-    bool resampled = s->resized_width != s->source.width || s->resized_height != s->source.height;
-    struct mr_box seen = s->source;
-    if (!resampled)
-        seen = (struct mr_box){s->source.x + s->window.x, s->source.y + s->window.y, s->window.width, s->window.height};
+    const struct mr_box *crop = &geometry->crop;
     bool hflip = false, vflip = false;
     for (uint32_t i = 0; i < geometry->n_stages; i++) {
         hflip ^= geometry->stages[i].hflip;
         vflip ^= geometry->stages[i].vflip;
     }
-    const int64_t report[8] = {width, height, seen.x, seen.y, seen.width, seen.height, hflip, vflip};
+    const int64_t report[8] = {width, height, crop->x, crop->y, crop->width, crop->height, hflip, vflip};
     for (int i = 0; i < 8; i++)
         report_out[i] = (int32_t)report[i];
 }

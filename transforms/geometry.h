@@ -39,6 +39,7 @@ struct mr_stage {
 #define MR_MAX_RESIZED INT32_MAX
 
 struct mr_geometry {
+    struct mr_box crop; /* what mr_geometry_report() says */
     uint32_t n_stages;
     struct mr_stage stages[MR_MAX_STAGES];
 };
@@ -58,8 +59,17 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
                            int64_t *height_out, mr_error *error);
 
 /*
- * What a batch's "geometry" row says: source width and height; x, y, width, height of the box of the source that is
- * seen (before resizing; it sticks out where zeros are seen) in the first stage; hflip; vflip, over all stages.
+ * What a batch's "geometry" row says: source width, height; crop x, y, width, height; hflip; vflip.
+ *
+ * The source is the image as the operations see it. The crop is the box of it that the crops ahead of the first resize
+ * leave, in pixels of the source before any flip. It depends neither on how operations fold into stages, nor on what
+ * a filter reads, nor on what later operations keep of it:
+ *   - random_resized_crop: the box drawn, since the crop comes first and the resize second;
+ *   - crops only: what the last one shows; it sticks out of the source where zeros are seen, x and y may be negative;
+ *   - crop, then resize, then anything: the first crop. A crop after a resize cuts pixels that the source does not
+ *     have, so resize(256)+center_crop(224) says the whole source, with flips before, between and after them too;
+ *   - a resize to the size that is there already does nothing and does not count as one.
+ * Flips count wherever they stand: 1 where an odd number of them was drawn.
  */
 void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height, int32_t report_out[8]);
 

@@ -56,7 +56,7 @@ mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_lim
     if (!pixels)
         return mr_error_memory(error, sizeof *pixels);
     pixels->plan = plan;
-    pixels->max_pixels = limits->max_pixels;
+    pixels->max_pixels = mr_codec_resolve_limits(limits).max_pixels;
     pixels->with_timing = with_timing;
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
         mr_store_half_init(&pixels->half, plan);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that grows to the largest demand and is kept, so that a worker allocates nothing once it is warm. Only what
- * one huge image took is given back when less is wanted: a PNG of three kilobytes may ask for hundreds of megabytes.
+ * Memory that grows to the largest demand and is kept, so that the room itself allocates nothing once it is warm. Only
+ * what one huge image took is given back when less is wanted: a PNG of three kilobytes may ask for hundreds of
+ * megabytes.
  */
 #ifndef TRANSFORMS_SCRATCH_H
 #define TRANSFORMS_SCRATCH_H

@@ -4,7 +4,8 @@
  *
  * Array 0 holds the samples: "image" ([N,C,H,W] or [N,H,W,C]) or, for records that are no pictures, "data". Then come
  * "label", "index" (i64 [N], dataset index), "mask" (u8 [N], 1 where the sample is real) and "geometry" (i32 [N,8]:
- * source width, source height, crop x, y, width, height, horizontal flip, vertical flip).
+ * source width, source height, crop x, y, width, height, horizontal flip, vertical flip; the crop is what the crops
+ * before the first resize leave of the source, in its unflipped pixels, and sticks out where zeros are seen).
  */
 #ifndef MILLRACE_BATCH_H
 #define MILLRACE_BATCH_H

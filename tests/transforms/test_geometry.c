@@ -260,6 +260,63 @@ static void the_report_names_the_box_of_the_source(void **state)
     assert_memory_equal(report, padded, sizeof padded);
 }
 
+/* By hand from the definition in geometry.h, not from stages. */
+static void the_report_does_not_depend_on_how_operations_fold(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        uint32_t width, height;
+        int32_t report[8];
+    } cases[] = {
+        {"resize(256)+center_crop(224)+hflip(1)", 500, 400, {500, 400, 0, 0, 500, 400, 1, 0}},
+        {"resize(256)+hflip(1)+center_crop(224)", 500, 400, {500, 400, 0, 0, 500, 400, 1, 0}},
+        {"hflip(1)+resize(256)+center_crop(224)", 500, 400, {500, 400, 0, 0, 500, 400, 1, 0}},
+        {"vflip(1)+resize(256)+hflip(1)+resize(99)+vflip(1)+center_crop(9)", 500, 400, {500, 400, 0, 0, 500, 400, 1}},
+        {"center_crop(100)+hflip(1)+resize(50)+center_crop(7)", 500, 400, {500, 400, 200, 150, 100, 100, 1, 0}},
+        {"hflip(1)+center_crop(101)+resize(50)+center_crop(7)", 500, 400, {500, 400, 199, 150, 101, 101, 1, 0}},
+        {"center_crop(101)+hflip(1)+resize(50)+center_crop(7)", 500, 400, {500, 400, 200, 150, 101, 101, 1, 0}},
+        {"center_crop(500:600)+resize(50)+center_crop(7)", 500, 400, {500, 400, -50, -50, 600, 500, 0, 0}},
+        {"center_crop(200)+center_crop(100)+resize(50)+resize(20)", 500, 400, {500, 400, 200, 150, 100, 100, 0, 0}},
+        {"resize(400)+center_crop(100)+resize(50)", 500, 400, {500, 400, 200, 150, 100, 100, 0, 0}},
+        {"center_crop(600)+center_crop(20)+vflip(1)", 500, 400, {500, 400, 240, 190, 20, 20, 0, 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t report[8];
+        struct mr_geometry g = geometry_of(cases[i].text, cases[i].width, cases[i].height, 0);
+        mr_geometry_report(&g, cases[i].width, cases[i].height, report);
+        for (int k = 0; k < 8; k++)
+            if (report[k] != cases[i].report[k])
+                fail_msg("%s: field %d is %d, not %d", cases[i].text, k, (int)report[k], (int)cases[i].report[k]);
+    }
+}
+
+/* What follows the first resize draws later and cuts other pixels: the box stays the one that the crop alone gives. */
+static void operations_after_the_first_resize_leave_the_reported_box_alone(void **state)
+{
+    (void)state;
+    const char *crops[] = {"random_crop(32,padding=4)", "random_crop(32,padding=4)+hflip", "hflip+random_crop(20:9)",
+                           "random_resized_crop(24)", "hflip+random_resized_crop(24)"};
+    const char *tails[] = {"resize(64)+center_crop(20)", "resize(64)+random_crop(20,padding=3)+resize(5:5)",
+                           "resize(64:17)+center_crop(90)+resize(30)+random_resized_crop(3)"};
+    for (size_t c = 0; c < sizeof crops / sizeof crops[0]; c++) {
+        for (size_t t = 0; t < sizeof tails / sizeof tails[0]; t++) {
+            char text[160];
+            snprintf(text, sizeof text, "%s+%s", crops[c], tails[t]);
+            for (uint64_t seed = 0; seed < 30; seed++) {
+                int32_t alone[8], whole[8];
+                struct mr_geometry g = geometry_of(crops[c], 32, 32, seed);
+                mr_geometry_report(&g, 32, 32, alone);
+                g = geometry_of(text, 32, 32, seed);
+                mr_geometry_report(&g, 32, 32, whole);
+                if (memcmp(alone, whole, sizeof whole) != 0)
+                    fail_msg("%s, seed %d: %d %d %d %d instead of %d %d %d %d", text, (int)seed, whole[2], whole[3],
+                             whole[4], whole[5], alone[2], alone[3], alone[4], alone[5]);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +332,8 @@ int main(void)
         cmocka_unit_test(a_crop_beyond_the_image_needs_no_pixels),
         cmocka_unit_test(extreme_shapes_stay_inside_the_image),
         cmocka_unit_test(the_report_names_the_box_of_the_source),
+        cmocka_unit_test(the_report_does_not_depend_on_how_operations_fold),
+        cmocka_unit_test(operations_after_the_first_resize_leave_the_reported_box_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

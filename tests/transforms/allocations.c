@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts allocations by standing in front of malloc, calloc and realloc, twice: the linker turns the program's own
+ * calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too. Easy to get wrong:
+ * sanitizers bring their own malloc, which must stay.
+ */
+#include "tests/transforms/allocations.h"
+
+struct allocations allocations;
+
+/* The linker sends the calls of this program and of the room, which it is linked with, here (--wrap). */
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *memory, size_t len);
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *memory, size_t len);
+
+void *__wrap_malloc(size_t len)
+{
+    allocations.n_own++;
+    return __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    allocations.n_own++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *memory, size_t len)
+{
+    allocations.n_own++;
+    return __real_realloc(memory, len);
+}
+
+#if ALLOCATIONS_OF_PROCESS
+/* A program's own definitions take precedence over the C library's, in shared libraries as well. */
+#define EXPORTED __attribute__((visibility("default")))
+void *__libc_malloc(size_t len);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *memory, size_t len);
+
+EXPORTED void *malloc(size_t len)
+{
+    allocations.n_process++;
+    allocations.len_process += len;
+    return __libc_malloc(len);
+}
+
+EXPORTED void *calloc(size_t n, size_t size)
+{
+    allocations.n_process++;
+    allocations.len_process += n * size;
+    return __libc_calloc(n, size);
+}
+
+EXPORTED void *realloc(void *memory, size_t len)
+{
+    allocations.n_process++;
+    allocations.len_process += len;
+    return __libc_realloc(memory, len);
+}
+#endif
