@@ -88,10 +88,11 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # As they lie in the tree, because they point to each other; docs/formats.md is also what libmillrace(3) refers to.
-foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md)
+foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md bench/METHOD.md)
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 install(FILES ${PROJECT_SOURCE_DIR}/examples/first_batch.c ${PROJECT_SOURCE_DIR}/examples/own_samples.c
               ${PROJECT_SOURCE_DIR}/examples/tokens.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
