@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -85,10 +86,24 @@ static void expect_no_workers_within_a_second(void)
     assert_int_equal(count_below(), 0);
 }
 
-static void a_killed_host_leaves_no_worker(void **state)
+/* Entries of a folder whose names hold a word; "" for all of them. */
+static int count_entries(const char *path, const char *word)
+{
+    int n = 0;
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        n += entry->d_name[0] != '.' && strstr(entry->d_name, word);
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static void a_killed_host_leaves_no_worker_and_no_file(void **state)
 {
     (void)state;
     static const mr_start starts[] = {MR_START_EXEC, MR_START_FORK};
+    char *temporary = mr_test_folder_create();
+    setenv("TMPDIR", temporary, 1);
     for (size_t i = 0; i < 2; i++) {
         pid_t host = start_host(starts[i]);
         assert_int_equal(mr_test_count_workers(host), 3);
@@ -96,6 +111,10 @@ static void a_killed_host_leaves_no_worker(void **state)
         assert_int_equal(waitpid(host, NULL, 0), host);
         expect_no_workers_within_a_second();
     }
+    unsetenv("TMPDIR");
+    assert_int_equal(count_entries(temporary, ""), 0);
+    assert_int_equal(count_entries("/dev/shm", "millrace"), 0);
+    mr_test_folder_remove(temporary);
 }
 
 static void a_stopped_and_killed_host_with_stopped_workers_leaves_nothing(void **state)
@@ -265,7 +284,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_host_leaves_no_worker),
+        cmocka_unit_test(a_killed_host_leaves_no_worker_and_no_file),
         cmocka_unit_test(a_stopped_and_killed_host_with_stopped_workers_leaves_nothing),
         cmocka_unit_test(an_interrupt_to_the_group_ends_host_and_workers),
         cmocka_unit_test(a_terminal_stop_leaves_the_workers_alone),
