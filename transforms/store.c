@@ -5,47 +5,19 @@
  */
 #include "transforms/store.h"
 
+#include "base/half.h"
+
 #include <math.h>
 #include <string.h>
 
-static uint32_t float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 uint16_t mr_store_bf16(float value)
 {
-    uint32_t bits = float_bits(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN stays one */
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
-/* value / 2^shift, rounded to an integer, ties to even; mantissa below 2^24, shift from 1 to 31. */
-static uint32_t shift_right_even(uint32_t mantissa, uint32_t shift)
-{
-    uint32_t half = 1u << (shift - 1);
-    uint32_t odd = mantissa >> shift & 1u;
-    return (mantissa + half - 1 + odd) >> shift;
+    return mr_half_bf16(value);
 }
 
 uint16_t mr_store_f16(float value)
 {
-    uint32_t bits = float_bits(value);
-    uint32_t sign = bits >> 16 & 0x8000u;
-    uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00u);
-    if (magnitude >= 0x477ff000u) /* 65520 and up round to infinity */
-        return (uint16_t)(sign | 0x7c00u);
-    if (magnitude >= 0x38800000u) /* normal; a carry out of the mantissa raises the exponent as it should */
-        return (uint16_t)(sign | shift_right_even(magnitude - 0x38000000u, 13));
-    uint32_t exponent = magnitude >> 23;
-    if (exponent < 102) /* below half of the smallest subnormal */
-        return (uint16_t)sign;
-    return (uint16_t)(sign | shift_right_even((magnitude & 0x7fffffu) | 0x800000u, 126 - exponent));
+    return mr_half_f16(value);
 }
 
 void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels, bool exact)

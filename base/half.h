@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * f32 to f16 and bf16, to nearest, ties to even, by integers alone: the same bits from every compiler, on the host and
+ * on a GPU. Easy to get wrong: a carry out of the mantissa must raise the exponent, up to infinity, and a NaN must stay
+ * one.
+ */
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* Before a function that nvcc compiles for both sides. */
+#ifdef __CUDACC__
+#define MR_HOST_DEVICE static inline __host__ __device__
+#else
+#define MR_HOST_DEVICE static inline
+#endif
+
+MR_HOST_DEVICE uint32_t mr_half_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+MR_HOST_DEVICE uint16_t mr_half_bf16(float value)
+{
+    uint32_t bits = mr_half_bits(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN stays one */
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* mantissa / 2^shift, rounded to an integer, ties to even; mantissa below 2^31, shift from 1 to 31. */
+MR_HOST_DEVICE uint32_t mr_half_shift(uint32_t mantissa, uint32_t shift)
+{
+    uint32_t half = 1u << (shift - 1);
+    uint32_t odd = mantissa >> shift & 1u;
+    return (mantissa + half - 1 + odd) >> shift;
+}
+
+MR_HOST_DEVICE uint16_t mr_half_f16(float value)
+{
+    uint32_t bits = mr_half_bits(value);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (magnitude >= 0x477ff000u) /* 65520 and up round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude >= 0x38800000u) /* normal; a carry out of the mantissa raises the exponent as it should */
+        return (uint16_t)(sign | mr_half_shift(magnitude - 0x38000000u, 13));
+    uint32_t exponent = magnitude >> 23;
+    if (exponent < 102) /* below half of the smallest subnormal */
+        return (uint16_t)sign;
+    return (uint16_t)(sign | mr_half_shift((magnitude & 0x7fffffu) | 0x800000u, 126 - exponent));
+}
+
+#endif
