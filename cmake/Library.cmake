@@ -11,17 +11,30 @@ list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset transforms pinned loader)
+foreach(room base sampler dataset transforms pinned devices loader)
   if(TARGET mr_${room})
     list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
   endif()
 endforeach()
+
+if(MR_CUDA)
+  mr_cuda_kernel(finish_cuda ${PROJECT_SOURCE_DIR}/pinned/finish_cuda.cu)
+  list(APPEND mr_objects $<TARGET_OBJECTS:mr_tables_cuda> ${CMAKE_CURRENT_BINARY_DIR}/finish_cuda.o)
+else()
+  list(APPEND mr_objects $<TARGET_OBJECTS:mr_tables_host>)
+endif()
 
 # Outside libraries of the whole, and their pkg-config names for whoever links libmillrace.a.
 # The shared library always takes them shared: Debian's archives are not position-independent.
 set(mr_outside Threads::Threads m)
 set(mr_outside_shared Threads::Threads m)
 set(MR_PC_REQUIRES "")
+set(MR_PC_LIBS_PRIVATE "-pthread -lm")
+if(MR_CUDA)
+  list(APPEND mr_outside CUDA::cudart_static)
+  list(APPEND mr_outside_shared CUDA::cudart_static)
+  string(PREPEND MR_PC_LIBS_PRIVATE "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
+endif()
 foreach(module libjpeg libpng zlib liburing)
   if(TARGET mr_dep_${module})
     string(TOUPPER ${module} mr_prefix)
@@ -41,6 +54,11 @@ if(NOT MILLRACE_SANITIZE)
   target_link_options(millrace_shared PRIVATE -Wl,--no-undefined)
 endif()
 
+if(MR_CUDA)
+  # A program may have a runtime of its own: ours stays inside.
+  target_link_options(millrace_shared PRIVATE -Wl,--exclude-libs,libcudart_static.a)
+endif()
+
 add_library(millrace_static STATIC ${mr_objects})
 add_library(millrace::millrace_static ALIAS millrace_static)
 set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace LINKER_LANGUAGE C)
@@ -48,6 +66,10 @@ target_link_libraries(millrace_static INTERFACE "$<BUILD_INTERFACE:${mr_outside}
                                                 "$<INSTALL_INTERFACE:millrace::millrace_dependencies>")
 if(MILLRACE_SANITIZE)
   target_link_options(millrace_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${MILLRACE_SANITIZE}>)
+endif()
+if(MR_CUDA)
+  add_dependencies(millrace_shared mr_kernel_finish_cuda)
+  add_dependencies(millrace_static mr_kernel_finish_cuda)
 endif()
 
 foreach(library millrace_shared millrace_static)
@@ -88,11 +110,14 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # As they lie in the tree, because they point to each other; docs/formats.md is also what libmillrace(3) refers to.
-foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md bench/METHOD.md)
+foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md docs/gpu.md bench/METHOD.md)
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
-install(FILES ${PROJECT_SOURCE_DIR}/examples/first_batch.c ${PROJECT_SOURCE_DIR}/examples/own_samples.c
-              ${PROJECT_SOURCE_DIR}/examples/tokens.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+set(mr_examples first_batch gpu_batch graph_batch model_parallel multi_gpu own_samples tokens)
+list(TRANSFORM mr_examples APPEND .c)
+list(TRANSFORM mr_examples PREPEND ${PROJECT_SOURCE_DIR}/examples/)
+list(APPEND mr_examples ${PROJECT_SOURCE_DIR}/examples/gpu_support.h)
+install(FILES ${mr_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

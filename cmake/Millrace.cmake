@@ -46,15 +46,63 @@ function(mr_room name)
   target_link_libraries(mr_${name} PUBLIC mr_flags ${ROOM_LIBS})
 endfunction()
 
-# mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s]): a cmocka program of its own process; exit 77 means "cannot run here".
+# mr_tables(target [LIBS of it]): a program that reaches the loader links one object that says which devices there are; this
+# one links the host's.
+function(mr_tables target)
+  if("${ARGN}" MATCHES "mr_(loader|devices|test_rig|test_runs)")
+    target_link_libraries(${target} PRIVATE mr_tables_host)
+  endif()
+endfunction()
+
+# mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s] [TABLES mr_tables_x]): a cmocka program of its own process; exit 77
+# means "cannot run here". TABLES says which devices there are; the host's unless given.
 function(mr_test name)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(TEST "" "TIMEOUT;TABLES" "SOURCES;LIBS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 60)
   endif()
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} PkgConfig::CMOCKA m)
+  if(TEST_TABLES)
+    target_link_libraries(${name} PRIVATE ${TEST_TABLES})
+  else()
+    mr_tables(${name} ${TEST_LIBS})
+  endif()
   target_compile_definitions(${name} PRIVATE MR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()
+
+# mr_contract(name LIBS ... DEVICES host host_split double double_split): the same test on devices with buffers of their own.
+# What its loaders are given is in tests/support/devices.h; the double's are CUDA devices without a GPU.
+function(mr_contract name)
+  cmake_parse_arguments(CONTRACT "" "" "LIBS;DEVICES" ${ARGN})
+  get_target_property(sources ${name} SOURCES)
+  get_test_property(${name} TIMEOUT timeout)
+  get_test_property(${name} LABELS labels)
+  if(NOT labels)
+    set(labels "")
+  endif()
+  set(names_host "host:0")
+  set(names_host_split "host:0,host:1,host:2")
+  set(names_double "cuda:0")
+  set(names_double_split "cuda:0,cuda:1")
+  foreach(device ${CONTRACT_DEVICES})
+    set(program ${name})
+    if(device MATCHES "^double")
+      if(NOT TARGET mr_cuda_double)
+        continue()
+      endif()
+      set(program ${name}_double)
+      if(NOT TARGET ${program})
+        add_executable(${program} ${sources})
+        target_link_libraries(${program} PRIVATE ${CONTRACT_LIBS} PkgConfig::CMOCKA m mr_tables_cuda mr_cuda_double)
+      endif()
+    endif()
+    add_test(NAME ${name}.${device} COMMAND ${program})
+    set_tests_properties(
+      ${name}.${device}
+      PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}" ENVIRONMENT
+                 "MR_TEST_DEVICE=${names_${device}};MR_CUDA_DOUBLE=devices=2,policy=random,seed=1")
+  endforeach()
 endfunction()

@@ -2,6 +2,7 @@
 /*
  * Lent batches. A batch holds a reference to the core, so its memory outlives the loader.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,29 +30,160 @@ static mr_array make_array(const char *name, mr_dtype dtype, uint32_t n_rows, ui
     return array;
 }
 
-void mr_batch_fill(struct mr_batch *batch, struct mr_core *core, uint32_t slot)
+/* Where the arrays of a batch or part lie. */
+struct memory {
+    uint8_t *image;
+    uint8_t *small; /* what stands at label_off in a slot */
+    mr_device image_device;
+    mr_device label_device;
+    uint32_t first_row; /* of the small block's arrays; the images begin with it */
+    uint32_t n_rows;
+};
+
+static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
     static const int64_t geometry_shape[1] = {MR_GEOMETRY_FIELDS};
-    struct mr_slot_view view = mr_core_slot(core, slot);
-    const struct mr_plan *plan = &core->shared.control->plan;
-    const struct mr_sample_kind *kind = &plan->kind;
-    uint32_t n = atomic_load_explicit(&view.slot->n_places, memory_order_relaxed);
-    batch->core = core;
-    batch->slot = slot;
+    const struct mr_core *core = batch->core;
+    const struct mr_control *control = core->shared.control;
+    const struct mr_slot_layout *l = &control->layout;
+    const struct mr_sample_kind *kind = &control->plan.kind;
+    const struct mr_image_form *form = &core->image;
+    mr_array *a = batch->arrays;
+    uint32_t n = at->n_rows;
+    uint64_t first = at->first_row;
+    uint8_t *small = at->small;
+    mr_device labels = at->label_device;
+    a[0] = make_array(kind->picture ? "image" : "data", form->dtype, n, form->ndim, form->shape, at->image_device,
+                      at->image);
+    a[1] = make_array("label", kind->label_dtype, n, kind->label_ndim, kind->label_shape, labels,
+                      small + first * l->label_bytes);
+    a[2] = make_array("index", MR_I64, n, 0, NULL, labels,
+                      small + (l->index_off - l->label_off) + first * sizeof(int64_t));
+    a[3] = make_array("mask", MR_U8, n, 0, NULL, labels, small + (l->mask_off - l->label_off) + first);
+    a[4] = make_array("geometry", MR_I32, n, 1, geometry_shape, labels,
+                      small + (l->geometry_off - l->label_off) + first * MR_GEOMETRY_FIELDS * sizeof(int32_t));
+    batch->n_arrays = MR_BATCH_ARRAYS;
     batch->n_rows = n;
+}
+
+static void fill_from_slot(struct mr_batch *batch)
+{
+    struct mr_slot_view view = mr_core_slot(batch->core, batch->slot);
+    mr_device host = {.kind = MR_DEVICE_HOST, .id = 0};
+    struct memory at = {
+        .image = view.data, .small = view.label, .image_device = host, .label_device = host, .n_rows = batch->n_rows};
+    fill_arrays(batch, &at);
+}
+
+/* The mask of these rows lies in the slot no longer: part counts were taken when the batch was described. */
+static void fill_from_buffer(struct mr_batch *batch, const struct mr_batch *whole, uint32_t i)
+{
+    struct mr_copied_part part = mr_copier_part(whole->core->copier, whole->buffer, i);
+    struct memory at = {.image = part.image,
+                        .small = part.small,
+                        .image_device = part.image_device,
+                        .label_device = part.label_device,
+                        .first_row = part.first_row,
+                        .n_rows = part.n_rows};
+    batch->slot = whole->slot;
+    batch->epoch = whole->epoch;
+    batch->number = whole->number;
+    fill_arrays(batch, &at);
+}
+
+static uint32_t count_valid(const struct mr_slot_view *view, uint32_t first, uint32_t n)
+{
+    uint32_t n_valid = 0;
+    for (uint32_t i = first; i < first + n; i++)
+        n_valid += view->mask[i];
+    return n_valid;
+}
+
+static mr_status make_parts(struct mr_batch *batch, uint32_t n_parts, mr_error *error)
+{
+    batch->parts = batch;
+    if (n_parts == 1)
+        return MR_OK;
+    struct mr_batch *parts = calloc(n_parts, sizeof *parts);
+    if (!parts)
+        return mr_error_memory(error, n_parts * sizeof *parts);
+    batch->parts = parts;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        parts[i].core = batch->core;
+        parts[i].whole = batch;
+        parts[i].parts = &parts[i];
+        parts[i].n_parts = 1;
+        parts[i].part = i;
+        parts[i].buffer = batch->buffer;
+    }
+    return MR_OK;
+}
+
+mr_status mr_batch_make_all(struct mr_core *core, mr_error *error)
+{
+    bool lends = core->placement.lends_slots;
+    uint32_t n = lends ? core->options.n_slots : core->options.n_buffers;
+    core->batches = calloc(n, sizeof *core->batches);
+    if (!core->batches)
+        return mr_error_memory(error, n * sizeof *core->batches);
+    core->n_batch_objects = n;
+    for (uint32_t i = 0; i < n; i++) {
+        core->batches[i].core = core;
+        core->batches[i].whole = &core->batches[i];
+        core->batches[i].parts = &core->batches[i]; /* so that a half-made core can be freed */
+        core->batches[i].buffer = i;
+    }
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; status == MR_OK && i < n; i++)
+        status = make_parts(&core->batches[i], lends ? 1 : core->placement.n_parts, error);
+    return status;
+}
+
+void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
+{
+    struct mr_slot_view view = mr_core_slot(batch->core, slot);
+    batch->slot = slot;
+    batch->n_rows = atomic_load_explicit(&view.slot->n_places, memory_order_relaxed);
+    batch->n_valid = count_valid(&view, 0, batch->n_rows);
+    batch->n_warnings = atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     batch->epoch = atomic_load_explicit(&view.slot->epoch, memory_order_relaxed);
     batch->number = atomic_load_explicit(&view.slot->batch, memory_order_relaxed);
-    batch->n_valid = 0;
-    for (uint32_t i = 0; i < n; i++)
-        batch->n_valid += view.mask[i];
-    mr_array *a = batch->arrays;
-    mr_device device = core->device;
-    a[0] = make_array(kind->picture ? "image" : "data", plan->dtype, n, plan->out_ndim, plan->out_shape, device,
-                      view.data);
-    a[1] = make_array("label", kind->label_dtype, n, kind->label_ndim, kind->label_shape, device, view.label);
-    a[2] = make_array("index", MR_I64, n, 0, NULL, device, view.index);
-    a[3] = make_array("mask", MR_U8, n, 0, NULL, device, view.mask);
-    a[4] = make_array("geometry", MR_I32, n, 1, geometry_shape, device, view.geometry);
+    batch->n_parts = 1;
+    if (batch->parts == batch)
+        return;
+    for (uint32_t i = 0; i < batch->n_parts; i++) {
+        uint32_t first, n;
+        batch->n_parts = mr_placement_split(batch->n_rows, batch->core->placement.n_parts, i, &first, &n);
+        batch->parts[i].n_valid = count_valid(&view, first, n);
+    }
+}
+
+void mr_batch_lend(struct mr_batch *batch)
+{
+    struct mr_core *core = batch->core;
+    batch->n_holds = 1;
+    batch->is_lent = true;
+    batch->lent_ns = mr_trace_ring_begin(mr_trace_row(core->trace, MR_TRACE_CONSUMER));
+    batch->n_arrays = 0;
+    batch->error = (mr_error){0};
+    mr_core_retain(core);
+    if (core->placement.lends_slots)
+        fill_from_slot(batch);
+    for (uint32_t i = 0; !core->placement.lends_slots && i < batch->n_parts; i++)
+        fill_from_buffer(&batch->parts[i], batch, i);
+}
+
+mr_batch *mr_batch_whole(mr_batch *batch)
+{
+    return batch->whole;
+}
+
+void mr_batch_retain(mr_batch *batch)
+{
+    struct mr_batch *whole = batch->whole;
+    pthread_mutex_lock(&whole->core->lock);
+    whole->n_holds++;
+    pthread_mutex_unlock(&whole->core->lock);
 }
 
 uint32_t mr_batch_size(const mr_batch *batch)
@@ -76,18 +208,17 @@ uint64_t mr_batch_number(const mr_batch *batch)
 
 uint32_t mr_batch_n_arrays(const mr_batch *batch)
 {
-    (void)batch;
-    return MR_BATCH_ARRAYS;
+    return batch->n_arrays;
 }
 
 const mr_array *mr_batch_array_at(const mr_batch *batch, uint32_t i)
 {
-    return i < MR_BATCH_ARRAYS ? &batch->arrays[i] : NULL;
+    return i < batch->n_arrays ? &batch->arrays[i] : NULL;
 }
 
 const mr_array *mr_batch_array(const mr_batch *batch, const char *name)
 {
-    for (uint32_t i = 0; i < MR_BATCH_ARRAYS; i++)
+    for (uint32_t i = 0; i < batch->n_arrays; i++)
         if (strcmp(batch->arrays[i].name, name) == 0)
             return &batch->arrays[i];
     return NULL;
@@ -99,14 +230,141 @@ void *mr_batch_data(const mr_batch *batch, const char *name)
     return array ? array->data : NULL;
 }
 
-void mr_batch_release(mr_batch *batch)
+uint32_t mr_batch_buffer(const mr_batch *batch)
 {
-    if (!batch || batch->core->pid != getpid())
-        return;
+    return batch->buffer;
+}
+
+uint32_t mr_batch_n_parts(const mr_batch *batch)
+{
+    return batch->n_parts;
+}
+
+mr_batch *mr_batch_part(mr_batch *batch, uint32_t i)
+{
+    return i < batch->n_parts ? &batch->parts[i] : NULL;
+}
+
+const mr_error *mr_batch_error(const mr_batch *batch)
+{
+    return &batch->error;
+}
+
+static bool is_usable(const struct mr_batch *batch)
+{
+    return batch && batch->core->pid == getpid();
+}
+
+mr_status mr_batch_use(mr_batch *batch, void *stream)
+{
+    if (!is_usable(batch))
+        return batch ? MR_ERR_STATE : MR_ERR_INVALID;
     struct mr_core *core = batch->core;
+    if (core->placement.lends_slots)
+        return MR_OK;
+    return mr_copier_use(core->copier, batch->buffer, batch->part, stream, false, &batch->error);
+}
+
+/* True when this was the last hold. */
+static bool drop_hold(struct mr_batch *batch)
+{
+    pthread_mutex_lock(&batch->core->lock);
+    bool last = batch->n_holds == 1;
+    if (!last)
+        batch->n_holds--;
+    pthread_mutex_unlock(&batch->core->lock);
+    return last;
+}
+
+/* The last holder alone is here; on MR_ERR_STATE he stays it. */
+static mr_status give_back(struct mr_batch *batch)
+{
+    struct mr_core *core = batch->core;
+    mr_status status = MR_OK;
+    if (!core->placement.lends_slots)
+        status = mr_copier_release(core->copier, batch->buffer, &batch->error);
+    if (status == MR_ERR_STATE)
+        return status;
     pthread_mutex_lock(&core->lock);
-    mr_slot_move(mr_core_slot(core, batch->slot).slot, MR_SLOT_LENT, MR_SLOT_FREE);
-    mr_core_publish(core);
+    batch->is_lent = false;
+    batch->n_holds = 0;
+    if (!core->closed)
+        mr_trace_ring_put(mr_trace_row(core->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP, batch->lent_ns,
+                          (int64_t)batch->number);
+    if (core->placement.lends_slots) {
+        mr_slot_move(mr_core_slot(core, batch->slot).slot, MR_SLOT_LENT, MR_SLOT_FREE);
+        mr_core_publish(core);
+    } else {
+        mr_core_give_buffer(core, batch);
+        mr_control_wake_host(&core->shared); /* the copier */
+    }
     pthread_mutex_unlock(&core->lock);
     mr_core_release(core);
+    return status;
+}
+
+static mr_status refuse_part(mr_batch *batch)
+{
+    return mr_error_set(&batch->error, MR_ERR_INVALID, "part %u is released with its batch", batch->part);
+}
+
+mr_status mr_batch_release(mr_batch *batch)
+{
+    if (!is_usable(batch))
+        return batch ? MR_ERR_STATE : MR_OK;
+    if (batch->whole != batch)
+        return refuse_part(batch);
+    return drop_hold(batch) ? give_back(batch) : MR_OK;
+}
+
+mr_status mr_batch_release_on(mr_batch *batch, void *stream)
+{
+    if (!is_usable(batch))
+        return batch ? MR_ERR_STATE : MR_OK;
+    if (batch->whole != batch)
+        return refuse_part(batch);
+    struct mr_core *core = batch->core;
+    mr_status status = MR_OK;
+    if (!core->placement.lends_slots)
+        status = mr_copier_remember(core->copier, batch->buffer, 0, stream, &batch->error);
+    if (status != MR_OK && status != MR_ERR_DEVICE) /* it stays lent: nobody would wait for that stream */
+        return status;
+    mr_status released = drop_hold(batch) ? give_back(batch) : MR_OK;
+    return status != MR_OK && released == MR_OK ? status : released;
+}
+
+void mr_batch_release_anyway(mr_batch *batch)
+{
+    struct mr_batch *whole = batch->whole;
+    if (!is_usable(whole) || mr_batch_release(whole) != MR_ERR_STATE)
+        return;
+    pthread_mutex_lock(&whole->core->lock);
+    whole->is_owed = true;
+    whole->core->n_owed++;
+    pthread_mutex_unlock(&whole->core->lock);
+}
+
+static struct mr_batch *take_owed(struct mr_core *core)
+{
+    struct mr_batch *found = NULL;
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; core->n_owed > 0 && !found && i < core->n_batch_objects; i++)
+        if (core->batches[i].is_owed)
+            found = &core->batches[i];
+    if (found) {
+        found->is_owed = false;
+        core->n_owed--;
+    }
+    pthread_mutex_unlock(&core->lock);
+    return found;
+}
+
+void mr_batch_settle_owed(struct mr_core *core)
+{
+    for (uint32_t i = 0; i < core->n_batch_objects; i++) {
+        struct mr_batch *batch = take_owed(core);
+        if (!batch)
+            return;
+        mr_batch_release_anyway(batch);
+    }
 }

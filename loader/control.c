@@ -10,10 +10,15 @@
 
 uint64_t mr_control_build(void)
 {
-    const uint64_t parts[] = {MR_VERSION_MAJOR,         MR_VERSION_MINOR,
-                              MR_VERSION_PATCH,         sizeof(struct mr_control),
-                              sizeof(struct mr_plan),   sizeof(struct mr_worker_record),
-                              sizeof(struct mr_record), sizeof(struct mr_slot_layout)};
+    const uint64_t parts[] = {MR_VERSION_MAJOR,
+                              MR_VERSION_MINOR,
+                              MR_VERSION_PATCH,
+                              sizeof(struct mr_control),
+                              sizeof(struct mr_plan),
+                              sizeof(struct mr_worker_record),
+                              sizeof(struct mr_record),
+                              sizeof(struct mr_slot_layout),
+                              sizeof(struct mr_trace_ring)};
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a over the parts */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = (hash ^ parts[i]) * UINT64_C(1099511628211);
@@ -28,7 +33,11 @@ uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint
     control->ring_mask = entries - 1;
     control->records_off = mr_align_up(sizeof *control, 64);
     control->ring_off = control->records_off + (uint64_t)n_workers * sizeof(struct mr_worker_record);
-    return mr_align_up(control->ring_off + entries * sizeof(uint32_t), 64);
+    uint64_t end = mr_align_up(control->ring_off + entries * sizeof(uint32_t), 64);
+    if (!control->with_trace)
+        return end;
+    control->trace_off = end;
+    return end + (uint64_t)n_workers * sizeof(struct mr_trace_ring);
 }
 
 struct mr_shared mr_control_map(uint8_t *base)
@@ -56,6 +65,14 @@ struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t seq
     const struct mr_control *control = shared->control;
     uint32_t slot = atomic_load_explicit(&shared->ring[sequence & control->ring_mask], memory_order_acquire);
     return mr_slot_at(&control->layout, shared->base, slot);
+}
+
+struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint32_t worker)
+{
+    if (!shared->control->with_trace)
+        return NULL;
+    struct mr_trace_ring *rings = (void *)(shared->base + shared->control->trace_off);
+    return &rings[worker];
 }
 
 static bool anyone_sleeps(const struct mr_shared *shared)

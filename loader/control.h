@@ -8,6 +8,7 @@
 
 #include <stdalign.h>
 
+#include "loader/trace_ring.h"
 #include "pinned/slab.h"
 #include "pinned/slot.h"
 #include "transforms/codec.h"
@@ -35,9 +36,11 @@ struct mr_worker_record {
     _Atomic uint32_t uses_uring;
     _Atomic uint32_t failed; /* 1: error says why the worker could not go on (release) */
     int32_t cpu;             /* written by the host before the start; -1: no affinity */
-    uint32_t spare;
+    _Atomic uint32_t near; /* 1: on the control block's near_cpus, from now on; the host (release), once, at any time */
     mr_error error;
 };
+
+#define MR_CONTROL_CPUS 1024 /* as cpu_set_t */
 
 struct mr_control {
     uint64_t magic; /* MR_CONTROL_MAGIC */
@@ -57,6 +60,10 @@ struct mr_control {
     uint64_t max_file_bytes;
     uint64_t records_off;
     uint64_t ring_off;
+    uint32_t with_trace; /* workers put their spans into rings of their own */
+    uint32_t spare;
+    uint64_t trace_off;                       /* those rings, by worker; 0 without */
+    uint64_t near_cpus[MR_CONTROL_CPUS / 64]; /* bit c % 64 of word c / 64: CPU c is near the device; before near */
     struct mr_slot_layout layout;
     struct mr_codec_limits limits;
     struct mr_plan plan;
@@ -66,10 +73,11 @@ struct mr_control {
     alignas(64) _Atomic uint64_t limit;       /* tickets below it are published; the host (release) */
     alignas(64) _Atomic uint32_t work_word;   /* workers sleep on it; changed by every publish and every death */
     alignas(64) _Atomic uint32_t filled_word; /* the host sleeps on it; changed when a slot may be filled */
-    _Atomic uint32_t host_waits;              /* 1 while the host is about to sleep on filled_word; seq_cst */
-    _Atomic uint32_t stop;                    /* 1: workers end */
-    _Atomic uint32_t n_deaths;                /* of workers; the supervisor; each worker sweeps when it has changed */
-    _Atomic uint64_t head;                    /* sequence of the batch that the host wants next; the host, relaxed */
+    _Atomic uint32_t host_waits; /* threads of the host (the consumer, the copier) that sleep on filled_word
+                                    or are about to; seq_cst */
+    _Atomic uint32_t stop;       /* 1: workers end */
+    _Atomic uint32_t n_deaths;   /* of workers; the supervisor; each worker sweeps when it has changed */
+    _Atomic uint64_t head;       /* sequence of the batch that the host wants next; the host, relaxed */
 };
 
 #define MR_CONTROL_MAGIC UINT64_C(0x6563617272696c6d) /* "millrace" */
@@ -85,7 +93,8 @@ struct mr_shared {
 /* Identifies layout and version of the shared structures. */
 uint64_t mr_control_build(void);
 
-/* Where control, records and ring lie; fills in the offsets and returns the bytes before the slots. */
+/* Where control, records and rings lie; fills in the offsets and returns the bytes before the slots. with_trace is set
+ * before. */
 uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint32_t n_slots);
 
 /* Pointers into a slab that the host has filled in. */
@@ -95,6 +104,9 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
 
 /* The slot that holds the batch of this sequence number now, by the ring. */
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence);
+
+/* A worker's ring for the trace; NULL where there is none. */
+struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint32_t worker);
 
 /* Change the word, and wake who sleeps on it. Without a system call when nobody does. */
 void mr_control_wake_workers(const struct mr_shared *shared);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/thread.h"
+#include "loader/damage.h"
 
 struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i)
 {
@@ -19,16 +21,41 @@ void mr_core_retain(struct mr_core *core)
     core->n_refs++;
 }
 
+static void *destroy_copier(void *copier)
+{
+    mr_copier_destroy(copier);
+    return NULL;
+}
+
+/*
+ * In a thread of ours, since whoever gives the last batch back may never have chosen a device, and would find one
+ * chosen for him.
+ */
+static void end_copier(struct mr_copier *copier)
+{
+    pthread_t thread;
+    if (copier && mr_thread_start(&thread, destroy_copier, copier) == 0)
+        pthread_join(thread, NULL);
+    else
+        mr_copier_destroy(copier);
+}
+
 static void free_core(struct mr_core *core)
 {
-    if (core->shared.base && core->device_table)
-        core->device_table->unpin(core->device.id, core->slab.base, core->slab.len_bytes);
+    end_copier(core->copier); /* before the memory that it has pinned goes */
     mr_slab_destroy(&core->slab);
     mr_sampler_destroy(core->sampler);
     mr_sampler_destroy(core->next);
     pthread_mutex_destroy(&core->lock);
     pthread_cond_destroy(&core->ahead_changed);
+    pthread_cond_destroy(&core->opened_changed);
+    for (uint32_t i = 0; core->batches && i < core->n_batch_objects; i++)
+        if (core->batches[i].parts != &core->batches[i])
+            free(core->batches[i].parts);
     free(core->batches);
+    free(core->staging);
+    for (size_t i = 0; i < sizeof core->names / sizeof *core->names; i++)
+        free(core->names[i]);
     free(core->cpus);
     free(core);
 }
@@ -129,34 +156,82 @@ void mr_core_publish(struct mr_core *core)
         mr_control_wake_host(&core->shared);
 }
 
-static uint32_t slot_of(const struct mr_core *core, uint64_t sequence)
+uint32_t mr_core_slot_of(const struct mr_core *core, uint64_t sequence)
 {
     return atomic_load_explicit(&core->shared.ring[sequence & core->shared.control->ring_mask], memory_order_relaxed);
+}
+
+/* Workers hurry for the batch that is needed first: by the copier, where there is one. */
+static void tell_workers(struct mr_core *core)
+{
+    uint64_t needed = core->placement.lends_slots ? core->head : core->staged;
+    atomic_store_explicit(&core->shared.control->head, needed, memory_order_relaxed);
 }
 
 void mr_core_move_head(struct mr_core *core, uint64_t head)
 {
     core->head = head;
-    atomic_store_explicit(&core->shared.control->head, head, memory_order_relaxed);
+    if (core->staged < head)
+        core->staged = head;
+    tell_workers(core);
+}
+
+void mr_core_move_staged(struct mr_core *core, const struct mr_staged *staged)
+{
+    core->staging[core->staged & core->staging_mask] = *staged;
+    core->staged++;
+    tell_workers(core);
 }
 
 /* Tickets below the head mean nothing any more: spare the workers the walk through them. */
 static void skip_tickets(struct mr_core *core)
 {
-    uint64_t to = core->head * core->options.batch_size;
+    uint64_t to = atomic_load(&core->shared.control->head) * core->options.batch_size;
     uint64_t ticket = atomic_load(&core->shared.control->ticket);
     while (ticket < to && !atomic_compare_exchange_weak(&core->shared.control->ticket, &ticket, to))
         ;
 }
 
+static bool is_staged(const struct mr_core *core, uint64_t sequence)
+{
+    return !core->placement.lends_slots && sequence < core->staged;
+}
+
+static const struct mr_staged *staged_at(const struct mr_core *core, uint64_t sequence)
+{
+    return &core->staging[sequence & core->staging_mask];
+}
+
+static uint64_t epoch_of(const struct mr_core *core, uint64_t sequence)
+{
+    if (is_staged(core, sequence) && staged_at(core, sequence)->batch)
+        return staged_at(core, sequence)->batch->epoch;
+    uint32_t slot = is_staged(core, sequence) ? staged_at(core, sequence)->slot : mr_core_slot_of(core, sequence);
+    return atomic_load_explicit(&mr_core_slot(core, slot).slot->epoch, memory_order_relaxed);
+}
+
+/* A copy that is under way goes on; its buffer and its slot are free when it has ended. */
+static void drop_staged(struct mr_core *core, const struct mr_staged *staged)
+{
+    struct mr_batch *batch = staged->batch;
+    if (batch)
+        mr_core_give_buffer(core, batch);
+    if (!batch || batch->keeps_slot)
+        mr_slot_move(mr_core_slot(core, staged->slot).slot, MR_SLOT_FILLED, MR_SLOT_FREE);
+    if (batch)
+        batch->keeps_slot = false;
+}
+
 /* Drop what is published, but for the batches of an epoch. */
 static void cancel_all_but(struct mr_core *core, bool keep, uint64_t epoch)
 {
-    while (core->head < core->tail) {
-        struct mr_slot_view view = mr_core_slot(core, slot_of(core, core->head));
-        if (keep && atomic_load_explicit(&view.slot->epoch, memory_order_relaxed) == epoch)
-            break;
-        mr_slot_cancel(&view);
+    while (core->head < core->tail && !(keep && epoch_of(core, core->head) == epoch)) {
+        if (is_staged(core, core->head)) {
+            drop_staged(core, staged_at(core, core->head));
+        } else {
+            struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, core->head));
+            mr_slot_cancel(&view);
+        }
         mr_core_move_head(core, core->head + 1);
     }
     skip_tickets(core);
@@ -251,23 +326,66 @@ void mr_core_open(struct mr_core *core)
     mr_core_publish(core);
 }
 
-bool mr_core_head_is_published(const struct mr_core *core)
+/* Is the batch of this sequence published and all of it decoded? */
+static bool is_filled(const struct mr_core *core, uint64_t sequence)
 {
-    return core->head < core->tail;
-}
-
-bool mr_core_head_is_filled(const struct mr_core *core)
-{
-    struct mr_slot_view view = mr_core_slot(core, slot_of(core, core->head));
+    if (sequence >= core->tail)
+        return false;
+    struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, sequence));
     return mr_slot_is_filled(&view);
 }
 
-bool mr_core_awaits_slot(const struct mr_core *core)
+bool mr_core_head_is_ready(const struct mr_core *core, enum mr_head_is how)
 {
-    for (uint32_t i = 0; i < core->options.n_slots; i++)
-        if (mr_slot_state(mr_core_slot(core, i).slot) == MR_SLOT_CANCELED)
+    if (core->placement.lends_slots)
+        return is_filled(core, core->head);
+    if (!is_staged(core, core->head))
+        return false;
+    const struct mr_batch *batch = staged_at(core, core->head)->batch;
+    return !batch || (batch->is_issued && (how == MR_HEAD_ISSUED || !batch->is_copying));
+}
+
+struct mr_batch *mr_core_free_buffer(const struct mr_core *core)
+{
+    struct mr_batch *first = NULL;
+    for (uint32_t i = 0; i < core->n_batch_objects; i++) {
+        struct mr_batch *batch = &core->batches[i];
+        if (!batch->is_taken && !batch->is_copying && (!first || batch->freed_at < first->freed_at))
+            first = batch;
+    }
+    return first;
+}
+
+void mr_core_give_buffer(struct mr_core *core, struct mr_batch *batch)
+{
+    batch->is_taken = false;
+    batch->freed_at = ++core->n_freed;
+}
+
+bool mr_core_copier_is_next(const struct mr_core *core)
+{
+    return is_filled(core, core->staged);
+}
+
+/* Will a slot come free without the caller's doing? */
+static bool awaits_slot(const struct mr_core *core)
+{
+    for (uint32_t i = 0; i < core->options.n_slots; i++) {
+        enum mr_slot_state state = mr_slot_state(mr_core_slot(core, i).slot);
+        if (state == MR_SLOT_CANCELED || state == MR_SLOT_COPYING)
             return true;
+    }
     return false;
+}
+
+bool mr_core_is_stuck(const struct mr_core *core)
+{
+    if (core->placement.lends_slots)
+        return core->head >= core->tail && !awaits_slot(core);
+    if (is_staged(core, core->head) || !is_filled(core, core->head) || core->n_copying > 0)
+        return false;
+    struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, core->head));
+    return !mr_core_free_buffer(core) && !mr_damage_has_failure(&view);
 }
 
 void mr_core_fail(struct mr_core *core, const mr_error *error)

@@ -12,24 +12,73 @@
 #include <sys/types.h>
 
 #include "loader/control.h"
-#include "pinned/device.h"
+#include "loader/trace.h"
+#include "pinned/copier.h"
 #include "sampler/order.h"
 
 #include <millrace/loader.h>
 
 #define MR_BATCH_ARRAYS 5
+#define MR_MAX_BUFFERS 64 /* on a device */
 
 struct mr_core;
 
+/*
+ * One per slot where slots are lent, one per device buffer otherwise, and one more for each part where there are
+ * several. What is marked "lock" is guarded by the core's; the rest is the holder's while the batch is lent.
+ */
 struct mr_batch {
     struct mr_core *core;
-    uint32_t slot;
+    struct mr_batch *whole; /* itself but for a part */
+    struct mr_batch *parts; /* itself where there is one part */
+    uint32_t part;
+    uint32_t n_parts;
+    uint32_t buffer; /* or slot, where slots are lent */
+    uint32_t slot;   /* that holds it, or held it */
     uint32_t n_rows;
     uint32_t n_valid;
+    uint32_t n_warnings;
     uint64_t epoch;
     uint64_t number;
+    uint64_t lent_ns;  /* for the trace */
+    uint32_t n_holds;  /* lock; while lent: releases to come */
+    bool is_taken;     /* lock; staged, and neither released nor dropped yet */
+    bool is_issued;    /* lock; a stream may be made to wait for it */
+    bool is_copying;   /* lock; about to be issued, or issued and its end was not seen yet */
+    bool is_lent;      /* lock; returned by next() */
+    uint64_t freed_at; /* lock; core->n_freed when it was given back last */
+    bool is_owed;      /* lock; nobody holds it, but a stream was in a capture when its last hold ended */
+    bool keeps_slot;   /* lock; its copy has ended, but the slot has records to tell when it is lent */
+    uint32_t n_arrays;
     mr_array arrays[MR_BATCH_ARRAYS];
+    mr_error error;
 };
+
+/* A batch that the copier has taken: it lies in a buffer, or has failed and still lies in its slot. */
+struct mr_staged {
+    struct mr_batch *batch; /* NULL: failed */
+    uint32_t slot;
+};
+
+/* What "image" looks like when it is lent. */
+struct mr_image_form {
+    mr_dtype dtype;
+    uint32_t ndim; /* of one sample */
+    int64_t shape[MR_MAX_NDIM - 1];
+};
+
+/* Of the copies, for the statistics; guarded by the core's lock. */
+struct mr_copy_totals {
+    uint64_t n_issued;
+    uint64_t sum_copying; /* over the copies issued: how many were under way then, with itself */
+    uint64_t bytes;
+    uint64_t ns;
+    uint64_t n_steps;
+    uint64_t n_steps_ready;
+};
+
+/* Until when next() waits: the copy is under way, or has ended. */
+enum mr_head_is { MR_HEAD_ISSUED, MR_HEAD_ENDED };
 
 /* Is the order of the next epoch at hand? Made by the planner thread, outside the lock. */
 enum mr_ahead { MR_AHEAD_NONE, MR_AHEAD_WANTED, MR_AHEAD_WORKING, MR_AHEAD_READY, MR_AHEAD_FAILED };
@@ -40,13 +89,31 @@ struct mr_core {
     bool closed;     /* the loader is destroyed: nothing is published any more */
     pid_t pid;       /* of the creator; another pid is a forked child */
 
-    mr_loader_options options; /* resolved */
-    int32_t *cpus;             /* those of the options */
-    const struct mr_device_table *device_table;
-    mr_device device;
+    mr_loader_options options;       /* resolved; its texts are the next ones */
+    int32_t *cpus;                   /* those of the options */
+    char *names[MR_MAX_DEVICES + 2]; /* of the devices, of the labels' device */
+    struct mr_placement placement;
+    struct mr_finish finish;
+    struct mr_image_form image;
     struct mr_slab slab;
     struct mr_shared shared;
-    struct mr_batch *batches; /* one per slot */
+    struct mr_batch *batches; /* one per slot or device buffer */
+    uint32_t n_batch_objects; /* of them */
+
+    struct mr_trace *trace; /* NULL without; the loader's to destroy, once closed */
+
+    /* Only where batches are copied to devices: */
+    struct mr_copier *copier;  /* made by the copying thread; NULL where slots are lent */
+    struct mr_staged *staging; /* batch with sequence s at [s & staging_mask] */
+    uint64_t staging_mask;
+    uint64_t staged; /* sequence of the next batch that the copier takes */
+    uint32_t n_copying;
+    uint32_t n_owed;  /* batches that next() tries to give back */
+    uint64_t n_freed; /* buffers given back so far */
+    struct mr_copy_totals copies;
+    bool opened; /* the copying thread has made the copier, or failed: */
+    mr_error open_error;
+    pthread_cond_t opened_changed;
 
     mr_sampler *sampler; /* of the present epoch */
     mr_sampler *next;    /* of the epoch after it, see ahead; made by the planner when first needed */
@@ -95,11 +162,22 @@ mr_status mr_core_set_epoch(struct mr_core *core, const struct mr_epoch_start *s
 
 /* With the lock held: the batch of this sequence is the next one to return. */
 void mr_core_move_head(struct mr_core *core, uint64_t head);
-/* With the lock held: is the batch at head published, and filled? */
-bool mr_core_head_is_published(const struct mr_core *core);
-bool mr_core_head_is_filled(const struct mr_core *core);
-/* With the lock held: will a slot come free without the caller's doing? */
-bool mr_core_awaits_slot(const struct mr_core *core);
+/* With the lock held: can the batch at head be returned? */
+bool mr_core_head_is_ready(const struct mr_core *core, enum mr_head_is how);
+/* With the lock held: will the batch at head never come unless the caller releases one? */
+bool mr_core_is_stuck(const struct mr_core *core);
+/* With the lock held: the copier has taken the batch at staged. */
+void mr_core_move_staged(struct mr_core *core, const struct mr_staged *staged);
+/* With the lock held: the slot of a published sequence; is the next batch for the copier filled? */
+uint32_t mr_core_slot_of(const struct mr_core *core, uint64_t sequence);
+bool mr_core_copier_is_next(const struct mr_core *core);
+/*
+ * With the lock held: the device buffer that may be filled next, of several the one that was given back first, whose
+ * streams are likeliest to have ended; NULL when none is free.
+ */
+struct mr_batch *mr_core_free_buffer(const struct mr_core *core);
+/* With the lock held: nobody has this buffer's batch any more. */
+void mr_core_give_buffer(struct mr_core *core, struct mr_batch *batch);
 
 /* End the loader with this error, once; wakes next(). Takes the lock. */
 void mr_core_fail(struct mr_core *core, const mr_error *error);
@@ -107,7 +185,22 @@ void mr_core_fail(struct mr_core *core, const mr_error *error);
 /* Should the planner make the order of ahead_epoch? Then the epoch after it, until closed. The body of its thread. */
 void mr_core_plan(struct mr_core *core);
 
-/* Fill in the batch of a slot that was just returned. */
-void mr_batch_fill(struct mr_batch *batch, struct mr_core *core, uint32_t slot);
+/* Make the batches of a core whose options, placement and slab are known. */
+mr_status mr_batch_make_all(struct mr_core *core, mr_error *error);
+/* Copy what the slot's book says of its batch. */
+void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
+/* With the lock held: lend it. Its arrays are filled in, and it holds the core. */
+void mr_batch_lend(struct mr_batch *batch);
+/* A further hold on the whole lent batch; each is ended by one mr_batch_release(). */
+void mr_batch_retain(mr_batch *batch);
+/*
+ * mr_batch_release() by somebody who cannot try again: where a capture forbids it now, the next mr_loader_next() does
+ * it.
+ */
+void mr_batch_release_anyway(mr_batch *batch);
+/* Try to give back what is owed. */
+void mr_batch_settle_owed(struct mr_core *core);
+/* The batch that this is a part of. */
+mr_batch *mr_batch_whole(mr_batch *batch);
 
 #endif

@@ -11,8 +11,11 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
+#include "loader/copying.h"
+#include "loader/finishing.h"
 #include "loader/loader.h"
-#include "loader/probe.h"
+#include "loader/numa.h"
+#include "loader/placing.h"
 #include "loader/reserve.h"
 #include "loader/resolve.h"
 #include "transforms/transform.h"
@@ -44,8 +47,10 @@ static mr_status make_core(const mr_loader_options *options, struct mr_core **co
     core->slab.fd = -1;
     pthread_mutex_init(&core->lock, NULL);
     pthread_cond_init(&core->ahead_changed, NULL);
+    pthread_cond_init(&core->opened_changed, NULL);
     *core_out = core;
-    return keep_cpus(core, options, error);
+    mr_status status = mr_placing_resolve(core, error);
+    return status == MR_OK ? keep_cpus(core, options, error) : status;
 }
 
 static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error *error)
@@ -96,6 +101,7 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->read_ahead = o->read_ahead;
     c->nice = o->nice;
     c->with_timing = o->with_timing;
+    c->with_trace = core->trace != NULL;
     c->max_file_bytes = o->max_file_bytes;
     c->limits = (struct mr_codec_limits){.max_pixels = o->max_pixels};
 }
@@ -125,29 +131,22 @@ static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int
     return status;
 }
 
+/* Batches that are staged and not yet returned: one in each buffer, and those that failed in their slots. */
+static mr_status make_staging(struct mr_core *core, mr_error *error)
+{
+    uint64_t n = 1;
+    while (n < (uint64_t)core->options.n_slots + core->options.n_buffers)
+        n *= 2;
+    core->staging_mask = n - 1;
+    core->staging = calloc(n, sizeof *core->staging);
+    return core->staging ? MR_OK : mr_error_memory(error, n * sizeof *core->staging);
+}
+
 static mr_status make_batches(struct mr_core *core, mr_error *error)
 {
-    core->batches = calloc(core->options.n_slots, sizeof *core->batches);
-    return core->batches ? MR_OK : mr_error_memory(error, core->options.n_slots * sizeof *core->batches);
-}
-
-static mr_status open_device(struct mr_core *core, mr_error *error)
-{
-    const struct mr_device_table *table;
-    mr_status status = mr_device_find(core->options.device, &table, &core->device, error);
-    if (status == MR_OK)
-        status = table->pin(core->device.id, core->slab.base, core->slab.len_bytes, error);
-    if (status == MR_OK)
-        core->device_table = table;
-    return status;
-}
-
-static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
-                              struct mr_plan *plan_out, mr_error *error)
-{
-    mr_status status = mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, o->layout, plan_out, error);
-    if (status == MR_OK && !plan_out->out_known)
-        status = mr_probe_size(dataset, plan_out, o, error);
+    mr_status status = mr_batch_make_all(core, error);
+    if (status == MR_OK && !core->placement.lends_slots)
+        status = make_staging(core, error);
     return status;
 }
 
@@ -172,10 +171,13 @@ static mr_status start_planner(mr_loader *loader, mr_error *error)
 static void warn_of_many_workers(const mr_loader_options *o)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    uint32_t n_cpus = mr_resolve_n_cpus();
-    if (o->num_workers > n_cpus && o->num_workers != MR_NO_WORKERS && o->affinity != MR_AFFINITY_LIST &&
-        !atomic_flag_test_and_set(&warned))
-        mr_log_line(MR_LOG_WARNING, "%u workers share %u usable CPU%s", o->num_workers, n_cpus, n_cpus == 1 ? "" : "s");
+    cpu_set_t mask, online;
+    char text[MR_NUMA_TEXT];
+    if (o->num_workers <= mr_resolve_n_cpus() || o->num_workers == MR_NO_WORKERS || o->affinity == MR_AFFINITY_LIST ||
+        !mr_numa_get_masks(&mask, &online) || atomic_flag_test_and_set(&warned))
+        return;
+    mr_numa_describe_mask(o->num_workers, &mask, &online, text);
+    mr_log_line(MR_LOG_WARNING, "%s", text);
 }
 
 static mr_status start_workers(mr_loader *loader, mr_error *error)
@@ -198,15 +200,50 @@ static mr_status start_reserver(mr_loader *loader, mr_error *error)
     return MR_OK;
 }
 
+/* The rows are known as soon as the slab is there, and before anybody has something to put into them. */
+static mr_status start_trace(struct mr_core *core, mr_error *error)
+{
+    const struct mr_placement *placement = &core->placement;
+    const char *names[MR_PLACEMENT_DEVICES];
+    char texts[MR_PLACEMENT_DEVICES][MR_PLACING_NAME];
+    for (uint32_t i = 0; i < placement->n_devices; i++) {
+        mr_placing_name(&placement->devices[i], texts[i]);
+        names[i] = texts[i];
+    }
+    struct mr_trace_rows rows = {.workers = mr_control_trace_ring(&core->shared, 0),
+                                 .n_workers = core->shared.control->n_workers,
+                                 .devices = names,
+                                 .n_devices = placement->lends_slots ? 0 : placement->n_devices};
+    return mr_trace_start(core->trace, &rows, error);
+}
+
+/* The devices are opened by a thread of ours, while workers begin; a template was forked before. */
+static mr_status start_copying(mr_loader *loader, mr_error *error)
+{
+    struct mr_core *core = loader->core;
+    if (core->placement.lends_slots)
+        return MR_OK;
+    int failed = mr_copying_start(core, &loader->copying);
+    if (failed != 0)
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the copying thread");
+    loader->has_copying = true;
+    return mr_copying_await_open(core, error);
+}
+
 /*
  * Worker processes begin while the slab's pages are reserved; a thread of the program must not meet a page that is not
- * to be had, so there the pages come first.
+ * to be had, so there the pages come first. On a machine of several nodes the device comes before both, since pages
+ * stay where they were touched first; but a template is forked before any device is opened.
  */
 static mr_status begin_work(mr_loader *loader, mr_error *error)
 {
     struct mr_core *core = loader->core;
+    bool forks = core->options.num_workers != MR_NO_WORKERS && core->options.start == MR_START_FORK;
     bool processes = core->options.num_workers != MR_NO_WORKERS && core->options.start != MR_START_THREAD;
-    mr_status status = processes ? MR_OK : mr_reserve_now(core, error);
+    bool device_first = !forks && mr_numa_n_nodes(NULL) > 1;
+    mr_status status = device_first ? start_copying(loader, error) : MR_OK;
+    if (status == MR_OK && !processes)
+        status = mr_reserve_now(core, error);
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&core->lock);
@@ -217,24 +254,31 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
         status = start_reserver(loader, error);
     if (status == MR_OK)
         status = start_planner(loader, error);
+    if (status == MR_OK && !device_first)
+        status = start_copying(loader, error);
     return status;
 }
 
-static mr_status build(mr_loader *loader, const struct mr_plan *plan, mr_error *error)
+static mr_status build(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_core *core = loader->core;
+    struct mr_plan plan;
     int64_t n_samples = mr_dataset_count(loader->dataset);
-    mr_status status = make_sampler(core, n_samples, error);
+    mr_status status = mr_finishing_compile(core, loader->dataset, transform, &plan, error);
     if (status == MR_OK)
-        status = make_slab(core, plan, n_samples, error);
+        status = make_sampler(core, n_samples, error);
+    if (status == MR_OK)
+        status = mr_trace_create(core->options.trace, &core->trace, error);
+    core->options.trace = mr_trace_path(core->trace);
+    if (status == MR_OK)
+        status = make_slab(core, &plan, n_samples, error);
     if (status == MR_OK)
         status = make_batches(core, error);
     if (status == MR_OK)
-        status = open_device(core, error);
+        status = start_trace(core, error);
     if (status != MR_OK)
         return status;
-    core->options.device = "host";
-    core->options.dtype = plan->dtype;
+    core->options.dtype = core->image.dtype;
     return begin_work(loader, error);
 }
 
@@ -242,7 +286,6 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, c
                            mr_loader **loader_out, mr_error *error)
 {
     mr_loader_options resolved;
-    struct mr_plan plan;
     if (loader_out)
         *loader_out = NULL;
     if (!dataset || !loader_out)
@@ -250,8 +293,6 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, c
     mr_status status = mr_resolve_options(options, mr_dataset_callbacks(dataset) != NULL, &resolved, error);
     if (status == MR_OK && mr_dataset_count(dataset) < 1)
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset has no samples");
-    if (status == MR_OK)
-        status = compile_plan(dataset, transform, &resolved, &plan, error);
     if (status != MR_OK)
         return status;
     mr_loader *loader = calloc(1, sizeof *loader);
@@ -266,7 +307,7 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, c
     loader->dataset = dataset;
     warn_of_many_workers(&resolved);
     if (status == MR_OK)
-        status = build(loader, &plan, error);
+        status = build(loader, transform, error);
     if (status != MR_OK) {
         mr_loader_destroy(loader);
         return status;
@@ -287,9 +328,14 @@ void mr_loader_destroy(mr_loader *loader)
     if (loader->has_planner)
         pthread_join(loader->planner, NULL);
     mr_supervisor_destroy(loader->supervisor);
+    if (loader->has_copying) {
+        mr_control_wake_host(&core->shared);
+        pthread_join(loader->copying, NULL);
+    }
     if (loader->has_reserver) /* after the workers, who would keep a thread of low priority waiting */
         pthread_join(loader->reserver, NULL);
     mr_worker_destroy(loader->worker);
+    mr_trace_destroy(core->trace);
     mr_dataset_destroy(loader->dataset);
     mr_damage_fini(&loader->damage);
     mr_core_release(core);

@@ -63,11 +63,25 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view
     }
 }
 
+static bool has_failed(const struct mr_slot_view *view, uint32_t place)
+{
+    return atomic_load_explicit(&view->outcome[place], memory_order_relaxed) == MR_OUTCOME_FAILED;
+}
+
+bool mr_damage_has_failure(const struct mr_slot_view *view)
+{
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    for (uint32_t place = 0; place < n; place++)
+        if (has_failed(view, place))
+            return true;
+    return false;
+}
+
 bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_table *table, mr_error *error_out)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t place = 0; place < n; place++) {
-        if (atomic_load_explicit(&view->outcome[place], memory_order_relaxed) != MR_OUTCOME_FAILED)
+        if (!has_failed(view, place))
             continue;
         uint32_t at;
         const struct mr_record *record = find_record(view, place, 0, &at);

@@ -20,6 +20,9 @@ void mr_damage_fini(struct mr_damage *damage);
 /* Count and list the damage of a filled slot, in the order of places. */
 void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view);
 
+/* Has a place no sample and no hole, so that an error takes the batch's place? */
+bool mr_damage_has_failure(const struct mr_slot_view *view);
+
 /* The error of the first place that has none of its own sample: true with *error_out when there is one. */
 bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_table *table, mr_error *error_out);
 

@@ -15,6 +15,8 @@ struct mr_loader {
     struct mr_worker *worker;         /* in the caller's thread, with MR_NO_WORKERS only */
     pthread_t planner;
     bool has_planner;
+    pthread_t copying; /* to devices */
+    bool has_copying;
     pthread_t reserver;
     bool has_reserver;
     struct mr_damage damage;

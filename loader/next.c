@@ -23,8 +23,25 @@ static mr_status refuse_fork(mr_loader *loader)
     return mr_error_set(&loader->error, MR_ERR_STATE, "a loader cannot be used in a forked child");
 }
 
-/* With the lock held: MR_OK when the head batch is filled, MR_PENDING when it is worth waiting, else the outcome. */
-static mr_status look(mr_loader *loader)
+/* What a call of next() asks for. */
+struct ask {
+    enum mr_head_is how;
+    void *stream; /* with MR_HEAD_ISSUED */
+    uint32_t timeout_ms;
+};
+
+static mr_status refuse_stuck(mr_loader *loader)
+{
+    const mr_loader_options *o = &loader->core->options;
+    if (loader->core->placement.lends_slots)
+        return mr_error_set(&loader->error, MR_ERR_STATE, "all %u slots are lent; release a batch or raise n_slots",
+                            o->n_slots);
+    return mr_error_set(&loader->error, MR_ERR_STATE, "all %u buffers are lent; release a batch or raise n_buffers",
+                        o->n_buffers);
+}
+
+/* With the lock held: MR_OK when the head batch is there, MR_PENDING when it is worth waiting, else the outcome. */
+static mr_status look(mr_loader *loader, enum mr_head_is how)
 {
     struct mr_core *core = loader->core;
     if (core->canceled) {
@@ -33,81 +50,166 @@ static mr_status look(mr_loader *loader)
     }
     if (core->n_returned >= core->n_batches)
         return MR_END;
+    if (core->fatal.status == MR_ERR_DEVICE) /* what was issued may never have arrived */
+        return fail(loader, &core->fatal);
     mr_core_publish(core);
-    if (mr_core_head_is_published(core) && mr_core_head_is_filled(core))
+    if (mr_core_head_is_ready(core, how))
         return MR_OK;
     if (core->fatal.status)
         return fail(loader, &core->fatal);
-    if (mr_core_head_is_published(core) || mr_core_awaits_slot(core))
-        return MR_PENDING;
-    return mr_error_set(&loader->error, MR_ERR_STATE, "all %u slots are lent; release a batch or raise n_slots",
-                        core->options.n_slots);
+    return mr_core_is_stuck(core) ? refuse_stuck(loader) : MR_PENDING;
 }
 
 /* Without the lock: sleep until something may have changed since `seen`, or work for it in this thread. */
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
     struct mr_control *control = loader->core->shared.control;
-    if (loader->worker)
-        mr_worker_step(loader->worker);
-    else if (left_ms > 0)
+    if (loader->worker && (mr_worker_step(loader->worker) || loader->core->placement.lends_slots))
+        return;
+    if (left_ms > 0)
         mr_futex_wait(&control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
 }
 
 /* Wait, with the lock held on entry and on return, until look() has more to say than MR_PENDING. */
-static mr_status wait_for_head(mr_loader *loader, uint32_t timeout_ms)
+static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
 {
     struct mr_core *core = loader->core;
     struct mr_control *control = core->shared.control;
     uint64_t begin = mr_clock_now_ns();
-    uint64_t left_ms = timeout_ms == MR_FOREVER ? UINT64_MAX : timeout_ms;
+    int64_t number = (int64_t)core->n_returned;
+    uint64_t left_ms = ask->timeout_ms == MR_FOREVER ? UINT64_MAX : ask->timeout_ms;
     mr_status status = MR_PENDING;
+    atomic_fetch_add(&control->host_waits, 1);
     do {
-        atomic_store(&control->host_waits, 1);
         uint32_t seen = atomic_load(&control->filled_word);
-        status = look(loader);
+        status = look(loader, ask->how);
         if (status != MR_PENDING)
             break;
         pthread_mutex_unlock(&core->lock);
         wait_or_work(loader, seen, left_ms);
         pthread_mutex_lock(&core->lock);
-        status = look(loader);
+        status = look(loader, ask->how);
         uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;
-        if (timeout_ms != MR_FOREVER)
-            left_ms = passed_ms < timeout_ms ? timeout_ms - passed_ms : 0;
+        if (ask->timeout_ms != MR_FOREVER)
+            left_ms = passed_ms < ask->timeout_ms ? ask->timeout_ms - passed_ms : 0;
     } while (status == MR_PENDING && left_ms > 0);
-    atomic_store(&control->host_waits, 0);
+    atomic_fetch_sub(&control->host_waits, 1);
     loader->consumer_wait_ns += mr_clock_now_ns() - begin;
+    mr_trace_ring_put(mr_trace_row(core->trace, MR_TRACE_CONSUMER), MR_TRACE_WAIT, begin, number);
     return status;
 }
 
-/* With the lock held: take the filled head batch out of the queue, and lend it or report its failure. */
-static mr_status take_head(mr_loader *loader, mr_batch **batch_out)
+/* With the lock held: the head batch is another one now. */
+static void leave_head(mr_loader *loader)
+{
+    mr_core_move_head(loader->core, loader->core->head + 1);
+    loader->core->n_returned++;
+    loader->n_batches++;
+}
+
+/* With the lock held: a filled slot whose batch is an error. */
+static mr_status give_failure(mr_loader *loader, uint32_t slot)
 {
     struct mr_core *core = loader->core;
-    uint32_t slot = atomic_load(&core->shared.ring[core->head & core->shared.control->ring_mask]);
     struct mr_slot_view view = mr_core_slot(core, slot);
     mr_error error;
-    mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
-    mr_core_move_head(core, core->head + 1);
-    core->n_returned++;
     mr_damage_collect(&loader->damage, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
-    loader->n_batches++;
-    if (mr_damage_first_failure(&view, mr_dataset_table(loader->dataset), &error)) {
-        mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
-        mr_core_publish(core);
-        return fail(loader, &error);
-    }
+    if (!mr_damage_first_failure(&view, mr_dataset_table(loader->dataset), &error))
+        mr_error_set(&error, MR_ERR_WORKER, "slot %u was said to have failed and has not", slot);
+    mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
+    leave_head(loader);
+    mr_core_publish(core);
+    return fail(loader, &error);
+}
+
+static void count_lent(mr_loader *loader, const struct mr_batch *batch)
+{
+    loader->n_warnings += batch->n_warnings;
+    loader->n_samples += batch->n_rows;
+}
+
+/* With the lock held: lend the filled head slot as it lies, or report its failure. */
+static mr_status take_slot(mr_loader *loader, mr_batch **batch_out)
+{
+    struct mr_core *core = loader->core;
+    uint32_t slot = mr_core_slot_of(core, core->head);
+    struct mr_slot_view view = mr_core_slot(core, slot);
+    mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
+    if (mr_damage_has_failure(&view))
+        return give_failure(loader, slot);
+    mr_damage_collect(&loader->damage, &view);
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_LENT);
-    mr_core_retain(core);
-    mr_batch_fill(&core->batches[slot], core, slot);
-    loader->n_samples += core->batches[slot].n_rows;
-    *batch_out = &core->batches[slot];
+    struct mr_batch *batch = &core->batches[slot];
+    mr_batch_describe(batch, slot);
+    mr_batch_lend(batch);
+    leave_head(loader);
+    count_lent(loader, batch);
+    *batch_out = batch;
     return MR_OK;
 }
 
-mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out)
+/* The slot of a batch that is copied or being copied may still have damage to tell. */
+static void collect_copied(mr_loader *loader, struct mr_batch *batch)
+{
+    struct mr_slot_view view = mr_core_slot(loader->core, batch->slot);
+    if (batch->is_copying || batch->keeps_slot)
+        mr_damage_collect(&loader->damage, &view);
+    if (!batch->keeps_slot)
+        return;
+    batch->keeps_slot = false;
+    mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
+    mr_core_publish(loader->core);
+}
+
+/* With the lock held: lend the head batch from its buffer. A stream that is refused leaves it at the head. */
+static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+{
+    struct mr_core *core = loader->core;
+    const struct mr_staged *staged = &core->staging[core->head & core->staging_mask];
+    struct mr_batch *batch = staged->batch;
+    mr_error error;
+    if (!batch)
+        return give_failure(loader, staged->slot);
+    if (ask->how == MR_HEAD_ISSUED && mr_copier_use(core->copier, batch->buffer, 0, ask->stream, true, &error) != MR_OK)
+        return fail(loader, &error);
+    collect_copied(loader, batch);
+    mr_batch_lend(batch);
+    leave_head(loader);
+    count_lent(loader, batch);
+    *batch_out = batch;
+    return MR_OK;
+}
+
+/* Of batches that are on the device when the host gets them, the host's waiting says whether they were ready. */
+static void count_step(mr_loader *loader, const struct ask *ask, bool waited)
+{
+    struct mr_core *core = loader->core;
+    if (core->placement.lends_slots || ask->how == MR_HEAD_ISSUED)
+        return;
+    core->copies.n_steps++;
+    core->copies.n_steps_ready += !waited;
+}
+
+static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+{
+    struct mr_core *core = loader->core;
+    pthread_mutex_lock(&core->lock);
+    if (loader->first_next_ns == 0)
+        loader->first_next_ns = mr_clock_now_ns();
+    mr_status status = look(loader, ask->how);
+    bool waited = status == MR_PENDING;
+    if (waited)
+        status = wait_for_head(loader, ask);
+    if (status == MR_OK)
+        status = core->placement.lends_slots ? take_slot(loader, batch_out) : take_buffer(loader, ask, batch_out);
+    if (status == MR_OK)
+        count_step(loader, ask, waited);
+    pthread_mutex_unlock(&core->lock);
+    return status;
+}
+
+static mr_status next(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
     if (batch_out)
         *batch_out = NULL;
@@ -115,19 +217,22 @@ mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batc
         return MR_ERR_INVALID;
     if (!batch_out)
         return mr_error_set(&loader->error, MR_ERR_INVALID, "batch_out is NULL");
-    struct mr_core *core = loader->core;
-    if (core->pid != getpid())
+    if (loader->core->pid != getpid())
         return refuse_fork(loader);
-    pthread_mutex_lock(&core->lock);
-    if (loader->first_next_ns == 0)
-        loader->first_next_ns = mr_clock_now_ns();
-    mr_status status = look(loader);
-    if (status == MR_PENDING)
-        status = wait_for_head(loader, timeout_ms);
-    if (status == MR_OK)
-        status = take_head(loader, batch_out);
-    pthread_mutex_unlock(&core->lock);
-    return status;
+    mr_batch_settle_owed(loader->core);
+    return take_head(loader, ask, batch_out);
+}
+
+mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out)
+{
+    struct ask ask = {.how = MR_HEAD_ENDED, .timeout_ms = timeout_ms};
+    return next(loader, &ask, batch_out);
+}
+
+mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out)
+{
+    struct ask ask = {.how = MR_HEAD_ISSUED, .stream = stream, .timeout_ms = timeout_ms};
+    return next(loader, &ask, batch_out);
 }
 
 const mr_error *mr_loader_error(const mr_loader *loader)

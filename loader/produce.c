@@ -15,6 +15,7 @@ struct mr_producer {
     struct mr_worker_job job;
     const struct mr_control *control;
     struct mr_worker_record *record;
+    struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_pixels *pixels;
     struct mr_reader *spare; /* for candidates that nobody has read ahead; made when first needed */
 };
@@ -35,8 +36,9 @@ mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer
     p->job = *job;
     p->control = job->shared.control;
     p->record = &job->shared.records[job->id];
+    p->ring = mr_control_trace_ring(&job->shared, job->id);
     mr_status status =
-        mr_pixels_create(&p->control->plan, &p->control->limits, p->control->with_timing, &p->pixels, error);
+        mr_pixels_create(&p->control->plan, &p->control->limits, p->control->with_timing || p->ring, &p->pixels, error);
     if (status != MR_OK) {
         mr_producer_destroy(p);
         return status;
@@ -83,6 +85,16 @@ static void name_sample(const struct mr_producer *p, int64_t index, mr_error *er
     error->index = index;
 }
 
+/* Rows are decoded and transformed in turns: the spans have the sums, one behind the other. */
+static void trace_pixels(const struct mr_producer *p, int64_t index, uint64_t begin_ns,
+                         const struct mr_pixels_report *report)
+{
+    uint64_t decoded_ns = begin_ns + report->decode_ns;
+    if (p->control->plan.kind.encoded)
+        mr_trace_ring_put_span(p->ring, MR_TRACE_DECODE, begin_ns, decoded_ns, index);
+    mr_trace_ring_put_span(p->ring, MR_TRACE_TRANSFORM, decoded_ns, decoded_ns + report->transform_ns, index);
+}
+
 static mr_status run_pixels(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
                             const struct material *material, mr_error *error)
 {
@@ -90,12 +102,14 @@ static mr_status run_pixels(struct mr_producer *p, const struct mr_slot_view *vi
     struct mr_pixels_report report;
     uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
     mr_rng_init(&rng, p->control->seed, epoch, (uint64_t)index);
+    uint64_t begin_ns = mr_trace_ring_begin(p->ring);
     mr_status status = mr_pixels_run(p->pixels, material->bytes, material->len, material->encoded, &rng,
                                      view->data + place * p->control->layout.sample_bytes, &report, error);
     if (p->control->with_timing) {
         atomic_fetch_add_explicit(&p->record->decode_ns, report.decode_ns, memory_order_relaxed);
         atomic_fetch_add_explicit(&p->record->transform_ns, report.transform_ns, memory_order_relaxed);
     }
+    trace_pixels(p, index, begin_ns, &report);
     if (status != MR_OK) {
         name_sample(p, index, error);
         return status;
@@ -138,9 +152,11 @@ static mr_status read_and_use(struct mr_producer *p, const struct mr_slot_view *
             return status;
     }
     struct mr_read read;
+    uint64_t begin_ns = mr_trace_ring_begin(p->ring);
     mr_reader_submit(p->spare, 0, index);
     if (!mr_reader_reap(p->spare, true, &read))
         return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)index);
+    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
     mr_status status = use_read(p, view, place, &read, error);
     mr_reader_recycle(p->spare, &read);
     return status;
@@ -168,7 +184,9 @@ static mr_status use_callback(struct mr_producer *p, const struct mr_slot_view *
     const mr_callbacks *callbacks = p->job.callbacks;
     mr_sample sample;
     memset(&sample, 0, sizeof sample);
+    uint64_t begin_ns = mr_trace_ring_begin(p->ring);
     int rc = callbacks->get(callbacks->user, index, &sample);
+    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
     mr_status status;
     if (rc != 0) {
         sample.error[sizeof sample.error - 1] = '\0';
@@ -203,6 +221,19 @@ static mr_status try_candidate(struct mr_producer *p, const struct mr_slot_view 
     return read_and_use(p, view, place, index, error);
 }
 
+/* What a device will find at this place. */
+static void describe(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, enum mr_encoding encoding)
+{
+    const struct mr_plan *plan = &p->control->plan;
+    uint64_t len = p->control->layout.sample_bytes;
+    view->descriptors[place] =
+        (struct mr_descriptor){.encoding = encoding,
+                               .offset = place * len,
+                               .len = len,
+                               .place = place,
+                               .box = {0, 0, (int32_t)plan->out_width, (int32_t)plan->out_height}};
+}
+
 /* No sample here: zeros and mask 0. */
 static void leave_hole(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, enum mr_outcome outcome)
 {
@@ -212,13 +243,15 @@ static void leave_hole(struct mr_producer *p, const struct mr_slot_view *view, u
     memset(view->geometry + place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));
     view->index[place] = atomic_load_explicit(&view->want[place], memory_order_relaxed);
     view->mask[place] = 0;
+    describe(p, view, place, MR_ENCODING_NONE);
     atomic_store_explicit(&view->outcome[place], outcome, memory_order_relaxed);
 }
 
-static void give_sample(const struct mr_slot_view *view, uint32_t place, int64_t index)
+static void give_sample(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
 {
     view->index[place] = index;
     view->mask[place] = 1;
+    describe(p, view, place, MR_ENCODING_U8);
     atomic_store_explicit(&view->outcome[place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }
 
@@ -230,7 +263,7 @@ void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, ui
     while ((index = mr_producer_candidate(p, view, place)) >= 0) {
         mr_status status = try_candidate(p, view, place, index, read, &error);
         if (status == MR_OK) {
-            give_sample(view, place, index);
+            give_sample(p, view, place, index);
             return;
         }
         mr_slot_record(view, place, &error);

@@ -8,7 +8,7 @@
 #include "base/options.h"
 
 enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000 };
-enum { MAX_BATCH = 65535, MAX_SLOTS = 1024, MAX_AHEAD = 64 };
+enum { MAX_BATCH = 65535, MAX_SLOTS = 1024, MAX_AHEAD = 64, MAX_BUFFERS = 64, DEFAULT_BUFFERS = 3 };
 #define DEFAULT_FILE_BYTES (UINT64_C(1) << 30)
 #define DEFAULT_PIXELS UINT64_C(178956970)
 
@@ -92,7 +92,8 @@ static mr_status resolve_workers(mr_loader_options *o, bool has_callbacks, mr_er
 {
     mr_status status = MR_OK;
     if (o->num_workers != MR_NO_WORKERS)
-        status = take_u32(&o->num_workers, DEFAULT_WORKERS, MR_MAX_WORKERS, "num_workers", error);
+        status = take_u32(&o->num_workers, DEFAULT_WORKERS * (o->n_devices > 1 ? o->n_devices : 1), MR_MAX_WORKERS,
+                          "num_workers", error);
     if (status == MR_OK)
         status = take_u32(&o->read_ahead, DEFAULT_AHEAD, MAX_AHEAD, "read_ahead", error);
     if (status == MR_OK)
@@ -134,6 +135,20 @@ static mr_status resolve_affinity(const mr_loader_options *o, mr_error *error)
     return MR_OK;
 }
 
+static mr_status resolve_device(mr_loader_options *o, mr_error *error)
+{
+    mr_status status = take_u32(&o->n_buffers, DEFAULT_BUFFERS, MAX_BUFFERS, "n_buffers", error);
+    if (status != MR_OK)
+        return status;
+    if (o->n_buffers < 2)
+        return mr_error_set(error, MR_ERR_INVALID, "n_buffers %u is below 2", o->n_buffers);
+    if (o->pad_channels != 0 && o->pad_channels != 4 && o->pad_channels != 8)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u is neither 4 nor 8", o->pad_channels);
+    if (o->pad_channels != 0 && o->finish_on_host)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels and finish_on_host exclude each other");
+    return MR_OK;
+}
+
 mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks, mr_loader_options *resolved_out,
                              mr_error *error)
 {
@@ -147,6 +162,8 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
         status = resolve_workers(o, has_callbacks, error);
     if (status == MR_OK)
         status = resolve_affinity(o, error);
+    if (status == MR_OK)
+        status = resolve_device(o, error);
     if (status != MR_OK)
         return status;
     if (o->max_file_bytes == 0)

@@ -3,9 +3,11 @@
  * What a worker does first: its name, its share of the machine, and, in a process of its own, a fault handler that
  * leaves the cause in shared memory, because the exit status may be taken by a host that reaps everything.
  */
+#include <assert.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -34,6 +36,21 @@ static void catch_faults(struct mr_worker_record *record)
         sigaction(signals[i], &action, NULL);
 }
 
+bool mr_worker_move_near(const struct mr_worker_job *job)
+{
+    const struct mr_control *control = job->shared.control;
+    const struct mr_worker_record *record = &job->shared.records[job->id];
+    static_assert(sizeof(cpu_set_t) == sizeof control->near_cpus, "a CPU set is copied as it is");
+    if (!atomic_load_explicit(&record->near, memory_order_acquire))
+        return false;
+    if (record->cpu < 0) {
+        cpu_set_t set;
+        memcpy(&set, control->near_cpus, sizeof set);
+        sched_setaffinity(0, sizeof set, &set);
+    }
+    return true;
+}
+
 void mr_worker_settle(const struct mr_worker_job *job, bool own_process)
 {
     struct mr_worker_record *record = &job->shared.records[job->id];
@@ -44,7 +61,7 @@ void mr_worker_settle(const struct mr_worker_job *job, bool own_process)
     if (record->cpu >= 0) {
         cpu_set_t set;
         CPU_ZERO(&set);
-        CPU_SET(record->cpu, &set);
+        CPU_SET((size_t)record->cpu, &set);
         sched_setaffinity(0, sizeof set, &set);
     }
     if (own_process)

@@ -71,8 +71,9 @@ static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s
 
 static uint32_t count_ready(const struct mr_core *core)
 {
-    uint32_t n = 0;
-    for (uint64_t sequence = core->head; sequence < core->tail; sequence++) {
+    uint64_t staged = core->placement.lends_slots ? core->head : core->staged;
+    uint32_t n = (uint32_t)(staged - core->head);
+    for (uint64_t sequence = staged; sequence < core->tail; sequence++) {
         struct mr_slot_view view = mr_control_slot(&core->shared, sequence);
         n += mr_slot_is_filled(&view);
     }
@@ -88,6 +89,19 @@ static void reach_verdict(mr_loader_stats *s)
         snprintf(s->verdict, sizeof s->verdict, "loader-bound: consumer waited %.0f %% of the time", waited);
     else
         snprintf(s->verdict, sizeof s->verdict, "consumer-bound: consumer waited only %.0f %% of the time", waited);
+}
+
+static void fill_copies(const struct mr_core *core, mr_loader_stats *s)
+{
+    const struct mr_copy_totals *c = &core->copies;
+    s->n_buffers = core->placement.lends_slots ? 0 : core->options.n_buffers;
+    s->n_copying = core->n_copying;
+    s->copying_mean = c->n_issued ? (double)c->sum_copying / (double)c->n_issued : 0;
+    s->h2d_bytes = c->bytes;
+    s->h2d_ns = c->ns;
+    s->n_steps = c->n_steps;
+    s->n_steps_ready = c->n_steps_ready;
+    s->ready_share = c->n_steps ? (double)c->n_steps_ready / (double)c->n_steps : 0;
 }
 
 static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
@@ -126,6 +140,7 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
     s.elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
     s.n_ready = count_ready(core);
     s.n_slots = core->options.n_slots;
+    fill_copies(core, &s);
     pthread_mutex_unlock(&core->lock);
     fill_workers(loader, &s);
     reach_verdict(&s);

@@ -20,14 +20,16 @@ enum { MAX_AHEAD = 64 };
 struct lead {
     struct mr_slot_view view;
     uint32_t place;
-    uint64_t seen; /* the OPEN word */
+    uint64_t seen;     /* the OPEN word */
+    uint64_t begin_ns; /* of the read, for the trace */
 };
 
 struct mr_worker {
     struct mr_worker_job job;
     struct mr_control *control;
     struct mr_worker_record *record;
-    struct mr_reader *reader; /* NULL with callbacks */
+    struct mr_trace_ring *ring; /* NULL without a trace */
+    struct mr_reader *reader;   /* NULL with callbacks */
     struct mr_producer *producer;
     struct lead leads[MAX_AHEAD]; /* by tag of the read */
     uint64_t free_tags;           /* bit t: leads[t] is unused */
@@ -159,6 +161,7 @@ static bool begin(struct mr_worker *w, const struct lead *lead)
     uint32_t tag = (uint32_t)__builtin_ctzll(w->free_tags);
     w->free_tags &= ~(UINT64_C(1) << tag);
     w->leads[tag] = *lead;
+    w->leads[tag].begin_ns = mr_trace_ring_begin(w->ring);
     mr_reader_submit(w->reader, tag, index);
     return false;
 }
@@ -186,6 +189,7 @@ static bool finish_a_read(struct mr_worker *w)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->record->bytes_read, read.len, memory_order_relaxed);
     struct lead lead = w->leads[read.tag];
+    mr_trace_ring_put(w->ring, MR_TRACE_READ, lead.begin_ns, read.index);
     w->free_tags |= UINT64_C(1) << read.tag;
     decode(w, &lead, &read);
     mr_reader_recycle(w->reader, &read);
@@ -229,9 +233,13 @@ static void sleep_until_work(struct mr_worker *w)
 
 void mr_worker_run(struct mr_worker *w)
 {
-    while (!atomic_load_explicit(&w->control->stop, memory_order_acquire))
+    bool moved = false;
+    while (!atomic_load_explicit(&w->control->stop, memory_order_acquire)) {
+        if (!moved)
+            moved = mr_worker_move_near(&w->job);
         if (!mr_worker_step(w))
             sleep_until_work(w);
+    }
 }
 
 static mr_status open_reader(struct mr_worker *w, mr_error *error)
@@ -256,6 +264,7 @@ mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **w
     w->job = *job;
     w->control = job->shared.control;
     w->record = &job->shared.records[job->id];
+    w->ring = mr_control_trace_ring(&job->shared, job->id);
     w->free_tags = UINT64_MAX;
     mr_status status = open_reader(w, error);
     if (status == MR_OK)

@@ -38,4 +38,7 @@ int mr_worker_main(const struct mr_worker_job *job);
 /* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
 void mr_worker_settle(const struct mr_worker_job *job, bool own_process);
 
+/* To the CPUs near the device, once the host has named them; true then. */
+bool mr_worker_move_near(const struct mr_worker_job *job);
+
 #endif

@@ -1,35 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that batches are lent on: one table of functions per kind, chosen by name in device.c. `host` is always
- * there.
+ * Devices that batches are copied to: one table of functions per kind. `host` is always there and is the readable
+ * specification; `cuda` is device_cuda.c. device_tables_*.c, of which a program links one, says which there are.
+ *
+ * Unless said otherwise a function may be called from any thread and leaves that thread's current device, its last
+ * error and its captures as they were. Failures are MR_ERR_DEVICE, MR_ERR_NO_MEMORY or MR_ERR_NO_DEVICE, with the name
+ * and the words of the runtime's function that failed.
  */
 #ifndef PINNED_DEVICE_H
 #define PINNED_DEVICE_H
 
-#include <millrace/batch.h>
-
 #include "base/error.h"
+#include "pinned/finish.h"
+
+/* An open device with a copy stream of its own. Each table's own struct begins with this. */
+struct mr_device_handle {
+    const struct mr_device_table *table;
+    mr_device device;  /* id as resolved */
+    void *copy_stream; /* never NULL; not ordered with the default stream */
+};
+
+/* id: what launchers mean by local, LOCAL_RANK among the visible devices or the only one. */
+#define MR_DEVICE_LOCAL (-1)
 
 struct mr_device_table {
     const char *name; /* what stands before the colon */
     mr_device_kind kind;
-    /* How many devices of the kind there are. */
-    uint32_t (*count)(void);
-    /* Make the slab's memory known to the device, before the first copy; undone by unpin. */
-    mr_status (*pin)(int32_t id, void *base, uint64_t len_bytes, mr_error *error);
-    void (*unpin)(int32_t id, void *base, uint64_t len_bytes);
-    /* True when a slot's own memory is lent, without a copy. */
-    bool lends_slots;
+    /* How many there are. May initialise the kind's runtime in this process. MR_ERR_NO_DEVICE says why there is none.
+     */
+    mr_status (*count)(uint32_t *n_out, mr_error *error);
+
+    mr_status (*open)(int32_t id, struct mr_device_handle **handle_out, mr_error *error);
+    void (*close)(struct mr_device_handle *handle);
+    /* The calling thread, which is one of ours, works for devices from now on: its captures are relaxed. */
+    mr_status (*enter)(struct mr_device_handle *handle, mr_error *error);
+
+    /*
+     * Make n_slots x slot_bytes from base on known to all devices of the kind (page-locked), before the first copy. In
+     * pieces that end on slot boundaries where the whole is refused. Once per handle, until unpin.
+     */
+    mr_status (*pin)(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                     mr_error *error);
+    void (*unpin)(struct mr_device_handle *handle);
+
+    mr_status (*alloc)(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error);
+    void (*free)(struct mr_device_handle *handle, void *memory);
+
+    /* On the copy stream, asynchronously where the host's side is pinned. */
+    mr_status (*copy_in)(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
+                         mr_error *error);
+    mr_status (*copy_out)(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
+                          mr_error *error);
+    mr_status (*finish)(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error);
+
+    /* Events keep time and let the host sleep. */
+    mr_status (*event_create)(struct mr_device_handle *handle, void **event_out, mr_error *error);
+    void (*event_destroy)(struct mr_device_handle *handle, void *event);
+    /* stream NULL is the handle's default stream. record: MR_ERR_INVALID when the stream is another device's. */
+    mr_status (*record)(struct mr_device_handle *handle, void *event, void *stream, mr_error *error);
+    /* The event may be another device's. */
+    mr_status (*wait)(struct mr_device_handle *handle, void *stream, void *event, mr_error *error);
+    /* Sleep until what was recorded has ended; at once for an event that was never recorded. Not for threads of
+     * callers. */
+    mr_status (*sync)(struct mr_device_handle *handle, void *event, mr_error *error);
+    /* Time between two events that have ended. */
+    mr_status (*elapsed)(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error);
+    /* MR_ERR_STATE when the stream is in a capture (NULL: or one of this thread's captures forbids its use). */
+    mr_status (*check_capture)(struct mr_device_handle *handle, void *stream, mr_error *error);
+
+    /* The NUMA node that the device hangs on; -1 when unknown. */
+    int32_t (*numa_node)(struct mr_device_handle *handle);
+    /* A named range of this thread for a profiler. */
+    void (*range_push)(const char *name);
+    void (*range_pop)(void);
 };
 
 extern const struct mr_device_table mr_device_host;
+extern const struct mr_device_table mr_device_cuda;
 
-/*
- * Find the device of a name such as "host" or "host:0"; NULL means "host".
- * MR_ERR_INVALID when the name is none; MR_ERR_NO_DEVICE when there is no such device; MR_ERR_UNSUPPORTED when this
- * build has no such kind.
- */
-mr_status mr_device_find(const char *name, const struct mr_device_table **table_out, mr_device *device_out,
-                         mr_error *error);
+/* Ends with NULL. */
+extern const struct mr_device_table *const mr_device_tables[];
+
+/* The table of a kind; NULL when this build has none. */
+const struct mr_device_table *mr_device_table(mr_device_kind kind);
 
 #endif

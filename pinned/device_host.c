@@ -1,28 +1,196 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host as a device: its memory needs no pinning, and a slot is lent as it lies. */
+/*
+ * The host as a device: host:N has memory of its own and no streams, everything has ended when its call returns. This
+ * is what the functions of the table mean, without the waiting. Easy to get wrong: events and the copy stream are never
+ * NULL, and an event may be looked at by another thread than the one that recorded it.
+ */
 #include "pinned/device.h"
 
-static uint32_t count(void)
-{
-    return 1;
-}
+#include "base/checked.h"
+#include "base/clock.h"
 
-static mr_status pin(int32_t id, void *base, uint64_t len_bytes, mr_error *error)
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_DEVICES = 64, PAGE = 4096 };
+
+/* What was recorded is done: the time is all there is to keep. 0: never recorded. */
+struct event {
+    _Atomic uint64_t recorded_ns;
+};
+
+static mr_status count(uint32_t *n_out, mr_error *error)
 {
-    (void)id, (void)base, (void)len_bytes, (void)error;
+    (void)error;
+    *n_out = N_DEVICES;
     return MR_OK;
 }
 
-static void unpin(int32_t id, void *base, uint64_t len_bytes)
+static mr_status open_host(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
 {
-    (void)id, (void)base, (void)len_bytes;
+    *handle_out = NULL;
+    if (id == MR_DEVICE_LOCAL)
+        return mr_error_set(error, MR_ERR_INVALID, "host:local is no device");
+    if (id < 0 || id >= N_DEVICES)
+        return mr_error_set(error, MR_ERR_NO_DEVICE, "device 'host:%d' does not exist; there are %d", (int)id,
+                            (int)N_DEVICES);
+    struct mr_device_handle *handle = malloc(sizeof *handle);
+    if (!handle)
+        return mr_error_memory(error, sizeof *handle);
+    *handle = (struct mr_device_handle){.table = &mr_device_host, .device = {.kind = MR_DEVICE_HOST, .id = id}};
+    handle->copy_stream = handle; /* a name, nothing lies there */
+    *handle_out = handle;
+    return MR_OK;
 }
+
+static void close_host(struct mr_device_handle *handle)
+{
+    free(handle);
+}
+
+static mr_status enter(struct mr_device_handle *handle, mr_error *error)
+{
+    (void)handle, (void)error;
+    return MR_OK;
+}
+
+static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                     mr_error *error)
+{
+    (void)handle, (void)base, (void)slot_bytes, (void)n_slots, (void)error;
+    return MR_OK;
+}
+
+static void unpin(struct mr_device_handle *handle)
+{
+    (void)handle;
+}
+
+/* Whole pages, at least one. */
+static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+{
+    (void)handle;
+    bool fits = len_bytes <= SIZE_MAX / 2;
+    *memory_out = fits ? aligned_alloc(PAGE, mr_align_up(len_bytes ? len_bytes : 1, PAGE)) : NULL;
+    return *memory_out ? MR_OK : mr_error_memory(error, len_bytes);
+}
+
+static void free_memory(struct mr_device_handle *handle, void *memory)
+{
+    (void)handle;
+    free(memory);
+}
+
+static mr_status copy(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes, mr_error *error)
+{
+    (void)handle, (void)error;
+    if (len_bytes)
+        memcpy(to, from, len_bytes);
+    return MR_OK;
+}
+
+static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+{
+    (void)handle, (void)error;
+    mr_finish_run(job);
+    return MR_OK;
+}
+
+static mr_status event_create(struct mr_device_handle *handle, void **event_out, mr_error *error)
+{
+    (void)handle;
+    struct event *event = malloc(sizeof *event);
+    *event_out = event;
+    if (!event)
+        return mr_error_memory(error, sizeof *event);
+    atomic_init(&event->recorded_ns, 0);
+    return MR_OK;
+}
+
+static void event_destroy(struct mr_device_handle *handle, void *event)
+{
+    (void)handle;
+    free(event);
+}
+
+static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+{
+    (void)handle, (void)stream, (void)error;
+    struct event *e = event;
+    atomic_store(&e->recorded_ns, mr_clock_now_ns());
+    return MR_OK;
+}
+
+/* Who reads the event sees what was done before it was recorded. */
+static mr_status wait(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+{
+    (void)handle, (void)stream, (void)error;
+    struct event *e = event;
+    (void)atomic_load(&e->recorded_ns);
+    return MR_OK;
+}
+
+static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
+{
+    return wait(handle, handle->copy_stream, event, error);
+}
+
+static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+{
+    (void)handle;
+    struct event *b = begin, *e = end;
+    uint64_t begin_ns = atomic_load(&b->recorded_ns), end_ns = atomic_load(&e->recorded_ns);
+    if (!begin_ns || !end_ns)
+        return mr_error_set(error, MR_ERR_DEVICE,
+                            "the time between two events was asked for, and the %s was never "
+                            "recorded",
+                            begin_ns ? "second" : "first");
+    *ns_out = (int64_t)(end_ns - begin_ns);
+    return MR_OK;
+}
+
+static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
+{
+    (void)handle, (void)stream, (void)error;
+    return MR_OK;
+}
+
+static int32_t numa_node(struct mr_device_handle *handle)
+{
+    (void)handle;
+    return -1;
+}
+
+static void range_push(const char *name)
+{
+    (void)name;
+}
+
+static void range_pop(void) {}
 
 const struct mr_device_table mr_device_host = {
     .name = "host",
     .kind = MR_DEVICE_HOST,
     .count = count,
+    .open = open_host,
+    .close = close_host,
+    .enter = enter,
     .pin = pin,
     .unpin = unpin,
-    .lends_slots = true,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy_in = copy,
+    .copy_out = copy,
+    .finish = finish,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .record = record,
+    .wait = wait,
+    .sync = sync_event,
+    .elapsed = elapsed,
+    .check_capture = check_capture,
+    .numa_node = numa_node,
+    .range_push = range_push,
+    .range_pop = range_pop,
 };

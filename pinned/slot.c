@@ -41,7 +41,10 @@ static bool lay_out_data(struct mr_slot_layout *l)
               append(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
               append(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
               append(&end, l->batch_size, 1, 64, &l->mask_off) &&
-              append(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off);
+              append(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
+              append(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off);
+    l->small_bytes = end - l->label_off;
+    ok = ok && append(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off);
     l->used_bytes = end;
     return ok && append(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
@@ -77,14 +80,18 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .index = (void *)(data + layout->index_off),
         .mask = data + layout->mask_off,
         .geometry = (void *)(data + layout->geometry_off),
+        .descriptors = (void *)(data + layout->descriptor_off),
+        .status = (void *)(data + layout->status_off),
     };
 }
 
 static const bool legal[MR_SLOT_N_STATES][MR_SLOT_N_STATES] = {
     [MR_SLOT_FREE] = {[MR_SLOT_FILLING] = true},
     [MR_SLOT_FILLING] = {[MR_SLOT_FILLED] = true, [MR_SLOT_CANCELED] = true},
-    [MR_SLOT_FILLED] = {[MR_SLOT_LENT] = true, [MR_SLOT_FREE] = true, [MR_SLOT_CANCELED] = true},
+    [MR_SLOT_FILLED] =
+        {[MR_SLOT_LENT] = true, [MR_SLOT_COPYING] = true, [MR_SLOT_FREE] = true, [MR_SLOT_CANCELED] = true},
     [MR_SLOT_LENT] = {[MR_SLOT_FREE] = true},
+    [MR_SLOT_COPYING] = {[MR_SLOT_FREE] = true, [MR_SLOT_FILLED] = true},
     [MR_SLOT_CANCELED] = {[MR_SLOT_FREE] = true},
 };
 

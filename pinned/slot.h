@@ -11,15 +11,26 @@
 #define PINNED_SLOT_H
 
 #include "base/error.h"
+#include "pinned/descriptor.h"
 #include "pinned/place.h"
 
 /*
  * Legal moves, all made by the host's process:
  *   FREE -> FILLING -> FILLED -> LENT -> FREE      a batch's life
- *   FILLED -> FREE                                 its place was taken by an error
+ *   FILLED -> COPYING -> FREE                      the same where a device has the batch: free when the copy has ended
+ *   COPYING -> FILLED                              its copy has ended, but its records were not told yet
+ *   FILLED -> FREE                                 its place was taken by an error; or those records were told
  *   FILLING | FILLED -> CANCELED -> FREE           dropped; free when none of its words is BUSY
  */
-enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_FILLING, MR_SLOT_FILLED, MR_SLOT_LENT, MR_SLOT_CANCELED, MR_SLOT_N_STATES };
+enum mr_slot_state {
+    MR_SLOT_FREE,
+    MR_SLOT_FILLING,
+    MR_SLOT_FILLED,
+    MR_SLOT_LENT,
+    MR_SLOT_COPYING,
+    MR_SLOT_CANCELED,
+    MR_SLOT_N_STATES
+};
 
 /* What became of a damaged candidate of a place: at most MR_SLOT_RECORDS of them keep their words. */
 struct mr_record {
@@ -51,23 +62,26 @@ static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between b
 struct mr_slot_layout {
     uint32_t n_slots;
     uint32_t batch_size;
-    uint64_t book_off;     /* of slot 0 from the start of the slab; 64-aligned */
-    uint64_t book_bytes;   /* from slot to slot */
-    uint64_t places_off;   /* within a book: mr_place[batch_size] */
-    uint64_t want_off;     /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
-    uint64_t skipped_off;  /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
-    uint64_t outcome_off;  /* uint8_t[batch_size] */
-    uint64_t records_off;  /* mr_record[MR_SLOT_RECORDS] */
-    uint64_t data_off;     /* of slot 0 from the start of the slab; 4096-aligned */
-    uint64_t data_bytes;   /* from slot to slot; 4096-aligned */
-    uint64_t sample_bytes; /* from row to row of the samples, which begin at 0 within the data */
-    uint64_t label_off;    /* within the data: the small block begins here */
-    uint64_t label_bytes;  /* of one label */
-    uint64_t index_off;    /* int64_t[batch_size] */
-    uint64_t mask_off;     /* uint8_t[batch_size] */
-    uint64_t geometry_off; /* int32_t[batch_size][8] */
-    uint64_t used_bytes;   /* of the data, with the small block */
-    uint64_t slab_bytes;   /* the whole */
+    uint64_t book_off;       /* of slot 0 from the start of the slab; 64-aligned */
+    uint64_t book_bytes;     /* from slot to slot */
+    uint64_t places_off;     /* within a book: mr_place[batch_size] */
+    uint64_t want_off;       /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
+    uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
+    uint64_t outcome_off;    /* uint8_t[batch_size] */
+    uint64_t records_off;    /* mr_record[MR_SLOT_RECORDS] */
+    uint64_t data_off;       /* of slot 0 from the start of the slab; 4096-aligned */
+    uint64_t data_bytes;     /* from slot to slot; 4096-aligned */
+    uint64_t sample_bytes;   /* from row to row of the samples, which begin at 0 within the data */
+    uint64_t label_off;      /* within the data: the small block begins here */
+    uint64_t label_bytes;    /* of one label */
+    uint64_t index_off;      /* int64_t[batch_size] */
+    uint64_t mask_off;       /* uint8_t[batch_size] */
+    uint64_t geometry_off;   /* int32_t[batch_size][8] */
+    uint64_t descriptor_off; /* mr_descriptor[batch_size]; the small block ends behind them */
+    uint64_t small_bytes;    /* of the small block, from label_off on */
+    uint64_t status_off;     /* uint32_t[batch_size]: enum mr_finished, comes back from the device */
+    uint64_t used_bytes;     /* of the data, with all of this */
+    uint64_t slab_bytes;     /* the whole */
 };
 
 /* Lay out n_slots slots behind head_bytes of other things. MR_ERR_NO_MEMORY names sizes that overflow. */
@@ -87,6 +101,8 @@ struct mr_slot_view {
     int64_t *index;
     uint8_t *mask;
     int32_t *geometry;
+    struct mr_descriptor *descriptors;
+    uint32_t *status;
 };
 struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, uint32_t i);
 

@@ -56,25 +56,26 @@ static json_t *pack_meta(const struct mr_bench_meta *meta)
 {
     const mr_loader_options *options = &meta->options;
 
-    return json_pack("{s:o, s:o, s:I, s:o, s:s, s:s, s:i, s:s, s:s, s:i, s:I, s:f, s:o, s:i, s:s, s:s, s:s, s:s}",
-                     "command", text(meta->command), "data", text(meta->data), "n_samples", (json_int_t)meta->n_samples,
-                     "transform", text(meta->transform), "dtype", mr_dtype_name(options->dtype), "layout",
-                     options->layout == MR_NHWC ? "nhwc" : "nchw", "batch_size", (int)options->batch_size, "on_error",
-                     policy_name(options->on_error), "start", start_name(options->start), "n_slots",
-                     (int)options->n_slots, "seed", (json_int_t)options->seed, "seconds", meta->seconds, "cpu_model",
-                     text(meta->cpu_model), "n_cpus", (int)meta->n_cpus, "kernel", meta->kernel, "date", meta->date,
-                     "version", mr_version(), "features", mr_features());
+    return json_pack("{s:o, s:o, s:o, s:I, s:o, s:s, s:s, s:i, s:s, s:s, s:i, s:I, s:f, s:o, s:i, s:s, s:s, s:s, s:s}",
+                     "command", text(meta->command), "data", text(meta->data), "device", text(meta->device),
+                     "n_samples", (json_int_t)meta->n_samples, "transform", text(meta->transform), "dtype",
+                     mr_dtype_name(options->dtype), "layout", options->layout == MR_NHWC ? "nhwc" : "nchw",
+                     "batch_size", (int)options->batch_size, "on_error", policy_name(options->on_error), "start",
+                     start_name(options->start), "n_slots", (int)options->n_slots, "seed", (json_int_t)options->seed,
+                     "seconds", meta->seconds, "cpu_model", text(meta->cpu_model), "n_cpus", (int)meta->n_cpus,
+                     "kernel", meta->kernel, "date", meta->date, "version", mr_version(), "features", mr_features());
 }
 
 static json_t *pack_row(const struct mr_bench_row *row)
 {
-    return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:I, s:s, s:o}", "workers",
-                     (int)row->workers, "img_s", row->img_s, "ratio", row->ratio, "cpu_s_per_1000", row->cpu_s_per_1000,
-                     "host_cpu_s_per_1000", row->host_cpu_s_per_1000, "first_batch_s", row->first_batch_s, "p50_gap_ms",
-                     row->p50_gap_ms, "p99_gap_ms", row->p99_gap_ms, "peak_pss_mb", row->peak_pss_mb, "failed",
-                     (json_int_t)row->n_failed, "images", (json_int_t)row->n_images, "batches",
-                     (json_int_t)row->n_batches, "seconds", row->seconds, "deaths", (json_int_t)row->n_deaths, "reader",
-                     row->reader, "verdict", text(row->verdict));
+    return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f, s:I, s:s, s:f, s:f, s:o}",
+                     "workers", (int)row->workers, "img_s", row->img_s, "ratio", row->ratio, "cpu_s_per_1000",
+                     row->cpu_s_per_1000, "host_cpu_s_per_1000", row->host_cpu_s_per_1000, "first_batch_s",
+                     row->first_batch_s, "p50_gap_ms", row->p50_gap_ms, "p99_gap_ms", row->p99_gap_ms, "peak_pss_mb",
+                     row->peak_pss_mb, "failed", (json_int_t)row->n_failed, "images", (json_int_t)row->n_images,
+                     "batches", (json_int_t)row->n_batches, "seconds", row->seconds, "deaths",
+                     (json_int_t)row->n_deaths, "reader", row->reader, "h2d_gb_s", row->h2d_gb_s, "ready_share",
+                     row->ready_share, "verdict", text(row->verdict));
 }
 
 static char *dump(const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n)

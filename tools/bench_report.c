@@ -113,9 +113,11 @@ static bool flush_table(void)
 
 bool mr_bench_report_head(const struct mr_bench_meta *meta)
 {
-    printf("%s: %" PRId64 " samples, %s, %s, %s, batch %" PRIu32 "\n", meta->data, meta->n_samples, meta->transform,
+    bool on_host = strcmp(meta->device, "host") == 0;
+
+    printf("%s: %" PRId64 " samples, %s, %s, %s, batch %" PRIu32 "%s%s\n", meta->data, meta->n_samples, meta->transform,
            mr_dtype_name(meta->options.dtype), meta->options.layout == MR_NHWC ? "nhwc" : "nchw",
-           meta->options.batch_size);
+           meta->options.batch_size, on_host ? "" : ", on ", on_host ? "" : meta->device);
     printf("%" PRIu32 " CPUs, %s, Linux %s, millrace %s\n\n", meta->n_cpus, meta->cpu_model, meta->kernel,
            mr_version());
     printf("workers     img/s  ratio  cpu s/1000  gap p50 ms  gap p99 ms  first s   PSS MB  failed  verdict\n");

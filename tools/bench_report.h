@@ -11,6 +11,7 @@
 struct mr_bench_meta {
     char *command; /* the command line */
     const char *data;
+    const char *device;        /* as given */
     char *transform;           /* as given, or in its long form */
     mr_loader_options options; /* as the loader resolved them; num_workers is not of interest */
     int64_t n_samples;

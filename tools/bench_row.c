@@ -97,7 +97,7 @@ static int take_batch(struct run *run, uint32_t *n_out)
         status = mr_feed_next(run->feed, draw, run, &batch);
         if (status == MR_OK) {
             *n_out = mr_batch_size(batch);
-            run->row->dtype = mr_batch_array_at(batch, 0)->dtype;
+            run->row->dtype = mr_batch_array_at(mr_batch_part(batch, 0), 0)->dtype;
             mr_batch_release(batch);
             return MR_EXIT_OK;
         }
@@ -157,6 +157,8 @@ static void summarize(struct run *run, struct mr_cpu_time before, struct mr_cpu_
         return;
     row->n_failed += stats.n_damaged;
     row->n_deaths = stats.n_deaths;
+    row->h2d_gb_s = stats.h2d_ns > 0 ? (double)stats.h2d_bytes / (double)stats.h2d_ns : 0;
+    row->ready_share = stats.ready_share;
     snprintf(row->reader, sizeof row->reader, "%s", stats.reader);
     snprintf(row->verdict, sizeof row->verdict, "%s", stats.verdict);
 }

@@ -21,7 +21,9 @@ struct mr_bench_row {
     double peak_pss_mb; /* 10^6 bytes, this process and the workers together */
     uint64_t n_failed;  /* samples dealt with by skip or zero, or batches that a damaged sample failed */
     uint64_t n_deaths;
-    mr_dtype dtype; /* of the batches' first array */
+    mr_dtype dtype;     /* of the batches' first array */
+    double h2d_gb_s;    /* copies to devices; 0 where there are none */
+    double ready_share; /* of the batches, those that were ready when they were asked for; on devices only */
     char reader[16];
     char verdict[128];
     char failure[MR_ERROR_TEXT]; /* policy fail: the first failed sample, or "" */

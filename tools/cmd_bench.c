@@ -18,13 +18,16 @@
 
 #define DEFAULT_SECONDS 5.0
 
-enum { KEY_SECONDS = 256, KEY_JSON, KEY_PLOT };
+enum { KEY_SECONDS = 256, KEY_JSON, KEY_PLOT, KEY_DEVICE, KEY_BUFFERS, KEY_TRACE };
 
 struct bench_args {
     struct mr_loader_args common;
     double seconds;
     const char *json;
     const char *plot;
+    const char *device;                  /* as given; NULL: the default */
+    char *device_names;                  /* of it, cut at the commas */
+    const char *devices[MR_MAX_DEVICES]; /* into device_names */
 };
 
 struct bench {
@@ -42,7 +45,37 @@ static const struct argp_option options[] = {
      0},
     {"json", KEY_JSON, "FILE", 0, "Write the results as JSON too", 0},
     {"plot", KEY_PLOT, "FILE.png", 0, "Draw throughput against workers (needs gnuplot)", 0},
+    {"device", KEY_DEVICE, "NAME[,NAME...]", 0,
+     "Where batches lie: host, cuda:N, cuda:local, auto, host:N (stands for a device); several split each batch "
+     "(default "
+     "host)",
+     0},
+    {"buffers", KEY_BUFFERS, "N", 0, "Batches that lie on a device at once, 2 to 64 (default 3)", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "Write a Chrome trace of workers, copier and devices; needs one value of --workers",
+     0},
     {0}};
+
+/* One name is a device, several are devices to split batches over. */
+static void parse_device(struct bench_args *args, const char *value, struct argp_state *state)
+{
+    mr_loader_options *loader = &args->common.loader;
+    uint32_t n = 0;
+
+    free(args->device_names);
+    args->device_names = strdup(value);
+    if (args->device_names == NULL)
+        argp_failure(state, MR_EXIT_FAILED, 0, "out of memory");
+    char *rest = args->device_names;
+    for (char *name; (name = strsep(&rest, ",")) != NULL; n++) {
+        if (n == MR_MAX_DEVICES)
+            argp_error(state, "--device: '%s' names more than %d devices", value, MR_MAX_DEVICES);
+        args->devices[n] = name;
+    }
+    args->device = value;
+    loader->device = n == 1 ? args->devices[0] : NULL;
+    loader->devices = n == 1 ? NULL : args->devices;
+    loader->n_devices = n == 1 ? 0 : n;
+}
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -54,12 +87,19 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_SECONDS: args->seconds = mr_arg_value_real(state, "seconds", value, 0.01, 86400); return 0;
     case KEY_JSON: args->json = value; return 0;
     case KEY_PLOT: args->plot = mr_arg_value_path(state, "plot", value, ".png"); return 0;
+    case KEY_DEVICE: parse_device(args, value, state); return 0;
+    case KEY_BUFFERS:
+        args->common.loader.n_buffers = (uint32_t)mr_arg_value_number(state, "buffers", value, 2, 64);
+        return 0;
+    case KEY_TRACE: args->common.loader.trace = value; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->common.n_workers == 0) {
             memcpy(args->common.workers, workers, sizeof workers);
             args->common.n_workers = sizeof workers / sizeof *workers;
         }
+        if (args->common.loader.trace != NULL && args->common.n_workers > 1)
+            argp_error(state, "--trace needs one value of --workers: each would write the file anew");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -81,6 +121,7 @@ static char *transform_text(const struct mr_feed *feed, bool added)
 static bool complete_meta(struct bench *bench, const struct bench_args *args)
 {
     bench->meta.data = args->common.data;
+    bench->meta.device = args->device != NULL ? args->device : "host";
     bench->meta.seconds = args->seconds;
     bench->meta.n_samples = mr_dataset_count(bench->feed.dataset);
     bench->meta.options = *mr_loader_resolved(bench->feed.loader);

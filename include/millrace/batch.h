@@ -46,8 +46,17 @@ typedef enum mr_device_kind { MR_DEVICE_HOST = 0, MR_DEVICE_CUDA = 1 } mr_device
 
 typedef struct mr_device {
     mr_device_kind kind;
-    int32_t id; /* 0 for the only host device */
+    int32_t id; /* CUDA's ordinal; N of host:N */
 } mr_device;
+
+/**
+ * How many devices of a kind this process can use, as CUDA_VISIBLE_DEVICES leaves them.
+ *
+ * Asks a child process where the answer is CUDA's, so that CUDA is not initialised in the caller (who may still fork).
+ * error  NULL, or receives why there is none.
+ * Blocks: for CUDA's initialisation in the child, some 100 ms; 0 after 30 s.
+ */
+MR_API uint32_t mr_device_count(mr_device_kind kind, mr_error *error);
 
 #define MR_MAX_NDIM 8
 
@@ -81,11 +90,61 @@ MR_API const mr_array *mr_batch_array(const mr_batch *batch, const char *name);
 MR_API void *mr_batch_data(const mr_batch *batch, const char *name);
 
 /**
- * Give the batch back; its memory may be overwritten at once. NULL does nothing.
+ * Number of the buffer that the batch lies in, 0 to n_buffers - 1: with the same number come the same addresses, as
+ * long as the loader lives (one CUDA graph per buffer). Of a batch in plain host memory the slot, 0 to n_slots - 1.
+ */
+MR_API uint32_t mr_batch_buffer(const mr_batch *batch);
+
+/**
+ * Parts of the batch: 1, or one per device that it was split over, in torch.chunk's sizes (which may be fewer parts
+ * than devices). A batch of several parts has no arrays of its own, only its parts have; mr_batch_size() counts all
+ * rows. Ownership: a part is lent with its batch and is not released by itself. With one part it is the batch.
+ */
+MR_API uint32_t mr_batch_n_parts(const mr_batch *batch);
+MR_API mr_batch *mr_batch_part(mr_batch *batch, uint32_t i);
+
+/**
+ * Make a further stream wait for the copy of this batch or part, and the batch's release for that stream.
  *
+ * stream  a cudaStream_t of the batch's device (images' or labels'), which lives until the release; NULL is the default
+ *         stream of the device of the images. On host devices it means nothing.
+ * Of a batch of several parts, part 0 is meant. At most 8 streams per part.
+ * Returns MR_OK; MR_ERR_STATE inside a capture, which stays valid, or with too many streams; MR_ERR_INVALID for a
+ * stream of another device; MR_ERR_DEVICE. mr_batch_error() has the words. Blocks: never. Threads: any, one at a time
+ * per batch.
+ */
+MR_API mr_status mr_batch_use(mr_batch *batch, void *stream);
+
+/**
+ * Give the batch back; its memory may be overwritten at once, or when the streams that were named by
+ * mr_loader_next_on() or mr_batch_use() have done what they were given so far. NULL does nothing.
+ *
+ * Returns MR_OK; MR_ERR_STATE when one of those streams is in a capture, and the batch stays lent; MR_ERR_INVALID for a
+ * part; MR_ERR_DEVICE when the device has failed, and the batch is given back.
+ * Blocks: never, but for the last batch of a destroyed loader, which waits for those streams and frees the memory.
  * Threads: any thread, any order. A batch may be released after its loader was destroyed.
  */
-MR_API void mr_batch_release(mr_batch *batch);
+MR_API mr_status mr_batch_release(mr_batch *batch);
+
+/** The same, and its memory is not overwritten before this stream has done what it was given so far. */
+MR_API mr_status mr_batch_release_on(mr_batch *batch, void *stream);
+
+/** The error of the last of these calls on this batch that failed. Ownership: lent with the batch. */
+MR_API const mr_error *mr_batch_error(const mr_batch *batch);
+
+/** DLPack's tensor, as <dlpack/dlpack.h> declares it. */
+struct DLManagedTensor;
+
+/**
+ * Hand the array of that name to another framework without a copy.
+ *
+ * stream  that framework's stream, as for mr_batch_use(): it waits for the copy, and the tensor's deleter releases on
+ * it. Ownership: *tensor_out is the caller's, to be ended by its deleter, in any thread. The batch's memory is kept
+ * until the deleters of all its tensors have run and the batch was released. Returns MR_OK; MR_ERR_INVALID when there
+ * is no such array; MR_ERR_UNSUPPORTED in a build without DLPack; otherwise as mr_batch_use().
+ */
+MR_API mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream,
+                                    struct DLManagedTensor **tensor_out);
 
 #ifdef __cplusplus
 }

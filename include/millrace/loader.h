@@ -50,7 +50,7 @@ typedef struct mr_loader_options {
     uint32_t batch_size;  /* 1 to 65535; 0 means 64 */
     bool drop_last;       /* leave a last batch of fewer samples out; not with MR_TAIL_EXACT */
     bool no_shuffle;      /* sequential order */
-    uint32_t num_workers; /* 0 means 4; MR_NO_WORKERS; at most MR_MAX_WORKERS */
+    uint32_t num_workers; /* 0 means 4 for each device that images go to; MR_NO_WORKERS; at most MR_MAX_WORKERS */
     uint32_t rank;        /* 0 to world_size - 1 */
     uint32_t world_size;  /* 0 means 1 */
     uint64_t seed;
@@ -74,9 +74,21 @@ typedef struct mr_loader_options {
     const int32_t *affinity_cpus;
     uint32_t n_affinity_cpus;
     bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
-    const char *device;    /* "host" or "host:0" (default) */
+    const char *device;    /* "host" (default): the memory that workers write to; "cuda:N"; "cuda:local": the GPU of
+                              LOCAL_RANK, or the only one; "auto": a GPU where there is one; "host:N": stands for a device,
+                              with buffers of its own */
     bool with_timing;      /* per-stage times in the statistics */
+    const char *const *devices; /* in place of device: each batch is split over them, by sample; 2 to MR_MAX_DEVICES */
+    uint32_t n_devices;
+    const char *label_device; /* where everything but the images goes; default: with them */
+    uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
+    uint32_t pad_channels;    /* 4 or 8: images get so many channels, the further ones zero; 0: as many as they have */
+    bool finish_on_host;      /* workers make floats and layout themselves, and those cross the bus */
+    const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
+                          A file that another loader writes is left alone: then FILE.2, FILE.3, ... */
 } mr_loader_options;
+
+#define MR_MAX_DEVICES 16
 
 #define MR_LOADER_OPTIONS_INIT MR_STRUCT_INIT(mr_loader_options)
 
@@ -100,13 +112,14 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
  * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does
  * nothing.
  *
- * Blocks: until every worker is gone. Processes are killed, which takes milliseconds; threads finish their sample
- * first, for at most 10 seconds.
+ * Blocks: until every worker is gone and copies that were issued have ended, which wait for the streams that used their
+ * buffers before. Processes are killed, which takes milliseconds; threads finish their sample first, for at most 10
+ * seconds.
  */
 MR_API void mr_loader_destroy(mr_loader *loader);
 
 /**
- * Wait for the next batch of this epoch.
+ * Wait for the next batch of this epoch, and until it lies where its arrays say.
  *
  * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is looked at between samples.
  * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch that
@@ -116,6 +129,17 @@ MR_API void mr_loader_destroy(mr_loader *loader);
  * Threads: one thread at a time per loader. Batches may be released from any thread.
  */
 MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out);
+
+/**
+ * The same for a stream: returns as soon as the copy to the device is under way, and makes the stream wait for it.
+ *
+ * stream  as for mr_batch_use(): a cudaStream_t of the batch's device, NULL for its default stream. Of a batch of
+ * several parts, it is of the device of part 0. Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which
+ * stays valid, or when all n_buffers are lent, and MR_ERR_INVALID for a stream of another device; no batch is lost
+ * then. MR_ERR_DEVICE when the device has failed. Blocks: until the batch is decoded and its copy was issued; never on
+ * the device.
+ */
+MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out);
 
 /** The error of the last call on this loader that failed. Ownership: the loader's. Threads: the one that called. */
 MR_API const mr_error *mr_loader_error(const mr_loader *loader);
@@ -185,8 +209,16 @@ typedef struct mr_loader_stats {
     double busy_share_min; /* share of time that the laziest, the average, the busiest worker decoded */
     double busy_share_mean;
     double busy_share_max;
-    char reader[16];   /* "io_uring" or "pread"; "none" for callbacks */
-    char verdict[128]; /* "loader-bound: consumer waited 62 % of the time" or "consumer-bound: ..." */
+    char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
+    char verdict[128];      /* "loader-bound: consumer waited 62 % of the time" or "consumer-bound: ..." */
+    uint32_t n_buffers;     /* 0 when batches are lent from the slots */
+    uint32_t n_copying;     /* copy queue: batches whose copy is under way now */
+    double copying_mean;    /* the same, on average over the copies issued */
+    uint64_t h2d_bytes;     /* copied to devices, in copies that have ended */
+    uint64_t h2d_ns;        /* their time on the copy streams; bytes / ns is GB/s */
+    uint64_t n_steps;       /* batches of which it is known whether ... */
+    uint64_t n_steps_ready; /* ... the device found them ready when its stream came to them */
+    double ready_share;     /* n_steps_ready / n_steps */
 } mr_loader_stats;
 
 /** Read the statistics. Threads: any. */

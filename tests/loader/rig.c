@@ -5,6 +5,8 @@
  */
 #include "tests/loader/rig.h"
 
+#include "tests/support/devices.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +148,12 @@ mr_loader *rig_loader(struct rig *rig, const mr_loader_options *options)
 {
     mr_loader *loader;
     mr_error error;
+    mr_loader_options on_device;
+    if (options && mr_test_copies()) {
+        on_device = *options;
+        mr_test_set_devices(&on_device);
+        options = &on_device;
+    }
     if (mr_loader_create(rig->dataset, NULL, options, &loader, &error) != MR_OK)
         fail_msg("%s", error.text);
     return loader;
@@ -185,10 +193,10 @@ void rig_expect(mr_loader *loader, mr_status expected)
         assert_int_equal(mr_loader_error(loader)->status, status);
 }
 
-void rig_check(const mr_batch *batch)
+static void check_part(const mr_batch *batch)
 {
-    const uint8_t *image = mr_batch_data(batch, "image"), *mask = mr_batch_data(batch, "mask");
-    const int64_t *label = mr_batch_data(batch, "label"), *index = mr_batch_data(batch, "index");
+    const uint8_t *image = mr_test_data(batch, "image"), *mask = mr_test_data(batch, "mask");
+    const int64_t *label = mr_test_data(batch, "label"), *index = mr_test_data(batch, "index");
     uint32_t n_valid = 0;
     for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
         assert_true(mask[i] <= 1);
@@ -203,19 +211,43 @@ void rig_check(const mr_batch *batch)
     assert_int_equal(mr_batch_valid(batch), n_valid);
 }
 
+void rig_check(mr_batch *batch)
+{
+    uint32_t n_rows = 0, n_valid = 0;
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
+        const mr_batch *part = mr_batch_part(batch, p);
+        check_part(part);
+        n_rows += mr_batch_size(part);
+        n_valid += mr_batch_valid(part);
+    }
+    assert_int_equal(mr_batch_size(batch), n_rows);
+    assert_int_equal(mr_batch_valid(batch), n_valid);
+    assert_null(mr_batch_part(batch, mr_batch_n_parts(batch)));
+}
+
+/* Append the indices of a batch, -1 for holes; returns the new number. */
+static unsigned add_indices(mr_batch *batch, int64_t *indices, unsigned n, unsigned max)
+{
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
+        const mr_batch *part = mr_batch_part(batch, p);
+        const uint8_t *mask = mr_test_data(part, "mask");
+        const int64_t *index = mr_test_data(part, "index");
+        for (uint32_t i = 0; i < mr_batch_size(part); i++) {
+            assert_true(n < max);
+            indices[n++] = mask[i] ? index[i] : -1;
+        }
+    }
+    return n;
+}
+
 unsigned rig_drain(mr_loader *loader, bool boundaries, int64_t *indices_out, unsigned max)
 {
     unsigned n = 0;
     mr_status status;
     mr_batch *batch;
     while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-        const uint8_t *mask = mr_batch_data(batch, "mask");
-        const int64_t *index = mr_batch_data(batch, "index");
         rig_check(batch);
-        for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
-            assert_true(n < max);
-            indices_out[n++] = mask[i] ? index[i] : -1;
-        }
+        n = add_indices(batch, indices_out, n, max);
         if (boundaries) {
             assert_true(n < max);
             indices_out[n++] = -2;

@@ -69,7 +69,7 @@ void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status st
 mr_batch *rig_next(mr_loader *loader);
 void rig_expect(mr_loader *loader, mr_status expected);
 /* Check every sample of a batch against its index. */
-void rig_check(const mr_batch *batch);
+void rig_check(mr_batch *batch);
 /*
  * Take, check and release the rest of the epoch. Writes the indices, -1 for holes, and a -2 after each batch when
  * boundaries is set; returns how many were written, at most max.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a batch is: its arrays with names, shapes, strides and dtypes, for raw pictures in both layouts. */
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <string.h>
 
@@ -10,8 +11,8 @@ static void assert_array(const mr_array *a, const char *name, mr_dtype dtype, ui
     assert_string_equal(a->name, name);
     assert_int_equal(a->dtype, dtype);
     assert_int_equal(a->ndim, ndim);
-    assert_int_equal(a->device.kind, MR_DEVICE_HOST);
-    assert_int_equal(a->device.id, 0);
+    assert_int_equal(a->device.kind, mr_test_device().kind);
+    assert_int_equal(a->device.id, mr_test_device().id);
     assert_non_null(a->data);
     assert_int_equal((uintptr_t)a->data % 64, 0);
     assert_null(a->row_offsets);
@@ -83,7 +84,7 @@ static void nhwc_moves_the_channels_to_the_end(void **state)
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch = rig_next(loader);
     check_arrays(batch, (int64_t[]){8, RIG_HEIGHT, RIG_WIDTH, RIG_CHANNELS}, MR_U8);
-    const uint8_t *image = mr_batch_data(batch, "image");
+    const uint8_t *image = mr_test_data(batch, "image");
     for (int64_t row = 0; row < 8; row++)
         for (unsigned c = 0; c < RIG_CHANNELS; c++)
             for (unsigned p = 0; p < RIG_HEIGHT * RIG_WIDTH; p++)
@@ -101,7 +102,7 @@ static void floats_are_the_pixels_over_255(void **state)
     assert_int_equal(mr_loader_resolved(loader)->dtype, MR_F32);
     mr_batch *batch = rig_next(loader);
     check_arrays(batch, (int64_t[]){8, RIG_CHANNELS, RIG_HEIGHT, RIG_WIDTH}, MR_F32);
-    const float *image = mr_batch_data(batch, "image");
+    const float *image = mr_test_data(batch, "image");
     for (int64_t row = 0; row < 8; row++)
         for (unsigned i = 0; i < RIG_BYTES; i++) {
             float expected = (float)rig_byte(row, i) / 255, got = image[row * RIG_BYTES + i];
@@ -117,7 +118,7 @@ static void geometry_says_the_whole_picture_where_nothing_is_cropped(void **stat
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch = rig_next(loader);
     const int32_t whole[8] = {RIG_WIDTH, RIG_HEIGHT, 0, 0, RIG_WIDTH, RIG_HEIGHT, 0, 0};
-    const int32_t *geometry = mr_batch_data(batch, "geometry");
+    const int32_t *geometry = mr_test_data(batch, "geometry");
     for (unsigned row = 0; row < 8; row++)
         assert_memory_equal(geometry + 8 * row, whole, sizeof whole);
     mr_batch_release(batch);
@@ -137,7 +138,7 @@ static void geometry_lies_inside_the_picture_where_it_is_cropped(void **state)
     mr_transform_destroy(transform);
     for (unsigned k = 0; k < 13; k++) {
         mr_batch *batch = rig_next(loader);
-        const int32_t *g = mr_batch_data(batch, "geometry");
+        const int32_t *g = mr_test_data(batch, "geometry");
         assert_int_equal(mr_batch_array(batch, "image")->shape[2], 2);
         for (uint32_t row = 0; row < mr_batch_size(batch); row++, g += 8, n++) {
             assert_true(g[0] == RIG_WIDTH && g[1] == RIG_HEIGHT && g[4] == 2 && g[5] == 2);

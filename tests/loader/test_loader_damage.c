@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Damaged samples: fail, skip and zero, what is delivered, counted and listed. */
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,9 +77,9 @@ static void zero_leaves_masked_holes(void **state)
         mr_loader *loader = rig_loader(rig, &options);
         for (unsigned k = 0; k < 13; k++) {
             mr_batch *batch = rig_next(loader);
-            const int64_t *index = mr_batch_data(batch, "index");
-            const uint8_t *mask = mr_batch_data(batch, "mask");
-            const int32_t *geometry = mr_batch_data(batch, "geometry");
+            const int64_t *index = mr_test_data(batch, "index");
+            const uint8_t *mask = mr_test_data(batch, "mask");
+            const int32_t *geometry = mr_test_data(batch, "geometry");
             rig_check(batch); /* zeros in image and label */
             for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
                 assert_int_equal(index[i], k * 8 + i);

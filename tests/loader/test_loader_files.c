@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loaders over a small folder of images: every start and reader gives the same bytes, and damage names its file. */
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +73,9 @@ static mr_loader *make(const struct folder *folder, const mr_loader_options *opt
     mr_loader *loader;
     mr_error error;
     assert_int_equal(mr_transform_parse("random_resized_crop(16)+hflip(0.5)", &transform, &error), MR_OK);
-    if (mr_loader_create(folder->dataset, transform, options, &loader, &error) != MR_OK)
+    mr_loader_options on_device = *options;
+    mr_test_set_devices(&on_device);
+    if (mr_loader_create(folder->dataset, transform, &on_device, &loader, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_transform_destroy(transform);
     return loader;
@@ -95,11 +98,11 @@ static void collect(mr_loader *loader, struct epoch *epoch)
     while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
         uint32_t rows = mr_batch_size(batch);
         assert_true(n + rows <= N_IMAGES);
-        memcpy(epoch->pixels[n], mr_batch_data(batch, "image"), rows * sizeof *epoch->pixels);
-        memcpy(&epoch->index[n], mr_batch_data(batch, "index"), rows * sizeof(int64_t));
-        memcpy(&epoch->label[n], mr_batch_data(batch, "label"), rows * sizeof(int64_t));
-        memcpy(epoch->geometry[n], mr_batch_data(batch, "geometry"), rows * sizeof *epoch->geometry);
-        memcpy(&epoch->mask[n], mr_batch_data(batch, "mask"), rows);
+        memcpy(epoch->pixels[n], mr_test_data(batch, "image"), rows * sizeof *epoch->pixels);
+        memcpy(&epoch->index[n], mr_test_data(batch, "index"), rows * sizeof(int64_t));
+        memcpy(&epoch->label[n], mr_test_data(batch, "label"), rows * sizeof(int64_t));
+        memcpy(epoch->geometry[n], mr_test_data(batch, "geometry"), rows * sizeof *epoch->geometry);
+        memcpy(&epoch->mask[n], mr_test_data(batch, "mask"), rows);
         n += rows;
         mr_batch_release(batch);
     }
@@ -224,6 +227,7 @@ static void a_transform_of_none_takes_the_size_of_the_first_good_image(void **st
     options.no_shuffle = true;
     options.batch_size = 1;
     assert_int_equal(mr_transform_parse("none", &transform, &error), MR_OK);
+    mr_test_set_devices(&options);
     if (mr_loader_create(folder->dataset, transform, &options, &loader, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_transform_destroy(transform);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callbacks that give records and labels of their own kinds, and callbacks that give nonsense. */
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,12 +85,12 @@ static void float_records_and_label_vectors_arrive_as_they_are(void **state)
             assert_int_equal(label->shape[1], 4);
             assert_int_equal(label->strides[0], 16);
             for (uint32_t i = 0; i < mr_batch_size(batch); i++, n++) {
-                const float *cells = (const float *)data->data + i * CELLS, *box = (const float *)label->data + i * 4;
+                const float *cells = (const float *)mr_test_bytes(data) + i * CELLS, *box = (const float *)mr_test_bytes(label) + i * 4;
                 for (unsigned k = 0; k < CELLS; k++)
                     assert_true(cells[k] == cell(n, k));
                 for (unsigned k = 0; k < 4; k++)
                     assert_true(box[k] == (float)n + (float)k / 8);
-                assert_int_equal(((const int64_t *)mr_batch_data(batch, "index"))[i], n);
+                assert_int_equal(((const int64_t *)mr_test_data(batch, "index"))[i], n);
             }
             mr_batch_release(batch);
         }
@@ -109,7 +110,7 @@ static void a_scalar_label_of_another_dtype_is_a_record_too(void **state)
     assert_int_equal(mr_batch_array(batch, "label")->dtype, MR_F32);
     assert_int_equal(mr_batch_array(batch, "label")->ndim, 1);
     for (unsigned i = 0; i < 8; i++)
-        assert_true(((const float *)mr_batch_data(batch, "label"))[i] == (float)i);
+        assert_true(((const float *)mr_test_data(batch, "label"))[i] == (float)i);
     mr_batch_release(batch);
     mr_loader_destroy(loader);
 }

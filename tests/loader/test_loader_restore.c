@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saved positions through the loader: what comes after a restore is what would have come. */
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -128,7 +129,7 @@ static void another_world_and_batch_size_go_on_where_they_divide(void **state)
     for (int i = 0; i < 6; i++) {
         mr_batch *batch = rig_next(loader);
         for (unsigned k = 0; k < 8; k++)
-            counts[((int64_t *)mr_batch_data(batch, "index"))[k]]++;
+            counts[((int64_t *)mr_test_data(batch, "index"))[k]]++;
         mr_batch_release(batch);
     }
     mr_loader_state position = save(loader); /* 48 samples: divisible by 2 x 4 x 6 */

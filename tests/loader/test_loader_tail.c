@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tail of an epoch over several ranks: exact gives each index once in equal steps, pad repeats, drop leaves out. */
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ static void run_rank(struct rig *rig, const mr_loader_options *options, struct o
     uint64_t n = 0;
     int64_t n_samples = 0;
     while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-        const int64_t *index = mr_batch_data(batch, "index");
+        const int64_t *index = mr_test_data(batch, "index");
         assert_int_equal(mr_batch_number(batch), n++);
         assert_int_equal(mr_batch_array_at(batch, 0)->shape[0], mr_batch_size(batch));
         assert_int_equal(mr_batch_valid(batch), mr_batch_size(batch));

@@ -1,85 +1,256 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of devices: the host, others that are not there, and rubbish. */
+/* The table of kinds, the host as a device with memory of its own, and a program without CUDA. */
 #include "pinned/device.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "pinned/placement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
-static void the_host_is_found_by_its_names(void **state)
+static const struct mr_device_table *const host = &mr_device_host;
+
+static struct mr_device_handle *open_host(int32_t id)
+{
+    struct mr_device_handle *handle = NULL;
+    mr_error error;
+    assert_int_equal(host->open(id, &handle, &error), MR_OK);
+    assert_non_null(handle);
+    return handle;
+}
+
+static void a_kind_has_its_table_or_none(void **state)
 {
     (void)state;
-    const char *const names[] = {NULL, "host", "host:0"};
+    assert_ptr_equal(mr_device_table(MR_DEVICE_HOST), host);
+    assert_null(mr_device_table(MR_DEVICE_CUDA));
+    assert_null(mr_device_table((mr_device_kind)99));
+}
+
+/* Callers ask for no function whether it is there. */
+static void every_function_of_the_host_is_there(void **state)
+{
+    (void)state;
+    const size_t first = offsetof(struct mr_device_table, count);
+    const size_t n = (sizeof *host - first) / sizeof(void (*)(void));
+    for (size_t i = 0; i < n; i++) {
+        void (*function)(void);
+        memcpy(&function, (const char *)host + first + i * sizeof function, sizeof function);
+        if (!function)
+            fail_msg("function %zu of the table is NULL", i);
+    }
+    assert_string_equal(host->name, "host");
+    assert_int_equal(host->kind, MR_DEVICE_HOST);
+}
+
+static void there_are_64_hosts(void **state)
+{
+    (void)state;
+    uint32_t n = 0;
+    mr_error error;
+    assert_int_equal(host->count(&n, &error), MR_OK);
+    assert_int_equal(n, 64);
+    const int32_t ids[] = {0, 1, 63};
     for (unsigned i = 0; i < 3; i++) {
-        const struct mr_device_table *table = NULL;
-        mr_device device = {.kind = MR_DEVICE_CUDA, .id = 9};
-        mr_error error;
-        assert_int_equal(mr_device_find(names[i], &table, &device, &error), MR_OK);
-        assert_ptr_equal(table, &mr_device_host);
-        assert_int_equal(device.kind, MR_DEVICE_HOST);
-        assert_int_equal(device.id, 0);
+        struct mr_device_handle *handle = open_host(ids[i]);
+        assert_ptr_equal(handle->table, host);
+        assert_int_equal(handle->device.kind, MR_DEVICE_HOST);
+        assert_int_equal(handle->device.id, ids[i]);
+        assert_non_null(handle->copy_stream);
+        assert_int_equal(host->numa_node(handle), -1);
+        host->close(handle);
     }
 }
 
-static void the_host_lends_its_slots_and_needs_no_pinning(void **state)
+static void expect_no_open(int32_t id, mr_status status, const char *words)
 {
-    (void)state;
-    char memory[64] = "as it was";
+    struct mr_device_handle *handle = (void *)&words;
     mr_error error;
-    assert_true(mr_device_host.lends_slots);
-    assert_int_equal(mr_device_host.count(), 1);
-    assert_int_equal(mr_device_host.pin(0, memory, sizeof memory, &error), MR_OK);
-    mr_device_host.unpin(0, memory, sizeof memory);
-    assert_string_equal(memory, "as it was");
-}
-
-static void expect(const char *name, mr_status status, const char *words)
-{
-    const struct mr_device_table *table = NULL;
-    mr_device device = {0};
-    mr_error error;
-    assert_int_equal(mr_device_find(name, &table, &device, &error), status);
+    assert_int_equal(host->open(id, &handle, &error), status);
+    assert_null(handle);
     assert_int_equal(error.status, status);
     if (!strstr(error.text, words))
         fail_msg("'%s' lacks '%s'", error.text, words);
-    assert_null(table);
-    assert_int_equal(mr_device_find(name, &table, &device, NULL), status);
+    assert_int_equal(host->open(id, &handle, NULL), status);
 }
 
-static void a_second_host_does_not_exist(void **state)
+static void other_hosts_do_not_exist(void **state)
 {
     (void)state;
-    expect("host:1", MR_ERR_NO_DEVICE, "device 'host:1' does not exist; there are 1");
-    expect("host:4095", MR_ERR_NO_DEVICE, "host:4095");
+    expect_no_open(64, MR_ERR_NO_DEVICE, "device 'host:64' does not exist; there are 64");
+    expect_no_open(4095, MR_ERR_NO_DEVICE, "host:4095");
+    expect_no_open(-2, MR_ERR_NO_DEVICE, "host:-2");
+    expect_no_open(MR_DEVICE_LOCAL, MR_ERR_INVALID, "host:local");
+}
+
+static void memory_is_its_own_and_on_pages(void **state)
+{
+    (void)state;
+    struct mr_device_handle *handle = open_host(3);
+    const uint64_t sizes[] = {0, 1, 4096, 4097, 1000000};
+    for (unsigned i = 0; i < 5; i++) {
+        void *memory = NULL;
+        mr_error error;
+        assert_int_equal(host->alloc(handle, sizes[i], &memory, &error), MR_OK);
+        assert_non_null(memory);
+        assert_int_equal((uintptr_t)memory % 4096, 0);
+        memset(memory, 1, sizes[i]);
+        host->free(handle, memory);
+    }
+    host->free(handle, NULL);
+    host->close(handle);
+}
+
+static void too_much_memory_is_refused_with_its_size(void **state)
+{
+    (void)state;
+    struct mr_device_handle *handle = open_host(0);
+    const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 4095, (uint64_t)1 << 63};
+    for (unsigned i = 0; i < 3; i++) {
+        void *memory = handle;
+        mr_error error;
+        assert_int_equal(host->alloc(handle, sizes[i], &memory, &error), MR_ERR_NO_MEMORY);
+        assert_null(memory);
+        assert_int_equal(error.status, MR_ERR_NO_MEMORY);
+    }
+    host->close(handle);
+}
+
+static void copies_and_finishing_have_ended_when_they_return(void **state)
+{
+    (void)state;
+    struct mr_device_handle *handle = open_host(1);
+    mr_error error;
+    const uint8_t pixels[2] = {255, 7};
+    uint8_t staging[2] = {0}, back[8];
+    struct mr_finish finish = {
+        .height = 1, .width = 2, .channels = 1, .out_channels = 4, .dtype = MR_U8, .layout = MR_NHWC};
+    struct mr_descriptor descriptor = {.encoding = MR_ENCODING_U8, .len = 2};
+    uint8_t out[8];
+    uint32_t status = 9;
+    struct mr_finish_job job = {.finish = &finish,
+                                .descriptors = &descriptor,
+                                .n = 1,
+                                .staging = staging,
+                                .staging_len = 2,
+                                .out = out,
+                                .status = &status};
+    assert_int_equal(host->enter(handle, &error), MR_OK);
+    assert_int_equal(host->pin(handle, staging, 1, 2, &error), MR_OK);
+    assert_int_equal(host->copy_in(handle, staging, pixels, 2, &error), MR_OK);
+    assert_int_equal(host->finish(handle, &job, &error), MR_OK);
+    assert_int_equal(host->copy_out(handle, back, out, 8, &error), MR_OK);
+    assert_memory_equal(back, ((const uint8_t[]){255, 0, 0, 0, 7, 0, 0, 0}), 8);
+    assert_int_equal(status, MR_FINISHED_OK);
+    assert_int_equal(host->copy_in(handle, NULL, NULL, 0, &error), MR_OK);
+    host->unpin(handle);
+    host->range_push("copy");
+    host->range_pop();
+    host->close(handle);
+}
+
+static void events_keep_the_time_between_them(void **state)
+{
+    (void)state;
+    struct mr_device_handle *handle = open_host(0), *other = open_host(1);
+    void *begin = NULL, *end = NULL;
+    mr_error error;
+    assert_int_equal(host->event_create(handle, &begin, &error), MR_OK);
+    assert_int_equal(host->event_create(handle, &end, &error), MR_OK);
+    int64_t ns = -5;
+    assert_int_equal(host->sync(handle, begin, &error), MR_OK); /* at once, though never recorded */
+    assert_int_equal(host->wait(other, NULL, begin, &error), MR_OK);
+    assert_int_equal(host->record(handle, begin, handle->copy_stream, &error), MR_OK);
+    assert_int_equal(host->elapsed(handle, begin, end, &ns, &error), MR_ERR_DEVICE);
+    assert_non_null(strstr(error.text, "second"));
+    assert_int_equal(ns, -5);
+    mr_clock_sleep_ms(3);
+    assert_int_equal(host->record(handle, end, NULL, &error), MR_OK);
+    assert_int_equal(host->wait(other, other->copy_stream, end, &error), MR_OK);
+    assert_int_equal(host->sync(handle, end, &error), MR_OK);
+    assert_int_equal(host->elapsed(handle, begin, end, &ns, &error), MR_OK);
+    assert_in_range(ns, 3000000, 10000000000);
+    int64_t back_ns = 0;
+    assert_int_equal(host->elapsed(handle, end, begin, &back_ns, &error), MR_OK);
+    assert_true(back_ns == -ns);
+    assert_int_equal(host->check_capture(handle, NULL, &error), MR_OK);
+    host->event_destroy(handle, begin);
+    host->event_destroy(handle, end);
+    host->close(other);
+    host->close(handle);
 }
 
 static void cuda_is_not_in_this_build(void **state)
 {
     (void)state;
-    expect("cuda", MR_ERR_UNSUPPORTED, "device 'cuda'");
-    expect("cuda:0", MR_ERR_UNSUPPORTED, "device 'cuda:0': this build has no CUDA");
+    const char *const names[] = {"cuda", "cuda:0", "cuda:17", "cuda:local"};
+    for (unsigned i = 0; i < 4; i++) {
+        struct mr_placement_names asked = {.device = names[i]};
+        struct mr_placement placement = {.n_parts = 77};
+        mr_error error;
+        char expected[100];
+        snprintf(expected, sizeof expected, "device '%s': this build has no CUDA", names[i]);
+        assert_int_equal(mr_placement_resolve(&asked, &placement, &error), MR_ERR_UNSUPPORTED);
+        assert_string_equal(error.text, expected);
+        assert_int_equal(placement.n_parts, 77);
+    }
+    mr_error error;
+    assert_int_equal(mr_device_count(MR_DEVICE_CUDA, &error), 0);
+    assert_int_equal(error.status, MR_ERR_UNSUPPORTED);
+    assert_string_equal(error.text, "this build has no CUDA");
+    assert_int_equal(mr_device_count(MR_DEVICE_CUDA, NULL), 0);
 }
 
-static void rubbish_is_refused_with_the_form(void **state)
+struct lines {
+    int n;
+    char last[200];
+};
+
+static void keep_line(void *user, mr_log_level level, const char *line)
+{
+    struct lines *lines = user;
+    (void)level;
+    lines->n++;
+    snprintf(lines->last, sizeof lines->last, "%s", line);
+}
+
+static void auto_is_the_host_here_and_says_so_once(void **state)
 {
     (void)state;
-    const char *const names[] = {
-        "",        "gpu",     "Host",    "host:",      "host:x",   "host:0x", "host:-1", "host: 0",
-        "host:+0", "host:0 ", "host::0", "host:99999", "cudahost", "cuda:x",  ":0",      "host:18446744073709551616"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        expect(names[i], MR_ERR_INVALID, "is not of the form host or host:0");
+    struct lines lines = {0};
+    mr_log_set(keep_line, &lines);
+    for (int i = 0; i < 3; i++) {
+        struct mr_placement placement;
+        mr_error error;
+        assert_int_equal(mr_placement_resolve(&(struct mr_placement_names){.device = "auto"}, &placement, &error),
+                         MR_OK);
+        assert_true(placement.lends_slots);
+        assert_int_equal(placement.n_parts, 1);
+    }
+    mr_log_set(NULL, NULL);
+    assert_int_equal(lines.n, 1);
+    assert_string_equal(lines.last, "device 'auto' is the host: this build has no CUDA");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_host_is_found_by_its_names),
-        cmocka_unit_test(the_host_lends_its_slots_and_needs_no_pinning),
-        cmocka_unit_test(a_second_host_does_not_exist),
+        cmocka_unit_test(a_kind_has_its_table_or_none),
+        cmocka_unit_test(every_function_of_the_host_is_there),
+        cmocka_unit_test(there_are_64_hosts),
+        cmocka_unit_test(other_hosts_do_not_exist),
+        cmocka_unit_test(memory_is_its_own_and_on_pages),
+        cmocka_unit_test(too_much_memory_is_refused_with_its_size),
+        cmocka_unit_test(copies_and_finishing_have_ended_when_they_return),
+        cmocka_unit_test(events_keep_the_time_between_them),
         cmocka_unit_test(cuda_is_not_in_this_build),
-        cmocka_unit_test(rubbish_is_refused_with_the_form),
+        cmocka_unit_test(auto_is_the_host_here_and_says_so_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

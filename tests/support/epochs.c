@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/devices.h"
+
 #define FNV_START UINT64_C(14695981039346656037)
 
 static uint64_t fnv(uint64_t hash, const void *bytes, uint64_t len)
@@ -37,27 +39,41 @@ static uint64_t row_bytes(const mr_array *array)
     return (uint64_t)array->strides[0];
 }
 
-static void add_batch(struct mr_test_epoch *e, const mr_batch *batch)
+/* The same array of all parts, one after the other, so that the digest does not depend on how a batch was split. */
+static void add_arrays(struct mr_test_epoch *e, mr_batch *batch)
 {
-    uint32_t n = mr_batch_size(batch);
-    const mr_array *sample = mr_batch_array_at(batch, 0);
-    const mr_array *label = mr_batch_array(batch, "label");
-    const int64_t *index = mr_batch_data(batch, "index");
-    for (uint32_t i = 0; i < mr_batch_n_arrays(batch); i++) {
-        const mr_array *array = mr_batch_array_at(batch, i);
-        e->digest = fnv(e->digest, array->data, n * row_bytes(array));
-    }
+    uint32_t n_arrays = mr_batch_n_arrays(mr_batch_part(batch, 0));
+    for (uint32_t i = 0; i < n_arrays; i++)
+        for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
+            const mr_array *array = mr_batch_array_at(mr_batch_part(batch, p), i);
+            e->digest = fnv(e->digest, mr_test_bytes(array), (uint64_t)array->shape[0] * row_bytes(array));
+        }
+}
+
+static void add_rows(struct mr_test_epoch *e, const mr_batch *part)
+{
+    uint32_t n = mr_batch_size(part);
+    const mr_array *sample = mr_batch_array_at(part, 0);
+    const mr_array *label = mr_batch_array(part, "label");
+    const int64_t *index = mr_test_data(part, "index");
     e->indices = grow(e->indices, e->n_samples + n, sizeof *e->indices);
     e->row_digests = grow(e->row_digests, e->n_samples + n, sizeof *e->row_digests);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t hash = fnv(FNV_START, (uint8_t *)sample->data + i * row_bytes(sample), row_bytes(sample));
-        hash = fnv(hash, (uint8_t *)label->data + i * row_bytes(label), row_bytes(label));
+        uint64_t hash = fnv(FNV_START, (uint8_t *)mr_test_bytes(sample) + i * row_bytes(sample), row_bytes(sample));
+        hash = fnv(hash, (uint8_t *)mr_test_bytes(label) + i * row_bytes(label), row_bytes(label));
         e->indices[e->n_samples + i] = index[i];
         e->row_digests[e->n_samples + i] = hash;
     }
-    e->n_batches++;
     e->n_samples += n;
-    e->n_valid += mr_batch_valid(batch);
+    e->n_valid += mr_batch_valid(part);
+}
+
+static void add_batch(struct mr_test_epoch *e, mr_batch *batch)
+{
+    add_arrays(e, batch);
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
+        add_rows(e, mr_batch_part(batch, p));
+    e->n_batches++;
 }
 
 struct mr_test_epoch mr_test_epoch_rest(mr_loader *loader)
@@ -106,9 +122,11 @@ mr_loader *mr_test_loader(mr_dataset *dataset, const char *transform, const mr_l
     mr_transform *parsed = NULL;
     mr_loader *loader;
     mr_error error;
+    mr_loader_options on_device = *options;
+    mr_test_set_devices(&on_device);
     if (transform && mr_transform_parse(transform, &parsed, &error) != MR_OK)
         die(error.text);
-    if (mr_loader_create(dataset, parsed, options, &loader, &error) != MR_OK)
+    if (mr_loader_create(dataset, parsed, &on_device, &loader, &error) != MR_OK)
         die(error.text);
     mr_transform_destroy(parsed);
     return loader;

@@ -31,7 +31,7 @@ char *mr_test_folder_create(void)
 
 void mr_test_folder_write(const char *folder, const char *name, const void *bytes, uint64_t len)
 {
-    char path[4096];
+    char path[5000];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "wb");
     if (!file || (len > 0 && fwrite(bytes, 1, len, file) != len) || fclose(file) != 0)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the examples for GPUs share and what is not about millrace: checks, and copies that stand for the kernels of a
+ * training step. A step looks at a little of every image and at its label; what it has seen of an epoch comes to
+ * page-locked memory without anybody waiting, and is summed up at the end. To be included behind CUDA's header.
+ */
+#ifndef EXAMPLES_GPU_SUPPORT_H
+#define EXAMPLES_GPU_SUPPORT_H
+
+#include <inttypes.h>
+#include <millrace/millrace.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SEEN = 256 }; /* bytes of each image */
+
+/* What was seen in an epoch, of n images so far. */
+struct results {
+    uint8_t (*pixels)[SEEN];
+    int64_t *labels;
+    int64_t n;
+};
+
+static inline void check(mr_status status, const mr_error *error)
+{
+    if (status < 0) {
+        fprintf(stderr, "%s\n", error->text);
+        exit(1);
+    }
+}
+
+static inline void cuda(cudaError_t error)
+{
+    if (error != cudaSuccess) {
+        fprintf(stderr, "%s\n", cudaGetErrorString(error));
+        exit(1);
+    }
+}
+
+/* Stand for kernels: queued in the stream, which has the batch. to: on any device, or page-locked. */
+static inline void queue_images(const mr_batch *batch, uint8_t (*to)[SEEN], cudaStream_t stream)
+{
+    const mr_array *image = mr_batch_array(batch, "image");
+
+    for (int64_t i = 0; i < image->shape[0]; i++)
+        cuda(cudaMemcpyAsync(to[i], (char *)image->data + i * image->strides[0], SEEN, cudaMemcpyDefault, stream));
+}
+
+static inline void queue_labels(const mr_batch *batch, int64_t *to, cudaStream_t stream)
+{
+    const mr_array *label = mr_batch_array(batch, "label");
+
+    cuda(cudaMemcpyAsync(to, label->data, (size_t)label->shape[0] * sizeof(int64_t), cudaMemcpyDefault, stream));
+}
+
+static inline void results_init(struct results *results, const mr_loader *loader)
+{
+    size_t n = (size_t)mr_loader_n_samples(loader);
+
+    results->n = 0;
+    cuda(cudaMallocHost((void **)&results->pixels, n * SEEN));
+    cuda(cudaMallocHost((void **)&results->labels, n * sizeof(int64_t)));
+}
+
+static inline void results_fini(struct results *results)
+{
+    cuda(cudaFreeHost(results->pixels));
+    cuda(cudaFreeHost(results->labels));
+}
+
+/* The images are added up, so that it does not matter who saw which. */
+static inline uint64_t results_checksum(const struct results *results)
+{
+    uint64_t sum = 0;
+
+    for (int64_t i = 0; i < results->n; i++) {
+        uint64_t image = (uint64_t)results->labels[i];
+        for (int j = 0; j < SEEN; j++)
+            image = image * 31 + results->pixels[i][j];
+        sum += image;
+    }
+    return sum;
+}
+
+static inline void print_epoch(uint64_t epoch, const char *where, int64_t n, uint64_t checksum)
+{
+    printf("epoch %" PRIu64 "%s: %" PRId64 " images, checksum %016" PRIx64 "\n", epoch, where, n, checksum);
+}
+
+#endif

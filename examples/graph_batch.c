@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg, each step a CUDA graph. A graph holds
+ * addresses, and a buffer of the loader keeps its own: one graph is captured for each buffer, the first time that a
+ * batch lies in it. next and release stand between the launches; inside a capture they would refuse. All batches must
+ * be of one size, hence drop_last.
+ */
+#include <cuda_runtime_api.h>
+
+#include "examples/gpu_support.h"
+
+enum { BATCH = 8, N_BUFFERS = 3 };
+
+struct trainer {
+    cudaStream_t stream;
+    cudaGraphExec_t graphs[N_BUFFERS]; /* NULL before the first batch in that buffer */
+    uint8_t (*pixels)[SEEN];           /* on the GPU: what one step leaves */
+    int64_t *labels;
+};
+
+/* The step as it would be queued without graphs. */
+static void queue_step(const mr_batch *batch, struct trainer *trainer)
+{
+    queue_images(batch, trainer->pixels, trainer->stream); /* bf16 [BATCH, 224, 224, 4], normalised */
+    queue_labels(batch, trainer->labels, trainer->stream); /* i64 [BATCH] */
+}
+
+static cudaGraphExec_t capture_step(const mr_batch *batch, struct trainer *trainer)
+{
+    cudaGraphExec_t executable;
+    cudaGraph_t graph;
+
+    cuda(cudaStreamBeginCapture(trainer->stream, cudaStreamCaptureModeGlobal));
+    queue_step(batch, trainer);
+    cuda(cudaStreamEndCapture(trainer->stream, &graph));
+    cuda(cudaGraphInstantiate(&executable, graph, 0));
+    cuda(cudaGraphDestroy(graph));
+    return executable;
+}
+
+/* Behind the graph in its stream, as the addresses change from step to step. */
+static void queue_results(struct trainer *trainer, struct results *results)
+{
+    cuda(cudaMemcpyAsync(results->pixels + results->n, trainer->pixels, BATCH * SEEN, cudaMemcpyDeviceToHost,
+                         trainer->stream));
+    cuda(cudaMemcpyAsync(results->labels + results->n, trainer->labels, BATCH * sizeof(int64_t), cudaMemcpyDeviceToHost,
+                         trainer->stream));
+    results->n += BATCH;
+}
+
+static void run_epoch(mr_loader *loader, struct trainer *trainer, struct results *results)
+{
+    mr_batch *batch = NULL;
+    mr_status status;
+
+    while ((status = mr_loader_next_on(loader, MR_FOREVER, trainer->stream, &batch)) == MR_OK) {
+        cudaGraphExec_t *graph = &trainer->graphs[mr_batch_buffer(batch)];
+        if (!*graph)
+            *graph = capture_step(batch, trainer);
+        cuda(cudaGraphLaunch(*graph, trainer->stream));
+        mr_batch_release(batch); /* overwritten once the stream has come this far; failures: the next call */
+        queue_results(trainer, results);
+    }
+    check(status, mr_loader_error(loader)); /* MR_END after the last batch */
+    cuda(cudaStreamSynchronize(trainer->stream));
+}
+
+static void open_trainer(struct trainer *trainer, int gpu)
+{
+    cuda(cudaSetDevice(gpu));
+    cuda(cudaStreamCreateWithFlags(&trainer->stream, cudaStreamNonBlocking));
+    cuda(cudaMalloc((void **)&trainer->pixels, BATCH * SEEN));
+    cuda(cudaMalloc((void **)&trainer->labels, BATCH * sizeof(int64_t)));
+}
+
+static void close_trainer(struct trainer *trainer)
+{
+    for (int i = 0; i < N_BUFFERS; i++)
+        if (trainer->graphs[i])
+            cuda(cudaGraphExecDestroy(trainer->graphs[i]));
+    cuda(cudaFree(trainer->pixels));
+    cuda(cudaFree(trainer->labels));
+    cuda(cudaStreamDestroy(trainer->stream));
+}
+
+int main(int argc, char **argv)
+{
+    int gpu = argc > 2 ? atoi(argv[2]) : 0;
+    char device[32];
+    mr_dataset *dataset = NULL;
+    mr_loader *loader = NULL;
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    struct trainer trainer = {0};
+    struct results results;
+    mr_error error;
+
+    snprintf(device, sizeof(device), "cuda:%d", gpu);
+    options.device = device;
+    options.n_buffers = N_BUFFERS;
+    options.dtype = MR_BF16;
+    options.layout = MR_NHWC;
+    options.pad_channels = 4; /* pixels of 8 bytes */
+    options.batch_size = BATCH;
+    options.drop_last = true;
+    options.n_epochs = 2;
+    check(mr_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &error), &error);
+    check(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
+    open_trainer(&trainer, gpu);
+    results_init(&results, loader);
+
+    for (uint64_t epoch = 0; epoch < 2; epoch++, results.n = 0) {
+        check(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
+        run_epoch(loader, &trainer, &results);
+        print_epoch(epoch, "", results.n, results_checksum(&results));
+    }
+
+    results_fini(&results);
+    close_trainer(&trainer);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    return 0;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copying thread: takes filled slots in the order of their batches, issues every copy that is possible, and only
+ * then sleeps until the oldest one has ended. Whatever a device needs a thread for happens here: opening, memory,
+ * page-locking.
+ *
+ * Easy to get wrong: a slot is free when its copy has ended, not when it was issued; and a buffer that was given back
+ * in between may not be issued again before its last copy was seen to end, because its events are used again.
+ */
+#include "loader/copying.h"
+
+#include "base/futex.h"
+#include "base/thread.h"
+#include "loader/damage.h"
+#include "loader/numa.h"
+
+/* Memory that was not touched yet, and workers from their next sample on, come near the device. */
+static void move_near_device(struct mr_core *core, const struct mr_copier *copier)
+{
+    int32_t node = mr_copier_numa_node(copier);
+    mr_numa_prefer_memory(NULL, &core->slab, node);
+    mr_numa_place_workers(NULL, &core->shared, node);
+}
+
+static mr_status open_devices(struct mr_core *core)
+{
+    mr_error error;
+    struct mr_copier *copier = NULL;
+    struct mr_copier_options options = {.layout = &core->shared.control->layout,
+                                        .slab = core->slab.base,
+                                        .placement = &core->placement,
+                                        .finish = &core->finish,
+                                        .n_buffers = core->options.n_buffers};
+    mr_status status = mr_copier_create(&options, &copier, &error);
+    if (status == MR_OK)
+        move_near_device(core, copier); /* before all pages are touched by page-locking them */
+    pthread_mutex_lock(&core->lock);
+    core->opened = true;
+    core->copier = copier;
+    if (status != MR_OK)
+        core->open_error = error;
+    pthread_cond_broadcast(&core->opened_changed);
+    pthread_mutex_unlock(&core->lock);
+    return status;
+}
+
+mr_status mr_copying_await_open(struct mr_core *core, mr_error *error)
+{
+    pthread_mutex_lock(&core->lock);
+    while (!core->opened)
+        pthread_cond_wait(&core->opened_changed, &core->lock);
+    mr_status status = (mr_status)core->open_error.status;
+    if (status != MR_OK)
+        mr_error_copy(error, &core->open_error);
+    pthread_mutex_unlock(&core->lock);
+    return status;
+}
+
+/* With the lock held: a batch that has failed needs no buffer. */
+static bool stage_failure(struct mr_core *core)
+{
+    uint32_t slot = mr_core_slot_of(core, core->staged);
+    struct mr_slot_view view = mr_core_slot(core, slot);
+    if (!mr_damage_has_failure(&view))
+        return false;
+    mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
+    mr_core_move_staged(core, &(struct mr_staged){.batch = NULL, .slot = slot});
+    mr_control_wake_host(&core->shared);
+    return true;
+}
+
+/* With the lock held: the batch that was taken is this one; from here on it can be dropped, but is not ready yet. */
+static void stage(struct mr_core *core, struct mr_batch *batch)
+{
+    uint32_t slot = mr_core_slot_of(core, core->staged);
+    struct mr_slot_view view = mr_core_slot(core, slot);
+    mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
+    mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_COPYING);
+    mr_batch_describe(batch, slot);
+    batch->is_taken = true;
+    batch->is_copying = true;
+    batch->is_issued = false;
+    batch->is_lent = false;
+    batch->keeps_slot = false;
+    mr_core_move_staged(core, &(struct mr_staged){.batch = batch, .slot = slot});
+    core->n_copying++;
+    core->copies.n_issued++;
+    core->copies.sum_copying += core->n_copying;
+}
+
+/* Without the lock. */
+static mr_status issue(struct mr_core *core, const struct mr_batch *batch)
+{
+    mr_error error;
+    struct mr_slot_view view = mr_core_slot(core, batch->slot);
+    struct mr_trace_ring *row = mr_trace_row(core->trace, MR_TRACE_COPIER);
+    uint64_t begin_ns = mr_trace_ring_begin(row);
+    mr_copier_range_push(core->copier, "millrace issue");
+    mr_status status = mr_copier_issue(core->copier, batch->buffer, &view, batch->n_rows, &error);
+    mr_copier_range_pop(core->copier);
+    mr_trace_ring_put(row, MR_TRACE_ISSUE, begin_ns, (int64_t)batch->number);
+    if (status != MR_OK)
+        mr_core_fail(core, &error);
+    return status;
+}
+
+/* With the lock held: the copy has ended, and nobody reads the slot any more but for its records. */
+static void end_copy(struct mr_core *core, struct mr_batch *batch, const struct mr_copy_report *report)
+{
+    struct mr_slot_view view = mr_core_slot(core, batch->slot);
+    bool untold =
+        batch->is_taken && !batch->is_lent && atomic_load_explicit(&view.slot->n_records, memory_order_relaxed) > 0;
+    mr_slot_move(view.slot, MR_SLOT_COPYING, untold ? MR_SLOT_FILLED : MR_SLOT_FREE);
+    batch->keeps_slot = untold;
+    batch->is_copying = false;
+    core->n_copying--;
+    core->copies.bytes += report->bytes;
+    core->copies.ns += report->ns;
+    core->copies.n_steps += report->was_ready >= 0;
+    core->copies.n_steps_ready += report->was_ready > 0;
+    mr_core_publish(core);
+    mr_control_wake_host(&core->shared);
+}
+
+/* With the lock held on entry and return; it is let go meanwhile. False: the device has failed. */
+static bool issue_one(struct mr_core *core, struct mr_batch *batch)
+{
+    stage(core, batch);
+    pthread_mutex_unlock(&core->lock);
+    mr_status status = issue(core, batch);
+    pthread_mutex_lock(&core->lock);
+    batch->is_issued = status == MR_OK;
+    mr_control_wake_host(&core->shared);
+    return status == MR_OK;
+}
+
+/* The devices' rows: the copies ended about now, and took as long as they say. */
+static void trace_copies(const struct mr_core *core, const struct mr_batch *batch, uint64_t ns)
+{
+    for (uint32_t i = 0; core->trace && i < batch->n_parts; i++) {
+        struct mr_trace_ring *row = mr_trace_row(core->trace, MR_TRACE_DEVICE + core->placement.image[i]);
+        uint64_t end_ns = mr_clock_now_ns();
+        mr_trace_ring_put_span(row, MR_TRACE_COPY, end_ns - ns, end_ns, (int64_t)batch->number);
+    }
+}
+
+static bool await_one(struct mr_core *core, struct mr_batch *batch)
+{
+    mr_error error;
+    struct mr_copy_report report;
+    pthread_mutex_unlock(&core->lock);
+    struct mr_trace_ring *row = mr_trace_row(core->trace, MR_TRACE_COPIER);
+    uint64_t begin_ns = mr_trace_ring_begin(row);
+    mr_copier_range_push(core->copier, "millrace await");
+    mr_status status = mr_copier_await(core->copier, batch->buffer, &report, &error);
+    mr_copier_range_pop(core->copier);
+    mr_trace_ring_put(row, MR_TRACE_AWAIT, begin_ns, (int64_t)batch->number);
+    if (status == MR_OK)
+        trace_copies(core, batch, report.ns);
+    else
+        mr_core_fail(core, &error);
+    pthread_mutex_lock(&core->lock);
+    if (status == MR_OK)
+        end_copy(core, batch, &report);
+    return status == MR_OK;
+}
+
+/* Batches whose copies are under way, oldest first. */
+struct queue {
+    struct mr_batch *batches[MR_MAX_BUFFERS];
+    uint32_t first;
+    uint32_t n;
+};
+
+/* With the lock held: can the batch at staged be taken? One that has failed needs no buffer. */
+static bool has_work(const struct mr_core *core)
+{
+    if (core->closed || !mr_core_copier_is_next(core))
+        return core->closed;
+    struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, core->staged));
+    return mr_core_free_buffer(core) || mr_damage_has_failure(&view);
+}
+
+/* With the lock held on entry and return. The word is read before the last look, so nothing is missed in between. */
+static void sleep_until_work(struct mr_core *core)
+{
+    struct mr_control *control = core->shared.control;
+    atomic_fetch_add(&control->host_waits, 1);
+    uint32_t seen = atomic_load(&control->filled_word);
+    bool work = has_work(core);
+    pthread_mutex_unlock(&core->lock);
+    if (!work)
+        mr_futex_wait(&control->filled_word, seen, UINT32_MAX);
+    atomic_fetch_sub(&control->host_waits, 1);
+    pthread_mutex_lock(&core->lock);
+}
+
+/* With the lock held: one thing. False when the device has failed. */
+static bool step(struct mr_core *core, struct queue *queue)
+{
+    bool next_is_there = !core->closed && mr_core_copier_is_next(core);
+    if (next_is_there && stage_failure(core))
+        return true;
+    struct mr_batch *batch = next_is_there ? mr_core_free_buffer(core) : NULL;
+    if (batch) {
+        queue->batches[(queue->first + queue->n++) % MR_MAX_BUFFERS] = batch;
+        return issue_one(core, batch);
+    }
+    if (queue->n == 0) {
+        sleep_until_work(core);
+        return true;
+    }
+    batch = queue->batches[queue->first % MR_MAX_BUFFERS];
+    queue->first = (queue->first + 1) % MR_MAX_BUFFERS;
+    queue->n--;
+    return await_one(core, batch);
+}
+
+static void run(struct mr_core *core)
+{
+    struct queue queue = {.n = 0};
+    pthread_mutex_lock(&core->lock);
+    while (!core->closed || queue.n > 0)
+        if (!step(core, &queue))
+            break;
+    pthread_mutex_unlock(&core->lock);
+}
+
+static void *copying_main(void *arg)
+{
+    struct mr_core *core = arg;
+    mr_error error;
+    if (open_devices(core) != MR_OK)
+        return NULL;
+    if (mr_copier_pin(core->copier, &error) == MR_OK)
+        run(core);
+    else
+        mr_core_fail(core, &error);
+    return NULL;
+}
+
+int mr_copying_start(struct mr_core *core, pthread_t *thread_out)
+{
+    return mr_thread_start(thread_out, copying_main, core);
+}

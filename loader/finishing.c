@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One transform, cut in two: pixels are u8 up to the last step, so that step can be the device's. The numbers of that
+ * step are those of the plan, whoever takes it.
+ */
+#include "loader/finishing.h"
+
+#include <string.h>
+
+#include "dataset/dataset.h"
+#include "loader/probe.h"
+
+static mr_status compile(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
+                         mr_layout layout, struct mr_plan *plan_out, mr_error *error)
+{
+    mr_status status = mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
+    if (status == MR_OK && !plan_out->out_known)
+        status = mr_probe_size(dataset, plan_out, o, error);
+    return status;
+}
+
+/* Does a device have something to do for these samples? */
+static bool is_left_to_device(const struct mr_core *core, const struct mr_sample_kind *kind, mr_dtype dtype)
+{
+    const mr_loader_options *o = &core->options;
+    bool floats = dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16;
+    return !core->placement.lends_slots && kind->picture && !o->finish_on_host && (floats || o->pad_channels != 0);
+}
+
+static void keep_form(struct mr_core *core, const struct mr_plan *plan)
+{
+    core->image.dtype = plan->dtype;
+    core->image.ndim = plan->out_ndim;
+    memcpy(core->image.shape, plan->out_shape, sizeof core->image.shape);
+}
+
+/* Everything but u8 and interleaved moves from the plan to the device. */
+static void cut(struct mr_core *core, struct mr_plan *plan)
+{
+    struct mr_finish *f = &core->finish;
+    *f = (struct mr_finish){.needed = 1,
+                            .height = plan->out_height,
+                            .width = plan->out_width,
+                            .channels = plan->channels,
+                            .out_channels = plan->channels,
+                            .layout = core->options.layout,
+                            .dtype = plan->dtype,
+                            .exact = plan->exact};
+    if (core->options.pad_channels > f->out_channels)
+        f->out_channels = core->options.pad_channels;
+    for (uint32_t c = 0; c < plan->channels && c < MR_FINISH_CHANNELS; c++) {
+        f->scale[c] = plan->scale[c];
+        f->bias[c] = plan->bias[c];
+        memcpy(f->table[c], plan->table[c], sizeof f->table[c]);
+    }
+    plan->out_bytes /= mr_dtype_size(plan->dtype);
+    plan->dtype = MR_U8;
+}
+
+/* The shape of what is lent: as laid out, with the channels that are padded. */
+static void shape_image(struct mr_core *core)
+{
+    const struct mr_finish *f = &core->finish;
+    bool planes = f->layout == MR_NCHW;
+    core->image.dtype = (mr_dtype)f->dtype;
+    core->image.ndim = 3;
+    core->image.shape[planes ? 0 : 2] = f->out_channels;
+    core->image.shape[planes ? 1 : 0] = f->height;
+    core->image.shape[planes ? 2 : 1] = f->width;
+}
+
+static mr_status refuse_padding(const struct mr_core *core, bool picture, mr_error *error)
+{
+    if (core->options.pad_channels == 0 || (picture && !core->placement.lends_slots))
+        return MR_OK;
+    if (!picture)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: these samples are no pictures",
+                            core->options.pad_channels);
+    return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u needs a device with buffers of its own, not host",
+                        core->options.pad_channels);
+}
+
+mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const mr_transform *transform,
+                               struct mr_plan *plan_out, mr_error *error)
+{
+    const mr_loader_options *o = &core->options;
+    const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
+    mr_status status = refuse_padding(core, kind->picture, error);
+    if (status != MR_OK)
+        return status;
+    bool left = is_left_to_device(core, kind, o->dtype);
+    status = compile(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
+    if (status != MR_OK)
+        return status;
+    keep_form(core, plan_out);
+    if (left) {
+        cut(core, plan_out);
+        shape_image(core);
+    }
+    return MR_OK;
+}

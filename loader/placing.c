@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a loader's batches go: the options' names, resolved, and kept as they are read back. */
+#include "loader/placing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The names of the devices as they were resolved, so that options may be read back. */
+static mr_status keep_name(struct mr_core *core, uint32_t i, const char *name, const char **text_out, mr_error *error)
+{
+    core->names[i] = strdup(name);
+    *text_out = core->names[i];
+    return core->names[i] ? MR_OK : mr_error_memory(error, strlen(name) + 1);
+}
+
+void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACING_NAME])
+{
+    if (device->id == MR_DEVICE_LOCAL)
+        snprintf(name_out, MR_PLACING_NAME, "%s:local", device->table->name);
+    else
+        snprintf(name_out, MR_PLACING_NAME, "%s:%d", device->table->name, device->id);
+}
+
+mr_status mr_placing_resolve(struct mr_core *core, mr_error *error)
+{
+    mr_loader_options *o = &core->options;
+    struct mr_placement_names names = {
+        .device = o->device, .devices = o->devices, .n_devices = o->n_devices, .label_device = o->label_device};
+    mr_status status = mr_placement_resolve(&names, &core->placement, error);
+    o->device = NULL;
+    o->devices = NULL;
+    o->label_device = NULL;
+    if (status == MR_OK && names.n_devices > 1)
+        o->devices = (const char *const *)core->names;
+    for (uint32_t i = 0; status == MR_OK && i < o->n_devices; i++) {
+        const char *unused;
+        status = keep_name(core, i, names.devices[i], &unused, error);
+    }
+    if (status == MR_OK && names.n_devices == 0) {
+        char name[MR_PLACING_NAME] = "host";
+        if (!core->placement.lends_slots)
+            mr_placing_name(&core->placement.devices[core->placement.image[0]], name);
+        status = keep_name(core, 0, name, &o->device, error);
+    }
+    if (status == MR_OK && names.label_device)
+        status = keep_name(core, MR_MAX_DEVICES + 1, names.label_device, &o->label_device, error);
+    return status;
+}

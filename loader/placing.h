@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LOADER_PLACING_H
+#define LOADER_PLACING_H
+
+#include "loader/core.h"
+
+#define MR_PLACING_NAME 32
+
+/* "cuda:0" */
+void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACING_NAME]);
+
+/* core->placement from the names in core->options, which become the core's own texts. */
+mr_status mr_placing_resolve(struct mr_core *core, mr_error *error);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who else writes to the file is told by a lock that the kernel drops with its holder, and by the first line, which
+ * names the process. Easy to get wrong: the file must be opened without truncation, since it may be another's.
+ */
+#include "loader/trace_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { MAX_OBJECT = 1024, MAX_END = 3, MAX_HEAD = 192, MAX_FILES = 9999 };
+
+/* Written by this process, unlike the file of an earlier run: process numbers come again, this does not. */
+static uint64_t process_stamp(void)
+{
+    static _Atomic uint64_t stamp;
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&stamp, &none, mr_clock_now_ns());
+    return atomic_load(&stamp);
+}
+
+static void write_head(char head[MAX_HEAD])
+{
+    snprintf(head, MAX_HEAD,
+             "[\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"millrace loader\",\"run\":"
+             "\"%llx\"}}",
+             (int)getpid(), (unsigned long long)process_stamp());
+}
+
+static bool is_of_this_run(int fd, const char *head)
+{
+    char found[MAX_HEAD];
+    size_t len = strlen(head);
+    return pread(fd, found, len, 0) == (ssize_t)len && memcmp(found, head, len) == 0;
+}
+
+/* Open one candidate. Returns 0 with *fd_out, a negative errno, or 1 when the file is in use. */
+static int try_path(const char *path, const char *head, int *fd_out)
+{
+    struct stat info;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (fd < 0)
+        return -errno;
+    int rc = 0;
+    if (fstat(fd, &info) != 0)
+        rc = -errno;
+    else if (!S_ISREG(info.st_mode)) /* a pipe could keep the loader from ending */
+        rc = -EINVAL;
+    else if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* other failures: no locks here */
+        rc = 1;
+    else if (is_of_this_run(fd, head))
+        rc = 1;
+    else if (ftruncate(fd, 0) != 0)
+        rc = -errno;
+    if (rc != 0)
+        close(fd);
+    else
+        *fd_out = fd;
+    return rc;
+}
+
+mr_status mr_trace_file_open(struct mr_trace_file *file, const char *path, mr_error *error)
+{
+    char head[MAX_HEAD];
+    int rc = 1;
+    write_head(head);
+    file->fd = -1;
+    file->os_error = 0;
+    for (int i = 1; rc == 1 && i <= MAX_FILES; i++) {
+        int len = i == 1 ? snprintf(file->path, sizeof file->path, "%s", path)
+                         : snprintf(file->path, sizeof file->path, "%s.%d", path, i);
+        rc = len < (int)sizeof file->path ? try_path(file->path, head, &file->fd) : -ENAMETOOLONG;
+    }
+    if (rc == -EINVAL)
+        return mr_error_set(error, MR_ERR_IO, "trace %s: not a regular file", file->path);
+    if (rc == 1)
+        return mr_error_set(error, MR_ERR_IO, "trace %s: this and all others up to .%d are in use", path, MAX_FILES);
+    if (rc != 0)
+        return mr_error_os(error, MR_ERR_IO, -rc, "trace %s", file->path);
+    if (strcmp(file->path, path) != 0)
+        mr_log_line(MR_LOG_INFO, "trace %s is another loader's; this one goes to %s", path, file->path);
+    file->len = strlen(head);
+    memcpy(file->buffer, head, file->len);
+    mr_trace_file_flush(file); /* who comes next must find the head */
+    return MR_OK;
+}
+
+void mr_trace_file_flush(struct mr_trace_file *file)
+{
+    size_t done = 0;
+    while (done < file->len && file->os_error == 0) {
+        ssize_t n = write(file->fd, file->buffer + done, file->len - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno != EINTR)
+            file->os_error = errno;
+    }
+    file->len = 0;
+}
+
+void mr_trace_file_put(struct mr_trace_file *file, const char *format, ...)
+{
+    va_list args;
+    if (sizeof file->buffer - file->len < MAX_OBJECT + MAX_END)
+        mr_trace_file_flush(file);
+    char *at = file->buffer + file->len;
+    memcpy(at, ",\n", 2);
+    va_start(args, format);
+    int len = vsnprintf(at + 2, MAX_OBJECT - 2, format, args);
+    va_end(args);
+    assert(len > 0 && len < MAX_OBJECT - 2);
+    file->len += 2 + (size_t)len;
+}
+
+void mr_trace_file_close(struct mr_trace_file *file)
+{
+    memcpy(file->buffer + file->len, "\n]\n", MAX_END);
+    file->len += MAX_END;
+    mr_trace_file_flush(file);
+    if (file->os_error)
+        mr_log_line(MR_LOG_WARNING, "trace %s is incomplete: %s", file->path, strerror(file->os_error));
+    flock(file->fd, LOCK_UN); /* a forked child may hold the descriptor */
+    close(file->fd);
+}

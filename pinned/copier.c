@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copier: opens the devices, owns the buffers, and puts each filled slot on the copy streams. All that a batch
+ * needs was taken at creation; from then on nothing is allocated, and only await sleeps.
+ *
+ * Easy to get wrong: a copy stream goes on after the call that failed, so destroy must see it empty before it gives
+ * memory back.
+ */
+#include "pinned/copier.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "pinned/buffer.h"
+
+struct mr_copier {
+    struct mr_buffer_shape shape;
+    uint8_t *slab;
+    uint32_t order[MR_PLACEMENT_DEVICES]; /* of issuing: hosts last, whose copies take this thread's time */
+    uint32_t n_buffers;
+    struct mr_buffer *buffers;
+};
+
+static struct mr_device_handle *first_device(const struct mr_copier *copier)
+{
+    return copier->shape.devices[copier->shape.placement.image[0]].handle;
+}
+
+/* What lies on each device, and in which order they are served. */
+static void place_parts(struct mr_copier *copier)
+{
+    struct mr_buffer_shape *shape = &copier->shape;
+    const struct mr_placement *placement = &shape->placement;
+    for (uint32_t d = 0; d < placement->n_devices; d++)
+        shape->devices[d].part = MR_BUFFER_NO_PART;
+    for (uint32_t i = 0; i < placement->n_parts; i++) {
+        assert(shape->devices[placement->image[i]].part == MR_BUFFER_NO_PART);
+        shape->devices[placement->image[i]].part = i;
+        shape->devices[placement->image[i]].has_small |= shape->finish.needed != 0;
+        shape->devices[placement->label[i]].has_small = true;
+    }
+    uint32_t n = 0;
+    for (uint32_t want_host = 0; want_host < 2; want_host++)
+        for (uint32_t d = 0; d < placement->n_devices; d++)
+            if ((placement->devices[d].table->kind == MR_DEVICE_HOST) == want_host)
+                copier->order[n++] = d;
+}
+
+static mr_status measure(struct mr_buffer_shape *shape, mr_error *error)
+{
+    uint32_t first;
+    uint64_t unused;
+    mr_placement_split(shape->layout->batch_size, shape->placement.n_parts, 0, &first, &shape->n_rows);
+    shape->row_bytes = shape->finish.needed ? mr_finish_out_bytes(&shape->finish) : shape->layout->sample_bytes;
+    if (!mr_checked_mul_u64(shape->n_rows, shape->row_bytes, &unused))
+        return mr_error_set(error, MR_ERR_NO_MEMORY, "%u samples of %llu bytes are more than 2^64 bytes", shape->n_rows,
+                            (unsigned long long)shape->row_bytes);
+    return MR_OK;
+}
+
+/* Wait until the copy stream is empty. */
+static mr_status drain(const struct mr_buffer_device *device, mr_error *error)
+{
+    struct mr_device_handle *handle = device->handle;
+    mr_status status = handle->table->record(handle, device->drained, handle->copy_stream, error);
+    return status ? status : handle->table->sync(handle, device->drained, error);
+}
+
+static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, mr_error *error)
+{
+    struct mr_device_handle *handle = device->handle;
+    void *staging = NULL;
+    void *tables = NULL;
+    mr_status status = handle->table->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &staging, error);
+    device->staging = staging;
+    if (!status)
+        status = handle->table->alloc(handle, sizeof shape->finish.table, &tables, error);
+    device->tables = tables;
+    if (!status)
+        status = handle->table->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
+    return status ? status : drain(device, error);
+}
+
+static mr_status open_device(struct mr_copier *copier, uint32_t d, mr_error *error)
+{
+    const struct mr_device_name *name = &copier->shape.placement.devices[d];
+    struct mr_buffer_device *device = &copier->shape.devices[d];
+    struct mr_device_handle *handle = NULL;
+    mr_status status = name->table->open(name->id, &handle, error);
+    device->handle = status ? NULL : handle;
+    if (!status)
+        status = name->table->enter(handle, error);
+    if (!status)
+        status = name->table->event_create(handle, &device->drained, error);
+    if (!status && copier->shape.finish.needed && device->part != MR_BUFFER_NO_PART)
+        status = take_finishing(&copier->shape, device, error);
+    return status;
+}
+
+static mr_status create_buffers(struct mr_copier *copier, uint32_t n_buffers, mr_error *error)
+{
+    copier->buffers = calloc(n_buffers, sizeof *copier->buffers);
+    if (!copier->buffers)
+        return mr_error_memory(error, n_buffers * sizeof *copier->buffers);
+    copier->n_buffers = n_buffers;
+    mr_status status = MR_OK;
+    for (uint32_t b = 0; b < n_buffers && !status; b++)
+        status = mr_buffer_init(&copier->shape, &copier->buffers[b], error);
+    return status;
+}
+
+mr_status mr_copier_create(const struct mr_copier_options *options, struct mr_copier **copier_out, mr_error *error)
+{
+    *copier_out = NULL;
+    struct mr_copier *copier = calloc(1, sizeof *copier);
+    if (!copier)
+        return mr_error_memory(error, sizeof *copier);
+    copier->slab = options->slab;
+    copier->shape.layout = options->layout;
+    copier->shape.placement = *options->placement;
+    if (options->finish)
+        copier->shape.finish = *options->finish;
+    place_parts(copier);
+    mr_status status = measure(&copier->shape, error);
+    for (uint32_t d = 0; d < options->placement->n_devices && !status; d++)
+        status = open_device(copier, d, error);
+    if (!status)
+        status = create_buffers(copier, options->n_buffers, error);
+    if (status)
+        mr_copier_destroy(copier);
+    else
+        *copier_out = copier;
+    return status;
+}
+
+static void close_device(struct mr_buffer_device *device)
+{
+    struct mr_device_handle *handle = device->handle;
+    if (!handle)
+        return;
+    if (device->tables)
+        handle->table->free(handle, device->tables);
+    if (device->staging)
+        handle->table->free(handle, device->staging);
+    if (device->drained)
+        handle->table->event_destroy(handle, device->drained);
+    if (device->is_pinned)
+        handle->table->unpin(handle);
+    handle->table->close(handle);
+}
+
+void mr_copier_destroy(struct mr_copier *copier)
+{
+    if (!copier)
+        return;
+    for (uint32_t b = 0; b < copier->n_buffers; b++)
+        mr_buffer_settle(&copier->shape, &copier->buffers[b]);
+    for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++)
+        if (copier->shape.devices[d].drained)
+            (void)drain(&copier->shape.devices[d], NULL);
+    for (uint32_t b = copier->n_buffers; b-- > 0;)
+        mr_buffer_fini(&copier->shape, &copier->buffers[b]);
+    for (uint32_t d = copier->shape.placement.n_devices; d-- > 0;)
+        close_device(&copier->shape.devices[d]);
+    free(copier->buffers);
+    free(copier);
+}
+
+/* One registration serves all devices of a kind. */
+static bool kind_is_pinned(const struct mr_copier *copier, const struct mr_device_table *table)
+{
+    for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++)
+        if (copier->shape.devices[d].is_pinned && copier->shape.devices[d].handle->table == table)
+            return true;
+    return false;
+}
+
+mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error)
+{
+    const struct mr_slot_layout *layout = copier->shape.layout;
+    mr_status status = MR_OK;
+    for (uint32_t d = 0; d < copier->shape.placement.n_devices && !status; d++) {
+        struct mr_buffer_device *device = &copier->shape.devices[d];
+        struct mr_device_handle *handle = device->handle;
+        if (kind_is_pinned(copier, handle->table))
+            continue;
+        status =
+            handle->table->pin(handle, copier->slab + layout->data_off, layout->data_bytes, layout->n_slots, error);
+        device->is_pinned = !status;
+    }
+    return status;
+}
+
+/* At most two copies: the rows of this device's part, and the small block. */
+static mr_status copy(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+{
+    const struct mr_slot_layout *layout = copier->shape.layout;
+    const struct mr_buffer_device *device = &copier->shape.devices[d];
+    const struct mr_buffer_share *share = &buffer->shares[d];
+    struct mr_device_handle *handle = device->handle;
+    mr_status status = MR_OK;
+    if (device->part < buffer->n_parts && buffer->parts[device->part].n_rows > 0) {
+        const struct mr_buffer_part *part = &buffer->parts[device->part];
+        const uint8_t *rows = buffer->slot.data + part->first_row * layout->sample_bytes;
+        uint64_t len = part->n_rows * layout->sample_bytes;
+        status = handle->table->copy_in(handle, device->staging ? device->staging : share->image, rows, len, error);
+        buffer->bytes += len;
+    }
+    if (!status && device->has_small) {
+        status = handle->table->copy_in(handle, share->small, buffer->slot.data + layout->label_off,
+                                        layout->small_bytes, error);
+        buffer->bytes += layout->small_bytes;
+    }
+    return status;
+}
+
+static mr_status finish(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+{
+    const struct mr_slot_layout *layout = copier->shape.layout;
+    const struct mr_buffer_device *device = &copier->shape.devices[d];
+    const struct mr_buffer_share *share = &buffer->shares[d];
+    struct mr_device_handle *handle = device->handle;
+    if (!device->staging || device->part >= buffer->n_parts || buffer->parts[device->part].n_rows == 0)
+        return MR_OK;
+    const struct mr_buffer_part *part = &buffer->parts[device->part];
+    const struct mr_descriptor *descriptors = (void *)(share->small + (layout->descriptor_off - layout->label_off));
+    const struct mr_finish_job job = {
+        .finish = &copier->shape.finish,
+        .tables = device->tables,
+        .descriptors = descriptors + part->first_row,
+        .n = part->n_rows,
+        .first_place = part->first_row,
+        .staging = device->staging,
+        .staging_off = part->first_row * layout->sample_bytes,
+        .staging_len = part->n_rows * layout->sample_bytes,
+        .out = share->image,
+        .status = share->status,
+    };
+    mr_status status = handle->table->finish(handle, &job, error);
+    if (status)
+        return status;
+    return handle->table->copy_out(handle, buffer->slot.status + part->first_row, share->status,
+                                   part->n_rows * sizeof *share->status, error);
+}
+
+/* All that one device does for a batch, in the order of its copy stream. */
+static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+{
+    struct mr_buffer_share *share = &buffer->shares[d];
+    struct mr_device_handle *handle = copier->shape.devices[d].handle;
+    mr_status status = mr_buffer_wait(&copier->shape, buffer, d, error);
+    if (!status)
+        status = handle->table->record(handle, share->begin, handle->copy_stream, error);
+    if (!status)
+        status = copy(copier, buffer, d, error);
+    if (!status)
+        status = handle->table->record(handle, share->end, handle->copy_stream, error);
+    if (!status)
+        status = finish(copier, buffer, d, error);
+    if (!status)
+        status = handle->table->record(handle, share->filled[buffer->turn], handle->copy_stream, error);
+    if (!status)
+        share->was_filled[buffer->turn] = true;
+    return status;
+}
+
+mr_status mr_copier_issue(struct mr_copier *copier, uint32_t buffer, const struct mr_slot_view *slot, uint32_t n_rows,
+                          mr_error *error)
+{
+    assert(buffer < copier->n_buffers && n_rows <= copier->shape.layout->batch_size);
+    struct mr_buffer *b = &copier->buffers[buffer];
+    assert(!b->is_issued);
+    if (b->unreleased.status) {
+        mr_error_copy(error, &b->unreleased);
+        return (mr_status)b->unreleased.status;
+    }
+    mr_buffer_split(&copier->shape, b, n_rows);
+    b->turn ^= 1;
+    b->was_asked[b->turn] = false;
+    b->slot = *slot;
+    b->n_rows = n_rows;
+    b->bytes = 0;
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; i < copier->shape.placement.n_devices && !status; i++)
+        if (mr_buffer_has(b, copier->order[i]))
+            status = fill_share(copier, b, copier->order[i], error);
+    if (status)
+        return status;
+    mr_buffer_forget(b);
+    b->is_issued = true;
+    return MR_OK;
+}
+
+/* Every device is waited for, also when another one has failed: then nothing reads the slot any more. */
+static mr_status await_shares(struct mr_copier *copier, const struct mr_buffer *b, mr_error *error)
+{
+    mr_status first = MR_OK;
+    for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++) {
+        struct mr_device_handle *handle = copier->shape.devices[d].handle;
+        if (!mr_buffer_has(b, d))
+            continue;
+        mr_status status = handle->table->sync(handle, b->shares[d].filled[b->turn], first ? NULL : error);
+        first = first ? first : status;
+    }
+    return first;
+}
+
+/* Of the batch before, whose events have ended: this batch's copy has waited for its release. */
+static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffer *b, struct mr_copy_report *report,
+                                 mr_error *error)
+{
+    uint32_t before = !b->turn;
+    struct mr_device_handle *handle = first_device(copier);
+    const struct mr_buffer_share *share = &b->shares[b->parts[0].device[MR_BUFFER_IMAGE]];
+    int64_t early_ns = 0;
+    report->was_ready = -1;
+    if (!b->was_asked[before])
+        return MR_OK;
+    mr_status status = handle->table->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
+    if (!status)
+        report->was_ready = early_ns >= 0;
+    return status;
+}
+
+static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer *b, struct mr_copy_report *report,
+                                mr_error *error)
+{
+    report->bytes = b->bytes;
+    report->ns = 0;
+    for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++) {
+        struct mr_device_handle *handle = copier->shape.devices[d].handle;
+        int64_t ns = 0;
+        if (!mr_buffer_has(b, d))
+            continue;
+        mr_status status = handle->table->elapsed(handle, b->shares[d].begin, b->shares[d].end, &ns, error);
+        if (status)
+            return status;
+        if (ns > 0 && (uint64_t)ns > report->ns)
+            report->ns = (uint64_t)ns;
+    }
+    return compare_arrival(copier, b, report, error);
+}
+
+static const char *finished_words(uint32_t word)
+{
+    switch (word) {
+    case MR_FINISHED_BAD_ENCODING: return "is in no encoding that can be finished";
+    case MR_FINISHED_BAD_RANGE: return "lies where no sample of this size can lie";
+    default: return "could not be finished";
+    }
+}
+
+/* Rows whose mask is 0 hold nothing that a consumer reads. */
+static mr_status check_rows(const struct mr_buffer *b, mr_error *error)
+{
+    for (uint32_t row = 0; row < b->n_rows; row++) {
+        uint32_t word = b->slot.status[row];
+        if (word == MR_FINISHED_OK || !b->slot.mask[row])
+            continue;
+        (void)mr_error_set(error, MR_ERR_DEVICE, "row %u of the batch %s (status %u)", row, finished_words(word), word);
+        if (error)
+            error->index = b->slot.index[row];
+        return MR_ERR_DEVICE;
+    }
+    return MR_OK;
+}
+
+mr_status mr_copier_await(struct mr_copier *copier, uint32_t buffer, struct mr_copy_report *report_out, mr_error *error)
+{
+    assert(buffer < copier->n_buffers && copier->buffers[buffer].is_issued);
+    struct mr_buffer *b = &copier->buffers[buffer];
+    struct mr_copy_report report;
+    b->is_issued = false;
+    mr_status status = await_shares(copier, b, error);
+    if (!status)
+        status = measure_copies(copier, b, &report, error);
+    if (!status && copier->shape.finish.needed)
+        status = check_rows(b, error);
+    if (!status)
+        *report_out = report;
+    return status;
+}
+
+uint32_t mr_copier_n_parts(const struct mr_copier *copier, uint32_t buffer)
+{
+    return copier->buffers[buffer].n_parts;
+}
+
+struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t buffer, uint32_t part)
+{
+    const struct mr_buffer *b = &copier->buffers[buffer];
+    const struct mr_buffer_part *p = &b->parts[part];
+    const uint32_t image = p->device[MR_BUFFER_IMAGE];
+    const uint32_t label = p->device[MR_BUFFER_LABEL];
+    return (struct mr_copied_part){
+        .image = b->shares[image].image,
+        .small = b->shares[label].small,
+        .first_row = p->first_row,
+        .n_rows = p->n_rows,
+        .image_device = copier->shape.devices[image].handle->device,
+        .label_device = copier->shape.devices[label].handle->device,
+    };
+}
+
+mr_status mr_copier_use(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, bool arrives,
+                        mr_error *error)
+{
+    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, stream, arrives, error);
+}
+
+mr_status mr_copier_remember(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error)
+{
+    return mr_buffer_remember(&copier->shape, &copier->buffers[buffer], part, stream, error);
+}
+
+mr_status mr_copier_release(struct mr_copier *copier, uint32_t buffer, mr_error *error)
+{
+    return mr_buffer_release(&copier->shape, &copier->buffers[buffer], error);
+}
+
+void mr_copier_range_push(struct mr_copier *copier, const char *name)
+{
+    first_device(copier)->table->range_push(name);
+}
+
+void mr_copier_range_pop(struct mr_copier *copier)
+{
+    first_device(copier)->table->range_pop();
+}
+
+int32_t mr_copier_numa_node(const struct mr_copier *copier)
+{
+    const struct mr_device_handle *handle = first_device(copier);
+    return handle->table->numa_node(first_device(copier));
+}

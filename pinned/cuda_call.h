@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Around calls of the CUDA runtime: nothing of ours changes the calling thread's device, last error or captures, and a
+ * failure becomes one line.
+ *
+ * Easy to get wrong: since CUDA 12 cudaSetDevice() makes a context of several hundred MB on a device that has none.
+ * Setting a thread back to device 0, which it never chose, would make one there from every rank of a node. So a device
+ * is set only where the call needs it and another one is current; threads of ours chose one of ours before
+ * (device_cuda.c, enter), and what has to be done before that is done in a thread of its own.
+ */
+#ifndef PINNED_CUDA_CALL_H
+#define PINNED_CUDA_CALL_H
+
+#include "base/error.h"
+
+#include <cuda_runtime_api.h>
+
+/* The call does not depend on the current device. */
+#define MR_CUDA_ANY_DEVICE (-1)
+
+struct mr_cuda_call {
+    cudaError_t code;    /* of what begin did, then of the call itself, which is made only if this is cudaSuccess */
+    const char *failed;  /* the function of begin that failed, else NULL */
+    cudaError_t pending; /* the caller's last error, left for him */
+    enum cudaStreamCaptureMode mode; /* of the caller's thread */
+    bool relaxed;
+    int previous; /* the caller's device, or MR_CUDA_ANY_DEVICE where it was not changed */
+};
+
+/* Until end, calls of this thread may do what captures forbid, and are of that device. */
+struct mr_cuda_call mr_cuda_call_begin(int32_t device);
+
+/*
+ * Undo what begin did, also on a failed device, and make call->code a status. Its message has the device, what was
+ * called (format, which begins with the function's name) and CUDA's words. The caller's pending error stays; where ours
+ * came after it, ours stands in its place.
+ */
+mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_error *error, const char *format, ...)
+    MR_PRINTF(4, 5);
+
+/*
+ * The device that a call with this stream needs as the current one: the handles 0, 1 and 2 are no streams of one device
+ * but names for default streams of the current one.
+ */
+int32_t mr_cuda_call_device(const void *stream, int32_t device);
+
+#endif

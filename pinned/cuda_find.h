@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPUs there are, and which one is meant. */
+#ifndef PINNED_CUDA_FIND_H
+#define PINNED_CUDA_FIND_H
+
+#include "base/error.h"
+
+/* How many are visible, at least 1. MR_ERR_NO_DEVICE says why there is none. Makes no context. */
+mr_status mr_cuda_find_count(uint32_t *n_out, mr_error *error);
+
+/* The ordinal that id, which may be MR_DEVICE_LOCAL, means. MR_ERR_NO_DEVICE says what is missing. */
+mr_status mr_cuda_find_ordinal(int32_t id, int32_t *ordinal_out, mr_error *error);
+
+/* The NUMA node that it hangs on; -1 when unknown. */
+int32_t mr_cuda_find_node(int32_t ordinal);
+
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Named ranges of a thread for NVIDIA's profilers; nothing happens where none is attached. */
+#ifndef PINNED_CUDA_RANGE_H
+#define PINNED_CUDA_RANGE_H
+
+void mr_cuda_range_push(const char *name);
+void mr_cuda_range_pop(void);
+
+#endif

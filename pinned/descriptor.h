@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies in a slot for one sample, so that a device can finish it: written by the worker that made the sample,
+ * copied with the batch's small block. Pixels are the first encoding; another is one more number here and one more case
+ * in the finishing functions.
+ */
+#ifndef PINNED_DESCRIPTOR_H
+#define PINNED_DESCRIPTOR_H
+
+#include <assert.h>
+#include <stdint.h>
+
+enum mr_encoding {
+    MR_ENCODING_NONE = 0, /* a hole: zeros come out */
+    MR_ENCODING_U8 = 1    /* interleaved pixels, height x width x channels bytes */
+};
+
+struct mr_descriptor {
+    uint32_t encoding;
+    uint32_t
+        flip; /* mirror on the way out: 1 horizontally, 2 vertically, 3 both; workers have flipped pixels already */
+    uint64_t offset; /* of the sample's bytes from the start of the slot's data */
+    uint64_t len;
+    uint32_t place; /* row of the batch that it becomes */
+    uint32_t spare;
+    int32_t box[4]; /* x, y, width, height of the output within what is encoded; of pixels: all of them */
+};
+static_assert(sizeof(struct mr_descriptor) == 48, "descriptors are shared between workers, host and devices");
+
+/* What comes back for each row. */
+enum mr_finished {
+    MR_FINISHED_OK = 0,
+    MR_FINISHED_BAD_ENCODING = 1,
+    MR_FINISHED_BAD_RANGE = 2 /* its bytes are not where a sample of this size can lie */
+};
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many devices there are. CUDA is asked in a child, so that this process stays one that may fork; the answer comes
+ * through a pipe. Easy to get wrong: the host may ignore SIGCHLD or reap children that are not its own, so the child is
+ * watched and killed through a pidfd, which never means another process.
+ */
+#include "pinned/device_count.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 30000 };
+
+/* Below PIPE_BUF, so that it comes whole or not at all. */
+struct answer {
+    uint32_t n;
+    int32_t status;
+    mr_error error;
+};
+
+struct child {
+    pid_t pid;
+    int pidfd; /* -1 where there is none */
+    int pipe;
+};
+
+static void ask(const struct mr_device_table *table, struct answer *answer_out)
+{
+    memset(answer_out, 0, sizeof *answer_out);
+    answer_out->status = table->count(&answer_out->n, &answer_out->error);
+    if (answer_out->status != MR_OK)
+        answer_out->n = 0;
+}
+
+static _Noreturn void run_child(const struct mr_device_table *table, int pipe)
+{
+    struct answer answer;
+    ask(table, &answer);
+    _exit(write(pipe, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
+}
+
+/* With all signals blocked, so that no handler of the host's runs in the child; a SIGKILL and a crash still end it. */
+static pid_t fork_quietly(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    int failed = errno;
+    if (pid != 0)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = failed;
+    return pid;
+}
+
+static mr_status start_child(const struct mr_device_table *table, struct child *child_out, mr_error *error)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "pipe for counting devices");
+    pid_t pid = fork_quietly();
+    if (pid == 0)
+        run_child(table, ends[1]);
+    int failed = errno;
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return mr_error_os(error, MR_ERR_IO, failed, "fork for counting devices");
+    }
+    *child_out = (struct child){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .pipe = ends[0]};
+    return MR_OK;
+}
+
+static void end_child(struct child *child)
+{
+    if (child->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+    else
+        kill(child->pid, SIGKILL);
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        continue; /* ECHILD: the host has taken it, or ignores SIGCHLD */
+    if (child->pidfd >= 0)
+        close(child->pidfd);
+    close(child->pipe);
+}
+
+/* Until there is an answer or the child is gone; false when the time runs out. */
+static bool wait_for(const struct child *child, uint64_t until_ns)
+{
+    struct pollfd polls[2] = {{.fd = child->pipe, .events = POLLIN}, {.fd = child->pidfd, .events = POLLIN}};
+    for (;;) {
+        uint64_t now_ns = mr_clock_now_ns();
+        int left_ms = now_ns < until_ns ? (int)((until_ns - now_ns + 999999) / 1000000) : 0;
+        int ready = poll(polls, 2, left_ms);
+        if (ready > 0 || left_ms == 0)
+            return ready > 0;
+    }
+}
+
+/* A write end may live on in a process that another thread has forked: the read must not wait for it. */
+static bool read_answer(const struct child *child, struct answer *answer_out)
+{
+    fcntl(child->pipe, F_SETFL, O_NONBLOCK);
+    ssize_t got;
+    do
+        got = read(child->pipe, answer_out, sizeof *answer_out);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof *answer_out;
+}
+
+static bool ask_child(const struct child *child, uint32_t timeout_ms, struct answer *answer_out)
+{
+    memset(answer_out, 0, sizeof *answer_out);
+    bool in_time = wait_for(child, mr_clock_now_ns() + (uint64_t)timeout_ms * 1000000);
+    if (read_answer(child, answer_out))
+        return true;
+    answer_out->n = 0;
+    answer_out->status =
+        in_time ? mr_error_set(&answer_out->error, MR_ERR_DEVICE, "the process that was to count the devices died")
+                : mr_error_set(&answer_out->error, MR_ERR_DEVICE, "counting devices took more than %u ms",
+                               (unsigned)timeout_ms);
+    return false;
+}
+
+/* What CUDA says in the child of a process that uses it already: then there is nothing to keep uninitialised here. */
+static bool is_of_a_fork(const struct answer *answer)
+{
+    return answer->status != MR_OK && (strstr(answer->error.text, "cudaErrorInitializationError") ||
+                                       strstr(answer->error.text, "initialization error"));
+}
+
+uint32_t mr_device_count_apart(const struct mr_device_table *table, uint32_t timeout_ms, mr_error *error)
+{
+    struct child child = {.pidfd = -1, .pipe = -1};
+    if (start_child(table, &child, error) != MR_OK)
+        return 0;
+    struct answer answer;
+    bool answered = ask_child(&child, timeout_ms, &answer);
+    end_child(&child);
+    if (answered && is_of_a_fork(&answer))
+        ask(table, &answer);
+    if (answer.status != MR_OK)
+        mr_error_copy(error, &answer.error);
+    return answer.n;
+}
+
+static uint32_t count_here(const struct mr_device_table *table, mr_error *error)
+{
+    uint32_t n = 0;
+    return table->count(&n, error) == MR_OK ? n : 0;
+}
+
+uint32_t mr_device_count(mr_device_kind kind, mr_error *error)
+{
+    const struct mr_device_table *table = mr_device_table(kind);
+    if (table && kind == MR_DEVICE_HOST)
+        return count_here(table, error);
+    if (table)
+        return mr_device_count_apart(table, TIMEOUT_MS, error);
+    if (kind == MR_DEVICE_CUDA)
+        mr_error_set(error, MR_ERR_UNSUPPORTED, "this build has no CUDA");
+    else
+        mr_error_set(error, MR_ERR_INVALID, "device kind %d is none", (int)kind);
+    return 0;
+}

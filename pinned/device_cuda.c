@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPUs by the CUDA runtime: the table "cuda". Each function makes its calls between mr_cuda_call_begin() and _end().
+ *
+ * Easy to get wrong: what gives something back is called on failed devices too, and must try everything once. And a
+ * stream of the caller's may belong to another device, which is his mistake and no failure of ours.
+ */
+#include "pinned/device.h"
+
+#include "base/thread.h"
+#include "pinned/cuda_call.h"
+#include "pinned/cuda_find.h"
+#include "pinned/cuda_pin.h"
+#include "pinned/cuda_range.h"
+#include "pinned/finish_cuda.h"
+
+#include <stdlib.h>
+
+struct handle {
+    struct mr_device_handle base;
+    struct mr_cuda_pins pins;
+};
+
+static mr_status enter(struct mr_device_handle *handle, mr_error *error)
+{
+    int32_t id = handle->device.id;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    struct mr_cuda_call call = {.code = cudaThreadExchangeStreamCaptureMode(&mode),
+                                .failed = "cudaThreadExchangeStreamCaptureMode",
+                                .previous = MR_CUDA_ANY_DEVICE};
+    if (call.code == cudaSuccess) {
+        call.code = cudaSetDevice(id);
+        call.failed = "cudaSetDevice";
+    }
+    return mr_cuda_call_end(&call, id, error, "cudaSetDevice");
+}
+
+/* A copy stream goes ahead of the consumer's kernels where the GPU offers that. */
+static mr_status make_stream(struct mr_device_handle *handle, mr_error *error)
+{
+    int32_t id = handle->device.id;
+    int least = 0;
+    int greatest = 0;
+    struct mr_cuda_call call = mr_cuda_call_begin(id);
+    if (call.code == cudaSuccess)
+        call.code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    mr_status status = mr_cuda_call_end(&call, id, error, "cudaDeviceGetStreamPriorityRange");
+    if (status != MR_OK)
+        return status;
+
+    cudaStream_t stream = NULL;
+    call = mr_cuda_call_begin(id);
+    if (call.code == cudaSuccess)
+        call.code = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest);
+    handle->copy_stream = stream;
+    return mr_cuda_call_end(&call, id, error, "cudaStreamCreateWithPriority");
+}
+
+static mr_status load_kernels(struct mr_device_handle *handle, mr_error *error)
+{
+    int32_t id = handle->device.id;
+    static const struct mr_finish none;
+    struct mr_finish_job job = {.finish = &none};
+    struct mr_cuda_call call = mr_cuda_call_begin(id);
+    if (call.code == cudaSuccess)
+        call.code = (cudaError_t)mr_finish_cuda_launch(&job, handle->copy_stream);
+    return mr_cuda_call_end(&call, id, error, "cudaLaunchKernel (loading the finishing kernel)");
+}
+
+static void close_handle(struct mr_device_handle *handle)
+{
+    struct handle *own = (struct handle *)handle;
+    mr_cuda_pin_undo(&own->pins, handle->device.id);
+    if (handle->copy_stream) {
+        struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+        call.code = cudaStreamDestroy(handle->copy_stream);
+        (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaStreamDestroy");
+    }
+    free(own);
+}
+
+static mr_status set_up(int32_t id, struct mr_device_handle *handle, mr_error *error)
+{
+    mr_status status = mr_cuda_find_ordinal(id, &handle->device.id, error);
+    if (status == MR_OK)
+        status = enter(handle, error);
+    if (status == MR_OK)
+        status = make_stream(handle, error);
+    if (status == MR_OK)
+        status = load_kernels(handle, error);
+    return status;
+}
+
+struct opening {
+    int32_t id;
+    struct mr_device_handle *handle;
+    mr_error *error;
+    mr_status status;
+};
+
+static void *set_up_main(void *arg)
+{
+    struct opening *opening = arg;
+    opening->status = set_up(opening->id, opening->handle, opening->error);
+    return NULL;
+}
+
+/*
+ * In a thread of its own, because the caller's may never have chosen a device: it could not be set back without a
+ * context of its own on device 0.
+ */
+static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
+{
+    *handle_out = NULL;
+    struct handle *own = calloc(1, sizeof *own);
+    if (!own)
+        return mr_error_memory(error, sizeof *own);
+    own->base = (struct mr_device_handle){.table = &mr_device_cuda, .device = {.kind = MR_DEVICE_CUDA, .id = id}};
+    struct opening opening = {.id = id, .handle = &own->base, .error = error};
+    pthread_t thread;
+    int rc = mr_thread_start(&thread, set_up_main, &opening);
+    if (rc == 0)
+        (void)pthread_join(thread, NULL);
+    else
+        opening.status = mr_error_os(error, MR_ERR_NO_MEMORY, rc, "a thread to open cuda:%d", (int)id);
+    if (opening.status == MR_OK)
+        *handle_out = &own->base;
+    else
+        close_handle(&own->base);
+    return opening.status;
+}
+
+static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                     mr_error *error)
+{
+    struct handle *own = (struct handle *)handle;
+    return mr_cuda_pin_slots(&own->pins, handle->device.id, base, slot_bytes, n_slots, error);
+}
+
+static void unpin(struct mr_device_handle *handle)
+{
+    mr_cuda_pin_undo(&((struct handle *)handle)->pins, handle->device.id);
+}
+
+static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
+    if (call.code == cudaSuccess)
+        call.code = cudaMalloc(memory_out, len_bytes);
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaMalloc of %llu bytes", (unsigned long long)len_bytes);
+}
+
+static void free_memory(struct mr_device_handle *handle, void *memory)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
+    call.code = cudaFree(memory);
+    (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaFree");
+}
+
+static mr_status copy(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
+                      enum cudaMemcpyKind kind, mr_error *error)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
+    if (call.code == cudaSuccess)
+        call.code = cudaMemcpyAsync(to, from, len_bytes, kind, handle->copy_stream);
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaMemcpyAsync of %llu bytes %s the device",
+                            (unsigned long long)len_bytes, kind == cudaMemcpyHostToDevice ? "to" : "from");
+}
+
+static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
+                         mr_error *error)
+{
+    return copy(handle, device, host, len_bytes, cudaMemcpyHostToDevice, error);
+}
+
+static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
+                          mr_error *error)
+{
+    return copy(handle, host, device, len_bytes, cudaMemcpyDeviceToHost, error);
+}
+
+static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+{
+    if (job->n == 0)
+        return MR_OK;
+    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
+    if (call.code == cudaSuccess)
+        call.code = (cudaError_t)mr_finish_cuda_launch(job, handle->copy_stream);
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaLaunchKernel of the finishing kernel for %u samples",
+                            (unsigned)job->n);
+}
+
+static mr_status event_create(struct mr_device_handle *handle, void **event_out, mr_error *error)
+{
+    cudaEvent_t event = NULL;
+    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
+    if (call.code == cudaSuccess)
+        call.code = cudaEventCreateWithFlags(&event, cudaEventBlockingSync);
+    if (call.code == cudaSuccess)
+        *event_out = event;
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventCreateWithFlags");
+}
+
+static void event_destroy(struct mr_device_handle *handle, void *event)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    call.code = cudaEventDestroy(event);
+    (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaEventDestroy");
+}
+
+/* As mr_cuda_call_end(), but a stream that is not of this device is the caller's mistake. */
+static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device_handle *handle, const void *stream,
+                               const char *name, mr_error *error)
+{
+    mr_status status = mr_cuda_call_end(call, handle->device.id, error, "%s", name);
+    bool refused = call->code == cudaErrorInvalidResourceHandle || call->code == cudaErrorInvalidValue;
+    if (!refused || call->failed || !stream || stream == handle->copy_stream)
+        return status;
+    return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)", (int)handle->device.id,
+                        name, cudaGetErrorString(call->code), cudaGetErrorName(call->code));
+}
+
+static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
+    if (call.code == cudaSuccess)
+        call.code = cudaEventRecord(event, stream);
+    return end_of_stream(&call, handle, stream, "cudaEventRecord", error);
+}
+
+static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
+    if (call.code == cudaSuccess)
+        call.code = cudaStreamWaitEvent(stream, event, 0);
+    return end_of_stream(&call, handle, stream, "cudaStreamWaitEvent", error);
+}
+
+static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
+{
+    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    if (call.code == cudaSuccess)
+        call.code = cudaEventSynchronize(event);
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventSynchronize");
+}
+
+static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+{
+    float ms = 0;
+    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    if (call.code == cudaSuccess)
+        call.code = cudaEventElapsedTime(&ms, begin, end);
+    if (call.code == cudaSuccess)
+        *ns_out = (int64_t)((double)ms * 1e6);
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventElapsedTime");
+}
+
+/* cudaErrorStreamCaptureImplicit: asked about the default stream while a blocking stream is in a capture. */
+static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
+    if (call.code == cudaSuccess)
+        call.code = cudaStreamIsCapturing(stream, &capture);
+    mr_status status = end_of_stream(&call, handle, stream, "cudaStreamIsCapturing", error);
+    if (!call.failed && call.code == cudaErrorStreamCaptureImplicit)
+        return mr_error_set(error, MR_ERR_STATE,
+                            "cuda:%d: the default stream cannot be used while another stream is in a capture",
+                            (int)handle->device.id);
+    if (status == MR_OK && capture != cudaStreamCaptureStatusNone)
+        return mr_error_set(error, MR_ERR_STATE, "cuda:%d: the stream is in a capture", (int)handle->device.id);
+    return status;
+}
+
+static int32_t numa_node(struct mr_device_handle *handle)
+{
+    return mr_cuda_find_node(handle->device.id);
+}
+
+const struct mr_device_table mr_device_cuda = {
+    .name = "cuda",
+    .kind = MR_DEVICE_CUDA,
+    .count = mr_cuda_find_count,
+    .open = open_handle,
+    .close = close_handle,
+    .enter = enter,
+    .pin = pin,
+    .unpin = unpin,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .finish = finish,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .record = record,
+    .wait = wait_for,
+    .sync = sync_event,
+    .elapsed = elapsed,
+    .check_capture = check_capture,
+    .numa_node = numa_node,
+    .range_push = mr_cuda_range_push,
+    .range_pop = mr_cuda_range_pop,
+};

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entry points of the driver and its devices. */
+#include "tests/double/double_machine.h"
+#include "tests/double/double_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int n_devices(void)
+{
+    return (int)double_machine()->options.n_devices;
+}
+
+static bool is_device(int device)
+{
+    return device >= 0 && device < n_devices();
+}
+
+/* Zero where there is no driver, which is no failure. */
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaDriverGetVersion", NULL, DOUBLE_NO_DRIVER))
+        return double_call_end(&call, call.error);
+    if (!version)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    int of = double_machine()->options.driver_version;
+    *version = of < 0 ? 0 : of;
+    return double_call_end(&call, cudaSuccess);
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaRuntimeGetVersion", NULL, DOUBLE_NO_DRIVER))
+        return double_call_end(&call, call.error);
+    if (!version)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    *version = CUDART_VERSION;
+    return double_call_end(&call, cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    struct double_call call;
+    bool begun = double_call_begin(&call, "cudaGetDeviceCount", NULL, 0);
+    if (count)
+        *count = begun ? n_devices() : 0;
+    return double_call_end(&call, begun && !count ? cudaErrorInvalidValue : call.error);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaGetDevice", NULL, 0))
+        return double_call_end(&call, call.error);
+    if (!device)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    *device = call.thread->device;
+    return double_call_end(&call, cudaSuccess);
+}
+
+/* The device becomes the current one even if it is broken, as the way to leave one that is. */
+cudaError_t cudaSetDevice(int device)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaSetDevice", NULL, 0))
+        return double_call_end(&call, call.error);
+    if (!is_device(device))
+        return double_call_end(&call, cudaErrorInvalidDevice);
+    call.thread->device = device;
+    return double_call_end(&call, double_machine()->devices[device].broken);
+}
+
+/* A domain that no real machine has, so that nothing in /sys is taken for it. */
+cudaError_t cudaDeviceGetPCIBusId(char *id, int len, int device)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaDeviceGetPCIBusId", NULL, 0))
+        return double_call_end(&call, call.error);
+    if (!is_device(device))
+        return double_call_end(&call, cudaErrorInvalidDevice);
+    if (!id || len < 13)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    (void)snprintf(id, (size_t)len, "d0b1:%02x:00.0", (unsigned)device + 1);
+    return double_call_end(&call, cudaSuccess);
+}
+
+#define DOUBLE_ATTRIBUTE_CASE(name, value, answer)                                                                     \
+    case value: return answer;
+
+static int attribute_of(enum cudaDeviceAttr attribute)
+{
+    switch ((int)attribute) {
+        DOUBLE_ATTRIBUTES(DOUBLE_ATTRIBUTE_CASE)
+    default: return 0;
+    }
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaDeviceGetAttribute", NULL, 0))
+        return double_call_end(&call, call.error);
+    if (!is_device(device))
+        return double_call_end(&call, cudaErrorInvalidDevice);
+    if (!value)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    *value = attribute == cudaDevAttrPciBusId ? device + 1 : attribute_of(attribute);
+    return double_call_end(&call, cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaDeviceGetStreamPriorityRange", NULL, DOUBLE_CONTEXT))
+        return double_call_end(&call, call.error);
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = -5;
+    return double_call_end(&call, cudaSuccess);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaDeviceCanAccessPeer", NULL, 0))
+        return double_call_end(&call, call.error);
+    if (!is_device(device) || !is_device(peer))
+        return double_call_end(&call, cudaErrorInvalidDevice);
+    if (!can)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    *can = 0;
+    return double_call_end(&call, cudaSuccess);
+}

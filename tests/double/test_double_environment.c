@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that do not know that they run on the double, as the examples: each in a child of its own, because a machine
+ * from the environment is one for the whole process.
+ */
+#include "tests/double/double_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int run(int (*program)(void))
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)dup2(STDOUT_FILENO, STDERR_FILENO);
+        exit(program());
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int count_devices(void)
+{
+    int n = 99;
+    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 99;
+}
+
+static int behave(void)
+{
+    void *memory;
+    bool good = cudaMalloc(&memory, 8) == cudaSuccess && cudaMemset(memory, 0, 8) == cudaSuccess &&
+                cudaFree(memory) == cudaSuccess;
+    return good ? 0 : 1;
+}
+
+static int forget_memory(void)
+{
+    void *memory;
+    return cudaMalloc(&memory, 8) == cudaSuccess ? 0 : 1;
+}
+
+static int forget_an_order(void)
+{
+    void *memory;
+    cudaStream_t one, two;
+    bool good = cudaMalloc(&memory, 8) == cudaSuccess &&
+                cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking) == cudaSuccess &&
+                cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking) == cudaSuccess &&
+                cudaMemsetAsync(memory, 0, 8, one) == cudaSuccess &&
+                cudaMemsetAsync(memory, 0, 8, two) == cudaSuccess && cudaFree(memory) == cudaSuccess &&
+                cudaStreamDestroy(one) == cudaSuccess && cudaStreamDestroy(two) == cudaSuccess;
+    return good ? 0 : 1;
+}
+
+/* A child of such a program does not answer for what its parent still holds. */
+static int end_in_a_child(void)
+{
+    void *memory;
+    if (cudaMalloc(&memory, 8) != cudaSuccess)
+        return 1;
+    int status = run(behave);
+    return cudaFree(memory) == cudaSuccess && status == 1 ? 0 : 2;
+}
+
+static void a_program_gets_its_machine_from_the_environment(void **state)
+{
+    (void)state;
+    assert_int_equal(run(count_devices), 1);
+    (void)setenv("MR_CUDA_DOUBLE", "policy=late,devices=5,seed=3", 1);
+    assert_int_equal(run(count_devices), 5);
+    (void)unsetenv("MR_CUDA_DOUBLE");
+}
+
+static void a_program_that_is_right_ends_as_it_likes(void **state)
+{
+    (void)state;
+    assert_int_equal(run(behave), 0);
+    assert_int_equal(run(end_in_a_child), 0);
+}
+
+static void what_was_found_changes_the_exit_status(void **state)
+{
+    (void)state;
+    assert_int_equal(run(forget_memory), 86);
+    assert_int_equal(run(forget_an_order), 86);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_gets_its_machine_from_the_environment),
+        cmocka_unit_test(a_program_that_is_right_ends_as_it_likes),
+        cmocka_unit_test(what_was_found_changes_the_exit_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

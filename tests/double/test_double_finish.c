@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU twin of the finishing kernel: its bits, when it reads what, and that its accesses are judged. */
+#include "pinned/finish_cuda.h"
+#include "tests/double/double_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 3, H = 4, W = 5, C = 3, IN = H * W * C, OUT_MOST = H * W * 4 * 4 };
+
+struct rig {
+    struct mr_finish finish;
+    struct mr_descriptor *descriptors; /* page-locked */
+    uint8_t *pixels;
+    uint8_t *descriptors_there, *pixels_there, *out_there, *status_there, *tables_there;
+    cudaStream_t stream;
+    struct mr_finish_job job;
+};
+
+static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
+{
+    rig->finish = (struct mr_finish){.needed = 1,
+                                     .height = H,
+                                     .width = W,
+                                     .channels = C,
+                                     .out_channels = 4,
+                                     .layout = exact ? MR_NCHW : MR_NHWC,
+                                     .dtype = dtype,
+                                     .exact = exact,
+                                     .scale = {0.5F, 0.25F, 3},
+                                     .bias = {1, -1, 0.125F}};
+    for (int c = 0; c < MR_FINISH_CHANNELS; c++)
+        for (int x = 0; x < 256; x++)
+            rig->finish.table[c][x] = (float)(x * (c + 1)) / 3;
+    rig->descriptors = (void *)fixture_pinned(N * sizeof *rig->descriptors);
+    rig->pixels = fixture_pinned((size_t)N * IN);
+    for (int i = 0; i < N * IN; i++)
+        rig->pixels[i] = (uint8_t)(i * 7);
+    for (uint32_t i = 0; i < N; i++)
+        rig->descriptors[i] = (struct mr_descriptor){
+            .encoding = MR_ENCODING_U8, .flip = i, .offset = 1000 + i * IN, .len = IN, .place = 5 + (i + 1) % N};
+    rig->descriptors_there = fixture_device(N * sizeof *rig->descriptors);
+    rig->pixels_there = fixture_device((size_t)N * IN);
+    rig->out_there = fixture_device((size_t)N * OUT_MOST);
+    rig->status_there = fixture_device(N * sizeof(uint32_t));
+    rig->tables_there = fixture_device(sizeof rig->finish.table);
+    rig->stream = fixture_stream();
+    rig->job = (struct mr_finish_job){.finish = &rig->finish,
+                                      .tables = (void *)rig->tables_there,
+                                      .descriptors = (void *)rig->descriptors_there,
+                                      .n = N,
+                                      .first_place = 5,
+                                      .staging = rig->pixels_there,
+                                      .staging_off = 1000,
+                                      .staging_len = N * IN,
+                                      .out = rig->out_there,
+                                      .status = (void *)rig->status_there};
+    OK(cudaMemcpyAsync(rig->tables_there, rig->finish.table, sizeof rig->finish.table, cudaMemcpyHostToDevice,
+                       rig->stream));
+}
+
+static void copy_in(const struct rig *rig)
+{
+    OK(cudaMemcpyAsync(rig->descriptors_there, rig->descriptors, N * sizeof *rig->descriptors, cudaMemcpyHostToDevice,
+                       rig->stream));
+    OK(cudaMemcpyAsync(rig->pixels_there, rig->pixels, (size_t)N * IN, cudaMemcpyHostToDevice, rig->stream));
+}
+
+/* The same by the host's function, where the bytes are. */
+static void expect_the_hosts(const struct rig *rig, const struct mr_finish *finish)
+{
+    uint8_t out[N * OUT_MOST];
+    uint32_t status[N];
+    struct mr_finish_job job = rig->job;
+    memset(out, 0xdb, sizeof out);
+    job.finish = finish;
+    job.tables = &finish->table[0][0];
+    job.descriptors = rig->descriptors;
+    job.staging = rig->pixels;
+    job.out = out;
+    job.status = status;
+    mr_finish_run(&job);
+    assert_memory_equal(double_host_view(rig->out_there), out, N * mr_finish_out_bytes(finish));
+    assert_memory_equal(double_host_view(rig->status_there), status, sizeof status);
+}
+
+static void it_gives_the_hosts_bits(void **state)
+{
+    (void)state;
+    static const enum mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
+    for (int i = 0; i < 24; i++) {
+        struct rig rig;
+        fixture_open((enum double_policy)(i % 3));
+        make_rig(&rig, dtypes[i / 3 % 4], i / 12);
+        copy_in(&rig);
+        OK(mr_finish_cuda_launch(&rig.job, rig.stream));
+        OK(cudaStreamSynchronize(rig.stream));
+        expect_the_hosts(&rig, &rig.finish);
+        fixture_close();
+    }
+}
+
+static void what_cannot_be_finished_has_a_status(void **state)
+{
+    (void)state;
+    struct rig rig;
+    fixture_open(DOUBLE_LATE);
+    make_rig(&rig, MR_F32, false);
+    rig.descriptors[0].encoding = 99;
+    rig.descriptors[1].offset = 1001 + 2 * IN;
+    rig.descriptors[2].encoding = MR_ENCODING_NONE;
+    copy_in(&rig);
+    OK(mr_finish_cuda_launch(&rig.job, rig.stream));
+    OK(cudaStreamSynchronize(rig.stream));
+    const uint32_t *status = double_host_view(rig.status_there);
+    assert_int_equal(status[0], MR_FINISHED_BAD_ENCODING);
+    assert_int_equal(status[1], MR_FINISHED_BAD_RANGE);
+    assert_int_equal(status[2], MR_FINISHED_OK);
+    expect_the_hosts(&rig, &rig.finish);
+    fixture_close();
+}
+
+static void settings_are_read_at_the_launch_and_pixels_when_it_runs(void **state)
+{
+    (void)state;
+    struct rig rig;
+    fixture_open(DOUBLE_LATE);
+    make_rig(&rig, MR_F32, false);
+    struct mr_finish before = rig.finish;
+    copy_in(&rig);
+    OK(mr_finish_cuda_launch(&rig.job, rig.stream));
+    memset(&rig.finish, 0, sizeof rig.finish);
+    rig.pixels[0] ^= 255;
+    OK(cudaStreamSynchronize(rig.stream));
+    expect_the_hosts(&rig, &before);
+    fixture_close();
+}
+
+/* What another stream does to the kernel's memory beside it. */
+static void its_accesses_are_judged(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        struct rig rig;
+        fixture_open(DOUBLE_RANDOM);
+        make_rig(&rig, MR_F32, true);
+        copy_in(&rig);
+        cudaStream_t other = fixture_stream();
+        cudaEvent_t copied = fixture_event();
+        OK(cudaEventRecord(copied, rig.stream));
+        OK(cudaStreamWaitEvent(other, copied, 0));
+        OK(mr_finish_cuda_launch(&rig.job, rig.stream));
+        uint8_t *memory[] = {rig.descriptors_there, rig.pixels_there, rig.out_there, rig.status_there,
+                             rig.tables_there};
+        if (i < 5)
+            OK(double_launch_fill(other, memory[i] + 3, 1, 0));
+        else /* what it only reads, others may read beside it */
+            OK(double_launch_read(other, memory[i < 7 ? i - 3 : 1] + 3, 1, NULL, NULL));
+        fixture_close_with(DOUBLE_UNORDERED, i < 7);
+    }
+}
+
+static void a_job_without_samples_only_loads(void **state)
+{
+    (void)state;
+    fixture_open(DOUBLE_EARLY);
+    struct mr_finish none = {0};
+    struct mr_finish_job job = {.finish = &none};
+    OK(mr_finish_cuda_launch(&job, fixture_stream()));
+    assert_int_equal(double_count(0).kernels, 0);
+    double_fail_at("cudaLaunchKernel", 1, cudaErrorNoKernelImageForDevice);
+    assert_int_equal(mr_finish_cuda_launch(&job, NULL), cudaErrorNoKernelImageForDevice);
+    fixture_close();
+}
+
+static void memory_that_is_too_short_is_reported(void **state)
+{
+    (void)state;
+    struct rig rig;
+    fixture_open(DOUBLE_EARLY);
+    make_rig(&rig, MR_F32, false);
+    rig.job.staging_len++;
+    assert_int_equal(mr_finish_cuda_launch(&rig.job, rig.stream), cudaErrorInvalidValue);
+    fixture_close_with(DOUBLE_MISUSE, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_gives_the_hosts_bits),
+        cmocka_unit_test(what_cannot_be_finished_has_a_status),
+        cmocka_unit_test(settings_are_read_at_the_launch_and_pixels_when_it_runs),
+        cmocka_unit_test(its_accesses_are_judged),
+        cmocka_unit_test(a_job_without_samples_only_loads),
+        cmocka_unit_test(memory_that_is_too_short_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_facts: the machine, one fact a line, and the GPU's name alone in the line "gpu | NAME". Its exit status says
+ * whether there is a GPU that this build can use; its words say why not.
+ */
+#include "tests/gpu/gpu_cuda.h"
+
+#include <millrace/millrace.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The first line of a file that begins with a word: what follows its colon. */
+static void tell_line(const char *fact, const char *path, const char *begin)
+{
+    char line[512];
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, begin, strlen(begin)) != 0 || !colon)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        gpu_report_fact(fact, "%.*s", (int)strcspn(colon, "\n"), colon);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+static int attribute(struct gpu_cuda *cuda, enum cudaDeviceAttr which)
+{
+    int value = 0;
+    gpu_cuda_ok(cuda, cudaDeviceGetAttribute(&value, which, cuda->ordinal), "cudaDeviceGetAttribute");
+    return value;
+}
+
+/* After mr_device_count() this process has not begun with CUDA: a child of it still can. */
+static void count_apart(struct gpu_setup *setup)
+{
+    uint32_t n = mr_device_count(MR_DEVICE_CUDA, NULL);
+    if (n == 0 || !gpu_report_begin(&setup->report, "counting GPUs leaves the process able to fork"))
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        int found = 0;
+        _exit(cudaGetDeviceCount(&found) == cudaSuccess && (uint32_t)found == n ? 0 : 1);
+    }
+    int status = -1;
+    gpu_report_expect(&setup->report, child > 0 && waitpid(child, &status, 0) == child && status == 0,
+                      "the child ended with %d", status);
+    gpu_report_end(&setup->report);
+}
+
+int main(int argc, char **argv)
+{
+    struct gpu_setup setup;
+    gpu_setup_init(&setup, argc, argv);
+    count_apart(&setup);
+    tell_line("processor", "/proc/cpuinfo", "model name");
+    gpu_report_fact("usable CPUs", "%u", gpu_setup_n_cpus());
+    tell_line("memory", "/proc/meminfo", "MemTotal");
+    gpu_report_fact("millrace", "%s", MR_VERSION);
+    gpu_report_begin(&setup.report, "a GPU that this build can use");
+
+    struct gpu_cuda cuda = gpu_cuda_open(&setup);
+    struct cudaDeviceProp properties;
+    mr_error error = {0};
+    int driver = 0;
+    int runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    gpu_cuda_ok(&cuda, cudaGetDeviceProperties(&properties, cuda.ordinal), "cudaGetDeviceProperties");
+    uint32_t n = mr_device_count(MR_DEVICE_CUDA, &error);
+    gpu_report_expect(&setup.report, n > 0, "mr_device_count: %s", error.text);
+    printf("gpu | %s\n", properties.name);
+    gpu_report_fact("GPU", "%s, %u SMs, %.0f GiB, compute capability %d.%d", properties.name, cuda.n_sm,
+                    (double)properties.totalGlobalMem / (1 << 30), properties.major, properties.minor);
+    gpu_report_fact("GPUs that mr_device_count finds", "%u", n);
+    gpu_report_fact("copy engines", "%d", attribute(&cuda, cudaDevAttrAsyncEngineCount));
+    gpu_report_fact("CUDA of the driver, of this build", "%d.%d, %d.%d", driver / 1000, driver % 1000 / 10,
+                    runtime / 1000, runtime % 1000 / 10);
+    gpu_cuda_close(&cuda);
+    gpu_report_end(&setup.report);
+    return gpu_setup_end(&setup);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loaders on the double of the CUDA runtime, as a training loop uses them: batches are read by kernels on streams, and
+ * what those saw is compared with what a loader on the host lends. What fails here ends the test.
+ */
+#ifndef TESTS_LOADER_STREAM_RIG_H
+#define TESTS_LOADER_STREAM_RIG_H
+
+#include "tests/double/cuda_double.h"
+#include "tests/loader/rig.h"
+
+/* A machine, and its end, which finds nothing wrong and nothing left over. */
+void stage_open(const struct double_options *options);
+void stage_close(void);
+/* Nothing was wrong so far; what a broken device has lost is said at the end alone. */
+void stage_expect_clean(void);
+
+/* A stream of this device, whatever the current one; its end, which waits for it. */
+cudaStream_t stage_stream(int device, unsigned flags);
+void stage_end_stream(cudaStream_t stream);
+/* Until this stream has come to its end. */
+void stage_sync(cudaStream_t stream);
+
+/* The next batch for a stream, or fail. */
+mr_batch *stage_next_on(mr_loader *loader, void *stream);
+/* Each fails with the batch's words where the status is another one. */
+void stage_use(mr_batch *batch, void *stream, mr_status expected);
+void stage_release_on(mr_batch *batch, void *stream, mr_status expected);
+void stage_release(mr_batch *batch, mr_status expected);
+/* Options of rig_options() on one device, of two threads. */
+mr_loader_options stage_options(const char *device);
+
+enum { SEEN_BATCHES = 64, SEEN_ARRAYS = 5 };
+
+struct seen_batch {
+    uint64_t epoch;
+    uint64_t number;
+    uint32_t n_rows;
+    uint32_t n_valid;
+    size_t len[SEEN_ARRAYS]; /* of all parts, one after the other */
+    uint8_t *bytes[SEEN_ARRAYS];
+};
+
+/* What batches held; nothing is allocated after its creation. */
+struct seen {
+    uint32_t n;
+    struct seen_batch batches[SEEN_BATCHES];
+    uint8_t *memory;
+    size_t used;
+};
+
+struct seen *seen_create(void);
+void seen_free(struct seen *seen);
+/* Read the batch now. */
+void seen_add(struct seen *seen, mr_batch *batch);
+/* Read it by kernels, those of arrays on device d on streams[d]; they run whenever. */
+void seen_add_on(struct seen *seen, mr_batch *batch, const cudaStream_t *streams);
+/* Of the present epoch, all that is left, with next_on(), further streams for further devices, and release_on(). */
+void seen_epoch_on(struct seen *seen, mr_loader *loader, const cudaStream_t *streams);
+/* The same by the host's forms. */
+void seen_epoch(struct seen *seen, mr_loader *loader);
+/* What a loader on the plain host lends in n_epochs with these options, but for their devices. */
+struct seen *seen_on_host(mr_dataset *dataset, const char *transform, const mr_loader_options *options,
+                          uint64_t n_epochs);
+/* Same batches, same bytes. */
+void seen_expect_same(const struct seen *seen, const struct seen *expected);
+
+/* The policies of the double, a few seeds each; from "i" on, false after the last. */
+bool stage_policy(unsigned i, struct double_options *options);
+
+#endif

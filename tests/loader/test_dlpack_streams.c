@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DLPack tensors of batches on a GPU, by the double of the CUDA runtime: whose stream waits, and for what. */
+#include "tests/loader/rig.h"
+
+#include <dlpack/dlpack.h>
+
+#include <string.h>
+
+#include "tests/double/cuda_double.h"
+
+enum { N_BYTES = 8 * RIG_BYTES };
+
+static mr_loader *open_double(struct rig *rig, enum double_policy policy)
+{
+    struct double_options machine = {.policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000};
+    double_open(&machine);
+    mr_loader_options options = rig_options();
+    options.device = "cuda:1";
+    options.n_buffers = 2;
+    mr_loader *loader = rig_loader(rig, &options);
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    return loader;
+}
+
+static void close_double(void)
+{
+    if (double_close() != 0)
+        fail_msg("%s", double_report());
+}
+
+static DLManagedTensor *export_image(mr_batch *batch, cudaStream_t stream)
+{
+    DLManagedTensor *tensor;
+    if (mr_batch_to_dlpack(batch, mr_batch_array_at(batch, 0)->name, stream, &tensor) != MR_OK)
+        fail_msg("%s", mr_batch_error(batch)->text);
+    return tensor;
+}
+
+static mr_batch *next_on(mr_loader *loader, cudaStream_t stream)
+{
+    mr_batch *batch;
+    if (mr_loader_next_on(loader, MR_FOREVER, stream, &batch) != MR_OK)
+        fail_msg("%s", mr_loader_error(loader)->text);
+    return batch;
+}
+
+static void a_tensor_names_its_gpu(void **state)
+{
+    mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
+    mr_batch *batch = rig_next(loader);
+    DLManagedTensor *tensor = export_image(batch, NULL);
+    assert_int_equal(tensor->dl_tensor.device.device_type, kDLCUDA);
+    assert_int_equal(tensor->dl_tensor.device.device_id, 1);
+    assert_int_equal(double_device_of(tensor->dl_tensor.data), 1);
+    tensor->deleter(tensor);
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+    close_double();
+}
+
+/* A second stream reads the tensor behind the copy, and the next copy into the buffer comes behind what it does. */
+static void the_tensors_stream_is_ordered_between_the_copies(void **state)
+{
+    for (enum double_policy policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
+        cudaStream_t own, other;
+        uint64_t sums[12];
+        mr_loader *loader = open_double(*state, policy);
+        assert_int_equal(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), cudaSuccess);
+        assert_int_equal(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+        for (int i = 0; i < 12; i++) {
+            mr_batch *batch = next_on(loader, own);
+            DLManagedTensor *tensor = export_image(batch, other);
+            void *data = tensor->dl_tensor.data;
+            mr_batch_release(batch);
+            assert_int_equal(double_launch_sum(other, data, N_BYTES, &sums[i]), cudaSuccess);
+            assert_int_equal(double_launch_fill(other, data, N_BYTES, 0), cudaSuccess);
+            tensor->deleter(tensor);
+        }
+        assert_int_equal(cudaStreamSynchronize(other), cudaSuccess);
+        for (int i = 0; i < 12; i++) {
+            uint8_t expected[N_BYTES];
+            for (unsigned k = 0; k < N_BYTES; k++)
+                expected[k] = rig_byte(8 * i + k / RIG_BYTES, k % RIG_BYTES);
+            assert_int_equal(sums[i], double_sum(expected, N_BYTES));
+        }
+        assert_int_equal(cudaStreamDestroy(own), cudaSuccess);
+        assert_int_equal(cudaStreamDestroy(other), cudaSuccess);
+        mr_loader_destroy(loader);
+        close_double();
+    }
+}
+
+static void a_stream_in_a_capture_is_refused_and_nothing_is_held(void **state)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    mr_batch *batch = rig_next(loader);
+    DLManagedTensor *tensor = (void *)&graph;
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    assert_int_equal(mr_batch_to_dlpack(batch, "index", stream, &tensor), MR_ERR_STATE);
+    assert_null(tensor);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    uint32_t buffer = mr_batch_buffer(batch);
+    mr_batch_release(batch);
+    bool again = false;
+    for (int i = 0; i < 4; i++) {
+        batch = rig_next(loader);
+        again |= mr_batch_buffer(batch) == buffer;
+        mr_batch_release(batch);
+    }
+    assert_true(again);
+    assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+    mr_loader_destroy(loader);
+    close_double();
+}
+
+static void a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch(void **state)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    mr_batch *batch = rig_next(loader);
+    DLManagedTensor *tensor = export_image(batch, stream);
+    assert_int_equal(mr_batch_release(batch), MR_OK);
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    tensor->deleter(tensor);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    /* More batches than buffers: the one that was deleted is among them again. */
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(mr_batch_release(rig_next(loader)), MR_OK);
+    mr_batch *lent[2];
+    for (int i = 0; i < 2; i++)
+        lent[i] = rig_next(loader);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mr_batch_release(lent[i]), MR_OK);
+    assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+    mr_loader_destroy(loader);
+    close_double();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RIG_TEST(a_tensor_names_its_gpu),
+        RIG_TEST(the_tensors_stream_is_ordered_between_the_copies),
+        RIG_TEST(a_stream_in_a_capture_is_refused_and_nothing_is_held),
+        RIG_TEST(a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

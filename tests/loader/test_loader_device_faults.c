@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What fails on a device ends in a status with the CUDA function and its words; batches are released, destroy returns,
+ * the workers are gone and everything was given back.
+ */
+#include "tests/loader/stream_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <millrace/millrace.h>
+
+#include "base/clock.h"
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+
+static char *folder;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = mr_test_folder_create();
+    mr_test_folder_fill(folder, 2, 20);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    mr_test_folder_remove(folder);
+    return 0;
+}
+
+/* One loader's life; the first status that was no success. */
+struct life {
+    mr_status created;
+    mr_status status;
+    mr_error error;
+    uint32_t n_batches;
+    uint32_t n_failed; /* errors that were returned on purpose */
+    char failed_in[64];
+    uint64_t destroy_ms;
+};
+
+static void note(struct life *life, mr_status status, const mr_error *error)
+{
+    if (life->status != MR_OK || status >= 0)
+        return;
+    life->status = status;
+    life->error = *error;
+}
+
+/* Two batches are lent at a time, and each is released once whatever comes back. */
+static void run(struct life *life, mr_loader *loader, cudaStream_t stream)
+{
+    mr_batch *batch, *lent = NULL;
+    mr_status status;
+    unsigned n_refused = 0;
+    while ((status = mr_loader_next_on(loader, 10000, stream, &batch)) != MR_END) {
+        if (status != MR_OK) {
+            note(life, status, mr_loader_error(loader));
+            if (status == MR_PENDING)
+                fail_msg("next() hangs");
+            if (++n_refused > 2)
+                break;
+            continue;
+        }
+        life->n_batches++;
+        (void)double_launch_read(stream, mr_batch_data(batch, "image"), 8, NULL, NULL);
+        if (lent) {
+            status = mr_batch_release_on(lent, stream);
+            if (status == MR_ERR_DEVICE)
+                note(life, status, mr_batch_error(lent));
+            else if (status != MR_OK)
+                note(life, mr_batch_release(lent), mr_batch_error(lent)); /* it stayed lent */
+        }
+        lent = batch;
+    }
+    if (lent)
+        (void)mr_batch_release(lent);
+}
+
+/* Errors are ordered once the consumer's stream is there. */
+struct fault {
+    const char *function;
+    uint64_t nth;
+    cudaError_t code;
+};
+
+static void destroy(struct life *life, mr_loader *loader)
+{
+    uint64_t begin_ns = mr_clock_now_ns();
+    mr_loader_destroy(loader);
+    life->destroy_ms = (mr_clock_now_ns() - begin_ns) / 1000000;
+    assert_true(life->destroy_ms < 8000);
+}
+
+static struct life live(struct rig *rig, const mr_loader_options *options, const struct fault *fault)
+{
+    struct life life = {.status = MR_OK};
+    mr_loader *loader;
+    mr_error error = {0};
+    stage_open(&(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM, .seed = fault->nth + 1});
+    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
+    if (fault->nth > 0)
+        double_fail_at(fault->function, fault->nth, fault->code);
+    life.created = mr_loader_create(rig->dataset, NULL, options, &loader, &error);
+    note(&life, life.created, &error);
+    if (loader) {
+        run(&life, loader, stream);
+        destroy(&life, loader);
+    }
+    life.n_failed = double_n_failed();
+    if (life.n_failed > 0)
+        snprintf(life.failed_in, sizeof life.failed_in, "%s", double_failed_in());
+    double_fail_never();
+    (void)cudaStreamSynchronize(stream);
+    (void)cudaStreamDestroy(stream);
+    stage_close();
+    return life;
+}
+
+static mr_loader_options fault_options(void)
+{
+    mr_loader_options options = stage_options("cuda:0");
+    options.dtype = MR_F32;
+    options.n_epochs = 1;
+    return options;
+}
+
+/* An error that a call returned, or that a later call found on the device. */
+static void check_words(const struct life *life, const struct fault *fault)
+{
+    const char *text = life->error.text;
+    bool memory = fault->code == cudaErrorMemoryAllocation;
+    if (life->status != MR_ERR_DEVICE && !(memory && life->status == MR_ERR_NO_MEMORY))
+        fail_msg("%s, call %llu: %s: %s", fault->function, (unsigned long long)fault->nth, mr_status_name(life->status),
+                 text);
+    if (!strstr(text, cudaGetErrorName(fault->code)) || !strstr(text, cudaGetErrorString(fault->code)) ||
+        !strstr(text, "cuda:0"))
+        fail_msg("%s, call %llu: '%s'", fault->function, (unsigned long long)fault->nth, text);
+    if (!double_is_sticky(fault->code) && strcmp(life->failed_in, DOUBLE_RUN) != 0 && !strstr(text, life->failed_in))
+        fail_msg("'%s' does not name %s", text, life->failed_in);
+}
+
+static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
+{
+    static const char *const functions[] = {"cudaMemcpyAsync",       "cudaEventRecord",  "cudaStreamWaitEvent",
+                                            "cudaEventSynchronize",  "cudaLaunchKernel", "cudaEventElapsedTime",
+                                            "cudaStreamIsCapturing", "cudaMalloc",       "cudaEventCreateWithFlags"};
+    static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorIllegalAddress, cudaErrorMemoryAllocation};
+    static const uint64_t nths[] = {1, 2, 3, 5, 9, 14, 22};
+    mr_loader_options options = fault_options();
+    unsigned n_told = 0;
+    for (unsigned f = 0; f < sizeof functions / sizeof *functions; f++)
+        for (unsigned c = 0; c < 3; c++)
+            for (unsigned n = 0; n < sizeof nths / sizeof *nths; n++) {
+                struct fault fault = {functions[f], nths[n], codes[c]};
+                struct life life = live(*state, &options, &fault);
+                if (life.status != MR_OK)
+                    check_words(&life, &fault);
+                else /* the call was not made, or not before the last batch had come */
+                    assert_int_equal(life.n_batches, 13);
+                n_told += life.status != MR_OK;
+            }
+    assert_true(n_told > 150);
+}
+
+/* Whatever the call: it is told or it only gives back; nothing stays behind, which live() has seen. */
+static void any_call_may_fail(void **state)
+{
+    static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorLaunchFailure};
+    mr_loader_options options = fault_options();
+    for (unsigned c = 0; c < 2; c++)
+        for (uint64_t nth = 1; nth < 2000; nth += 1 + nth / 12) {
+            struct fault fault = {NULL, nth, codes[c]};
+            struct life life = live(*state, &options, &fault);
+            if (life.status == MR_OK)
+                assert_int_equal(life.n_batches, 13);
+            else if (life.status != MR_ERR_NO_DEVICE)
+                assert_non_null(strstr(life.error.text, cudaGetErrorName(codes[c])));
+        }
+}
+
+static void what_fails_while_it_runs_on_the_device_is_told(void **state)
+{
+    mr_loader_options options = fault_options();
+    unsigned n_told = 0;
+    for (uint64_t nth = 1; nth < 60; nth += 1 + nth / 8) {
+        struct fault fault = {DOUBLE_RUN, nth, cudaErrorECCUncorrectable};
+        struct life life = live(*state, &options, &fault);
+        assert_int_equal(life.n_failed, 1);
+        if (life.status == MR_OK)
+            continue; /* the last operations are nobody's but the consumer's */
+        check_words(&life, &fault);
+        n_told++;
+    }
+    assert_true(n_told > 10);
+}
+
+static void after_a_sticky_error_everything_ends(void **state)
+{
+    char spec[600];
+    snprintf(spec, sizeof spec, "imagefolder:%s", folder);
+    (void)state;
+    for (unsigned early = 0; early < 2; early++) {
+        stage_open(&(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM, .seed = 4});
+        cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
+        mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+        options.batch_size = 4;
+        options.num_workers = 2;
+        options.device = "cuda:0";
+        mr_dataset *dataset = mr_test_dataset(spec);
+        mr_loader *loader = mr_test_loader(dataset, "train:16", &options);
+        mr_batch *lent[2] = {stage_next_on(loader, stream), stage_next_on(loader, stream)}, *batch;
+        assert_true(mr_test_count_workers(getpid()) > 0);
+        double_break_device(0, cudaErrorIllegalAddress);
+        mr_status status;
+        while ((status = mr_loader_next_on(loader, 10000, stream, &batch)) == MR_OK)
+            (void)mr_batch_release(batch);
+        assert_int_equal(status, MR_ERR_DEVICE);
+        assert_non_null(strstr(mr_loader_error(loader)->text, "cudaErrorIllegalAddress"));
+        assert_non_null(strstr(mr_loader_error(loader)->text, ": cuda"));
+        while ((status = mr_loader_next(loader, 10000, &batch)) == MR_OK) /* those that had arrived before */
+            (void)mr_batch_release(batch);
+        assert_int_equal(status, MR_ERR_DEVICE);
+        assert_int_equal(mr_loader_next(loader, 10000, &batch), MR_ERR_DEVICE); /* and stays so */
+        struct life life;
+        if (early) /* batches may outlive it */
+            destroy(&life, loader);
+        for (unsigned i = 0; i < 2; i++)
+            stage_release_on(lent[i], stream, MR_ERR_DEVICE);
+        if (!early)
+            destroy(&life, loader);
+        assert_int_equal(mr_test_count_workers(getpid()), 0);
+        mr_dataset_destroy(dataset);
+        (void)cudaStreamDestroy(stream);
+        stage_close();
+    }
+}
+
+/* A release that a failed device did not take: told once, and the batch is given back. */
+static void a_release_that_fails_gives_the_batch_back(void **state)
+{
+    stage_open(&(struct double_options){0});
+    mr_loader_options options = stage_options("cuda:0");
+    mr_loader *loader = rig_loader(*state, &options);
+    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
+    mr_batch *batch = stage_next_on(loader, stream);
+    double_fail_from("cudaEventRecord", 1, cudaErrorNotSupported);
+    stage_release(batch, MR_ERR_DEVICE);
+    assert_non_null(strstr(mr_batch_error(batch)->text, "cudaEventRecord"));
+    double_fail_never();
+    mr_status status;
+    while ((status = mr_loader_next_on(loader, 10000, stream, &batch)) == MR_OK)
+        stage_release(batch, MR_OK);
+    assert_int_equal(status, MR_ERR_DEVICE); /* nobody knows when its buffer may be written to again */
+    assert_non_null(strstr(mr_loader_error(loader)->text, "cudaEventRecord"));
+    mr_loader_destroy(loader);
+    stage_end_stream(stream);
+    stage_close();
+}
+
+static void memory_is_page_locked_in_pieces_where_the_whole_is_refused(void **state)
+{
+    mr_loader_options options = stage_options("cuda:0");
+    struct seen *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &options, 1);
+    for (uint64_t slots = 1; slots <= 4; slots *= 2) {
+        stage_open(&(struct double_options){.registration_bytes = slots * 4096}); /* a slot's data is one page here */
+        cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
+        struct seen *seen = seen_create();
+        mr_loader *loader = rig_loader(*state, &options);
+        seen_epoch_on(seen, loader, &stream);
+        stage_sync(stream);
+        seen_expect_same(seen, expected);
+        assert_true(double_calls("cudaHostRegister") > mr_loader_resolved(loader)->n_slots / slots);
+        assert_int_equal(double_count(DOUBLE_ALL_THREADS).pageable, 0);
+        mr_loader_destroy(loader);
+        stage_end_stream(stream);
+        seen_free(seen);
+        stage_close();
+    }
+    seen_free(expected);
+}
+
+static void one_slot_that_cannot_be_page_locked_ends_in_words(void **state)
+{
+    stage_open(&(struct double_options){.registration_bytes = 4095});
+    mr_loader_options options = stage_options("cuda:0");
+    mr_loader *loader = rig_loader(*state, &options);
+    rig_expect(loader, MR_ERR_NO_MEMORY);
+    const char *text = mr_loader_error(loader)->text;
+    assert_non_null(strstr(text, "cudaHostRegister of 4096 bytes at 0 of the slots'"));
+    assert_non_null(strstr(text, "cudaErrorMemoryAllocation"));
+    rig_expect(loader, MR_ERR_NO_MEMORY);
+    mr_loader_destroy(loader);
+    stage_close();
+}
+
+static void creation_without_room_on_the_device_names_the_size(void **state)
+{
+    char spec[600];
+    snprintf(spec, sizeof spec, "imagefolder:%s", folder);
+    mr_dataset *files = mr_test_dataset(spec);
+    for (uint64_t have = 1; have < 60000; have *= 4) {
+        stage_open(&(struct double_options){.device_bytes = have});
+        mr_loader_options options = stage_options("cuda:0");
+        options.batch_size = 100;
+        options.dtype = MR_F32;
+        rig_refuses(*state, &options, MR_ERR_NO_MEMORY, "cudaMalloc of ");
+        options.start = MR_START_EXEC;
+        mr_loader *loader;
+        mr_error error;
+        assert_int_equal(mr_loader_create(files, NULL, &options, &loader, &error), MR_ERR_NO_MEMORY);
+        assert_null(loader);
+        assert_non_null(strstr(error.text, "cudaErrorMemoryAllocation"));
+        assert_int_equal(mr_test_count_workers(getpid()), 0);
+        stage_close();
+    }
+    mr_dataset_destroy(files);
+}
+
+static void refuse_on(struct rig *rig, const struct double_options *machine, const char *device, const char *words)
+{
+    stage_open(machine);
+    mr_loader_options options = stage_options(device);
+    rig_refuses(rig, &options, MR_ERR_NO_DEVICE, words);
+    stage_close();
+}
+
+static void a_machine_without_a_usable_gpu_is_told_in_words(void **state)
+{
+    refuse_on(*state, &(struct double_options){.driver_version = -1}, "cuda:0", "no NVIDIA driver");
+    refuse_on(*state, &(struct double_options){.driver_version = 11020}, "cuda:0", "supports CUDA 11.2, this program needs");
+    refuse_on(*state, &(struct double_options){.no_device = true}, "cuda:0", "no CUDA device");
+    refuse_on(*state, &(struct double_options){.n_devices = 2}, "cuda:2", "'cuda:2' does not exist; 2 visible");
+    unsetenv("LOCAL_RANK");
+    refuse_on(*state, &(struct double_options){.n_devices = 2}, "cuda:local", "LOCAL_RANK is not set");
+}
+
+static void expect_auto(struct rig *rig, const char *resolved)
+{
+    mr_loader_options options = stage_options("auto");
+    mr_loader *loader = rig_loader(rig, &options);
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    assert_string_equal(mr_loader_resolved(loader)->device, resolved);
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    assert_int_equal(stats.n_buffers, strcmp(resolved, "host") == 0 ? 0 : 3);
+    mr_batch *batch = rig_next(loader);
+    rig_check(batch);
+    assert_int_equal(mr_batch_array(batch, "image")->device.kind,
+                     strcmp(resolved, "host") == 0 ? MR_DEVICE_HOST : MR_DEVICE_CUDA);
+    stage_release(batch, MR_OK);
+    mr_loader_destroy(loader);
+}
+
+static void auto_takes_the_host_and_says_once_why(void **state)
+{
+    static const struct double_options machines[] = {{.driver_version = -1}, {.driver_version = 11020}, {.no_device = true}};
+    unsetenv("LOCAL_RANK");
+    rig_log_capture();
+    for (unsigned i = 0; i < 3; i++) {
+        stage_open(&machines[i]);
+        expect_auto(*state, "host");
+        expect_auto(*state, "host");
+        stage_close();
+    }
+    assert_int_equal(rig_log_count("'auto' is the host: no NVIDIA driver"), 1);
+    assert_int_equal(rig_log_count("'auto'"), 1);
+    stage_open(&(struct double_options){.n_devices = 2});
+    expect_auto(*state, "cuda:0");
+    stage_close();
+    assert_int_equal(rig_log_count("'auto'"), 1);
+    rig_log_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RIG_TEST(auto_takes_the_host_and_says_once_why),
+        RIG_TEST(a_call_that_fails_ends_the_loader_in_its_words),
+        RIG_TEST(any_call_may_fail),
+        RIG_TEST(what_fails_while_it_runs_on_the_device_is_told),
+        cmocka_unit_test(after_a_sticky_error_everything_ends),
+        RIG_TEST(a_release_that_fails_gives_the_batch_back),
+        RIG_TEST(memory_is_page_locked_in_pieces_where_the_whole_is_refused),
+        RIG_TEST(one_slot_that_cannot_be_page_locked_ends_in_words),
+        RIG_TEST(creation_without_room_on_the_device_names_the_size),
+        RIG_TEST(a_machine_without_a_usable_gpu_is_told_in_words),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table that breaks a rule. Easy to get wrong: a handle of ours stands for one of the real table, which must be the
+ * one that the real functions see; and its copy stream is the real one's, because callers look at it.
+ */
+#include "tests/pinned/broken_table.h"
+
+#include <stdlib.h>
+
+#include <cuda_runtime_api.h>
+
+enum { MAX_DELAYED = 64 };
+
+/* Something that is done later than asked for. */
+struct delayed {
+    enum { DELAYED_COPY, DELAYED_FINISH, DELAYED_COPY_OUT, DELAYED_RECORD } kind;
+    void *to;
+    const void *from;
+    uint64_t len_bytes;
+    struct mr_finish_job job;
+};
+
+struct handle {
+    struct mr_device_handle base;
+    struct mr_device_handle *real;
+    cudaStream_t other; /* beside the copy stream */
+    struct delayed delayed[MAX_DELAYED];
+    uint32_t n_delayed;
+    uint32_t n_records; /* at issue: three per batch, the last one says filled */
+};
+
+/* The rule, what the copier does now, and how many calls of the kind that the rule looks at it has made so far: static,
+ * because the table's functions get no pointer by which a test could tell them. */
+static enum broken_rule rule;
+static enum schedule_phase phase_now;
+static uint32_t n_seen;
+
+void broken_table_phase(enum schedule_phase phase)
+{
+    phase_now = phase;
+    n_seen = 0;
+}
+
+static const struct mr_device_table table;
+
+static struct handle *own(struct mr_device_handle *handle)
+{
+    return (struct handle *)handle;
+}
+
+static mr_status count(uint32_t *n_out, mr_error *error)
+{
+    return mr_device_cuda.count(n_out, error);
+}
+
+static mr_status open_both(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
+{
+    struct handle *h = calloc(1, sizeof *h);
+    *handle_out = NULL;
+    if (h == NULL)
+        return mr_error_memory(error, sizeof *h);
+    mr_status status = mr_device_cuda.open(id, &h->real, error);
+    if (status != MR_OK) {
+        free(h);
+        return status;
+    }
+    h->base = *h->real;
+    h->base.table = &table;
+    bool ok = cudaSetDevice(h->real->device.id) == cudaSuccess &&
+              cudaStreamCreateWithFlags(&h->other, cudaStreamNonBlocking) == cudaSuccess;
+    if (!ok)
+        abort();
+    *handle_out = &h->base;
+    return MR_OK;
+}
+
+static void close_both(struct mr_device_handle *handle)
+{
+    if (cudaStreamDestroy(own(handle)->other) != cudaSuccess)
+        abort();
+    mr_device_cuda.close(own(handle)->real);
+    free(handle);
+}
+
+static mr_status enter(struct mr_device_handle *handle, mr_error *error)
+{
+    return mr_device_cuda.enter(own(handle)->real, error);
+}
+
+static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                     mr_error *error)
+{
+    return mr_device_cuda.pin(own(handle)->real, base, slot_bytes, n_slots, error);
+}
+
+static void unpin(struct mr_device_handle *handle)
+{
+    mr_device_cuda.unpin(own(handle)->real);
+}
+
+static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+{
+    return mr_device_cuda.alloc(own(handle)->real, len_bytes, memory_out, error);
+}
+
+static void free_memory(struct mr_device_handle *handle, void *memory)
+{
+    mr_device_cuda.free(own(handle)->real, memory);
+}
+
+static mr_status delay(struct handle *h, const struct delayed *delayed)
+{
+    if (h->n_delayed == MAX_DELAYED)
+        abort();
+    h->delayed[h->n_delayed++] = *delayed;
+    return MR_OK;
+}
+
+static mr_status do_delayed(struct handle *h, const struct delayed *d, mr_error *error)
+{
+    switch (d->kind) {
+    case DELAYED_COPY: return mr_device_cuda.copy_in(h->real, d->to, d->from, d->len_bytes, error);
+    case DELAYED_FINISH: return mr_device_cuda.finish(h->real, &d->job, error);
+    case DELAYED_COPY_OUT: return mr_device_cuda.copy_out(h->real, d->to, d->from, d->len_bytes, error);
+    default: return mr_device_cuda.record(h->real, d->to, (void *)d->from, error);
+    }
+}
+
+static mr_status catch_up(struct handle *h, mr_error *error)
+{
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; i < h->n_delayed && status == MR_OK; i++)
+        status = do_delayed(h, &h->delayed[i], error);
+    h->n_delayed = 0;
+    return status;
+}
+
+/* Something of the real handle's on another stream than its copy stream. */
+static void swap_streams(struct handle *h)
+{
+    void *stream = h->real->copy_stream;
+    h->real->copy_stream = h->other;
+    h->other = stream;
+}
+
+static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
+                         mr_error *error)
+{
+    struct handle *h = own(handle);
+    if (rule == BROKEN_FILLED_BEFORE_COPY && phase_now == PHASE_ISSUE)
+        return delay(h, &(struct delayed){.kind = DELAYED_COPY, .to = device, .from = host, .len_bytes = len_bytes});
+    bool elsewhere = rule == BROKEN_SMALL_ON_ANOTHER_STREAM && phase_now == PHASE_ISSUE && n_seen++ % 2 == 1;
+    if (elsewhere)
+        swap_streams(h);
+    mr_status status = mr_device_cuda.copy_in(h->real, device, host, len_bytes, error);
+    if (elsewhere)
+        swap_streams(h);
+    return status;
+}
+
+static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
+                          mr_error *error)
+{
+    struct handle *h = own(handle);
+    if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
+        return delay(h,
+                     &(struct delayed){.kind = DELAYED_COPY_OUT, .to = host, .from = device, .len_bytes = len_bytes});
+    return mr_device_cuda.copy_out(h->real, host, device, len_bytes, error);
+}
+
+static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+{
+    struct handle *h = own(handle);
+    if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
+        return delay(h, &(struct delayed){.kind = DELAYED_FINISH, .job = *job});
+    if (rule != BROKEN_FINISH_ON_ANOTHER_STREAM)
+        return mr_device_cuda.finish(h->real, job, error);
+    swap_streams(h);
+    mr_status status = mr_device_cuda.finish(h->real, job, error);
+    swap_streams(h);
+    return status;
+}
+
+static mr_status event_create(struct mr_device_handle *handle, void **event_out, mr_error *error)
+{
+    return mr_device_cuda.event_create(own(handle)->real, event_out, error);
+}
+
+static void event_destroy(struct mr_device_handle *handle, void *event)
+{
+    mr_device_cuda.event_destroy(own(handle)->real, event);
+}
+
+static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+{
+    struct handle *h = own(handle);
+    if (phase_now == PHASE_RELEASE) {
+        n_seen++;
+        if (rule == BROKEN_RELEASE_RECORDS_NOTHING || (rule == BROKEN_RELEASE_RECORDS_ONE && n_seen > 1))
+            return MR_OK;
+        if (rule == BROKEN_RELEASE_RECORDS_LATE)
+            return delay(h, &(struct delayed){.kind = DELAYED_RECORD, .to = event, .from = stream});
+    }
+    mr_status status = mr_device_cuda.record(h->real, event, stream, error);
+    if (status != MR_OK || phase_now != PHASE_ISSUE)
+        return status;
+    bool is_filled = ++h->n_records % 3 == 0;
+    return is_filled || rule == BROKEN_RELEASE_RECORDS_LATE ? catch_up(h, error) : MR_OK;
+}
+
+static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+{
+    struct handle *h = own(handle);
+    if (phase_now == PHASE_ISSUE && rule == BROKEN_COPY_WAITS_FOR_NOBODY)
+        return MR_OK;
+    if (phase_now == PHASE_ISSUE && rule == BROKEN_COPY_WAITS_FOR_ONE && n_seen++ > 0)
+        return MR_OK;
+    if (phase_now == PHASE_USE && rule == BROKEN_STREAM_DOES_NOT_WAIT)
+        return MR_OK;
+    if (phase_now == PHASE_USE && rule == BROKEN_STREAM_WAITS_FOR_ONE_DEVICE && n_seen++ > 0)
+        return MR_OK;
+    return mr_device_cuda.wait(h->real, stream, event, error);
+}
+
+static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
+{
+    if (phase_now == PHASE_AWAIT && rule == BROKEN_AWAIT_DOES_NOT_SLEEP)
+        return MR_OK;
+    return mr_device_cuda.sync(own(handle)->real, event, error);
+}
+
+/* Where events have not ended, CUDA says so; this is not what the rules are about. */
+static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+{
+    *ns_out = 0;
+    if (rule != BROKEN_NOTHING)
+        return MR_OK;
+    return mr_device_cuda.elapsed(own(handle)->real, begin, end, ns_out, error);
+}
+
+static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
+{
+    return mr_device_cuda.check_capture(own(handle)->real, stream, error);
+}
+
+static int32_t numa_node(struct mr_device_handle *handle)
+{
+    return mr_device_cuda.numa_node(own(handle)->real);
+}
+
+static void range_push(const char *name)
+{
+    mr_device_cuda.range_push(name);
+}
+
+static void range_pop(void)
+{
+    mr_device_cuda.range_pop();
+}
+
+static const struct mr_device_table table = {
+    .name = "cuda",
+    .kind = MR_DEVICE_CUDA,
+    .count = count,
+    .open = open_both,
+    .close = close_both,
+    .enter = enter,
+    .pin = pin,
+    .unpin = unpin,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .finish = finish,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .record = record,
+    .wait = wait_for,
+    .sync = sync_event,
+    .elapsed = elapsed,
+    .check_capture = check_capture,
+    .numa_node = numa_node,
+    .range_push = range_push,
+    .range_pop = range_pop,
+};
+
+const struct mr_device_table *broken_table(enum broken_rule broken)
+{
+    rule = broken;
+    return &table;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device tables of a program with a CUDA that can do nothing but count, and counts as a test says. */
+#ifndef TESTS_PINNED_COUNTING_TABLES_H
+#define TESTS_PINNED_COUNTING_TABLES_H
+
+#include "pinned/device.h"
+
+struct counting {
+    mr_status (*count)(uint32_t *n_out, mr_error *error); /* what is called; NULL: n, or "no driver" when it is 0 */
+    uint32_t n;
+    uint32_t n_calls; /* in this process */
+};
+
+/* The one of this process; a child begins with a copy. */
+struct counting *counting_state(void);
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See scripted_device.h. Easy to get wrong: it asserts inside calls of the copier, so a broken rule ends the test
+ * there. */
+#include "tests/pinned/scripted_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MAX_THINGS = 4096, LOG_BYTES = 1 << 16 };
+
+/* Something that was taken: memory, an event, a handle, a pin. */
+struct thing {
+    const void *address;
+    uint64_t len_bytes; /* of memory; 0 of others */
+    int32_t device;
+};
+
+struct event {
+    char name[12];
+    bool was_recorded;
+};
+
+static struct {
+    struct thing things[MAX_THINGS];
+    uint32_t n_things;
+    enum scripted_call failing;
+    uint32_t failing_at; /* 0: never */
+    bool is_sticky;
+    bool has_failed;
+    uint32_t counts[SCRIPTED_CALLS];
+    int64_t elapsed_ns;
+    uint32_t n_names;
+    size_t len;
+    char log[LOG_BYTES];
+} script;
+
+const char *const scripted_names[SCRIPTED_CALLS] = {"open",     "enter",   "pin",          "alloc",  "copy_in",
+                                                    "copy_out", "finish",  "event_create", "record", "wait",
+                                                    "sync",     "elapsed", "check_capture"};
+
+static int32_t id_of(const struct mr_device_handle *handle)
+{
+    return handle->device.id;
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (script.len)
+        script.log[script.len++] = ' ';
+    int n = vsnprintf(script.log + script.len, LOG_BYTES - script.len, format, args);
+    va_end(args);
+    assert_true(n >= 0 && script.len + (size_t)n + 1 < LOG_BYTES);
+    script.len += (size_t)n;
+}
+
+static void take(const void *address, uint64_t len_bytes, int32_t device)
+{
+    assert_true(script.n_things < MAX_THINGS);
+    script.things[script.n_things++] = (struct thing){address, len_bytes, device};
+}
+
+/* Of that device, and taken: anything else is given back twice, or by the wrong one. */
+static void give(const void *address, int32_t device)
+{
+    for (uint32_t i = 0; i < script.n_things; i++)
+        if (script.things[i].address == address && script.things[i].device == device) {
+            script.things[i] = script.things[--script.n_things];
+            return;
+        }
+    fail_msg("device %d gives back what it has not taken", (int)device);
+}
+
+static bool is_taken(const void *address, int32_t device)
+{
+    for (uint32_t i = 0; i < script.n_things; i++)
+        if (script.things[i].address == address && (device < 0 || script.things[i].device == device))
+            return true;
+    return false;
+}
+
+static void assert_memory(const void *address, uint64_t len_bytes, int32_t device)
+{
+    const uint8_t *from = address;
+    for (uint32_t i = 0; i < script.n_things; i++) {
+        const uint8_t *start = script.things[i].address;
+        uint64_t len = script.things[i].len_bytes;
+        if (script.things[i].device == device && len && from >= start && from + len_bytes <= start + len)
+            return;
+    }
+    fail_msg("%llu bytes are not memory of device %d", (unsigned long long)len_bytes, (int)device);
+}
+
+/* Counts the call; its status. */
+static mr_status attempt(enum scripted_call call, mr_status status, mr_error *error)
+{
+    script.counts[call]++;
+    bool is_this = call == script.failing && script.counts[call] == script.failing_at;
+    script.has_failed |= is_this;
+    if (is_this || (script.has_failed && script.is_sticky))
+        return mr_error_set(error, status, "%s failure of %s", is_this ? "scripted" : "further", scripted_names[call]);
+    return MR_OK;
+}
+
+static const char *name_of(struct event *event)
+{
+    uint32_t n = script.n_names;
+    if (!event->name[0]) {
+        if (n < 26)
+            snprintf(event->name, sizeof event->name, "%c", (char)('A' + n));
+        else
+            snprintf(event->name, sizeof event->name, "%u", n);
+        script.n_names++;
+    }
+    return event->name;
+}
+
+static char stream_name(const void *stream)
+{
+    const struct scripted_stream *s = stream;
+    return s ? s->name : '0';
+}
+
+static mr_status count_devices(uint32_t *n_out, mr_error *error)
+{
+    (void)error;
+    *n_out = SCRIPTED_DEVICES;
+    return MR_OK;
+}
+
+static mr_status open_device(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
+{
+    mr_status status = attempt(SCRIPTED_OPEN, MR_ERR_NO_DEVICE, error);
+    if (status)
+        return status;
+    struct scripted_device *device = calloc(1, sizeof *device);
+    assert_non_null(device);
+    device->copy_stream = (struct scripted_stream){.name = 'c', .device = id};
+    device->handle = (struct mr_device_handle){
+        .table = &scripted_table, .device = {MR_DEVICE_CUDA, id}, .copy_stream = &device->copy_stream};
+    take(device, 0, id);
+    *handle_out = &device->handle;
+    return MR_OK;
+}
+
+static void close_device(struct mr_device_handle *handle)
+{
+    int32_t id = id_of(handle);
+    give(handle, id);
+    for (uint32_t i = 0; i < script.n_things; i++)
+        assert_int_not_equal(script.things[i].device, id); /* the last thing of a device to go */
+    free(handle);
+}
+
+static mr_status enter(struct mr_device_handle *handle, mr_error *error)
+{
+    say("enter%d", id_of(handle));
+    return attempt(SCRIPTED_ENTER, MR_ERR_DEVICE, error);
+}
+
+static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                     mr_error *error)
+{
+    say("pin%d", id_of(handle));
+    assert_non_null(base);
+    assert_true(slot_bytes > 0 && n_slots > 0);
+    mr_status status = attempt(SCRIPTED_PIN, MR_ERR_NO_MEMORY, error);
+    if (!status)
+        take(&((struct scripted_device *)handle)->copy_stream, 0, id_of(handle)); /* an address of its own */
+    return status;
+}
+
+static void unpin(struct mr_device_handle *handle)
+{
+    say("unpin%d", id_of(handle));
+    give(&((struct scripted_device *)handle)->copy_stream, id_of(handle));
+}
+
+static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+{
+    mr_status status = attempt(SCRIPTED_ALLOC, MR_ERR_NO_MEMORY, error);
+    if (status)
+        return status;
+    assert_true(len_bytes > 0);
+    *memory_out = malloc(len_bytes);
+    assert_non_null(*memory_out);
+    take(*memory_out, len_bytes, id_of(handle));
+    return MR_OK;
+}
+
+static void free_memory(struct mr_device_handle *handle, void *memory)
+{
+    give(memory, id_of(handle));
+    free(memory);
+}
+
+static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
+                         mr_error *error)
+{
+    say("copy_in%d", id_of(handle));
+    assert_true(len_bytes > 0);
+    assert_memory(device, len_bytes, id_of(handle));
+    mr_status status = attempt(SCRIPTED_COPY_IN, MR_ERR_DEVICE, error);
+    if (!status)
+        memcpy(device, host, len_bytes);
+    return status;
+}
+
+static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
+                          mr_error *error)
+{
+    say("copy_out%d", id_of(handle));
+    assert_true(len_bytes > 0);
+    assert_memory(device, len_bytes, id_of(handle));
+    mr_status status = attempt(SCRIPTED_COPY_OUT, MR_ERR_DEVICE, error);
+    if (!status)
+        memcpy(host, device, len_bytes);
+    return status;
+}
+
+static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+{
+    int32_t id = id_of(handle);
+    say("finish%d", id);
+    assert_true(job->n > 0);
+    assert_memory(job->tables, sizeof job->finish->table, id);
+    assert_memory(job->descriptors, job->n * sizeof *job->descriptors, id);
+    assert_memory(job->staging, job->staging_len, id);
+    assert_memory(job->out, job->n * mr_finish_out_bytes(job->finish), id);
+    assert_memory(job->status, job->n * sizeof *job->status, id);
+    mr_status status = attempt(SCRIPTED_FINISH, MR_ERR_DEVICE, error);
+    if (!status)
+        mr_finish_run(job);
+    return status;
+}
+
+static mr_status event_create(struct mr_device_handle *handle, void **event_out, mr_error *error)
+{
+    mr_status status = attempt(SCRIPTED_EVENT_CREATE, MR_ERR_DEVICE, error);
+    if (status)
+        return status;
+    *event_out = calloc(1, sizeof(struct event));
+    assert_non_null(*event_out);
+    take(*event_out, 0, id_of(handle));
+    return MR_OK;
+}
+
+static void event_destroy(struct mr_device_handle *handle, void *event)
+{
+    give(event, id_of(handle));
+    free(event);
+}
+
+static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+{
+    const struct scripted_stream *s = stream;
+    struct event *e = event;
+    assert_true(is_taken(event, id_of(handle)));
+    say("record%d:%s@%c", id_of(handle), name_of(e), stream_name(stream));
+    assert_false(s && s->is_captured); /* would become part of the graph */
+    mr_status status = attempt(SCRIPTED_RECORD, MR_ERR_DEVICE, error);
+    if (status)
+        return status;
+    if (s && s->device != id_of(handle))
+        return mr_error_set(error, MR_ERR_INVALID, "the stream is of device %d", (int)s->device);
+    e->was_recorded = true;
+    return MR_OK;
+}
+
+static mr_status wait(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+{
+    const struct scripted_stream *s = stream;
+    struct event *e = event;
+    assert_true(is_taken(event, -1));
+    say("wait%d:%s@%c", id_of(handle), name_of(e), stream_name(stream));
+    assert_true(e->was_recorded); /* a wait for an event that was never recorded orders nothing */
+    assert_false(s && s->is_captured);
+    return attempt(SCRIPTED_WAIT, MR_ERR_DEVICE, error);
+}
+
+static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
+{
+    assert_true(is_taken(event, id_of(handle)));
+    say("sync%d:%s", id_of(handle), name_of(event));
+    return attempt(SCRIPTED_SYNC, MR_ERR_DEVICE, error);
+}
+
+static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+{
+    struct event *b = begin, *e = end;
+    assert_true(is_taken(begin, id_of(handle)) && is_taken(end, id_of(handle)));
+    say("elapsed%d:%s-%s", id_of(handle), name_of(b), name_of(e));
+    assert_true(b->was_recorded && e->was_recorded);
+    *ns_out = script.elapsed_ns;
+    return attempt(SCRIPTED_ELAPSED, MR_ERR_DEVICE, error);
+}
+
+static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
+{
+    const struct scripted_stream *s = stream;
+    say("check%d@%c", id_of(handle), stream_name(stream));
+    mr_status status = attempt(SCRIPTED_CHECK_CAPTURE, MR_ERR_DEVICE, error);
+    if (!status && s && s->is_captured)
+        return mr_error_set(error, MR_ERR_STATE, "the stream is in a capture");
+    return status;
+}
+
+static int32_t numa_node(struct mr_device_handle *handle)
+{
+    return 10 + id_of(handle);
+}
+
+static void range_push(const char *name)
+{
+    say("push:%s", name);
+}
+
+static void range_pop(void)
+{
+    say("pop");
+}
+
+const struct mr_device_table scripted_table = {
+    .name = "scripted",
+    .kind = MR_DEVICE_CUDA,
+    .count = count_devices,
+    .open = open_device,
+    .close = close_device,
+    .enter = enter,
+    .pin = pin,
+    .unpin = unpin,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .finish = finish,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .record = record,
+    .wait = wait,
+    .sync = sync_event,
+    .elapsed = elapsed,
+    .check_capture = check_capture,
+    .numa_node = numa_node,
+    .range_push = range_push,
+    .range_pop = range_pop,
+};
+
+void scripted_reset(void)
+{
+    assert_int_equal(script.n_things, 0);
+    memset(&script, 0, sizeof script);
+}
+
+void scripted_fail(enum scripted_call call, uint32_t n, bool is_sticky)
+{
+    script.failing = call;
+    script.failing_at = n;
+    script.is_sticky = is_sticky;
+}
+
+bool scripted_has_failed(void)
+{
+    return script.has_failed;
+}
+
+uint32_t scripted_count(enum scripted_call call)
+{
+    return script.counts[call];
+}
+
+uint32_t scripted_n_taken(void)
+{
+    return script.n_things;
+}
+
+const char *scripted_log(void)
+{
+    return script.log;
+}
+
+void scripted_clear(void)
+{
+    script.len = 0;
+    script.log[0] = '\0';
+}
+
+void scripted_set_elapsed(int64_t ns)
+{
+    script.elapsed_ns = ns;
+}
+
+void scripted_expect(const char *words)
+{
+    assert_string_equal(scripted_log(), words);
+    scripted_clear();
+}

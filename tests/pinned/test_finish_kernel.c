@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The finishing kernel's own part, who writes which element, run on the host: its source is included here, and a launch
+ * runs all threads of a grid one after the other. What comes out is what the host's finishing gives, to the last bit,
+ * whatever the grid. Says nothing about what nvcc makes of it.
+ */
+#include "pinned/finish_pixel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <cuda_runtime.h>
+
+/* ---- the words of CUDA that the kernel uses ---- */
+
+typedef struct {
+    unsigned x, y, z;
+} dim3;
+struct cudaFuncAttributes {
+    int spare;
+};
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+
+static dim3 blockIdx, threadIdx, gridDim;
+static unsigned limit_x, limit_y; /* of grids; a kernel must be right with any */
+static unsigned n_launches, n_loaded;
+static void *launched_on;
+
+static cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
+{
+    attributes->spare = 0;
+    n_loaded += kernel != NULL;
+    return cudaSuccess;
+}
+
+static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                    cudaStream_t stream);
+
+static uint64_t n_puts; /* a thread that does another one's work too would not be seen in what comes out */
+static void counted_put(const struct mr_finish_view *view, uint64_t i, uint32_t bits)
+{
+    n_puts++;
+    mr_finish_put(view, i, bits);
+}
+#define mr_finish_put counted_put
+#include "pinned/finish_cuda.cu"
+#undef mr_finish_put
+
+static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+                                    cudaStream_t stream)
+{
+    assert_int_equal(block.x * block.y * block.z, THREADS);
+    assert_in_range(grid.x, 1, INT32_MAX);
+    assert_in_range(grid.y, 1, 65535);
+    assert_int_equal(grid.z, 1);
+    assert_int_equal(shared, 0);
+    gridDim.x = grid.x < limit_x ? grid.x : limit_x;
+    gridDim.y = grid.y < limit_y ? grid.y : limit_y;
+    n_launches++;
+    launched_on = stream;
+    struct mr_finish_view view = *(struct mr_finish_view *)arguments[0];
+    for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
+        for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
+            for (threadIdx.x = 0; threadIdx.x < block.x; threadIdx.x++)
+                if (kernel == (const void *)finish_planar)
+                    finish_planar(view);
+                else
+                    finish_interleaved(view);
+    return cudaSuccess;
+}
+
+/* ---- one batch, finished twice ---- */
+
+enum { N = 7, WIDTH = 61, HEIGHT = 37, OFF = 1000, MAX_OUT = N * WIDTH * HEIGHT * 8 * 4 };
+
+struct batch {
+    struct mr_finish finish;
+    struct mr_descriptor descriptors[N];
+    uint8_t staging[N * WIDTH * HEIGHT * 4];
+    uint32_t expected_status[N], status[N];
+    uint8_t expected[MAX_OUT], out[MAX_OUT];
+};
+
+static void fill_descriptors(struct batch *batch)
+{
+    uint64_t bytes = mr_finish_in_bytes(&batch->finish);
+    for (uint32_t i = 0; i < N; i++)
+        batch->descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
+                                                       .flip = i % 4,
+                                                       .offset = OFF + i * bytes,
+                                                       .len = bytes,
+                                                       .place = 20 + (N - 1 - i)};
+}
+
+static void spoil_descriptors(struct batch *batch)
+{
+    batch->descriptors[0].encoding = MR_ENCODING_NONE;
+    batch->descriptors[1].encoding = 77;
+    batch->descriptors[2].offset = OFF - 1;
+    batch->descriptors[3].len -= 1;
+    batch->descriptors[4].place = 20 + N;
+    batch->descriptors[5].offset += 2 * batch->descriptors[5].len;
+}
+
+static struct batch *make_batch(mr_layout layout, mr_dtype dtype, uint32_t channels, uint32_t out_channels)
+{
+    struct batch *batch = calloc(1, sizeof *batch);
+    assert_non_null(batch);
+    batch->finish = (struct mr_finish){.needed = 1,
+                                       .height = HEIGHT,
+                                       .width = WIDTH,
+                                       .channels = channels,
+                                       .out_channels = out_channels,
+                                       .layout = layout,
+                                       .dtype = dtype};
+    for (uint32_t c = 0; c < MR_FINISH_CHANNELS; c++) {
+        batch->finish.scale[c] = 0.017f / (float)(c + 1);
+        batch->finish.bias[c] = -1.8f + (float)c;
+        for (uint32_t x = 0; x < 256; x++)
+            batch->finish.table[c][x] = (float)x * 0.3f - (float)c;
+    }
+    for (size_t i = 0; i < sizeof batch->staging; i++)
+        batch->staging[i] = (uint8_t)(i * 2654435761u >> 13);
+    fill_descriptors(batch);
+    return batch;
+}
+
+static struct mr_finish_job job_of(struct batch *batch, void *out, uint32_t *status)
+{
+    return (struct mr_finish_job){.finish = &batch->finish,
+                                  .tables = &batch->finish.table[0][0],
+                                  .descriptors = batch->descriptors,
+                                  .n = N,
+                                  .first_place = 20,
+                                  .staging = batch->staging,
+                                  .staging_off = OFF,
+                                  .staging_len = N * mr_finish_in_bytes(&batch->finish),
+                                  .out = out,
+                                  .status = status};
+}
+
+static void compare(struct batch *batch, unsigned x, unsigned y)
+{
+    limit_x = x;
+    limit_y = y;
+    memset(batch->expected, 0xa5, sizeof batch->expected);
+    memset(batch->out, 0xa5, sizeof batch->out);
+    memset(batch->status, 0xa5, sizeof batch->status);
+    struct mr_finish_job job = job_of(batch, batch->expected, batch->expected_status);
+    mr_finish_run(&job);
+    job = job_of(batch, batch->out, batch->status);
+    n_puts = 0;
+    assert_int_equal(mr_finish_cuda_launch(&job, batch), cudaSuccess);
+    assert_ptr_equal(launched_on, batch);
+    assert_memory_equal(batch->status, batch->expected_status, sizeof batch->status);
+    assert_memory_equal(batch->out, batch->expected, sizeof batch->out);
+}
+
+static void for_all_kinds(void (*check)(struct batch *batch))
+{
+    static const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
+    static const uint32_t channels[][2] = {{1, 1}, {3, 3}, {3, 4}, {4, 4}, {3, 8}};
+    for (unsigned d = 0; d < 4; d++)
+        for (unsigned c = 0; c < 5; c++)
+            for (mr_layout layout = MR_NCHW; layout <= MR_NHWC; layout++) {
+                struct batch *batch = make_batch(layout, dtypes[d], channels[c][0], channels[c][1]);
+                check(batch);
+                free(batch);
+            }
+}
+
+static void check_whole(struct batch *batch)
+{
+    compare(batch, UINT32_MAX, UINT32_MAX);
+    batch->finish.exact = 1;
+    compare(batch, UINT32_MAX, UINT32_MAX);
+}
+
+static void check_small_grids(struct batch *batch)
+{
+    compare(batch, 1, 1);
+    compare(batch, 3, 2);
+}
+
+static void check_spoilt(struct batch *batch)
+{
+    spoil_descriptors(batch);
+    compare(batch, UINT32_MAX, UINT32_MAX);
+    compare(batch, 2, 3);
+}
+
+static void the_kernel_gives_what_the_host_gives(void **state)
+{
+    (void)state;
+    for_all_kinds(check_whole);
+}
+
+static void grids_that_are_too_small_are_walked_through(void **state)
+{
+    (void)state;
+    for_all_kinds(check_small_grids);
+}
+
+static void bad_descriptors_give_zeros_and_their_status(void **state)
+{
+    (void)state;
+    for_all_kinds(check_spoilt);
+}
+
+static void check_counts(struct batch *batch)
+{
+    n_launches = 0;
+    compare(batch, UINT32_MAX, UINT32_MAX);
+    assert_int_equal(n_launches, 1);
+    assert_int_equal(n_puts, N * HEIGHT * WIDTH * batch->finish.out_channels);
+    compare(batch, 2, 3);
+    assert_int_equal(n_puts, N * HEIGHT * WIDTH * batch->finish.out_channels);
+}
+
+static void a_batch_is_one_launch_that_writes_each_element_once(void **state)
+{
+    (void)state;
+    for_all_kinds(check_counts);
+}
+
+static void no_samples_load_both_kernels_and_launch_none(void **state)
+{
+    (void)state;
+    n_launches = n_loaded = 0;
+    struct mr_finish_job job = {.n = 0};
+    assert_int_equal(mr_finish_cuda_launch(&job, NULL), cudaSuccess);
+    assert_int_equal(n_launches, 0);
+    assert_int_equal(n_loaded, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_kernel_gives_what_the_host_gives),
+        cmocka_unit_test(grids_that_are_too_small_are_walked_through),
+        cmocka_unit_test(bad_descriptors_give_zeros_and_their_status),
+        cmocka_unit_test(a_batch_is_one_launch_that_writes_each_element_once),
+        cmocka_unit_test(no_samples_load_both_kernels_and_launch_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
