@@ -171,7 +171,12 @@ static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch 
     mr_error error;
     if (!batch)
         return give_failure(loader, staged->slot);
-    if (ask->how == MR_HEAD_ISSUED && mr_copier_use(core->copier, batch->buffer, 0, ask->stream, true, &error) != MR_OK)
+    mr_status status = MR_OK;
+    if (ask->how == MR_HEAD_ISSUED)
+        status = mr_copier_use(core->copier, batch->buffer, 0, ask->stream, true, &error);
+    if (status == MR_ERR_DEVICE && !core->fatal.status)
+        core->fatal = error; /* the copying thread may find out later, or never */
+    if (status != MR_OK)
         return fail(loader, &error);
     collect_copied(loader, batch);
     mr_batch_lend(batch);

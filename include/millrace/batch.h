@@ -129,7 +129,10 @@ MR_API mr_status mr_batch_release(mr_batch *batch);
 /** The same, and its memory is not overwritten before this stream has done what it was given so far. */
 MR_API mr_status mr_batch_release_on(mr_batch *batch, void *stream);
 
-/** The error of the last of these calls on this batch that failed. Ownership: lent with the batch. */
+/**
+ * The error of the last of these calls on this batch that failed. Ownership: lent with the batch, so of a release only
+ * where the batch stayed lent; mr_loader_next() tells again of a device that has failed.
+ */
 MR_API const mr_error *mr_batch_error(const mr_batch *batch);
 
 /** DLPack's tensor, as <dlpack/dlpack.h> declares it. */

@@ -77,7 +77,6 @@ static void expect_status(const char *what, const mr_error *error, mr_status sta
         assert_int_equal(error->status, expected);
 }
 
-/* The error is copied first: a batch that was given back is no longer the caller's. */
 void stage_use(mr_batch *batch, void *stream, mr_status expected)
 {
     mr_status status = mr_batch_use(batch, stream);

@@ -34,8 +34,8 @@ static void expect_next_refuses(mr_loader *loader, void *stream)
 }
 
 /*
- * Everything is tried on this stream while that one is in a capture; a batch is lent before. With use, the stream is one
- * that the batch knows already.
+ * Everything is tried on this stream while that one is in a capture; a batch is lent before. With use, the stream is
+ * one that the batch knows already.
  */
 static void refuse_all(mr_loader *loader, cudaStream_t captured, void *stream, enum cudaStreamCaptureMode mode,
                        bool known)

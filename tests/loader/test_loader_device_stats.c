@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/support/folder.h"
+#include "tests/support/processes.h"
 
 enum { N_BATCHES = 13 };
 
@@ -72,6 +73,15 @@ static void copies_are_counted_to_the_byte(void **state)
         }
 }
 
+/* When the copying thread has seen the end of all that it has issued. */
+static mr_loader_stats settled_stats(mr_loader *loader)
+{
+    mr_loader_stats s;
+    while ((s = stats_of(loader)).n_copying > 0)
+        mr_test_sleep_ms(1);
+    return s;
+}
+
 /* Steps of the consumer's stream, each of step_ns. */
 static mr_loader_stats run_steps(struct rig *rig, const struct double_options *machine, uint64_t step_ns)
 {
@@ -86,21 +96,20 @@ static mr_loader_stats run_steps(struct rig *rig, const struct double_options *m
         stage_release_on(batch, stream, MR_OK);
     }
     stage_sync(stream);
-    mr_loader_stats s = stats_of(loader);
-    assert_true(s.n_copying <= 3);
+    mr_loader_stats s = settled_stats(loader);
     mr_loader_destroy(loader);
     stage_end_stream(stream);
     stage_close();
     /* Known of a batch once the next one in its buffer has been copied: of all but the last of each. */
-    assert_int_equal(s.n_steps, N_BATCHES - 3);
+    assert_true(s.n_steps >= N_BATCHES - 3 && s.n_steps < N_BATCHES);
     return s;
 }
 
 static void slow_steps_find_their_batches_ready(void **state)
 {
     mr_loader_stats s = run_steps(*state, &(struct double_options){.policy = DOUBLE_EARLY}, 50000000);
-    assert_true(s.n_steps_ready >= N_BATCHES - 5); /* all but those that the copies began with */
-    assert_true(s.ready_share > 0.75 && s.ready_share <= 1);
+    assert_true(s.n_steps_ready >= s.n_steps - 1); /* all but the first, which nothing came before */
+    assert_true(s.ready_share > 0.85 && s.ready_share <= 1);
 }
 
 /* 1 MB/s: 1.3 ms for each batch. */
@@ -141,9 +150,9 @@ static void the_trace_has_rows_for_the_copier_and_each_device(void **state)
     mr_loader_destroy(loader);
     stage_close();
     char *text = read_all(path);
-    static const char *const rows[] = {"\"consumer\"", "\"copier\"", "\"cuda:0\"", "\"cuda:1\"",
-                                       "\"issue ",     "\"await ",   "\"copy "};
-    for (unsigned i = 0; i < 4; i++)
+    static const char *const rows[] = {"\"consumer\"", "\"copier\"", "\"cuda:0\"",         "\"cuda:1\"",
+                                       "\"issue\"",    "\"await\"",  "\"copy and finish\""};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strstr(text, rows[i]))
             fail_msg("no %s in the trace", rows[i]);
     free(text);

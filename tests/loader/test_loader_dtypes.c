@@ -24,7 +24,8 @@ struct source {
     uint32_t channels; /* of the samples; 0: a folder of JPEGs */
     bool rgb;          /* made three channels by the transform */
 };
-static const struct source sources[] = {{"grey", 1, false}, {"grey as RGB", 1, true}, {"RGB", 3, false}, {"JPEG", 0, false}};
+static const struct source sources[] = {
+    {"grey", 1, false}, {"grey as RGB", 1, true}, {"RGB", 3, false}, {"JPEG", 0, false}};
 enum { N_SOURCES = sizeof sources / sizeof *sources };
 
 struct place {
@@ -32,7 +33,8 @@ struct place {
     const char *devices[3];
     uint32_t n_devices;
 };
-static const struct place places[] = {{"host:0", {NULL}, 0}, {"cuda:1", {NULL}, 0}, {NULL, {"cuda:0", "cuda:2", "cuda:1"}, 3}};
+static const struct place places[] = {
+    {"host:0", {NULL}, 0}, {"cuda:1", {NULL}, 0}, {NULL, {"cuda:0", "cuda:2", "cuda:1"}, 3}};
 enum { N_PLACES = sizeof places / sizeof *places };
 
 static char *folder;

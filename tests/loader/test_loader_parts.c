@@ -173,7 +173,8 @@ static void an_empty_batch_has_one_part_without_rows(void **state)
 
 static void parts_take_streams_of_their_own_device_and_are_not_released(void **state)
 {
-    struct streams streams = open_all(&(struct double_options){.n_devices = MAX_PARTS, .policy = DOUBLE_RANDOM, .seed = 2});
+    struct streams streams =
+        open_all(&(struct double_options){.n_devices = MAX_PARTS, .policy = DOUBLE_RANDOM, .seed = 2});
     mr_loader_options wanted = split_options(gpus, MAX_PARTS, 8);
     mr_loader *loader = rig_loader(*state, &wanted);
     mr_batch *batch = (void *)loader;

@@ -353,6 +353,33 @@ static void when_all_buffers_are_lent_next_says_so(void **state)
     stage_close();
 }
 
+/* Without workers nothing is decoded ahead, so two buffers were never used when the second batch is copied. */
+static void a_copy_goes_where_no_stream_is_at_work(void **state)
+{
+    stage_open(&(struct double_options){0});
+    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
+    mr_loader_options wanted = rig_options_of(&rig_modes[0]);
+    wanted.device = "cuda:0";
+    mr_loader *loader = rig_loader(*state, &wanted);
+    uint32_t used[3];
+    for (unsigned k = 0; k < 3; k++) {
+        mr_batch *batch;
+        mr_status status = mr_loader_next(loader, 5000, &batch); /* arrives, though the batches before are in use */
+        if (status != MR_OK)
+            fail_msg("batch %u: %s", k, mr_status_name(status));
+        used[k] = mr_batch_buffer(batch);
+        stage_use(batch, stream, MR_OK);
+        if (k == 0)
+            assert_int_equal(double_launch_gate(stream, 1), cudaSuccess);
+        stage_release_on(batch, stream, MR_OK);
+    }
+    assert_true(used[0] != used[1] && used[1] != used[2] && used[0] != used[2]);
+    double_open_gate(1);
+    mr_loader_destroy(loader);
+    stage_end_stream(stream);
+    stage_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +395,7 @@ int main(void)
         RIG_TEST(a_stream_of_another_device_is_refused_and_no_batch_is_lost),
         RIG_TEST(addresses_belong_to_buffers_for_the_loaders_life),
         RIG_TEST(when_all_buffers_are_lent_next_says_so),
+        RIG_TEST(a_copy_goes_where_no_stream_is_at_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
