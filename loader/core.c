@@ -23,6 +23,7 @@ void mr_core_retain(struct mr_core *core)
 
 static void *destroy_copier(void *copier)
 {
+    mr_copier_enter(copier);
     mr_copier_destroy(copier);
     return NULL;
 }

@@ -168,6 +168,14 @@ void mr_copier_destroy(struct mr_copier *copier)
     free(copier);
 }
 
+void mr_copier_enter(struct mr_copier *copier)
+{
+    for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++) {
+        struct mr_device_handle *handle = copier->shape.devices[d].handle;
+        (void)handle->table->enter(handle, NULL); /* of a failed device: what follows fails too */
+    }
+}
+
 /* One registration serves all devices of a kind. */
 static bool kind_is_pinned(const struct mr_copier *copier, const struct mr_device_table *table)
 {
@@ -315,12 +323,15 @@ static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffe
     struct mr_device_handle *handle = first_device(copier);
     const struct mr_buffer_share *share = &b->shares[b->parts[0].device[MR_BUFFER_IMAGE]];
     int64_t early_ns = 0;
+    int64_t late_ns = 0;
     report->was_ready = -1;
     if (!b->was_asked[before])
         return MR_OK;
     mr_status status = handle->table->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
+    if (!status && early_ns == 0) /* nobody has promised that a time that runs backwards is negative */
+        status = handle->table->elapsed(handle, b->arrives[before], share->filled[before], &late_ns, error);
     if (!status)
-        report->was_ready = early_ns >= 0;
+        report->was_ready = early_ns > 0 || (early_ns == 0 && late_ns <= 0);
     return status;
 }
 

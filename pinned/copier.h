@@ -54,6 +54,9 @@ mr_status mr_copier_create(const struct mr_copier_options *options, struct mr_co
 /* Waits for all that was recorded, and gives everything back; after a failed device each thing is tried once. */
 void mr_copier_destroy(struct mr_copier *copier);
 
+/* The calling thread, which is one of ours and is not the one that created it, works for the devices from now on. */
+void mr_copier_enter(struct mr_copier *copier);
+
 /* Page-lock the slots' data. Threads: the copier's, before the first issue; workers may write meanwhile. */
 mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error);
 

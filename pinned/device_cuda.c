@@ -25,17 +25,16 @@ static mr_status enter(struct mr_device_handle *handle, mr_error *error)
 {
     int32_t id = handle->device.id;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    struct mr_cuda_call call = {.code = cudaThreadExchangeStreamCaptureMode(&mode),
-                                .failed = "cudaThreadExchangeStreamCaptureMode",
-                                .previous = MR_CUDA_ANY_DEVICE};
+    /* In this order: to exchange the mode makes a context on the current device, which is 0 in a new thread. */
+    struct mr_cuda_call call = {.code = cudaSetDevice(id), .failed = "cudaSetDevice", .previous = MR_CUDA_ANY_DEVICE};
     if (call.code == cudaSuccess) {
-        call.code = cudaSetDevice(id);
-        call.failed = "cudaSetDevice";
+        call.code = cudaThreadExchangeStreamCaptureMode(&mode);
+        call.failed = "cudaThreadExchangeStreamCaptureMode";
     }
     return mr_cuda_call_end(&call, id, error, "cudaSetDevice");
 }
 
-/* A copy stream goes ahead of the consumer's kernels where the GPU offers that. */
+/* The finishing kernel goes ahead of the consumer's where the GPU offers that; to copies it makes no difference. */
 static mr_status make_stream(struct mr_device_handle *handle, mr_error *error)
 {
     int32_t id = handle->device.id;
@@ -102,6 +101,8 @@ static void *set_up_main(void *arg)
 {
     struct opening *opening = arg;
     opening->status = set_up(opening->id, opening->handle, opening->error);
+    if (opening->status != MR_OK)
+        close_handle(opening->handle); /* here, where the device is chosen */
     return NULL;
 }
 
@@ -123,10 +124,10 @@ static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, m
         (void)pthread_join(thread, NULL);
     else
         opening.status = mr_error_os(error, MR_ERR_NO_MEMORY, rc, "a thread to open cuda:%d", (int)id);
-    if (opening.status == MR_OK)
+    if (rc != 0)
+        free(own);
+    else if (opening.status == MR_OK)
         *handle_out = &own->base;
-    else
-        close_handle(&own->base);
     return opening.status;
 }
 

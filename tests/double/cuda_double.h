@@ -73,6 +73,8 @@ uint32_t double_close(void);
 
 /* Has this process done anything with this machine that initialises CUDA? In its forked children calls then fail. */
 bool double_is_initialised(void);
+/* Has a call made a context on this device? */
+bool double_has_context(int device);
 
 /* ---- what was found ---- */
 

@@ -211,6 +211,8 @@ bool double_call_begin(struct double_call *call, const char *function, const voi
         call->error = double_capture_check_unsafe();
     if (call->error != cudaSuccess)
         return false;
+    if (is & (DOUBLE_CONTEXT | DOUBLE_MAKES_CONTEXT))
+        double_machine()->devices[call->thread->device].has_context = true;
     call->error = device_error(call, handle, is);
     return call->error == cudaSuccess || (is & DOUBLE_RELEASES);
 }
@@ -285,4 +287,12 @@ uint64_t double_calls(const char *function)
     uint64_t n = tally ? tally->n : 0;
     double_machine_unlock();
     return n;
+}
+
+bool double_has_context(int device)
+{
+    double_machine_lock();
+    bool has = double_machine()->devices[device].has_context;
+    double_machine_unlock();
+    return has;
 }

@@ -234,7 +234,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaThreadExchangeStreamCaptureMode", NULL, 0))
+    if (!double_call_begin(&call, "cudaThreadExchangeStreamCaptureMode", NULL, DOUBLE_MAKES_CONTEXT))
         return double_call_end(&call, call.error);
     if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
         return double_call_end(&call, cudaErrorInvalidValue);

@@ -69,6 +69,7 @@ cudaError_t cudaSetDevice(int device)
     if (!is_device(device))
         return double_call_end(&call, cudaErrorInvalidDevice);
     call.thread->device = device;
+    double_machine()->devices[device].has_context = true;
     return double_call_end(&call, double_machine()->devices[device].broken);
 }
 

@@ -277,6 +277,7 @@ cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access 
 
 struct double_device {
     cudaError_t broken;
+    bool has_context; /* hundreds of MB, once and for the process */
     uint64_t used;
     uint64_t engine_free_ns[2]; /* H2D, D2H */
     struct double_stream *legacy;
@@ -337,13 +338,14 @@ uint32_t double_report_count(void);
 /* ---- double_call.c: what every entry point begins and ends with ---- */
 
 enum double_call_is {
-    DOUBLE_CONTEXT = 1,    /* needs a device that is not broken */
-    DOUBLE_RELEASES = 2,   /* is done in spite of errors */
-    DOUBLE_BLOCKS = 4,     /* counted */
-    DOUBLE_ALLOCATES = 8,  /* counted */
-    DOUBLE_UNSAFE = 16,    /* forbidden where a capture says so */
-    DOUBLE_NO_DRIVER = 32, /* works without a driver */
-    DOUBLE_OF_TEST = 64    /* no function of CUDA's: not counted, not made to fail */
+    DOUBLE_CONTEXT = 1,         /* needs a device that is not broken */
+    DOUBLE_RELEASES = 2,        /* is done in spite of errors */
+    DOUBLE_BLOCKS = 4,          /* counted */
+    DOUBLE_ALLOCATES = 8,       /* counted */
+    DOUBLE_UNSAFE = 16,         /* forbidden where a capture says so */
+    DOUBLE_NO_DRIVER = 32,      /* works without a driver */
+    DOUBLE_MAKES_CONTEXT = 128, /* makes the current device's context, and needs none that works */
+    DOUBLE_OF_TEST = 64         /* no function of CUDA's: not counted, not made to fail */
 };
 
 struct double_call {

@@ -119,9 +119,34 @@ static void nothing_of_the_callers_thread_changes(void **state)
             }
 }
 
+/* Hundreds of MB on device 0 for each rank would be nobody's wish. */
+static void no_other_device_gets_a_context(void **state)
+{
+    for (unsigned lent_last = 0; lent_last < 2; lent_last++) {
+        stage_open(&(struct double_options){.n_devices = 2});
+        mr_loader_options options = stage_options("cuda:1");
+        mr_loader *loader = rig_loader(*state, &options);
+        mr_batch *batch = NULL;
+        for (int i = 0; i < 6; i++) {
+            if (batch)
+                mr_batch_release(batch);
+            batch = rig_next(loader);
+        }
+        if (!lent_last)
+            mr_batch_release(batch);
+        mr_loader_destroy(loader);
+        if (lent_last)
+            mr_batch_release(batch);
+        assert_true(double_has_context(1));
+        assert_false(double_has_context(0));
+        stage_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        RIG_TEST(no_other_device_gets_a_context),
         RIG_TEST(nothing_of_the_callers_thread_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

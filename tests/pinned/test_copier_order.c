@@ -49,7 +49,8 @@ static void a_finished_batch_makes_these_calls_and_no_other(void **state)
     copier_rig_do_issue(&rig, 0, 3);
     scripted_expect("wait0:E@c wait0:G@c record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:H@c");
     assert_int_equal(copier_rig_do_await(&rig, 0).was_ready, 1);
-    scripted_expect("sync0:H elapsed0:B-C elapsed0:D-F");
+    /* Zero may be a time that was cut off: asked the other way round as well. */
+    scripted_expect("sync0:H elapsed0:B-C elapsed0:D-F elapsed0:F-D");
     copier_rig_do_issue(&rig, 0, 2); /* nobody used the batch before */
     scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:D@c");
     (void)copier_rig_do_await(&rig, 0);
