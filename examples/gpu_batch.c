@@ -27,7 +27,7 @@ static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metric
 
 int main(int argc, char **argv)
 {
-    int gpu = argc > 2 ? atoi(argv[2]) : 0;
+    int gpu = argc > 2 ? gpu_number(argv[2]) : 0;
     char device[32];
     mr_dataset *dataset = NULL;
     mr_loader *loader = NULL;

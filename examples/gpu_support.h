@@ -21,6 +21,19 @@ struct results {
     int64_t n;
 };
 
+/* A GPU's number. */
+static inline int gpu_number(const char *text)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || number > 4095) {
+        fprintf(stderr, "'%s' is no number of a GPU\n", text);
+        exit(2);
+    }
+    return (int)number;
+}
+
 static inline void check(mr_status status, const mr_error *error)
 {
     if (status < 0) {

@@ -85,7 +85,7 @@ static void close_trainer(struct trainer *trainer)
 
 int main(int argc, char **argv)
 {
-    int gpu = argc > 2 ? atoi(argv[2]) : 0;
+    int gpu = argc > 2 ? gpu_number(argv[2]) : 0;
     char device[32];
     mr_dataset *dataset = NULL;
     mr_loader *loader = NULL;

@@ -118,8 +118,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: model_parallel FOLDER GPU GPU|host\n");
         return 2;
     }
-    model.first = atoi(argv[2]);
-    model.second = strcmp(argv[3], "host") == 0 ? -1 : atoi(argv[3]);
+    model.first = gpu_number(argv[2]);
+    model.second = strcmp(argv[3], "host") == 0 ? -1 : gpu_number(argv[3]);
     snprintf(images, sizeof(images), "cuda:%d", model.first);
     if (model.second >= 0)
         snprintf(labels, sizeof(labels), "cuda:%d", model.second);

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         return 2;
     }
     for (; n_gpus < (uint32_t)argc - 2; n_gpus++) {
-        gpus[n_gpus].id = atoi(argv[n_gpus + 2]);
+        gpus[n_gpus].id = gpu_number(argv[n_gpus + 2]);
         snprintf(gpus[n_gpus].name, sizeof(gpus[n_gpus].name), "cuda:%d", gpus[n_gpus].id);
     }
     check(mr_dataset_open(argv[1], NULL, &dataset, &error), &error);

@@ -85,9 +85,11 @@ static void fill_from_buffer(struct mr_batch *batch, const struct mr_batch *whol
                         .label_device = part.label_device,
                         .first_row = part.first_row,
                         .n_rows = part.n_rows};
-    batch->slot = whole->slot;
-    batch->epoch = whole->epoch;
-    batch->number = whole->number;
+    if (batch != whole) {
+        batch->slot = whole->slot;
+        batch->epoch = whole->epoch;
+        batch->number = whole->number;
+    }
     fill_arrays(batch, &at);
 }
 
@@ -170,7 +172,7 @@ void mr_batch_lend(struct mr_batch *batch)
     if (core->placement.lends_slots)
         fill_from_slot(batch);
     for (uint32_t i = 0; !core->placement.lends_slots && i < batch->n_parts; i++)
-        fill_from_buffer(&batch->parts[i], batch, i);
+        fill_from_buffer(mr_batch_part(batch, i), batch, i);
 }
 
 mr_batch *mr_batch_whole(mr_batch *batch)
@@ -242,6 +244,8 @@ uint32_t mr_batch_n_parts(const mr_batch *batch)
 
 mr_batch *mr_batch_part(mr_batch *batch, uint32_t i)
 {
+    if (batch->n_parts == 1) /* also of a loader that splits, when there are too few rows */
+        return i == 0 ? batch : NULL;
     return i < batch->n_parts ? &batch->parts[i] : NULL;
 }
 
@@ -300,7 +304,7 @@ static mr_status give_back(struct mr_batch *batch)
     }
     pthread_mutex_unlock(&core->lock);
     mr_core_release(core);
-    return status;
+    return status == MR_OK ? MR_OK : MR_ERR_DEVICE; /* whatever it was, the batch is given back */
 }
 
 static mr_status refuse_part(mr_batch *batch)
@@ -327,10 +331,10 @@ mr_status mr_batch_release_on(mr_batch *batch, void *stream)
     mr_status status = MR_OK;
     if (!core->placement.lends_slots)
         status = mr_copier_remember(core->copier, batch->buffer, 0, stream, &batch->error);
-    if (status != MR_OK && status != MR_ERR_DEVICE) /* it stays lent: nobody would wait for that stream */
+    if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* it stays lent: nobody would wait for that stream */
         return status;
     mr_status released = drop_hold(batch) ? give_back(batch) : MR_OK;
-    return status != MR_OK && released == MR_OK ? status : released;
+    return status != MR_OK && released == MR_OK ? MR_ERR_DEVICE : released;
 }
 
 void mr_batch_release_anyway(mr_batch *batch)

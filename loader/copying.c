@@ -135,12 +135,12 @@ static bool issue_one(struct mr_core *core, struct mr_batch *batch)
 }
 
 /* The devices' rows: the copies ended about now, and took as long as they say. */
-static void trace_copies(const struct mr_core *core, const struct mr_batch *batch, uint64_t ns)
+static void trace_copies(const struct mr_core *core, const struct mr_batch *batch, uint64_t number, uint64_t ns)
 {
     for (uint32_t i = 0; core->trace && i < batch->n_parts; i++) {
         struct mr_trace_ring *row = mr_trace_row(core->trace, MR_TRACE_DEVICE + core->placement.image[i]);
         uint64_t end_ns = mr_clock_now_ns();
-        mr_trace_ring_put_span(row, MR_TRACE_COPY, end_ns - ns, end_ns, (int64_t)batch->number);
+        mr_trace_ring_put_span(row, MR_TRACE_COPY, end_ns - ns, end_ns, (int64_t)number);
     }
 }
 
@@ -148,15 +148,16 @@ static bool await_one(struct mr_core *core, struct mr_batch *batch)
 {
     mr_error error;
     struct mr_copy_report report;
+    uint64_t number = batch->number; /* which next() writes again when it lends */
     pthread_mutex_unlock(&core->lock);
     struct mr_trace_ring *row = mr_trace_row(core->trace, MR_TRACE_COPIER);
     uint64_t begin_ns = mr_trace_ring_begin(row);
     mr_copier_range_push(core->copier, "millrace await");
     mr_status status = mr_copier_await(core->copier, batch->buffer, &report, &error);
     mr_copier_range_pop(core->copier);
-    mr_trace_ring_put(row, MR_TRACE_AWAIT, begin_ns, (int64_t)batch->number);
+    mr_trace_ring_put(row, MR_TRACE_AWAIT, begin_ns, (int64_t)number);
     if (status == MR_OK)
-        trace_copies(core, batch, report.ns);
+        trace_copies(core, batch, number, report.ns);
     else
         mr_core_fail(core, &error);
     pthread_mutex_lock(&core->lock);
@@ -226,6 +227,14 @@ static void run(struct mr_core *core)
     pthread_mutex_unlock(&core->lock);
 }
 
+static void end_copying(struct mr_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    core->copying_ended = true;
+    pthread_mutex_unlock(&core->lock);
+    mr_control_wake_host(&core->shared);
+}
+
 static void *copying_main(void *arg)
 {
     struct mr_core *core = arg;
@@ -236,6 +245,7 @@ static void *copying_main(void *arg)
         run(core);
     else
         mr_core_fail(core, &error);
+    end_copying(core);
     return NULL;
 }
 

@@ -236,6 +236,7 @@ static void cancel_all_but(struct mr_core *core, bool keep, uint64_t epoch)
         mr_core_move_head(core, core->head + 1);
     }
     skip_tickets(core);
+    mr_control_wake_host(&core->shared); /* the copier: buffers have come free */
 }
 
 /* The planner must not be at work on `next` when it is used here. */
@@ -383,10 +384,19 @@ bool mr_core_is_stuck(const struct mr_core *core)
 {
     if (core->placement.lends_slots)
         return core->head >= core->tail && !awaits_slot(core);
-    if (is_staged(core, core->head) || !is_filled(core, core->head) || core->n_copying > 0)
+    if (is_staged(core, core->head) || !is_filled(core, core->head))
         return false;
+    for (uint32_t i = 0; i < core->n_batch_objects; i++)
+        if (!core->batches[i].is_taken)
+            return false;
     struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, core->head));
-    return !mr_core_free_buffer(core) && !mr_damage_has_failure(&view);
+    return !mr_damage_has_failure(&view);
+}
+
+bool mr_core_head_is_coming(const struct mr_core *core)
+{
+    return !core->placement.lends_slots && !core->copying_ended &&
+           (is_staged(core, core->head) || is_filled(core, core->head)) && !mr_core_is_stuck(core);
 }
 
 void mr_core_fail(struct mr_core *core, const mr_error *error)

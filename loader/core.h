@@ -111,7 +111,8 @@ struct mr_core {
     uint32_t n_owed;  /* batches that next() tries to give back */
     uint64_t n_freed; /* buffers given back so far */
     struct mr_copy_totals copies;
-    bool opened; /* the copying thread has made the copier, or failed: */
+    bool copying_ended; /* the copying thread issues and awaits nothing any more */
+    bool opened;        /* the copying thread has made the copier, or failed: */
     mr_error open_error;
     pthread_cond_t opened_changed;
 
@@ -164,6 +165,8 @@ mr_status mr_core_set_epoch(struct mr_core *core, const struct mr_epoch_start *s
 void mr_core_move_head(struct mr_core *core, uint64_t head);
 /* With the lock held: can the batch at head be returned? */
 bool mr_core_head_is_ready(const struct mr_core *core, enum mr_head_is how);
+/* With the lock held: is it decoded, and on its way to a device? Then it comes whatever became of the workers. */
+bool mr_core_head_is_coming(const struct mr_core *core);
 /* With the lock held: will the batch at head never come unless the caller releases one? */
 bool mr_core_is_stuck(const struct mr_core *core);
 /* With the lock held: the copier has taken the batch at staged. */

@@ -227,7 +227,8 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
     if (failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the copying thread");
     loader->has_copying = true;
-    return mr_copying_await_open(core, error);
+    mr_status status = mr_copying_await_open(core, error);
+    return status == MR_OK ? mr_placing_settle(core, error) : status;
 }
 
 /*
@@ -321,6 +322,7 @@ void mr_loader_destroy(mr_loader *loader)
     if (!loader || loader->core->pid != getpid())
         return;
     struct mr_core *core = loader->core;
+    mr_batch_settle_owed(core);
     pthread_mutex_lock(&core->lock);
     core->closed = true;
     pthread_cond_broadcast(&core->ahead_changed);

@@ -55,7 +55,7 @@ static mr_status look(mr_loader *loader, enum mr_head_is how)
     mr_core_publish(core);
     if (mr_core_head_is_ready(core, how))
         return MR_OK;
-    if (core->fatal.status)
+    if (core->fatal.status && !mr_core_head_is_coming(core))
         return fail(loader, &core->fatal);
     return mr_core_is_stuck(core) ? refuse_stuck(loader) : MR_PENDING;
 }

@@ -22,12 +22,34 @@ void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACI
         snprintf(name_out, MR_PLACING_NAME, "%s:%d", device->table->name, device->id);
 }
 
+static bool is_auto(const char *name)
+{
+    return name && strcmp(name, "auto") == 0;
+}
+
+mr_status mr_placing_settle(struct mr_core *core, mr_error *error)
+{
+    mr_loader_options *o = &core->options;
+    char name[MR_PLACING_NAME];
+    if (core->placement.lends_slots || !o->device)
+        return MR_OK;
+    struct mr_device at = mr_copier_part(core->copier, 0, 0).image_device;
+    const struct mr_device_name device = {.table = mr_device_table(at.kind), .id = at.id};
+    mr_placing_name(&device, name);
+    free(core->names[0]);
+    return keep_name(core, 0, name, &o->device, error);
+}
+
 mr_status mr_placing_resolve(struct mr_core *core, mr_error *error)
 {
     mr_loader_options *o = &core->options;
     struct mr_placement_names names = {
         .device = o->device, .devices = o->devices, .n_devices = o->n_devices, .label_device = o->label_device};
     mr_status status = mr_placement_resolve(&names, &core->placement, error);
+    if (status == MR_OK && core->placement.lends_slots && o->pad_channels != 0 && is_auto(names.device)) {
+        names.device = "host:0"; /* the slots cannot be padded, and a program that runs with a GPU runs without */
+        status = mr_placement_resolve(&names, &core->placement, error);
+    }
     o->device = NULL;
     o->devices = NULL;
     o->label_device = NULL;

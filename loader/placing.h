@@ -12,4 +12,7 @@ void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACI
 /* core->placement from the names in core->options, which become the core's own texts. */
 mr_status mr_placing_resolve(struct mr_core *core, mr_error *error);
 
+/* Once the devices are open: "cuda:local" is told by its number. */
+mr_status mr_placing_settle(struct mr_core *core, mr_error *error);
+
 #endif

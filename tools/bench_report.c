@@ -129,5 +129,8 @@ bool mr_bench_report_row(const struct mr_bench_row *row)
     printf("%7" PRIu32 " %9.1f %6.2f %11.3f %11.2f %11.2f %8.3f %8.1f %7" PRIu64 "  %s\n", row->workers, row->img_s,
            row->ratio, row->cpu_s_per_1000, row->p50_gap_ms, row->p99_gap_ms, row->first_batch_s, row->peak_pss_mb,
            row->n_failed, row->verdict);
+    if (row->h2d_gb_s > 0)
+        printf("        copies %.1f GB/s, %.0f %% of the batches were there when they were asked for\n", row->h2d_gb_s,
+               100 * row->ready_share);
     return flush_table();
 }

@@ -106,12 +106,14 @@ MR_API mr_batch *mr_batch_part(mr_batch *batch, uint32_t i);
 /**
  * Make a further stream wait for the copy of this batch or part, and the batch's release for that stream.
  *
- * stream  a cudaStream_t of the batch's device (images' or labels'), which lives until the release; NULL is the default
- *         stream of the device of the images. On host devices it means nothing.
+ * stream  a cudaStream_t of the batch's device (the images' or the labels'); it lives until the release
+ *
+ * NULL is the default stream of the images' device. On host devices a stream means nothing.
  * Of a batch of several parts, part 0 is meant. At most 8 streams per part.
- * Returns MR_OK; MR_ERR_STATE inside a capture, which stays valid, or with too many streams; MR_ERR_INVALID for a
- * stream of another device; MR_ERR_DEVICE. mr_batch_error() has the words. Blocks: never. Threads: any, one at a time
- * per batch.
+ * Returns MR_OK; MR_ERR_STATE inside a capture, which stays valid, or with too many streams;
+ * MR_ERR_INVALID for a stream of another device; MR_ERR_DEVICE. mr_batch_error() has the words.
+ * Blocks: never.
+ * Threads: any, one at a time per batch.
  */
 MR_API mr_status mr_batch_use(mr_batch *batch, void *stream);
 
@@ -126,7 +128,11 @@ MR_API mr_status mr_batch_use(mr_batch *batch, void *stream);
  */
 MR_API mr_status mr_batch_release(mr_batch *batch);
 
-/** The same, and its memory is not overwritten before this stream has done what it was given so far. */
+/**
+ * The same, and its memory is not overwritten before this stream has done what it was given so far.
+ *
+ * Returns as mr_batch_release(); also what mr_batch_use() says of the stream, and the batch stays lent then.
+ */
 MR_API mr_status mr_batch_release_on(mr_batch *batch, void *stream);
 
 /**

@@ -133,11 +133,13 @@ MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch
 /**
  * The same for a stream: returns as soon as the copy to the device is under way, and makes the stream wait for it.
  *
- * stream  as for mr_batch_use(): a cudaStream_t of the batch's device, NULL for its default stream. Of a batch of
- * several parts, it is of the device of part 0. Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which
- * stays valid, or when all n_buffers are lent, and MR_ERR_INVALID for a stream of another device; no batch is lost
- * then. MR_ERR_DEVICE when the device has failed. Blocks: until the batch is decoded and its copy was issued; never on
- * the device.
+ * stream  as for mr_batch_use(): a cudaStream_t of the batch's device; NULL is its default stream
+ *
+ * Of a batch of several parts, the stream is of the device of part 0.
+ * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or when all n_buffers are lent;
+ * MR_ERR_INVALID for a stream of another device; no batch is lost then. MR_ERR_DEVICE when the device has failed.
+ * Blocks: until the batch is decoded and its copy was issued. A host that is ahead of a stalled stream gets all
+ * n_buffers batches, and then waits until that stream has released one.
  */
 MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out);
 

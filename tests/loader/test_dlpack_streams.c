@@ -143,6 +143,24 @@ static void a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch(void
     close_double();
 }
 
+static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **state)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    mr_batch *batch = rig_next(loader);
+    DLManagedTensor *tensor = export_image(batch, stream);
+    assert_int_equal(mr_batch_release(batch), MR_OK);
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    tensor->deleter(tensor);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    mr_loader_destroy(loader);
+    assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+    close_double();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +168,7 @@ int main(void)
         RIG_TEST(the_tensors_stream_is_ordered_between_the_copies),
         RIG_TEST(a_stream_in_a_capture_is_refused_and_nothing_is_held),
         RIG_TEST(a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch),
+        RIG_TEST(a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,8 @@ static void float_records_and_label_vectors_arrive_as_they_are(void **state)
             assert_int_equal(label->shape[1], 4);
             assert_int_equal(label->strides[0], 16);
             for (uint32_t i = 0; i < mr_batch_size(batch); i++, n++) {
-                const float *cells = (const float *)mr_test_bytes(data) + i * CELLS, *box = (const float *)mr_test_bytes(label) + i * 4;
+                const float *cells = (const float *)mr_test_bytes(data) + i * CELLS,
+                            *box = (const float *)mr_test_bytes(label) + i * 4;
                 for (unsigned k = 0; k < CELLS; k++)
                     assert_true(cells[k] == cell(n, k));
                 for (unsigned k = 0; k < 4; k++)
