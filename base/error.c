@@ -80,6 +80,8 @@ const char *mr_status_name(mr_status status)
     case MR_ERR_STATE: return "MR_ERR_STATE";
     case MR_ERR_NO_DEVICE: return "MR_ERR_NO_DEVICE";
     case MR_ERR_DEVICE: return "MR_ERR_DEVICE";
+    case MR_ERR_TIMEOUT: return "MR_ERR_TIMEOUT";
+    case MR_ERR_PEER: return "MR_ERR_PEER";
     }
     return "MR_?";
 }

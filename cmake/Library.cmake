@@ -6,12 +6,12 @@
 
 option(MILLRACE_INSTALL "Install the library, the headers, the command and the manual" ${PROJECT_IS_TOP_LEVEL})
 
-set(MR_PUBLIC_HEADERS batch dataset loader millrace sampler status transform)
+set(MR_PUBLIC_HEADERS batch dataset group launch loader metrics millrace run sampler status transform)
 list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/)
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset transforms pinned devices loader)
+foreach(room base sampler dataset transforms pinned devices comm loader)
   if(TARGET mr_${room})
     list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
   endif()

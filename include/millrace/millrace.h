@@ -29,7 +29,11 @@
 
 #include <millrace/batch.h>
 #include <millrace/dataset.h>
+#include <millrace/group.h>
+#include <millrace/launch.h>
 #include <millrace/loader.h>
+#include <millrace/metrics.h>
+#include <millrace/run.h>
 #include <millrace/sampler.h>
 #include <millrace/status.h>
 #include <millrace/transform.h>

@@ -57,7 +57,9 @@ typedef enum mr_status {
     MR_ERR_CANCELED = -7,    /* mr_loader_cancel() was called */
     MR_ERR_STATE = -8,       /* not allowed now, for example in a forked child */
     MR_ERR_NO_DEVICE = -9,   /* the device does not exist */
-    MR_ERR_DEVICE = -10      /* the device failed */
+    MR_ERR_DEVICE = -10,     /* the device failed */
+    MR_ERR_TIMEOUT = -11,    /* other ranks did not come or answer in time */
+    MR_ERR_PEER = -12        /* another rank broke off, fell silent, or differs in what must be the same */
 } mr_status;
 
 /** No sample belongs to this error. */

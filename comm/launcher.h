@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who this rank is, by the environment that torchrun, mpirun (Open MPI, MPICH), srun, or a user has set. */
+#ifndef COMM_LAUNCHER_H
+#define COMM_LAUNCHER_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct mr_launcher {
+    char source[16]; /* "env", "torchrun", "openmpi", "mpich", "slurm", "none" */
+    bool is_mpi;     /* mpirun started it, so MPI can carry rank 0's address */
+    uint32_t rank;
+    uint32_t world_size;
+    uint32_t local_rank;
+    uint32_t local_world_size; /* 0: unknown, the rendezvous counts */
+    uint32_t node;
+    bool knows_local;      /* local_rank was given */
+    char master_addr[256]; /* "" when not known */
+    uint16_t master_port;  /* 0: not known */
+    bool port_is_taken;    /* by torchrun's agent: our store takes a free port above it */
+    uint64_t run;          /* id of this run, equal on all ranks; 0 where nobody gave one */
+    uint32_t restart;      /* how often it was restarted */
+};
+
+/* get: getenv, or a test's. MR_ERR_INVALID names the variable and its value. */
+mr_status mr_launcher_read(const char *(*get)(void *user, const char *name), void *user,
+                           struct mr_launcher *launcher_out, mr_error *error);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options and environment to a store that all ranks are connected to, and that they agree over. */
+#ifndef COMM_RENDEZVOUS_H
+#define COMM_RENDEZVOUS_H
+
+#include "comm/launcher.h"
+#include "comm/store.h"
+
+#include <millrace/group.h>
+
+struct mr_rendezvous {
+    struct mr_store *store;         /* in rank 0 only */
+    struct mr_store_client *client; /* NULL in a world of one */
+    struct mr_launcher who;         /* complete: local rank, local world size and node are known */
+    char backend[8];                /* agreed: "gloo", "mpi", "nccl", "none" */
+    uint64_t deadline_ns;
+};
+
+/*
+ * Find the others. Agrees over backend, version and world size; names a rank that differs. When ranks are missing at
+ * the deadline, rank 0 says which.
+ */
+mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error);
+void mr_rendezvous_leave(struct mr_rendezvous *rendezvous);
+
+#endif
