@@ -4,7 +4,7 @@
 #define COMM_RENDEZVOUS_H
 
 #include "comm/launcher.h"
-#include "comm/store.h"
+#include "comm/rank_store.h"
 
 #include <millrace/group.h>
 
@@ -21,6 +21,24 @@ struct mr_rendezvous {
  * the deadline, rank 0 says which.
  */
 mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error);
+/* Rank 0 waits up to two seconds for the others to leave, whose store it ends. All zero: does nothing. */
 void mr_rendezvous_leave(struct mr_rendezvous *rendezvous);
+
+#define MR_RENDEZVOUS_ADDRESS 272 /* bytes of "HOST:PORT" or "[HOST]:PORT" with its zero */
+
+/* Where the environment is read, and how rank 0's address gets to the others where no variable names it. */
+struct mr_rendezvous_means {
+    const char *(*get)(void *user, const char *name);
+    void *user;
+    /*
+     * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
+     * "" when rank 0 has none. NULL: nothing carries it, and the missing variable is an error.
+     */
+    mr_status (*carry)(void *user, const struct mr_launcher *who, char *address, mr_error *error);
+    void *carry_user;
+};
+
+mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const mr_group_options *options,
+                                struct mr_rendezvous *rendezvous_out, mr_error *error);
 
 #endif

@@ -23,5 +23,6 @@ int mr_cmd_export_run(int argc, char **argv);
 int mr_cmd_bench_run(int argc, char **argv);
 int mr_cmd_preview_run(int argc, char **argv);
 int mr_cmd_list_run(int argc, char **argv);
+int mr_cmd_launch_run(int argc, char **argv);
 
 #endif

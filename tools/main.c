@@ -21,6 +21,7 @@ static const struct mr_command commands[] = {
     {"export", "millrace export", "write what a training loop receives as NumPy files", mr_cmd_export_run},
     {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
+    {"launch", "millrace launch", "run a program as the ranks of a process group", mr_cmd_launch_run},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -38,6 +38,9 @@ typedef struct mr_launch_result {
  * while it waits. When one rank fails, the others are ended within a second. No rank outlives the caller, however he
  * ends.
  *
+ * Signals that the caller ignores or blocks are left alone. Which rank failed first, and how, is a log line. What ranks
+ * leave running is ended too.
+ *
  * argv  of the program, ends with NULL; found in PATH.
  * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID, MR_ERR_IO.
  * Blocks: until then.

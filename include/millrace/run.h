@@ -10,13 +10,20 @@
 extern "C" {
 #endif
 
-/** Print on rank 0 only; print on every rank, each line with "[rank] " before it, in one write. To stdout. */
+/**
+ * Print on rank 0 only; print on every rank, each line with "[rank] " before it. To stdout, after what stdio still held
+ * for it, in one write() of all lines: in a pipe up to 4096 bytes stay together whatever other ranks print.
+ *
+ * Threads: any.
+ */
 MR_API void mr_print0(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
 MR_API void mr_print_rank(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
 
 /**
  * A section that rank 0 (local: rank 0 of each machine) goes through before the others: preparing files, downloads.
- * Between begin and end no collective of the group may be called. Collective. Return as mr_barrier().
+ * Between begin and end no collective of the group may be called, and end must be called whatever came of the section:
+ * the others wait for it, at most the group's timeout. Collective: one barrier, which who goes first meets in end and
+ * who comes later in begin. Return as mr_barrier().
  */
 MR_API mr_status mr_rank0_first_begin(mr_group *group);
 MR_API mr_status mr_rank0_first_end(mr_group *group);
@@ -26,30 +33,53 @@ MR_API mr_status mr_local_rank0_first_end(mr_group *group);
 /**
  * A seed for a purpose ("sampler", "init", ...) from the one seed of a run: the same on all ranks, or one for each.
  * Counter-based (Philox), so that no two purposes or ranks share a stream.
+ *
+ * It never changes, and other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, filled up
+ * with zeros, as four little-endian words w: key = the first two words of Philox4x64-10(counter w, key). The seed is
+ * the first word of Philox4x64-10(counter {bytes of the purpose, tag, 0, 0}, key), where tag is 0, or rank + 1 for one
+ * rank's. mr_seed(0, "sampler") is 0xeb915d626e1f6d4c. purpose NULL is "".
  */
 MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
 MR_API uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group);
 
-/** Seconds since the process began, by the monotonic clock. */
+/** Seconds since the process began (to 10 ms, as the kernel tells it), by the monotonic clock. Threads: any. */
 MR_API double mr_elapsed(void);
 
 /**
  * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the options that must be
- * the same on all ranks (not rank, workers or devices).
+ * the same on all ranks (batch_size, seed, no_shuffle, order, tail, drop_last, world_size, dtype, layout, on_error,
+ * max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
+ *
+ * Names are those inside the root: the same folder elsewhere, or opened by another path, is the same. Of a list they
+ * are the paths as its lines have them, of records the last parts of the paths. Sizes, and labels that lie in files of
+ * records (of each at most 4096 bytes), are looked at for at most 65 536 files and samples, evenly spread. Of callbacks
+ * only the number and the form of samples is known. It may change with the version of the library.
+ * Returns 0 for NULL. Blocks: looks at files.
  */
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 /**
- * Is it the same on all ranks? MR_ERR_PEER names the first rank that differs from rank 0. Collective.
+ * Is it the same on all ranks? Collective.
+ *
+ * what  names it in the error: "the training set".
+ * Returns MR_OK; MR_ERR_PEER on all ranks otherwise, with the first rank that differs from rank 0 in mr_group_error(),
+ * and the group is at its end; MR_ERR_NO_MEMORY; otherwise as mr_all_gather().
  */
 MR_API mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what);
 
 /**
  * Remember SIGTERM and SIGUSR1 from now on instead of ending by them: a flag that ranks agree on, so that they
- * checkpoint at the same step. The handlers that were there are called too. Once per process.
+ * checkpoint at the same step. The handlers that were there are called too. System calls that the signal finds waiting
+ * go on (SA_RESTART). Once per process; again does nothing. A forked child watches too.
+ *
+ * Returns MR_OK; MR_ERR_IO. Threads: before other threads take signals.
  */
 MR_API mr_status mr_signals_watch(mr_error *error);
-/** The signal that any rank has got since the last call, 0 if none; the same on all ranks. Collective: one small
- * all_reduce. */
+/**
+ * The signal that any rank has got since the last call, 0 if none; the same on all ranks. Of two SIGTERM is told first
+ * and SIGUSR1 by the next call. Collective: one small all_reduce.
+ *
+ * Returns as mr_all_reduce(); a signal that could not be told is kept.
+ */
 MR_API mr_status mr_signals_agree(mr_group *group, int *signal_out);
 
 #ifdef __cplusplus

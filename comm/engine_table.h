@@ -68,7 +68,7 @@ struct mr_engine_table {
     void (*destroy)(void *engine, bool healthy);
     /*
      * Do one collective; blocks until it has ended, its deadline has passed (MR_ERR_TIMEOUT) or *stop became nonzero
-     * (MR_ERR_CANCELED). One thread at a time, the group's own.
+     * (MR_ERR_CANCELED). One thread at a time.
      */
     int32_t (*run)(void *engine, const struct mr_collective *collective, uint64_t deadline_ns,
                    const volatile uint32_t *stop, mr_error *error);

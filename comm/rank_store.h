@@ -14,13 +14,18 @@
 #define MR_STORE_KEY 128           /* bytes, without a zero */
 #define MR_STORE_VALUE (1u << 20)  /* bytes */
 #define MR_STORE_SILENCE_MS 10000u /* after so long without a beat a rank counts as silent */
+#define MR_STORE_GREET_MS 5000u    /* who has not greeted by then is dropped */
+#define MR_STORE_TOTAL (64u << 20) /* bytes of all keys and values */
+#define MR_STORE_KEYS 65536u
 
 /* What both ends must agree on before anything else; sent in the greeting. */
 struct mr_store_identity {
     uint64_t run;
     uint32_t restart;
     uint32_t world_size;
-    const char *token; /* NULL: none; compared in constant time */
+    const char *token;   /* NULL: none; proved by a keyed hash, which is compared in constant time */
+    uint32_t silence_ms; /* 0: MR_STORE_SILENCE_MS; of this end alone, as the next */
+    uint32_t greet_ms;   /* 0: MR_STORE_GREET_MS */
 };
 
 struct mr_store; /* the server, with a thread of its own */
@@ -31,6 +36,9 @@ mr_status mr_store_start(const char *host, uint16_t port, const struct mr_store_
 uint16_t mr_store_port(const struct mr_store *store);
 /* Which ranks have greeted so far: bit r of bytes[r / 8]; at most world_size bits. Returns how many. */
 uint32_t mr_store_present(struct mr_store *store, uint8_t *bytes_out);
+/* The last one who greeted and was refused, and why: "rank 2 was refused: its world size is 3"; false if none was. */
+bool mr_store_refused(struct mr_store *store, mr_error *error_out);
+/* Says goodbye to all, so that no client calls rank 0 broken. NULL does nothing. Blocks: for a second at most. */
 void mr_store_stop(struct mr_store *store);
 
 struct mr_store_client;
@@ -50,7 +58,7 @@ struct mr_store_connect {
  */
 mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_store_client **client_out,
                            mr_error *error);
-/* Says goodbye, so that nobody calls this rank broken. */
+/* Says goodbye, so that nobody calls this rank broken. NULL does nothing. Blocks: for a second at most. */
 void mr_store_close(struct mr_store_client *client);
 /* This end's address of the connection, numeric: the interface by which other machines reach this one. */
 const char *mr_store_local_address(const struct mr_store_client *client);

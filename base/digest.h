@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A 64-bit digest of bytes under a key: seeds of purposes, and what ranks compare (names, files).
+ *
+ * Every 32 bytes, little-endian and filled up with zeros, are the counter of one block of Philox4x64-10, whose first
+ * two words are the key of the next block; the first key is {key, 0}. One further block with counter {bytes, tag, 0, 0}
+ * ends it, and its first word is the digest. Philox rather than a hash library, because base/ has it, its answers are
+ * tested against the published ones, and Random123 and numpy give the same numbers to who wants to reproduce a seed.
+ * Easy to get wrong: it is good against chance (2^-64), not against somebody who looks for collisions.
+ */
+#ifndef BASE_DIGEST_H
+#define BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+enum { MR_DIGEST_BLOCK = 32 };
+
+struct mr_digest {
+    uint64_t key[2];
+    uint64_t len; /* bytes so far */
+    unsigned char block[MR_DIGEST_BLOCK];
+};
+
+static inline void mr_digest_init(struct mr_digest *digest, uint64_t key)
+{
+    memset(digest, 0, sizeof *digest);
+    digest->key[0] = key;
+}
+
+static inline uint64_t mr_digest_word(struct mr_rng *rng)
+{
+    uint64_t low = mr_rng_u32(rng);
+    return low | (uint64_t)mr_rng_u32(rng) << 32;
+}
+
+static inline void mr_digest_mix(struct mr_digest *digest, const uint64_t counter[4])
+{
+    struct mr_rng rng;
+    mr_rng_init(&rng, digest->key[0], digest->key[1], 0);
+    memcpy(rng.counter, counter, sizeof rng.counter);
+    digest->key[0] = mr_digest_word(&rng);
+    digest->key[1] = mr_digest_word(&rng);
+}
+
+static inline void mr_digest_mix_block(struct mr_digest *digest)
+{
+    uint64_t counter[4] = {0};
+    for (unsigned i = 0; i < MR_DIGEST_BLOCK; i++)
+        counter[i / 8] |= (uint64_t)digest->block[i] << i % 8 * 8;
+    mr_digest_mix(digest, counter);
+    memset(digest->block, 0, sizeof digest->block);
+}
+
+static inline void mr_digest_add(struct mr_digest *digest, const void *bytes, size_t len)
+{
+    const unsigned char *from = (const unsigned char *)bytes;
+    while (len > 0) {
+        size_t used = digest->len % MR_DIGEST_BLOCK;
+        size_t n = len < MR_DIGEST_BLOCK - used ? len : MR_DIGEST_BLOCK - used;
+        memcpy(digest->block + used, from, n);
+        digest->len += n;
+        from += n;
+        len -= n;
+        if (digest->len % MR_DIGEST_BLOCK == 0)
+            mr_digest_mix_block(digest);
+    }
+}
+
+/* Eight bytes, little-endian. */
+static inline void mr_digest_add_u64(struct mr_digest *digest, uint64_t value)
+{
+    unsigned char bytes[8];
+    for (unsigned i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(value >> 8 * i);
+    mr_digest_add(digest, bytes, sizeof bytes);
+}
+
+/* A text with its final zero, so that "ab", "c" is not "a", "bc". */
+static inline void mr_digest_add_text(struct mr_digest *digest, const char *text)
+{
+    mr_digest_add(digest, text, strlen(text) + 1);
+}
+
+/* The digest; tag tells apart what has the same bytes. Nothing may be added after it. */
+static inline uint64_t mr_digest_end(struct mr_digest *digest, uint64_t tag)
+{
+    if (digest->len % MR_DIGEST_BLOCK != 0)
+        mr_digest_mix_block(digest);
+    mr_digest_mix(digest, (const uint64_t[4]){digest->len, tag, 0, 0});
+    return digest->key[0];
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Engines are shared objects of their own, libmillrace-NAME.so. */
+#ifndef COMM_MODULE_H
+#define COMM_MODULE_H
+
+#include "comm/engine_table.h"
+
+/*
+ * Open the module of an engine: in the folders of MR_MODULE_PATH (separated by ':'), beside the object that holds this
+ * function, then wherever the dynamic linker looks. The first one that is there decides.
+ *
+ * name  lower-case letters and digits.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED says where it was looked for, or why the one that is there cannot be used.
+ * Ownership: *table_out lives as long as the process: engines leave threads and exit handlers behind.
+ */
+mr_status mr_module_open(const char *name, const struct mr_engine_table **table_out, mr_error *error);
+
+#endif

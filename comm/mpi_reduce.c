@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 16-bit floats travel as MPI_UINT16_T, with operations of ours that widen two of them to f32, add, and round once.
+ *
+ * Easy to get wrong: MPI calls an operation with what came from another rank and with its own part, in either order and
+ * in any grouping, so every one must be commutative to the last bit, or the ranks do not all get the same sum. A NaN
+ * wins over every number in minimum and maximum for that reason.
+ */
+#include "comm/mpi_reduce.h"
+
+#include "base/half.h"
+
+#include <math.h>
+
+static float from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float widen_bf16(uint16_t half)
+{
+    return from_bits((uint32_t)half << 16);
+}
+
+static float widen_f16(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t magnitude = half & 0x7fffu;
+    if (magnitude >= 0x7c00u) /* infinity and NaN */
+        return from_bits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    if (magnitude >= 0x400u)
+        return from_bits(sign | ((magnitude << 13) + 0x38000000u));
+    float value = (float)magnitude * 0x1p-24f; /* subnormal, exact */
+    return sign ? -value : value;
+}
+
+static float add(float a, float b)
+{
+    return a + b;
+}
+
+static float least(float a, float b)
+{
+    if (isnan(a) || isnan(b))
+        return NAN;
+    return a < b || (a == b && signbit(a)) ? a : b;
+}
+
+static float most(float a, float b)
+{
+    if (isnan(a) || isnan(b))
+        return NAN;
+    return a > b || (a == b && !signbit(a)) ? a : b;
+}
+
+/* MPI_User_function: inout = in op inout. */
+#define OPERATION(name, widen, combine, narrow)                                                                        \
+    static void name(void *in, void *inout, int *len, MPI_Datatype *type)                                              \
+    {                                                                                                                  \
+        const uint16_t *a = in;                                                                                        \
+        uint16_t *b = inout;                                                                                           \
+        (void)type;                                                                                                    \
+        for (int i = 0; i < *len; i++)                                                                                 \
+            b[i] = narrow(combine(widen(a[i]), widen(b[i])));                                                          \
+    }
+OPERATION(sum_f16, widen_f16, add, mr_half_f16)
+OPERATION(min_f16, widen_f16, least, mr_half_f16)
+OPERATION(max_f16, widen_f16, most, mr_half_f16)
+OPERATION(sum_bf16, widen_bf16, add, mr_half_bf16)
+OPERATION(min_bf16, widen_bf16, least, mr_half_bf16)
+OPERATION(max_bf16, widen_bf16, most, mr_half_bf16)
+
+int mr_mpi_reduce_init(struct mr_mpi_ops *ops)
+{
+    static MPI_User_function *const functions[2][3] = {{sum_f16, min_f16, max_f16}, {sum_bf16, min_bf16, max_bf16}};
+    int code = MPI_SUCCESS;
+    for (int i = 0; i < 6; i++)
+        ops->half[i / 3][i % 3] = MPI_OP_NULL;
+    for (int i = 0; i < 6 && code == MPI_SUCCESS; i++)
+        code = MPI_Op_create(functions[i / 3][i % 3], 1, &ops->half[i / 3][i % 3]);
+    return code;
+}
+
+void mr_mpi_reduce_fini(struct mr_mpi_ops *ops)
+{
+    for (int i = 0; i < 6; i++)
+        if (ops->half[i / 3][i % 3] != MPI_OP_NULL)
+            MPI_Op_free(&ops->half[i / 3][i % 3]); /* cannot fail for an operation that we made */
+}
+
+MPI_Datatype mr_mpi_reduce_type(uint32_t dtype)
+{
+    switch (dtype) {
+    case MR_F16:
+    case MR_BF16: return MPI_UINT16_T;
+    case MR_F32: return MPI_FLOAT;
+    case MR_F64: return MPI_DOUBLE;
+    case MR_I32: return MPI_INT32_T;
+    case MR_I64: return MPI_INT64_T;
+    default: return MPI_DATATYPE_NULL;
+    }
+}
+
+size_t mr_mpi_reduce_size(uint32_t dtype)
+{
+    if (dtype == MR_F16 || dtype == MR_BF16)
+        return 2;
+    return dtype == MR_F64 || dtype == MR_I64 ? 8 : 4;
+}
+
+const char *mr_mpi_reduce_name(uint32_t dtype)
+{
+    switch (dtype) {
+    case MR_F16: return "f16";
+    case MR_BF16: return "bf16";
+    case MR_F32: return "f32";
+    case MR_F64: return "f64";
+    case MR_I32: return "i32";
+    case MR_I64: return "i64";
+    default: return "?";
+    }
+}
+
+MPI_Op mr_mpi_reduce_op(const struct mr_mpi_ops *ops, uint32_t dtype, uint32_t op)
+{
+    uint32_t which = op == MR_MIN ? 1 : op == MR_MAX ? 2 : 0;
+    if (dtype == MR_F16 || dtype == MR_BF16)
+        return ops->half[dtype == MR_BF16][which];
+    return which == 1 ? MPI_MIN : which == 2 ? MPI_MAX : MPI_SUM;
+}
+
+void mr_mpi_reduce_divide(void *buffer, uint64_t count, uint32_t dtype, uint32_t n)
+{
+    float *f32 = buffer;
+    double *f64 = buffer;
+    uint16_t *half = buffer;
+    if (dtype == MR_F32)
+        for (uint64_t i = 0; i < count; i++)
+            f32[i] /= (float)n;
+    else if (dtype == MR_F64)
+        for (uint64_t i = 0; i < count; i++)
+            f64[i] /= n;
+    else if (dtype == MR_F16)
+        for (uint64_t i = 0; i < count; i++)
+            half[i] = mr_half_f16(widen_f16(half[i]) / (float)n);
+    else
+        for (uint64_t i = 0; i < count; i++)
+            half[i] = mr_half_bf16(widen_bf16(half[i]) / (float)n);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions of 16-bit floats, which MPI has not, and the division of a mean. */
+#ifndef COMM_MPI_REDUCE_H
+#define COMM_MPI_REDUCE_H
+
+#include "comm/engine_table.h"
+
+#include <mpi.h>
+
+/* MPI's own for the others; MR_MEAN is a sum. */
+struct mr_mpi_ops {
+    MPI_Op half[2][3]; /* f16, bf16; sum, min, max */
+};
+
+/* MPI's code. */
+int mr_mpi_reduce_init(struct mr_mpi_ops *ops);
+void mr_mpi_reduce_fini(struct mr_mpi_ops *ops);
+
+MPI_Datatype mr_mpi_reduce_type(uint32_t dtype);
+size_t mr_mpi_reduce_size(uint32_t dtype);
+const char *mr_mpi_reduce_name(uint32_t dtype);
+MPI_Op mr_mpi_reduce_op(const struct mr_mpi_ops *ops, uint32_t dtype, uint32_t op);
+
+/* buffer /= n, of a floating type. */
+void mr_mpi_reduce_divide(void *buffer, uint64_t count, uint32_t dtype, uint32_t n);
+
+#endif

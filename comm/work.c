@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives under way: the queue, the runner that does them in the order of the program, the watch that stops them
+ * when a rank is lost or the time is over, and the handles.
+ *
+ * Easy to get wrong: an engine may not come back. Then the watch ends the work in the runner's stead, so the runner
+ * works on a copy of the collective and looks, before it touches the work, whether it still has one.
+ */
+#include "comm/group.h"
+
+#include <millrace/loader.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+#define MS 1000000u        /* ns */
+#define WATCH_MS 50        /* between two looks of the watch */
+#define STOP_AFTER_MS 1000 /* an engine that minds its deadline has come back by itself */
+#define GIVE_UP_MS 3000    /* after stop was set: the engine does not mind it */
+#define DESTROY_MS 4000    /* for the engine to end */
+#define GIVEN_UP_MS 1000   /* for a runner that came back late: it may still ask the store */
+
+/* With the lock: the group is at its end, by the first error. */
+static void set_dead(struct mr_group *group, const mr_error *error)
+{
+    if (!group->is_dead)
+        group->dead = *error;
+    group->is_dead = true;
+}
+
+/* With the lock. */
+static void end_work(struct mr_group *group, struct mr_work *work, const mr_error *error)
+{
+    if (error)
+        work->error = *error;
+    else
+        mr_error_set(&work->error, MR_OK, "%s", "");
+    work->has_ended = true;
+    pthread_cond_broadcast(&group->ended);
+}
+
+static uint64_t deadline_from_now(const struct mr_group *group)
+{
+    return mr_clock_now_ns() + (uint64_t)group->timeout_ms * MS;
+}
+
+/* With the lock. */
+static void release_engine(struct mr_group *group)
+{
+    group->is_busy = false;
+    group->deadline_ns = 0;
+    if (!group->is_dead && !group->is_closing) { /* ended well just when the watch thought it late */
+        group->stopped_ns = 0;
+        __atomic_store_n(&group->stop, 0, __ATOMIC_RELAXED);
+    }
+    pthread_cond_signal(&group->changed);
+    pthread_cond_broadcast(&group->ended);
+}
+
+/* With the lock, which is free while the engine works. */
+static void run_current(struct mr_group *group)
+{
+    struct mr_collective collective = group->current->collective;
+    uint64_t deadline_ns = deadline_from_now(group);
+    mr_error error;
+    group->is_busy = true;
+    group->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&group->lock);
+    mr_status status = mr_execute_collective(group, &collective, deadline_ns, &error);
+    pthread_mutex_lock(&group->lock);
+    if (group->is_given_up)
+        return;
+    if (status)
+        set_dead(group, &error);
+    end_work(group, group->current, status ? &error : NULL);
+    group->current = NULL;
+    release_engine(group);
+}
+
+static void take_first(struct mr_group *group)
+{
+    group->current = group->first;
+    group->first = group->first->next;
+    if (!group->first)
+        group->last = NULL;
+}
+
+/* With the lock. */
+static void destroy_engine(struct mr_group *group)
+{
+    mr_error unused;
+    bool healthy = !group->is_dead && !group->has_canceled;
+    pthread_mutex_unlock(&group->lock);
+    group->table->destroy(group->engine, healthy && !mr_group_broken(group, &unused));
+    pthread_mutex_lock(&group->lock);
+}
+
+static void *run(void *arg)
+{
+    struct mr_group *group = arg;
+    pthread_mutex_lock(&group->lock);
+    while (!group->is_given_up && (!group->is_closing || group->first)) {
+        if (!group->first || group->is_busy) {
+            pthread_cond_wait(&group->changed, &group->lock);
+            continue;
+        }
+        take_first(group);
+        if (group->is_dead) {
+            end_work(group, group->current, &group->dead);
+            group->current = NULL;
+        } else {
+            run_current(group);
+        }
+    }
+    if (!group->is_given_up)
+        destroy_engine(group);
+    group->runner_is_gone = true;
+    pthread_cond_broadcast(&group->ended);
+    pthread_mutex_unlock(&group->lock);
+    mr_group_drop(group);
+    return NULL;
+}
+
+/* With the lock. */
+static void set_stop(struct mr_group *group)
+{
+    if (!group->stopped_ns)
+        group->stopped_ns = mr_clock_now_ns();
+    __atomic_store_n(&group->stop, 1, __ATOMIC_RELEASE);
+}
+
+/* With the lock: why the runner is waited for no longer. */
+static void explain_giving_up(struct mr_group *group, mr_error *error_out)
+{
+    char what[MR_GROUP_WORDS];
+    char time[MR_GROUP_WORDS];
+    mr_error broken;
+    mr_execute_describe(&group->current->collective, true, what);
+    mr_execute_describe_time(group->timeout_ms, time);
+    if (group->is_closing)
+        mr_error_set(error_out, MR_ERR_STATE,
+                     "the group was destroyed before %s had ended; the engine does not come back", what);
+    else if (mr_group_broken(group, &broken))
+        mr_error_set(error_out, MR_ERR_PEER, "%s: %.700s; the engine does not come back", what, broken.text);
+    else
+        mr_error_set(error_out, MR_ERR_TIMEOUT, "%s timed out after %s; the engine does not come back", what, time);
+}
+
+/* With the lock: what waits for the runner ends without it. */
+static void give_up(struct mr_group *group)
+{
+    mr_error error;
+    explain_giving_up(group, &error);
+    group->is_given_up = true;
+    set_dead(group, &error);
+    end_work(group, group->current, &group->dead);
+    group->current = NULL;
+    while (group->first) {
+        take_first(group);
+        end_work(group, group->current, &group->dead);
+        group->current = NULL;
+    }
+}
+
+/* With the lock. */
+static void look(struct mr_group *group)
+{
+    mr_error unused;
+    uint64_t now = mr_clock_now_ns();
+    bool is_late = group->deadline_ns && now > group->deadline_ns + STOP_AFTER_MS * (uint64_t)MS;
+    if (is_late || (!group->stopped_ns && mr_group_broken(group, &unused)))
+        set_stop(group);
+    uint64_t began = group->deadline_ns - (uint64_t)group->timeout_ms * MS; /* of the current one; stop may be older */
+    uint64_t since = group->stopped_ns > began ? group->stopped_ns : began;
+    if (group->current && group->stopped_ns && now > since + GIVE_UP_MS * (uint64_t)MS)
+        give_up(group);
+}
+
+/* pthread's own clock of waiting is CLOCK_MONOTONIC, set at creation. */
+static struct timespec time_at(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+static void *keep_watch(void *arg)
+{
+    struct mr_group *group = arg;
+    pthread_mutex_lock(&group->lock);
+    while (!group->is_closing) {
+        struct timespec at = time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
+        pthread_cond_timedwait(&group->quit, &group->lock, &at);
+        if (!group->is_closing)
+            look(group);
+    }
+    pthread_mutex_unlock(&group->lock);
+    return NULL;
+}
+
+mr_status mr_work_start_threads(struct mr_group *group, mr_error *error)
+{
+    int rc = mr_thread_start(&group->watch, keep_watch, group);
+    if (rc != 0)
+        return mr_error_os(error, MR_ERR_IO, rc, "cannot start a thread of the group");
+    group->n_references++; /* the runner's */
+    rc = mr_thread_start(&group->runner, run, group);
+    if (rc == 0) {
+        group->has_threads = true;
+        return MR_OK;
+    }
+    group->n_references--;
+    pthread_mutex_lock(&group->lock);
+    group->is_closing = true;
+    pthread_cond_signal(&group->quit);
+    pthread_mutex_unlock(&group->lock);
+    pthread_join(group->watch, NULL);
+    return mr_error_os(error, MR_ERR_IO, rc, "cannot start a thread of the group");
+}
+
+/* With the lock: works that have not begun. */
+static void cancel_waiting(struct mr_group *group)
+{
+    while (group->first) {
+        char what[MR_GROUP_WORDS];
+        mr_error error;
+        struct mr_work *work = group->first;
+        group->first = work->next;
+        mr_execute_describe(&work->collective, true, what);
+        mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before %s had begun", what);
+        end_work(group, work, group->is_dead ? &group->dead : &error);
+        group->has_canceled = true;
+    }
+    group->last = NULL;
+}
+
+void mr_work_stop_threads(struct mr_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
+    struct timespec at = time_at(mr_clock_now_ns() + limit_ms * (uint64_t)MS);
+    group->is_closing = true;
+    cancel_waiting(group);
+    if (group->is_busy) {
+        group->has_canceled = true;
+        set_stop(group);
+    }
+    pthread_cond_signal(&group->changed);
+    pthread_cond_signal(&group->quit);
+    int rc = 0;
+    while (!group->runner_is_gone && rc == 0)
+        rc = pthread_cond_timedwait(&group->ended, &group->lock, &at);
+    bool is_gone = group->runner_is_gone;
+    if (!is_gone && group->current)
+        give_up(group);
+    group->is_given_up |= !is_gone;
+    pthread_mutex_unlock(&group->lock);
+    pthread_join(group->watch, NULL);
+    if (is_gone)
+        pthread_join(group->runner, NULL);
+    else
+        pthread_detach(group->runner); /* it has a reference */
+}
+
+/* With the lock. */
+static void append(struct mr_group *group, struct mr_work *work)
+{
+    work->next = NULL;
+    if (group->last)
+        group->last->next = work;
+    else
+        group->first = work;
+    group->last = work;
+    pthread_cond_signal(&group->changed);
+}
+
+/* A number, equal on all ranks that take part. Sends do not count for the ranks that have no part in them. */
+static uint64_t take_number(struct mr_group *group, const struct mr_collective *c)
+{
+    if (c->kind == MR_COLLECTIVE_SEND)
+        return ++group->n_sent[c->root];
+    if (c->kind == MR_COLLECTIVE_RECV)
+        return ++group->n_received[c->root];
+    return ++group->n_collectives;
+}
+
+/* A world of one: what is gathered or scattered is what was given. */
+static void copy_alone(const struct mr_collective *c)
+{
+    if (c->count > 0 && c->in != c->out)
+        memcpy(c->out, c->in, c->count * mr_dtype_size((mr_dtype)c->dtype));
+}
+
+mr_status mr_work_end_group(struct mr_group *group, const mr_error *error)
+{
+    pthread_mutex_lock(&group->lock);
+    group->is_dead = true;
+    group->dead = *error;
+    group->error = *error;
+    pthread_mutex_unlock(&group->lock);
+    return (mr_status)error->status;
+}
+
+mr_status mr_work_take_engine(struct mr_group *group, uint64_t deadline_ns)
+{
+    pthread_mutex_lock(&group->lock);
+    while ((group->first || group->is_busy) && !group->is_given_up)
+        pthread_cond_wait(&group->ended, &group->lock);
+    if (!group->is_dead) {
+        group->is_busy = true;
+        group->deadline_ns = deadline_ns;
+    } else {
+        group->error = group->dead;
+    }
+    mr_status status = group->is_dead ? (mr_status)group->dead.status : MR_OK;
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+void mr_work_give_engine(struct mr_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    release_engine(group);
+    pthread_mutex_unlock(&group->lock);
+}
+
+/* In the caller's thread, who has found the engine free. With the lock, which is free meanwhile. */
+static void run_here(struct mr_group *group, const struct mr_collective *collective)
+{
+    uint64_t deadline_ns = deadline_from_now(group);
+    mr_error error;
+    group->is_busy = true;
+    group->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&group->lock);
+    mr_status status = mr_execute_collective(group, collective, deadline_ns, &error);
+    pthread_mutex_lock(&group->lock);
+    if (status)
+        set_dead(group, &error);
+    release_engine(group);
+}
+
+static mr_status run_blocking(struct mr_group *group, const struct mr_collective *collective)
+{
+    struct mr_work work = {.group = group, .collective = *collective};
+    pthread_mutex_lock(&group->lock);
+    if (!group->first && !group->is_busy && !group->table->on_device) {
+        run_here(group, collective);
+    } else {
+        append(group, &work);
+        while (!work.has_ended)
+            pthread_cond_wait(&group->ended, &group->lock);
+    }
+    mr_status status = group->is_dead ? (mr_status)group->dead.status : MR_OK;
+    if (status)
+        group->error = group->dead;
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out)
+{
+    struct mr_work *work = NULL;
+    collective->number = take_number(group, collective);
+    if (work_out) {
+        work = calloc(1, sizeof *work);
+        if (!work) { /* the other ranks go on to a collective that this one cannot begin */
+            mr_error error;
+            mr_error_memory(&error, sizeof *work);
+            return mr_work_end_group(group, &error);
+        }
+        work->group = group;
+        work->collective = *collective;
+    }
+    if (!group->table)
+        copy_alone(collective);
+    else if (!work)
+        return run_blocking(group, collective);
+    if (!work)
+        return MR_OK;
+    pthread_mutex_lock(&group->lock);
+    group->n_references++;
+    work->has_ended = !group->table;
+    if (group->table)
+        append(group, work);
+    pthread_mutex_unlock(&group->lock);
+    *work_out = work;
+    return MR_OK;
+}
+
+/* With the lock: how it stands, in the group's words too. */
+static mr_status state_of(struct mr_work *work)
+{
+    if (!work->has_ended)
+        return MR_PENDING;
+    if (work->error.status)
+        work->group->error = work->error;
+    return (mr_status)work->error.status;
+}
+
+static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
+{
+    struct mr_group *group = work->group;
+    struct timespec at = time_at(mr_clock_now_ns() + (uint64_t)timeout_ms * MS);
+    int rc = 0;
+    pthread_mutex_lock(&group->lock);
+    while (!work->has_ended && rc != ETIMEDOUT) {
+        if (timeout_ms == MR_FOREVER)
+            pthread_cond_wait(&group->ended, &group->lock);
+        else
+            rc = pthread_cond_timedwait(&group->ended, &group->lock, &at);
+    }
+    mr_status status = state_of(work);
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+/* In a forked child the lock may be held by nobody who is there. */
+static mr_status enter(const struct mr_work *work)
+{
+    if (!work)
+        return MR_ERR_INVALID;
+    return work->group->pid == getpid() ? MR_OK : MR_ERR_STATE;
+}
+
+mr_status mr_work_sync(mr_work *work, uint32_t timeout_ms)
+{
+    mr_status status = enter(work);
+    return status ? status : wait_until(work, timeout_ms);
+}
+
+mr_status mr_work_wait(mr_work *work, void *stream)
+{
+    (void)stream; /* ended is more than any stream needs */
+    mr_status status = enter(work);
+    return status ? status : wait_until(work, MR_FOREVER);
+}
+
+mr_status mr_work_test(mr_work *work)
+{
+    mr_status status = enter(work);
+    if (status)
+        return status;
+    pthread_mutex_lock(&work->group->lock);
+    status = state_of(work);
+    pthread_mutex_unlock(&work->group->lock);
+    return status;
+}
+
+void mr_work_free(mr_work *work)
+{
+    if (!work || enter(work))
+        return;
+    struct mr_group *group = work->group;
+    pthread_mutex_lock(&group->lock);
+    while (!work->has_ended)
+        pthread_cond_wait(&group->ended, &group->lock);
+    pthread_mutex_unlock(&group->lock);
+    free(work);
+    mr_group_drop(group);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints of the training examples: a head, then weights, then velocity, in the type of number of the network and
+ * in this machine's byte order. A file is written aside and renamed, so that there is always a whole one under its
+ * name.
+ */
+#ifndef EXAMPLES_CHECKPOINT_H
+#define EXAMPLES_CHECKPOINT_H
+
+#include <millrace/loader.h>
+
+#include "examples/convnet.h"
+
+/* Where a run stands. Fields of 8 bytes, so that ranks can broadcast it as integers. */
+struct checkpoint {
+    char magic[8];
+    uint64_t dtype;
+    uint64_t n_params;
+    uint64_t epoch;    /* that comes next or is under way */
+    uint64_t in_epoch; /* 1: under way, and the loader stands where position says */
+    double best;       /* test accuracy so far, 0 to 1 */
+    mr_loader_state position;
+};
+
+/* False after a message on stderr. */
+bool checkpoint_write(const char *folder, const char *name, struct checkpoint *head, const struct convnet *net);
+bool checkpoint_read(const char *path, struct checkpoint *head_out, struct convnet *net);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trains a small network on CIFAR-10's binary files, on one or many ranks:
+ *
+ *   train_cifar10 --data cifar-10-batches-bin --out run
+ *   millrace launch --nproc 2 -- train_cifar10 --data cifar-10-batches-bin --out run
+ *
+ * The batch size is that of all ranks together, and a step takes the same samples however many ranks share it, so the
+ * same weights come out but for the order of sums. Easy to get wrong: gradients are divided by the number of samples on
+ * all ranks, not by that of this one; the last batch of an epoch may differ between ranks, or be empty on some.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <millrace/millrace.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "examples/trainer.h"
+
+enum { N_CLASSES = 10 };
+#define MOMENTUM 0.9
+#define DECAY 5e-4
+#define TEST_TRANSFORM "normalize(mean=0.4914:0.4822:0.4465,std=0.2470:0.2435:0.2616)" /* the end of "cifar" */
+
+/* ---- setting up ---- */
+
+/* Samples by rank. The exact tail gives every sample once, so that a step has the same samples on any number of ranks.
+ */
+static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text, bool test, bool alone)
+{
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    uint32_t world_size = mr_group_world_size(t->group);
+    mr_transform *transform = NULL;
+    mr_loader *loader = NULL;
+    mr_error error;
+
+    options.batch_size = t->options.batch_size / world_size;
+    options.world_size = alone ? 1 : world_size;
+    options.rank = alone ? 0 : mr_group_rank(t->group);
+    options.tail = MR_TAIL_EXACT;
+    options.no_shuffle = test;
+    options.seed = mr_seed(t->options.seed, "sampler");
+    options.dtype = MR_F32;
+    options.n_epochs = t->options.epochs;
+    options.num_workers = t->options.workers > 0 ? t->options.workers : MR_NO_WORKERS;
+    trainer_check(mr_transform_parse(transform_text, &transform, &error), &error);
+    trainer_check(mr_loader_create(data, transform, &options, &loader, &error), &error);
+    mr_transform_destroy(transform);
+    return loader;
+}
+
+static mr_dataset *open_data(const char *folder, const char *split)
+{
+    mr_dataset *data = NULL;
+    mr_error error;
+    char *spec;
+
+    if (asprintf(&spec, "cifar10:%s?split=%s", folder, split) < 0)
+        trainer_fail("no memory");
+    trainer_check(mr_dataset_open(spec, NULL, &data, &error), &error);
+    free(spec);
+    return data;
+}
+
+static void set_up(struct trainer *t)
+{
+    static const char *const names[] = {"loss", "accuracy", "test loss", "test accuracy"};
+    struct train_options *o = &t->options;
+    mr_error error;
+
+    trainer_check(mr_signals_watch(&error), &error);
+    trainer_check(mr_group_create(NULL, &t->group, &error), &error);
+    if (o->batch_size % mr_group_world_size(t->group) != 0)
+        trainer_fail("--batch-size is no multiple of the number of ranks");
+    t->terminal = mr_group_rank(t->group) == 0 && isatty(STDERR_FILENO) == 1;
+    t->train_data = open_data(o->data, "train");
+    t->test_data = open_data(o->data, "test");
+    t->train = open_loader(t, t->train_data, "cifar", false, false);
+    if (!o->eval_rank0 || mr_group_rank(t->group) == 0)
+        t->test = open_loader(t, t->test_data, TEST_TRANSFORM, true, o->eval_rank0);
+    trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"), mr_group_error(t->group));
+    trainer_check(mr_metrics_create(t->group, &t->metrics, &error), &error);
+    for (int i = 0; i < 4; i++) /* a rank that tests nothing has them too */
+        trainer_check(mr_metrics_declare(t->metrics, names[i]), mr_metrics_error(t->metrics));
+    t->net =
+        convnet_create(o->dtype, N_CLASSES, o->batch_size / mr_group_world_size(t->group), mr_seed(o->seed, "weights"));
+    if (t->net == NULL)
+        trainer_fail("no memory for the network");
+    if (o->out != NULL && mr_group_rank(t->group) == 0 && mkdir(o->out, 0777) < 0 && errno != EEXIST)
+        trainer_fail("cannot make the folder of --out");
+}
+
+/* ---- one step ---- */
+
+static void forward(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy)
+{
+    struct convnet_sums sums;
+
+    if (!convnet_forward(t->net, mr_batch_array(batch, "image")))
+        trainer_fail("the images are not 32 x 32 pixels of 3 colours");
+    if (!convnet_score(t->net, mr_batch_data(batch, "label"), mr_batch_data(batch, "mask"), &sums))
+        trainer_fail("a label is none of 10 classes");
+    trainer_check(mr_metrics_add(t->metrics, loss, sums.loss, sums.count), mr_metrics_error(t->metrics));
+    trainer_check(mr_metrics_add(t->metrics, accuracy, sums.correct, sums.count), mr_metrics_error(t->metrics));
+}
+
+/* A layer's gradients travel while the layer before it computes its own. */
+static void backward(struct trainer *t)
+{
+    mr_work *works[CONVNET_LAYERS];
+
+    for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--) {
+        uint64_t count;
+        convnet_backward(t->net, layer);
+        void *bucket = convnet_bucket(t->net, layer, &count);
+        trainer_check(mr_all_reduce_async(t->group, bucket, count, t->net->dtype, MR_SUM, NULL, &works[layer]),
+                      mr_group_error(t->group));
+    }
+    for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--) {
+        trainer_check(mr_work_sync(works[layer], MR_FOREVER), mr_group_error(t->group));
+        mr_work_free(works[layer]);
+    }
+}
+
+/* ---- epochs ---- */
+
+/* Until the end of the epoch, or until a signal that came to any rank. */
+static void train_epoch(struct trainer *t)
+{
+    mr_batch *batch = NULL;
+    mr_status status = MR_OK;
+
+    while (t->stop_signal == 0 && (status = mr_loader_next(t->train, MR_FOREVER, &batch)) == MR_OK) {
+        uint64_t step = t->state.epoch * mr_loader_n_batches(t->train) + mr_batch_number(batch);
+        trainer_progress(t, "training", batch, t->train);
+        forward(t, batch, "loss", "accuracy");
+        mr_batch_release(batch);
+        backward(t);
+        convnet_update(t->net, trainer_rate(t, step), MOMENTUM, DECAY);
+        trainer_check(mr_signals_agree(t->group, &t->stop_signal), mr_group_error(t->group));
+    }
+    trainer_check(status, mr_loader_error(t->train));
+}
+
+static void test(struct trainer *t)
+{
+    mr_batch *batch = NULL;
+    mr_status status = MR_END;
+
+    if (t->test != NULL) {
+        trainer_check(mr_loader_set_epoch(t->test, t->state.epoch), mr_loader_error(t->test));
+        while ((status = mr_loader_next(t->test, MR_FOREVER, &batch)) == MR_OK) {
+            trainer_progress(t, "testing", batch, t->test);
+            forward(t, batch, "test loss", "test accuracy");
+            mr_batch_release(batch);
+        }
+        trainer_check(status, mr_loader_error(t->test));
+    }
+    trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics)); /* all four, in one all_reduce */
+}
+
+static void run_epoch(struct trainer *t)
+{
+    if (t->state.in_epoch)
+        trainer_check(mr_loader_restore(t->train, &t->state.position), mr_loader_error(t->train));
+    else
+        trainer_check(mr_loader_set_epoch(t->train, t->state.epoch), mr_loader_error(t->train));
+    t->state.in_epoch = 1;
+    train_epoch(t);
+    if (t->stop_signal != 0) {
+        trainer_save(t, "last.ckpt");
+        mr_print0(t->group, "stopped in epoch %" PRIu64 " by SIG%s\n", t->state.epoch + 1,
+                  sigabbrev_np(t->stop_signal));
+        return;
+    }
+    test(t);
+    t->state.epoch++;
+    t->state.in_epoch = 0;
+    trainer_report(t);
+    if (mr_metrics_mean(t->metrics, "test accuracy") > t->state.best) {
+        t->state.best = mr_metrics_mean(t->metrics, "test accuracy");
+        trainer_save(t, "best.ckpt");
+    }
+    trainer_save(t, "last.ckpt");
+}
+
+int main(int argc, char **argv)
+{
+    struct trainer t = {.options = train_options_parse(argc, argv)};
+
+    set_up(&t);
+    trainer_share(&t);
+    mr_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n", t.net->n_params,
+              mr_dtype_name(t.net->dtype), mr_group_world_size(t.group), mr_group_backend(t.group),
+              mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
+    if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
+        test(&t);
+        trainer_report(&t);
+    }
+    while (t.state.epoch < t.options.epochs && t.stop_signal == 0)
+        run_epoch(&t);
+    trainer_fini(&t);
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of the training examples. */
+#ifndef EXAMPLES_TRAIN_OPTIONS_H
+#define EXAMPLES_TRAIN_OPTIONS_H
+
+#include <millrace/batch.h>
+
+struct train_options {
+    const char *data;
+    const char *out;    /* NULL: nothing is written */
+    const char *resume; /* NULL: from the start */
+    uint64_t epochs;
+    uint64_t seed;
+    uint32_t batch_size; /* of all ranks together */
+    uint32_t workers;    /* of each rank */
+    double lr;
+    mr_dtype dtype; /* MR_F32 or MR_F64 */
+    bool eval_rank0;
+};
+
+/* What the command line says, over the defaults. Ends the program after a message where it is wrong, or for --help. */
+struct train_options train_options_parse(int argc, char **argv);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the training examples share and what is not their loop: how a run is kept, continued and told of. */
+#ifndef EXAMPLES_TRAINER_H
+#define EXAMPLES_TRAINER_H
+
+#include <millrace/millrace.h>
+
+#include "examples/checkpoint.h"
+#include "examples/train_options.h"
+
+struct trainer {
+    struct train_options options;
+    mr_group *group;
+    mr_metrics *metrics;
+    mr_dataset *train_data, *test_data;
+    mr_loader *train;
+    mr_loader *test; /* NULL where --eval rank0 leaves it to rank 0 */
+    struct convnet *net;
+    struct checkpoint state;
+    int stop_signal; /* SIGTERM or SIGUSR1 that came to some rank, 0 while none did */
+    bool terminal;   /* somebody sees the progress */
+};
+
+/* End the program after a message, or where status is a failure; the other ranks hear of it from the group. */
+void trainer_fail(const char *words) __attribute__((noreturn));
+void trainer_check(mr_status status, const mr_error *error);
+
+/* Weights, and where a resumed run stands. Rank 0 reads, all get what it has: no other machine needs the file. */
+void trainer_share(struct trainer *t);
+/* Write a checkpoint to --out, if there is one. Rank 0 does. */
+void trainer_save(struct trainer *t, const char *name);
+/* The results of the epoch that has ended: a line on rank 0, and the same with all digits in log.tsv. */
+void trainer_report(const struct trainer *t);
+/* One line that is overwritten, where rank 0 has a terminal. */
+void trainer_progress(const struct trainer *t, const char *what, const mr_batch *batch, const mr_loader *loader);
+/* Of a step counted from the run's start: linear warm-up over the first tenth of all, then half a cosine to zero. */
+double trainer_rate(const struct trainer *t, uint64_t step);
+void trainer_fini(struct trainer *t);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A digest of what a loader feeds, for ranks to compare. Easy to get wrong: it must be the same for the same files in
+ * another place and for another way to make the same batches, so neither the root's path nor what is done by workers or
+ * devices is in it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/digest.h"
+#include "dataset/dataset.h"
+#include "dataset/file.h"
+#include "loader/loader.h"
+#include "transforms/transform.h"
+
+#include <millrace/run.h>
+
+enum {
+    MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million would take minutes on a
+                          network's disk */
+    TRANSFORM_TEXT = 8192,
+    LABEL_BYTES = 4096 /* of a label, from its start */
+};
+
+#define KEY UINT64_C(0x6d72666772707231) /* "mrfgrpr1": changes with what goes in */
+
+/* The i-th of at most MAX_LOOKS things, spread evenly over n. */
+static uint64_t look_at(uint64_t i, uint64_t n)
+{
+    return n <= MAX_LOOKS ? i : (uint64_t)((unsigned __int128)i * n / MAX_LOOKS);
+}
+
+static uint64_t n_looks(uint64_t n)
+{
+    return n < MAX_LOOKS ? n : MAX_LOOKS;
+}
+
+static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind)
+{
+    const uint64_t words[] = {kind->encoded,    kind->picture,     kind->dtype,      kind->ndim,       kind->layout,
+                              kind->data_bytes, kind->label_dtype, kind->label_ndim, kind->label_bytes};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        mr_digest_add_u64(digest, words[i]);
+    for (uint32_t i = 0; i < kind->ndim && i < MR_MAX_NDIM - 1; i++)
+        mr_digest_add_u64(digest, (uint64_t)kind->shape[i]);
+    for (uint32_t i = 0; i < kind->label_ndim && i < MR_MAX_NDIM - 1; i++)
+        mr_digest_add_u64(digest, (uint64_t)kind->label_shape[i]);
+}
+
+/* A file of records has the path by which it was opened, which is its place and not its name. Names of classes feed
+ * nobody; where they are folders, the paths have them. */
+static const char *name_in(const struct mr_table *table, const char *path)
+{
+    const char *slash = mr_table_shared_files(table) ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
+static void add_names(struct mr_digest *digest, const struct mr_table *table)
+{
+    char path[MR_TABLE_PATH];
+    uint64_t n = mr_table_n_files(table);
+    mr_digest_add_u64(digest, n);
+    for (uint64_t i = 0; i < n; i++)
+        mr_digest_add_text(digest, mr_table_path(table, i, path) == 0 ? name_in(table, path) : "");
+}
+
+/* A file that cannot be looked at differs from every file that can. */
+static void add_sizes(struct mr_digest *digest, const struct mr_table *table)
+{
+    char path[MR_TABLE_PATH];
+    struct stat st;
+    uint64_t n = mr_table_n_files(table);
+    for (uint64_t i = 0; i < n_looks(n); i++) {
+        bool is_there =
+            mr_table_path(table, look_at(i, n), path) == 0 && fstatat(mr_table_root(table), path, &st, 0) == 0;
+        mr_digest_add_u64(digest, is_there ? (uint64_t)st.st_size : UINT64_MAX);
+    }
+}
+
+/* Labels that the table knows: by the folder or the list. label has room for one. */
+static void add_known_labels(struct mr_digest *digest, const struct mr_table *table, void *label)
+{
+    size_t len = mr_table_kind(table)->label_bytes;
+    struct mr_extent extent;
+    for (int64_t i = 0; i < mr_table_count(table); i++) {
+        bool is_known = mr_table_label(table, i, label, &extent, NULL) == MR_OK;
+        mr_digest_add(digest, label, is_known ? len : 0);
+    }
+}
+
+struct label_file {
+    int fd; /* -1: none is open */
+    uint64_t file;
+};
+
+static void add_stored_label(struct mr_digest *digest, const struct mr_table *table, int64_t index,
+                             const struct mr_extent *extent, struct label_file *open)
+{
+    unsigned char bytes[LABEL_BYTES];
+    size_t n = 0;
+    if (open->fd < 0 || open->file != extent->file) {
+        if (open->fd >= 0)
+            close(open->fd);
+        open->file = extent->file;
+        if (mr_file_open_sample(table, index, extent->file, &open->fd, NULL) != MR_OK)
+            open->fd = -1;
+    }
+    size_t wanted = extent->len < sizeof bytes ? (size_t)extent->len : sizeof bytes;
+    if (open->fd >= 0 && mr_file_read_at(open->fd, extent->offset, bytes, wanted, &n) != 0)
+        n = 0;
+    mr_digest_add_u64(digest, n);
+    mr_digest_add(digest, bytes, n);
+}
+
+/* Labels in files of records. Those that are not stored are all zero. */
+static void add_stored_labels(struct mr_digest *digest, const struct mr_table *table, void *label)
+{
+    struct label_file open = {.fd = -1};
+    uint64_t n = (uint64_t)mr_table_count(table);
+    struct mr_extent extent;
+    for (uint64_t i = 0; i < n_looks(n); i++) {
+        int64_t index = (int64_t)look_at(i, n);
+        if (mr_table_label(table, index, label, &extent, NULL) != MR_PENDING)
+            break;
+        add_stored_label(digest, table, index, &extent, &open);
+    }
+    if (open.fd >= 0)
+        close(open.fd);
+}
+
+static bool add_labels(struct mr_digest *digest, const struct mr_table *table)
+{
+    void *label = malloc(mr_table_kind(table)->label_bytes + 1);
+    if (!label)
+        return false;
+    if (mr_table_loose_files(table))
+        add_known_labels(digest, table, label);
+    else
+        add_stored_labels(digest, table, label);
+    free(label);
+    return true;
+}
+
+static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
+{
+    const struct mr_table *table = mr_dataset_table(dataset);
+    add_kind(digest, mr_dataset_kind(dataset));
+    mr_digest_add_u64(digest, (uint64_t)mr_dataset_count(dataset));
+    if (!table) /* callbacks: nobody knows more */
+        return true;
+    add_names(digest, table);
+    add_sizes(digest, table);
+    return add_labels(digest, table);
+}
+
+static void add_float(struct mr_digest *digest, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    mr_digest_add_u64(digest, bits);
+}
+
+/* The last step's numbers: the plan keeps them also where that step is left to a device. */
+static void add_normalize(struct mr_digest *digest, const struct mr_plan *plan)
+{
+    mr_digest_add_u64(digest, plan->exact);
+    for (uint32_t c = 0; c < plan->channels; c++) {
+        add_float(digest, plan->scale[c]);
+        add_float(digest, plan->bias[c]);
+    }
+}
+
+/* The long form of what the images' geometry becomes, then what is kept apart from it in a plan. */
+static void add_transform(struct mr_digest *digest, const struct mr_core *core)
+{
+    const struct mr_plan *plan = &core->shared.control->plan;
+    struct mr_transform geometry = {.n_ops = plan->n_ops};
+    char text[TRANSFORM_TEXT];
+    memcpy(geometry.ops, plan->ops, sizeof geometry.ops);
+    mr_transform_format(&geometry, text, sizeof text);
+    mr_digest_add_text(digest, text);
+    mr_digest_add_u64(digest, plan->use_exif);
+    add_normalize(digest, plan);
+    mr_digest_add_u64(digest, core->image.ndim);
+    for (uint32_t i = 0; i < core->image.ndim; i++)
+        mr_digest_add_u64(digest, (uint64_t)core->image.shape[i]);
+}
+
+static void add_options(struct mr_digest *digest, const mr_loader_options *o)
+{
+    const uint64_t words[] = {o->batch_size, o->seed,  o->no_shuffle, o->order,    o->tail,           o->drop_last,
+                              o->world_size, o->dtype, o->layout,     o->on_error, o->max_file_bytes, o->max_pixels};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        mr_digest_add_u64(digest, words[i]);
+}
+
+uint64_t mr_loader_fingerprint(mr_loader *loader)
+{
+    struct mr_digest digest;
+    if (!loader)
+        return 0;
+    mr_digest_init(&digest, KEY);
+    bool is_complete = add_dataset(&digest, loader->dataset);
+    add_transform(&digest, loader->core);
+    add_options(&digest, &loader->core->options);
+    return mr_digest_end(&digest, is_complete);
+}

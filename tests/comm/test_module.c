@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where modules are looked for, and what is said when there is none or a wrong one. */
+#include "comm/module.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void a_module_is_found_by_the_path(void **state)
+{
+    (void)state;
+    const struct mr_engine_table *table = NULL;
+    mr_error error;
+    setenv("MR_MODULE_PATH", "/nowhere::" MR_TEST_DOUBLE, 1);
+    if (mr_module_open("gloo", &table, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(table->name, "double");
+    assert_int_equal(table->abi, MR_ENGINE_ABI);
+}
+
+static void a_module_that_is_not_there_is_named_with_where_it_was_looked_for(void **state)
+{
+    (void)state;
+    const struct mr_engine_table *table = (const struct mr_engine_table *)state;
+    mr_error error;
+    setenv("MR_MODULE_PATH", "/nowhere", 1);
+    assert_int_equal(mr_module_open("absent", &table, &error), MR_ERR_UNSUPPORTED);
+    assert_null(table);
+    assert_non_null(strstr(error.text, "libmillrace-absent.so"));
+    assert_non_null(strstr(error.text, "/nowhere"));
+}
+
+static void names_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"", "../gloo", "Gloo", "gloo/..", "averyveryverylongname"};
+    const struct mr_engine_table *table;
+    mr_error error;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(mr_module_open(names[i], &table, &error), MR_ERR_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "there is no backend"));
+    }
+}
+
+/* It is there and cannot be used: it is not looked for elsewhere. */
+static void a_file_that_is_no_module_is_named(void **state)
+{
+    (void)state;
+    const struct mr_engine_table *table;
+    mr_error error;
+    char folder[] = "/tmp/mr_module_XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/libmillrace-gloo.so", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("this is no shared object\n", file);
+    fclose(file);
+    setenv("MR_MODULE_PATH", folder, 1);
+    assert_int_equal(mr_module_open("gloo", &table, &error), MR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, path));
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_module_is_found_by_the_path),
+        cmocka_unit_test(a_module_that_is_not_there_is_named_with_where_it_was_looked_for),
+        cmocka_unit_test(names_that_are_none_are_refused),
+        cmocka_unit_test(a_file_that_is_no_module_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network of the training examples. Its gradients are compared with differences of the loss; easy to get wrong:
+ * near a kink of ReLU or of the maximum a difference sees both sides, so steps are small and f64 is needed.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "examples/convnet.h"
+
+enum { ROWS = 6, N_PIXELS = CONVNET_CHANNELS * CONVNET_SIDE * CONVNET_SIDE, N_PROBES = 25 };
+
+static const int64_t labels[ROWS] = {3, 0, 9, 9, 5, 1};
+
+/* n rows from row first on of the pictures, which are noise. */
+static mr_array pictures(int64_t first, int64_t n)
+{
+    static float pixels[ROWS * N_PIXELS];
+    uint32_t state = 12345;
+
+    for (int i = 0; i < ROWS * N_PIXELS; i++) {
+        state = state * 1664525u + 1013904223u;
+        pixels[i] = (float)(state >> 8) / (float)(1 << 23) - 1.0f;
+    }
+    return (mr_array){
+        .dtype = MR_F32,
+        .ndim = 4,
+        .shape = {n, CONVNET_CHANNELS, CONVNET_SIDE, CONVNET_SIDE},
+        .strides = {N_PIXELS * sizeof(float)},
+        .data = pixels + first * N_PIXELS,
+    };
+}
+
+static struct convnet *new_net(mr_dtype dtype)
+{
+    struct convnet *net = convnet_create(dtype, 10, ROWS, 7);
+
+    assert_non_null(net);
+    return net;
+}
+
+static struct convnet_sums score(struct convnet *net, int64_t first, int64_t n, const uint8_t *mask)
+{
+    mr_array images = pictures(first, n);
+    struct convnet_sums sums;
+
+    assert_true(convnet_forward(net, &images));
+    assert_true(convnet_score(net, labels + first, mask, &sums));
+    return sums;
+}
+
+static void backward(struct convnet *net)
+{
+    for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--)
+        convnet_backward(net, layer);
+}
+
+static void gradients_are_those_of_differences(void **state)
+{
+    struct convnet *net = new_net(MR_F64);
+    double *weights = net->weights, *gradients = net->gradients, step = 1e-6, most = 0;
+
+    (void)state;
+    score(net, 0, ROWS, NULL);
+    backward(net);
+    for (int layer = 0; layer < CONVNET_LAYERS; layer++) {
+        uint64_t count;
+        size_t first = (size_t)((double *)convnet_bucket(net, layer, &count) - gradients);
+        count -= layer == CONVNET_LAYERS - 1;
+        for (size_t i = 0; i < N_PROBES; i++) {
+            size_t at = first + (i < N_PROBES - 1 ? i * 7919 % count : count - 1); /* also the last bias */
+            double weight = weights[at];
+            weights[at] = weight + step;
+            double above = score(net, 0, ROWS, NULL).loss;
+            weights[at] = weight - step;
+            double below = score(net, 0, ROWS, NULL).loss;
+            weights[at] = weight;
+            double wanted = (above - below) / (2 * step);
+            if (fabs(wanted - gradients[at]) > 1e-5 * (1 + fabs(wanted)))
+                fail_msg("layer %d, weight %zu: %.9g, by differences %.9g", layer, at - first, gradients[at], wanted);
+            most = fmax(most, fabs(wanted));
+        }
+    }
+    assert_true(most > 0.01);
+    convnet_destroy(net);
+}
+
+static void both_types_of_number_give_the_same_loss(void **state)
+{
+    struct convnet *narrow = new_net(MR_F32), *wide = new_net(MR_F64);
+    double a = score(narrow, 0, ROWS, NULL).loss, b = score(wide, 0, ROWS, NULL).loss;
+
+    (void)state;
+    assert_true(fabs(a - b) < 1e-4 && a > 1);
+    assert_int_equal(narrow->n_params, 113738);
+    convnet_destroy(narrow);
+    convnet_destroy(wide);
+}
+
+static void a_loss_has_the_same_bits_in_whatever_batch(void **state)
+{
+    struct convnet *net = new_net(MR_F32);
+
+    (void)state;
+    for (int row = 0; row < ROWS; row++) {
+        uint8_t mask[ROWS] = {0};
+        mask[row] = 1;
+        double together = score(net, 0, ROWS, mask).loss, alone = score(net, row, 1, NULL).loss;
+        assert_memory_equal(&together, &alone, sizeof together);
+    }
+    convnet_destroy(net);
+}
+
+static void rows_without_mask_add_nothing(void **state)
+{
+    const uint8_t mask[ROWS] = {1, 1, 1, 1, 0, 0};
+    struct convnet *masked = new_net(MR_F64), *fewer = new_net(MR_F64);
+    struct convnet_sums a = score(masked, 0, ROWS, mask), b = score(fewer, 0, 4, NULL);
+
+    (void)state;
+    assert_true(a.loss == b.loss && a.correct == b.correct && a.count == 4 && b.count == 4);
+    backward(masked);
+    backward(fewer);
+    for (size_t i = 0; i <= masked->n_params; i++)
+        assert_true(fabs(((double *)masked->gradients)[i] - ((double *)fewer->gradients)[i]) < 1e-12);
+    convnet_destroy(masked);
+    convnet_destroy(fewer);
+}
+
+static void an_empty_batch_adds_zeros(void **state)
+{
+    struct convnet *net = new_net(MR_F32);
+
+    (void)state;
+    score(net, 0, ROWS, NULL);
+    backward(net);
+    struct convnet_sums sums = score(net, 0, 0, NULL);
+    backward(net);
+    assert_true(sums.loss == 0 && sums.count == 0);
+    for (size_t i = 0; i <= net->n_params; i++)
+        assert_true(((float *)net->gradients)[i] == 0);
+    convnet_destroy(net);
+}
+
+/* Every pixel repeated 3 x 3 is the same picture. */
+static void larger_pictures_are_averaged(void **state)
+{
+    struct convnet *net = new_net(MR_F32);
+    mr_array small = pictures(0, 1), large = small;
+    float *pixels = malloc(9 * N_PIXELS * sizeof *pixels);
+    int side = 3 * CONVNET_SIDE;
+
+    (void)state;
+    assert_non_null(pixels);
+    for (int i = 0; i < 9 * N_PIXELS; i++) {
+        int y = i / side / 3, x = i % side / 3; /* y goes on through the channels */
+        pixels[i] = ((const float *)small.data)[y * CONVNET_SIDE + x];
+    }
+    large.shape[2] = large.shape[3] = side;
+    large.data = pixels;
+    double wanted = score(net, 0, 1, NULL).loss;
+    struct convnet_sums sums;
+    assert_true(convnet_forward(net, &large) && convnet_score(net, labels, NULL, &sums));
+    assert_true(fabs(sums.loss - wanted) < 1e-4);
+    free(pixels);
+    convnet_destroy(net);
+}
+
+static void wrong_images_and_labels_are_refused(void **state)
+{
+    const int64_t wrong[ROWS] = {0, 1, 10, 0, 0, 0};
+    struct convnet *net = new_net(MR_F32);
+    mr_array images = pictures(0, ROWS), larger = images, bytes = images;
+    struct convnet_sums sums;
+
+    (void)state;
+    larger.shape[2] = 33;
+    bytes.dtype = MR_U8;
+    assert_false(convnet_forward(net, &larger));
+    assert_false(convnet_forward(net, &bytes));
+    larger.shape[2] = 32;
+    larger.shape[0] = ROWS + 1;
+    assert_false(convnet_forward(net, &larger));
+    assert_true(convnet_forward(net, &images));
+    assert_false(convnet_score(net, wrong, NULL, &sums));
+    assert_null(convnet_create(MR_F16, 10, 1, 1));
+    assert_null(convnet_create(MR_F32, 1, 1, 1));
+    convnet_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(both_types_of_number_give_the_same_loss),
+        cmocka_unit_test(a_loss_has_the_same_bits_in_whatever_batch),
+        cmocka_unit_test(rows_without_mask_add_nothing),
+        cmocka_unit_test(an_empty_batch_adds_zeros),
+        cmocka_unit_test(larger_pictures_are_averaged),
+        cmocka_unit_test(wrong_images_and_labels_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
