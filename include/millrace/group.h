@@ -2,7 +2,8 @@
 /*
  * The process group: torch.distributed's vocabulary. Ranks find each other, and reduce, gather and broadcast over an
  * engine: gloo on CPUs, nccl between GPUs, mpi where a cluster has it. Engines are modules that are opened when a group
- * is made; who only loads data needs none of them.
+ * is made; who only loads data needs none of them. There is no module for nccl in this version: that backend answers
+ * MR_ERR_UNSUPPORTED.
  *
  * All ranks call the same collectives of a group in the same order, with the same count and dtype. A group is used by
  * one thread at a time. After an error other than MR_ERR_INVALID the group is at its end: every further call returns
