@@ -377,6 +377,7 @@ class all_signals_blocked
 
 void *make(const struct mr_engine_setup &setup, mr_error *error)
 {
+    no_sigpipe quiet; /* outermost: what was pending is taken after the mask is as it was */
     all_signals_blocked blocked;
     auto made = std::make_unique<engine>();
     made->rank = setup.rank;

@@ -19,9 +19,11 @@
 #include "comm/module.h"
 
 #define DEFAULT_TIMEOUT_MS 600000u
-#define MS 1000000u       /* ns */
-#define LEFT_PER_KEY 32u  /* ranks to a number */
-#define WHOLE_PREFIX "g/" /* of the keys of a group that was not split from another */
+#define MS 1000000u                  /* ns */
+#define ASK_NS (UINT64_C(300) * MS)  /* for words of an error */
+#define SAY_NS (UINT64_C(1000) * MS) /* for a goodbye */
+#define LEFT_PER_KEY 32u             /* ranks to a number */
+#define WHOLE_PREFIX "g/"            /* of the keys of a group that was not split from another */
 
 static bool says_yes(const char *name)
 {
@@ -72,7 +74,7 @@ void mr_group_left(struct mr_group *group, char words_out[MR_GROUP_WORDS])
     for (uint32_t r = 0; r < group->world_size && mr_group_client(group); r += LEFT_PER_KEY) {
         int64_t bits = 0;
         left_key(group, r, key);
-        if (mr_store_add(mr_group_client(group), key, 0, &bits, NULL))
+        if (mr_store_add_until(mr_group_client(group), key, 0, &bits, mr_clock_now_ns() + ASK_NS, NULL))
             break;
         for (uint32_t bit = 0; bit < LEFT_PER_KEY && r + bit < group->world_size; bit++) {
             size_t len = strlen(ranks);
@@ -94,8 +96,8 @@ static void say_left(struct mr_group *group)
     uint32_t first = group->rank / LEFT_PER_KEY * LEFT_PER_KEY;
     uint32_t n = group->world_size - first < LEFT_PER_KEY ? group->world_size - first : LEFT_PER_KEY;
     left_key(group, group->rank, key);
-    if (!mr_group_client(group) ||
-        mr_store_add(mr_group_client(group), key, (int64_t)1 << (group->rank - first), &bits, NULL))
+    if (!mr_group_client(group) || mr_store_add_until(mr_group_client(group), key, (int64_t)1 << (group->rank - first),
+                                                      &bits, mr_clock_now_ns() + SAY_NS, NULL))
         return;
     if (strcmp(group->prefix, WHOLE_PREFIX) != 0 && bits == ((int64_t)1 << n) - 1)
         (void)mr_store_remove(mr_group_client(group), key, NULL);

@@ -92,7 +92,11 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
         return status;
     if (!mr_group_client(group))
         return get_own(group, whole, value_out, size, len_out, error);
-    return mr_store_get(mr_group_client(group), whole, value_out, size, len_out, deadline_ns, error);
+    int32_t got = mr_store_get(mr_group_client(group), whole, value_out, size, len_out, deadline_ns, error);
+    mr_error broken;
+    if (got == MR_ERR_TIMEOUT && mr_group_broken(group, &broken)) /* also of a get that was not to wait */
+        return mr_error_set(error, MR_ERR_PEER, "%s", broken.text);
+    return got;
 }
 
 void mr_group_keys_forget(struct mr_group *group, bool removes)

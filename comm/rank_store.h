@@ -71,6 +71,9 @@ mr_status mr_store_get(struct mr_store_client *client, const char *key, void *va
                        uint32_t *len_out, uint64_t deadline_ns, mr_error *error);
 mr_status mr_store_add(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
                        mr_error *error);
+/* The same, and MR_ERR_TIMEOUT when there is no answer by then; whether it was added is not known. */
+mr_status mr_store_add_until(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
+                             uint64_t deadline_ns, mr_error *error);
 mr_status mr_store_remove(struct mr_store_client *client, const char *key, mr_error *error);
 
 /* The first rank that broke or fell silent, and how; false when all are well. Never blocks. */

@@ -324,7 +324,7 @@ void mr_rendezvous_leave(struct mr_rendezvous *rendezvous)
     if (rendezvous->client && rendezvous->store)
         wait_for_others(rendezvous);
     else if (rendezvous->client)
-        mr_store_add(rendezvous->client, "join/left", 1, &n_left, NULL);
+        mr_store_add_until(rendezvous->client, "join/left", 1, &n_left, mr_clock_now_ns() + 1000 * NS_PER_MS, NULL);
     mr_store_close(rendezvous->client);
     mr_store_stop(rendezvous->store);
     memset(rendezvous, 0, sizeof *rendezvous);

@@ -44,6 +44,7 @@ struct mr_store_client {
     pthread_t thread;
     struct mr_store_bytes in; /* the thread's own */
     pthread_mutex_t lock;     /* of all down to left */
+    uint32_t n_callers;       /* inside a request */
     pthread_cond_t answered;
     struct mr_store_bytes out;
     struct call *calls;
@@ -288,6 +289,11 @@ void mr_store_close(struct mr_store_client *client)
     pthread_mutex_unlock(&client->lock);
     wake(client);
     pthread_join(client->thread, NULL);
+    pthread_mutex_lock(&client->lock);
+    lose(client, MR_STORE_LOST); /* who still waits in another thread */
+    while (client->n_callers > 0)
+        pthread_cond_wait(&client->answered, &client->lock);
+    pthread_mutex_unlock(&client->lock);
     free_client(client);
 }
 
@@ -345,6 +351,7 @@ static mr_status request(struct mr_store_client *client, const char *key, struct
         return mr_error_set(error, MR_ERR_INVALID, "key '%.40s' has %zu bytes, not 1 to %d", key, key_len,
                             MR_STORE_KEY);
     pthread_mutex_lock(&client->lock);
+    client->n_callers++;
     frame->key = (const uint8_t *)key;
     frame->key_len = (uint16_t)key_len;
     frame->id = call->id = ++client->next_id;
@@ -370,6 +377,8 @@ static mr_status request(struct mr_store_client *client, const char *key, struct
     }
     if (status == MR_OK)
         status = explain(client, key, call->code, error);
+    if (--client->n_callers == 0)
+        pthread_cond_broadcast(&client->answered); /* mr_store_close() */
     pthread_mutex_unlock(&client->lock);
     return status;
 }
@@ -410,11 +419,17 @@ mr_status mr_store_get(struct mr_store_client *client, const char *key, void *va
 mr_status mr_store_add(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
                        mr_error *error)
 {
+    return mr_store_add_until(client, key, delta, value_out, far(), error);
+}
+
+mr_status mr_store_add_until(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
+                             uint64_t deadline_ns, mr_error *error)
+{
     uint8_t bytes[8], sum[8] = {0};
     mr_store_wire_put_u64(bytes, (uint64_t)delta);
     struct mr_store_frame frame = {.kind = MR_STORE_ADD, .value = bytes, .value_len = sizeof bytes};
     struct call call = {.value_out = sum, .size = sizeof sum};
-    mr_status status = request(client, key, &frame, &call, far(), error);
+    mr_status status = request(client, key, &frame, &call, deadline_ns, error);
     if (status == MR_OK && value_out)
         *value_out = (int64_t)mr_store_wire_u64(sum);
     return status;

@@ -271,6 +271,10 @@ void mr_work_stop_threads(struct mr_group *group)
 static void append(struct mr_group *group, struct mr_work *work)
 {
     work->next = NULL;
+    if (group->is_given_up) { /* since mr_group_enter() looked: nobody would take it */
+        end_work(group, work, &group->dead);
+        return;
+    }
     if (group->last)
         group->last->next = work;
     else
@@ -293,7 +297,7 @@ static uint64_t take_number(struct mr_group *group, const struct mr_collective *
 static void copy_alone(const struct mr_collective *c)
 {
     if (c->count > 0 && c->in != c->out)
-        memcpy(c->out, c->in, c->count * mr_dtype_size((mr_dtype)c->dtype));
+        memmove(c->out, c->in, c->count * mr_dtype_size((mr_dtype)c->dtype));
 }
 
 mr_status mr_work_end_group(struct mr_group *group, const mr_error *error)
