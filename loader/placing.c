@@ -33,7 +33,7 @@ mr_status mr_placing_settle(struct mr_core *core, mr_error *error)
     char name[MR_PLACING_NAME];
     if (core->placement.lends_slots || !o->device)
         return MR_OK;
-    struct mr_device at = mr_copier_part(core->copier, 0, 0).image_device;
+    mr_device at = mr_copier_image_device(core->copier); /* the copying thread is at work on the rest */
     const struct mr_device_name device = {.table = mr_device_table(at.kind), .id = at.id};
     mr_placing_name(&device, name);
     free(core->names[0]);

@@ -399,6 +399,11 @@ uint32_t mr_copier_n_parts(const struct mr_copier *copier, uint32_t buffer)
     return copier->buffers[buffer].n_parts;
 }
 
+mr_device mr_copier_image_device(const struct mr_copier *copier)
+{
+    return first_device(copier)->device;
+}
+
 struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t buffer, uint32_t part)
 {
     const struct mr_buffer *b = &copier->buffers[buffer];

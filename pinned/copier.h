@@ -80,6 +80,8 @@ mr_status mr_copier_await(struct mr_copier *copier, uint32_t buffer, struct mr_c
 
 /* Parts of the batch that was issued last; before the first one, of a full batch. */
 uint32_t mr_copier_n_parts(const struct mr_copier *copier, uint32_t buffer);
+/* The device of the images of part 0, as it was opened; constant. */
+mr_device mr_copier_image_device(const struct mr_copier *copier);
 struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t buffer, uint32_t part);
 
 /*

@@ -106,7 +106,7 @@ static void a_killed_host_leaves_no_worker_and_no_file(void **state)
     setenv("TMPDIR", temporary, 1);
     for (size_t i = 0; i < 2; i++) {
         pid_t host = start_host(starts[i]);
-        assert_int_equal(mr_test_count_workers(host), 3);
+        assert_int_equal(mr_test_await_workers(host, 3), 3);
         kill(host, SIGKILL);
         assert_int_equal(waitpid(host, NULL, 0), host);
         expect_no_workers_within_a_second();
@@ -121,6 +121,7 @@ static void a_stopped_and_killed_host_with_stopped_workers_leaves_nothing(void *
 {
     (void)state;
     pid_t host = start_host(MR_START_EXEC);
+    assert_int_equal(mr_test_await_workers(host, 3), 3);
     assert_int_equal(mr_test_signal_workers(host, SIGSTOP), 3);
     kill(host, SIGSTOP);
     mr_test_sleep_ms(50);
@@ -146,7 +147,7 @@ static void a_terminal_stop_leaves_the_workers_alone(void **state)
     pid_t host = start_host(MR_START_EXEC);
     kill(-host, SIGTSTP); /* Ctrl-Z: the host stops, its workers only run out of slots */
     mr_test_sleep_ms(100);
-    assert_int_equal(mr_test_count_workers(host), 3);
+    assert_int_equal(mr_test_await_workers(host, 3), 3);
     kill(-host, SIGCONT);
     mr_test_sleep_ms(100);
     assert_int_equal(waitpid(host, NULL, WNOHANG), 0);

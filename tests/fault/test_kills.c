@@ -117,6 +117,7 @@ static void stopped_workers_are_replaced_after_the_time_limit(void **state)
     /* One batch first: three workers that die before any sample is finished would end the loader. */
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
     mr_batch_release(batch);
+    assert_int_equal(mr_test_await_workers(getpid(), 3), 3);
     assert_int_equal(mr_test_signal_workers(getpid(), SIGSTOP), 3);
     struct mr_test_epoch e = mr_test_epoch_run(loader, 3);
     assert_int_equal(e.status, MR_END);

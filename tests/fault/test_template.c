@@ -154,7 +154,7 @@ static void a_worker_whose_descriptor_is_lost_does_not_live(void **state)
         mr_test_sleep_ms(10);
     assert_int_equal(mr_loader_worker_pids(loader, NULL, 0), N_WORKERS);
     mr_test_sleep_ms(50); /* they take their names */
-    assert_int_equal(mr_test_count_workers(getpid()), N_WORKERS);
+    assert_int_equal(mr_test_await_workers(getpid(), N_WORKERS), N_WORKERS);
     mr_loader_destroy(loader);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/support/devices.h"
+#include "tests/support/processes.h"
 
 #define FNV_START UINT64_C(14695981039346656037)
 
@@ -162,6 +163,16 @@ static bool descends(int64_t pid, int64_t ancestor)
         else if (pid == ancestor)
             return true;
     return false;
+}
+
+uint32_t mr_test_await_workers(int64_t pid, uint32_t n)
+{
+    uint32_t found = mr_test_count_workers(pid);
+    for (int i = 0; i < 4000 && found != n; i++) {
+        mr_test_sleep_ms(5);
+        found = mr_test_count_workers(pid);
+    }
+    return found;
 }
 
 uint32_t mr_test_count_workers(int64_t pid)
