@@ -212,10 +212,12 @@ static int where_workers_cannot_start_any_more(void)
     if (mr_loader_next(loader, MR_FOREVER, &batch) != MR_OK)
         return 1;
     mr_batch_release(batch);
+    mr_test_await_workers(getpid(), 2); /* one alone may have made the first batch before the other had its name */
     struct rlimit little = {.rlim_cur = 6 << 20, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &little) != 0)
         return CANNOT_RUN;
-    mr_test_signal_workers(getpid(), SIGKILL);
+    if (mr_test_signal_workers(getpid(), SIGKILL) != 2)
+        return 3;
     mr_status status;
     while ((status = mr_loader_next(loader, 60000, &batch)) == MR_OK)
         mr_batch_release(batch);
