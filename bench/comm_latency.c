@@ -1,66 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the group adds to MPI: the time of one all_reduce of 2, 64 and 10^6 doubles by mr_all_reduce() over mpi, beside
- * MPI_Allreduce and MPI_Iallreduce with MPI_Wait in the same processes, and over gloo. The ways take turns, so that
- * whatever the machine does meanwhile meets all of them; rank 0 prints the medians over the rounds.
+ * Rounds in which the ways take turns, so that whatever the machine does meanwhile meets all of them. A round's times
+ * are compared with each other only; of these comparisons come the medians and their intervals.
  *
- * Started by `mpirun -n N`, with MASTER_ADDR and MASTER_PORT set. Exits with 1 when a sum was wrong.
- *
- * Easy to get wrong: with more ranks than cores, all that is measured is who lets whom run.
+ * Easy to get wrong: with more ranks than cores, what is measured is also who lets whom run; and who comes first in a
+ * round finds the caches as the last one left them, so each round begins with another way.
  */
-#include <millrace/group.h>
+#include "bench/comm_latency.h"
 
 #include "base/clock.h"
 
-#include <mpi.h>
+#include <argp.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define N_ROUNDS 31
+#define MAX_ROUNDS 1001
 #define MAX_COUNT 1000000
-
-enum way { OURS, BLOCKING, NONBLOCKING, GLOO, N_WAYS };
+#define AIM_US 2.0
+#define AIM_RATIO 1.05
 
 struct bench {
-    mr_group *mpi;
-    mr_group *gloo; /* NULL where it cannot be had */
-    MPI_Comm comm;
+    const struct mr_latency *latency;
+    uint32_t n_rounds;
     double *buffer;
+    FILE *json;
     uint64_t n_wrong;
+    uint64_t n_missed;
+    double us[MR_LATENCY_WAYS][MAX_ROUNDS]; /* of one call */
 };
 
-static void reduce(struct bench *bench, enum way way, int count)
+/* The median, and the interval in which it lies in 95 of 100 cases. */
+struct estimate {
+    double low;
+    double median;
+    double high;
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    MPI_Request request;
-    bool ok = true;
-    switch (way) {
-    case OURS: ok = mr_all_reduce(bench->mpi, bench->buffer, (uint64_t)count, MR_F64, MR_SUM) == MR_OK; break;
-    case GLOO: ok = mr_all_reduce(bench->gloo, bench->buffer, (uint64_t)count, MR_F64, MR_SUM) == MR_OK; break;
-    case BLOCKING: MPI_Allreduce(MPI_IN_PLACE, bench->buffer, count, MPI_DOUBLE, MPI_SUM, bench->comm); break;
-    default:
-        MPI_Iallreduce(MPI_IN_PLACE, bench->buffer, count, MPI_DOUBLE, MPI_SUM, bench->comm, &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    struct mr_latency *latency = state->input;
+    char *end;
+    switch (key) {
+    case 'r':
+        latency->n_rounds = (uint32_t)strtoul(text, &end, 10);
+        if (text[0] < '0' || text[0] > '9' || *end || latency->n_rounds < 7 || latency->n_rounds > MAX_ROUNDS)
+            argp_error(state, "%s is not a number from 7 to %d", text, MAX_ROUNDS);
+        break;
+    case 'j': latency->json = text; break;
+    case 's': latency->strict = true; break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    bench->n_wrong += !ok;
+    return 0;
 }
 
-/* Seconds of one call. Every call sums ones, after the first of a round what the one before left: powers of the size.
- */
-static double measure(struct bench *bench, enum way way, int count, uint32_t n_calls)
+void mr_latency_parse(int argc, char **argv, const char *doc, struct mr_latency *latency)
 {
-    double n_ranks = mr_group_world_size(bench->mpi);
+    static const struct argp_option options[] = {
+        {"rounds", 'r', "N", 0, "measured rounds (101)", 0},
+        {"json", 'j', "FILE", 0, "write the figures there too", 0},
+        {"strict", 's', NULL, 0, "exit with 1 when an aim is missed", 0},
+        {0},
+    };
+    const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
+    argp_err_exit_status = 2;
+    if (argp_parse(&argp, argc, argv, 0, NULL, latency) != 0)
+        exit(2);
+}
+
+static void fill(double *buffer, int count, double value)
+{
     for (int i = 0; i < count; i++)
-        bench->buffer[i] = 1;
-    reduce(bench, way, count);
+        buffer[i] = value;
+}
+
+/* Microseconds of one call. The first one is not counted: it is looked at, and brings the ranks together. */
+static double measure(struct bench *bench, const struct mr_latency_way *way, int count, uint32_t n_calls)
+{
+    fill(bench->buffer, count, 1);
+    bool ok = way->reduce(way->user, bench->buffer, count);
     for (int i = 0; i < count; i++)
-        bench->n_wrong += bench->buffer[i] != n_ranks;
-    for (int i = 0; i < count; i++)
-        bench->buffer[i] = 0;
-    MPI_Barrier(bench->comm);
+        bench->n_wrong += bench->buffer[i] != bench->latency->world_size;
+    fill(bench->buffer, count, 0); /* sums stay what they are */
+    ok = way->reduce(way->user, bench->buffer, count) && ok;
     uint64_t start_ns = mr_clock_now_ns();
-    for (uint32_t i = 0; i < n_calls; i++)
-        reduce(bench, way, count);
-    return (double)(mr_clock_now_ns() - start_ns) / 1e9 / n_calls;
+    for (uint32_t i = 0; i < n_calls && ok; i++)
+        ok = way->reduce(way->user, bench->buffer, count);
+    double us = (double)(mr_clock_now_ns() - start_ns) / 1e3 / n_calls;
+    bench->n_wrong += !ok;
+    return us;
 }
 
 static int compare(const void *a, const void *b)
@@ -70,63 +99,115 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Of order statistics: between these two of n values, whatever their distribution. Sorts them. */
+static struct estimate estimate(double *values, uint32_t n)
+{
+    qsort(values, n, sizeof *values, compare);
+    int low = (int)floor(n / 2.0 - 0.98 * sqrt(n));
+    low = low < 1 ? 1 : low;
+    return (struct estimate){values[low - 1], values[n / 2], values[n - (uint32_t)low]};
+}
+
+static double median_us(const struct bench *bench, uint32_t way)
+{
+    double values[MAX_ROUNDS];
+    memcpy(values, bench->us[way], bench->n_rounds * sizeof *values);
+    return estimate(values, bench->n_rounds).median;
+}
+
+static void report(struct bench *bench, int count, uint32_t n_calls, uint32_t way)
+{
+    const struct mr_latency *latency = bench->latency;
+    double values[MAX_ROUNDS];
+    for (uint32_t i = 0; i < bench->n_rounds; i++)
+        values[i] = bench->us[0][i] - bench->us[way][i];
+    struct estimate added = estimate(values, bench->n_rounds);
+    for (uint32_t i = 0; i < bench->n_rounds; i++)
+        values[i] = bench->us[0][i] / bench->us[way][i];
+    struct estimate ratio = estimate(values, bench->n_rounds);
+    bool is_met = added.median < AIM_US || ratio.median < AIM_RATIO;
+    bench->n_missed += !is_met;
+    printf("| %s | %u | %d | %s | %.2f | %.2f | %.2f (%.2f to %.2f) | %.3f (%.3f to %.3f) | %s |\n", latency->engine,
+           latency->world_size, count, latency->ways[way].name, median_us(bench, 0), median_us(bench, way),
+           added.median, added.low, added.high, ratio.median, ratio.low, ratio.high, is_met ? "yes" : "no");
+    if (!bench->json)
+        return;
+    fprintf(bench->json,
+            "%s\n    {\"doubles\": %d, \"calls\": %u, \"bare\": \"%s\", \"group_us\": %.3f, \"bare_us\": %.3f, "
+            "\"added_us\": [%.3f, %.3f, %.3f], \"ratio\": [%.4f, %.4f, %.4f], \"met\": %s}",
+            count == 2 && way == 1 ? "" : ",", count, n_calls, latency->ways[way].name, median_us(bench, 0),
+            median_us(bench, way), added.low, added.median, added.high, ratio.low, ratio.median, ratio.high,
+            is_met ? "true" : "false");
+}
+
 static void measure_count(struct bench *bench, int count)
 {
-    static double seconds[N_WAYS][N_ROUNDS];
-    uint32_t n_calls = count < 1000 ? 1000 : 5;
-    for (uint32_t round = 0; round < N_ROUNDS; round++)
-        for (enum way way = OURS; way < N_WAYS; way++)
-            seconds[way][round] = way == GLOO && !bench->gloo ? 0 : measure(bench, way, count, n_calls);
-    for (enum way way = OURS; way < N_WAYS; way++)
-        qsort(seconds[way], N_ROUNDS, sizeof seconds[way][0], compare);
-    if (mr_group_rank(bench->mpi) != 0)
-        return;
-    double us[N_WAYS];
-    for (enum way way = OURS; way < N_WAYS; way++)
-        us[way] = seconds[way][N_ROUNDS / 2] * 1e6;
-    printf("%8d %12.2f %14.2f %15.2f %12.2f %10.2f %9.1f %%\n", count, us[OURS], us[BLOCKING], us[NONBLOCKING],
-           us[GLOO], us[OURS] - us[NONBLOCKING], (us[OURS] / us[NONBLOCKING] - 1) * 100);
+    const struct mr_latency *latency = bench->latency;
+    uint32_t n_calls = count < 1000 ? 200 : 3;
+    for (uint32_t round = 0; round <= bench->n_rounds; round++)
+        for (uint32_t turn = 0; turn < latency->n_ways; turn++) {
+            uint32_t way = (round + turn) % latency->n_ways;
+            double us = measure(bench, &latency->ways[way], count, n_calls);
+            bench->us[way][round % bench->n_rounds] = us; /* the last one takes the place of the warm-up */
+        }
+    for (uint32_t way = 1; way < latency->n_ways && latency->rank == 0; way++)
+        report(bench, count, n_calls, way);
+    fflush(stdout);
 }
 
-static mr_group *join(const char *backend)
-{
-    mr_error error = {0};
-    mr_group *group = NULL;
-    mr_group_options options = MR_GROUP_OPTIONS_INIT;
-    options.backend = backend;
-    if (mr_group_create(&options, &group, &error) != MR_OK)
-        fprintf(stderr, "no group over %s: %s\n", backend, error.text);
-    return group;
-}
-
-static int run(struct bench *bench)
+static void measure_all(struct bench *bench)
 {
     static const int counts[] = {2, 64, MAX_COUNT};
-    if (mr_group_rank(bench->mpi) == 0)
-        printf("%u ranks, medians of %d rounds, us per call\n%8s %12s %14s %15s %12s %10s %11s\n",
-               mr_group_world_size(bench->mpi), N_ROUNDS, "doubles", "group (mpi)", "MPI_Allreduce", "MPI_Iallreduce",
-               "group (gloo)", "added", "to Iall.");
+    const struct mr_latency *latency = bench->latency;
+    if (bench->json)
+        fprintf(bench->json, "{\"engine\": \"%s\", \"version\": \"%s\", \"ranks\": %u, \"rounds\": %u, \"rows\": [",
+                latency->engine, latency->version, latency->world_size, bench->n_rounds);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         measure_count(bench, counts[i]);
-    if (bench->n_wrong > 0)
-        fprintf(stderr, "rank %u: %llu results were wrong\n", mr_group_rank(bench->mpi),
-                (unsigned long long)bench->n_wrong);
-    return bench->n_wrong > 0;
+    if (bench->json)
+        fprintf(bench->json, "\n  ], \"wrong\": %llu}\n", (unsigned long long)bench->n_wrong);
 }
 
-int main(void)
+static bool open_json(struct bench *bench)
 {
-    struct bench bench = {.mpi = join("mpi"), .buffer = malloc(MAX_COUNT * sizeof(double))};
-    if (!bench.mpi || !bench.buffer || mr_group_world_size(bench.mpi) < 2) {
-        fprintf(stderr, "to be started by mpirun, with two ranks or more\n");
-        return 2;
+    if (!bench->latency->json || bench->latency->rank != 0)
+        return true;
+    bench->json = fopen(bench->latency->json, "w");
+    if (!bench->json)
+        perror(bench->latency->json);
+    return bench->json;
+}
+
+static bool close_json(struct bench *bench)
+{
+    if (!bench->json)
+        return true;
+    bool ok = !ferror(bench->json);
+    ok = fclose(bench->json) == 0 && ok;
+    if (!ok)
+        fprintf(stderr, "%s could not be written\n", bench->latency->json);
+    return ok;
+}
+
+int mr_latency_run(const struct mr_latency *latency)
+{
+    struct bench *bench = calloc(1, sizeof *bench);
+    int result = 2;
+    if (bench) {
+        bench->latency = latency;
+        bench->n_rounds = latency->n_rounds ? latency->n_rounds : 101;
+        bench->buffer = malloc(MAX_COUNT * sizeof(double));
     }
-    MPI_Comm_dup(MPI_COMM_WORLD, &bench.comm);
-    bench.gloo = getenv("MR_BENCH_NO_GLOO") ? NULL : join("gloo");
-    int wrong = run(&bench);
-    MPI_Comm_free(&bench.comm);
-    mr_group_destroy(bench.gloo);
-    mr_group_destroy(bench.mpi);
-    free(bench.buffer);
-    return wrong;
+    if (bench && bench->buffer && open_json(bench)) {
+        measure_all(bench);
+        if (bench->n_wrong > 0)
+            fprintf(stderr, "rank %u: %llu results were wrong\n", latency->rank, (unsigned long long)bench->n_wrong);
+        result = bench->n_wrong > 0 || (latency->strict && bench->n_missed > 0);
+        if (!close_json(bench))
+            result = 2;
+    }
+    if (bench)
+        free(bench->buffer);
+    free(bench);
+    return result;
 }

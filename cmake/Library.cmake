@@ -4,8 +4,6 @@
 # Easy to get wrong: the static library's own dependencies are not targets of this build but are found again on the user's
 # machine (millraceConfig.cmake, millrace.pc), so nothing named mr_dep_* may reach the exported targets.
 
-option(MILLRACE_INSTALL "Install the library, the headers, the command and the manual" ${PROJECT_IS_TOP_LEVEL})
-
 set(MR_PUBLIC_HEADERS batch dataset group launch loader metrics millrace run sampler status transform)
 list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/)
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
@@ -110,18 +108,14 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # As they lie in the tree, because they point to each other; docs/formats.md is also what libmillrace(3) refers to.
-foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md docs/gpu.md docs/training.md
-        bench/METHOD.md)
+foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md
+        docs/training.md bench/METHOD.md)
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
-set(mr_examples checkpoint convnet first_batch gpu_batch graph_batch model_parallel multi_gpu own_samples tokens
-                train_cifar10 train_imagefolder train_options trainer)
-list(TRANSFORM mr_examples APPEND .c)
-list(TRANSFORM mr_examples PREPEND ${PROJECT_SOURCE_DIR}/examples/)
-foreach(header checkpoint convnet convnet_real gpu_support train_options trainer)
-  list(APPEND mr_examples ${PROJECT_SOURCE_DIR}/examples/${header}.h)
-endforeach()
+file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*.cu
+     ${PROJECT_SOURCE_DIR}/examples/*.h)
+list(FILTER mr_examples EXCLUDE REGEX "/make_patches.c$") # not about millrace
 install(FILES ${mr_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

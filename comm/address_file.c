@@ -70,6 +70,8 @@ static mr_status write_aside(const char *aside, const struct mr_address_file *fi
     char line[LINE];
     int len = spell(file, line);
     int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 && errno == EEXIST && unlink(aside) == 0) /* of a run that crashed, with the same id and process id */
+        fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot create %s", aside);
     int rc = 0;

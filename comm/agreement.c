@@ -6,6 +6,7 @@
 #include "comm/agreement.h"
 
 #include "base/clock.h"
+#include "comm/rank_list.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -109,41 +110,6 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, 
     return MR_OK;
 }
 
-static bool has_bit(const uint8_t *bits, uint32_t i)
-{
-    return bits[i / 8] >> i % 8 & 1;
-}
-
-static void set_bit(uint8_t *bits, uint32_t i)
-{
-    bits[i / 8] = (uint8_t)(bits[i / 8] | 1u << i % 8);
-}
-
-void mr_agreement_list(const uint8_t *bits, uint32_t n, char *text_out, size_t size)
-{
-    size_t len = 0;
-    text_out[0] = '\0';
-    for (uint32_t r = 0; r < n; r++) {
-        char item[32];
-        uint32_t last = r;
-        if (!has_bit(bits, r))
-            continue;
-        while (last + 1 < n && has_bit(bits, last + 1))
-            last++;
-        if (last > r)
-            snprintf(item, sizeof item, "%s%u-%u", len ? ", " : "", r, last);
-        else
-            snprintf(item, sizeof item, "%s%u", len ? ", " : "", r);
-        if (len + strlen(item) + sizeof ", ..." > size) {
-            snprintf(text_out + len, size - len, ", ...");
-            return;
-        }
-        memcpy(text_out + len, item, strlen(item) + 1);
-        len += strlen(item);
-        r = last;
-    }
-}
-
 /* "600 s", "1500 ms": the time that was given, whatever of it a refusal or a loaded machine left unused. */
 static const char *time_given(const struct mr_agreement *agreement, char text[32])
 {
@@ -189,13 +155,13 @@ static mr_status name_missing(const struct mr_agreement *agreement, uint32_t fir
     mr_store_present(agreement->store, present);
     uint32_t n_missing = 0;
     for (uint32_t r = 1; r < n; r++)
-        if (!has_bit(present, r)) {
-            set_bit(missing, r);
+        if (!mr_rank_list_has(present, r)) {
+            mr_rank_list_add(missing, r);
             n_missing++;
         }
     if (n_missing == 0)
-        set_bit(missing, first);
-    mr_agreement_list(missing, n, list, sizeof list);
+        mr_rank_list_add(missing, first);
+    mr_rank_list_spell(missing, n, list, sizeof list);
     free(present);
     mr_error refused;
     bool has_refused = mr_store_refused(agreement->store, &refused);

@@ -41,9 +41,6 @@ mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n
 mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, struct mr_agreement_place *places_out,
                              mr_error *error);
 
-/* "2, 5-7": those of n ranks whose bit is set, cut with "..." where size is too small for all. */
-void mr_agreement_list(const uint8_t *bits, uint32_t n, char *text_out, size_t size);
-
 struct mr_agreement {
     struct mr_store *store; /* in rank 0 only */
     struct mr_store_client *client;

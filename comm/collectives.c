@@ -7,10 +7,13 @@
  */
 #include "comm/group.h"
 
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/error.h"
-
-#include <stddef.h>
+#include "comm/device_pointer.h"
 
 static bool is_number(uint32_t dtype)
 {
@@ -49,6 +52,17 @@ static bool overlap(const void *a, uint64_t len_a, const void *b, uint64_t len_b
     return first < second + len_b && second < first + len_a;
 }
 
+/* What is gathered may lie in its place of all, and what is scattered may go into its own. */
+static bool are_apart(const struct mr_group *group, const struct mr_collective *c, uint64_t one, uint64_t all)
+{
+    bool gathers = c->kind == MR_COLLECTIVE_ALL_GATHER;
+    uintptr_t part = (uintptr_t)(gathers ? c->in : c->out);
+    uintptr_t whole = (uintptr_t)(gathers ? c->out : c->in);
+    if (part == whole + group->rank * (uintptr_t)one)
+        return true;
+    return !overlap(c->in, gathers ? one : all, c->out, gathers ? all : one);
+}
+
 static mr_status check_sizes(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
 {
     bool gathers = c->kind == MR_COLLECTIVE_ALL_GATHER;
@@ -63,20 +77,68 @@ static mr_status check_sizes(const struct mr_group *group, const struct mr_colle
     if (c->count > 0 && (!c->in || !c->out))
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL and count is %llu",
                             gathers || scatters ? (c->in ? "out" : "in") : "buffer", (unsigned long long)c->count);
-    if ((gathers || scatters) && group->world_size > 1 &&
-        overlap(c->in, gathers ? one : all, c->out, gathers ? all : one))
+    if ((gathers || scatters) && group->world_size > 1 && !are_apart(group, c, one, all))
         return mr_error_set(error, MR_ERR_INVALID, "in and out overlap");
     return MR_OK;
 }
 
+static mr_status check_on_host(const struct mr_group *group, const char *name, const struct mr_device_pointer *is,
+                               mr_error *error)
+{
+    if (!is->is_device)
+        return MR_OK;
+    if (!group->table)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s is memory of cuda:%d; a world of one without an engine takes the host's: copy it, or "
+                            "use backend nccl with a device",
+                            name, is->ordinal);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s is memory of cuda:%d; %s takes the host's: copy it, or use backend nccl", name, is->ordinal,
+                        group->backend);
+}
+
+/* N of this group's "cuda:N"; -1 where only the engine knows. */
+static int ordinal_of(const struct mr_group *group)
+{
+    const char *number = strncmp(group->device, "cuda:", 5) == 0 ? group->device + 5 : "";
+    if (strcmp(number, "local") == 0)
+        return (int)group->device_rank;
+    return number[0] >= '0' && number[0] <= '9' ? atoi(number) : -1;
+}
+
+static mr_status check_on_device(const struct mr_group *group, const char *name, const struct mr_device_pointer *is,
+                                 mr_error *error)
+{
+    int own = ordinal_of(group);
+    if (is->is_managed || (is->is_device && (own < 0 || own == is->ordinal)))
+        return MR_OK;
+    if (is->is_device)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is memory of cuda:%d; the group's device is cuda:%d", name,
+                            is->ordinal, own);
+    return mr_error_set(error, MR_ERR_INVALID, "%s is %smemory of the host; %s takes its device's: copy it", name,
+                        is->is_pinned ? "pinned " : "", group->backend);
+}
+
+mr_status mr_collectives_check_memory(const struct mr_group *group, const char *name, const void *buffer,
+                                      mr_error *error)
+{
+    struct mr_device_pointer is;
+    mr_status status = MR_OK;
+    if (mr_device_pointer_look(buffer, &is))
+        status =
+            group->device_works ? check_on_device(group, name, &is, error) : check_on_host(group, name, &is, error);
+    if (!status && group->table && group->table->check)
+        status = (mr_status)group->table->check(group->engine, buffer, error);
+    return status;
+}
+
 static mr_status check_memory(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
 {
-    if (!group->table || !group->table->check || c->count == 0)
+    bool is_one = c->kind != MR_COLLECTIVE_ALL_GATHER && c->kind != MR_COLLECTIVE_REDUCE_SCATTER;
+    if (c->count == 0 || (c->on_host && group->device_works))
         return MR_OK;
-    int32_t status = group->table->check(group->engine, c->in, error);
-    if (!status && c->out != c->in)
-        status = group->table->check(group->engine, c->out, error);
-    return (mr_status)status;
+    mr_status status = mr_collectives_check_memory(group, is_one ? "buffer" : "in", c->in, error);
+    return status || is_one ? status : mr_collectives_check_memory(group, "out", c->out, error);
 }
 
 static mr_status check(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
@@ -238,4 +300,28 @@ mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype 
                         mr_work **work_out)
 {
     return begin_async(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, stream), work_out);
+}
+
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                    mr_reduction op)
+{
+    struct mr_collective collective = reducing(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
+    collective.on_host = true;
+    return begin(group, collective, NULL);
+}
+
+mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                          mr_reduction op, void *sums, struct mr_work **work_out)
+{
+    struct mr_collective collective = reducing(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
+    collective.on_host = true;
+    collective.sums = sums;
+    return begin(group, collective, work_out);
+}
+
+mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+{
+    struct mr_collective collective = between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
+    collective.on_host = true;
+    return begin(group, collective, NULL);
 }

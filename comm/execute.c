@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/half.h"
 
 #define MS 1000000u       /* ns */
 #define NAME_WAIT_MS 500  /* for the store to hear of a rank whose connection to us broke first */
@@ -46,60 +45,6 @@ void mr_execute_describe(const struct mr_collective *c, bool with_number, char w
     else
         snprintf(words_out, MR_GROUP_WORDS, "%s%s (%llu %s%s)", kind_name(c->kind), number,
                  (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype), tail);
-}
-
-static float from_f16(uint16_t half)
-{
-    uint32_t exponent = half >> 10 & 31u;
-    uint32_t mantissa = half & 1023u;
-    uint32_t bits = (uint32_t)(half & 0x8000u) << 16;
-    if (exponent == 0) { /* zero and subnormals: mantissa / 2^24 */
-        float magnitude = (float)mantissa / 16777216.0f;
-        return bits ? -magnitude : magnitude;
-    }
-    bits |= exponent == 31 ? 0x7f800000u | mantissa << 13 : (exponent + 112) << 23 | mantissa << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float from_bf16(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* The one place where host engines' sums become means: sum / n, rounded once. Buffers may be unaligned. */
-static void divide(unsigned char *out, uint64_t count, uint32_t dtype, uint32_t n)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        double f64;
-        float f32;
-        uint16_t half;
-        switch (dtype) {
-        case MR_F64:
-            memcpy(&f64, out + i * sizeof f64, sizeof f64);
-            f64 /= n;
-            memcpy(out + i * sizeof f64, &f64, sizeof f64);
-            break;
-        case MR_F32:
-            memcpy(&f32, out + i * sizeof f32, sizeof f32);
-            f32 /= (float)n;
-            memcpy(out + i * sizeof f32, &f32, sizeof f32);
-            break;
-        default:
-            memcpy(&half, out + i * sizeof half, sizeof half);
-            half = dtype == MR_F16 ? mr_half_f16(from_f16(half) / (float)n) : mr_half_bf16(from_bf16(half) / (float)n);
-            memcpy(out + i * sizeof half, &half, sizeof half);
-        }
-    }
-}
-
-static bool has_result(const struct mr_group *group, const struct mr_collective *c)
-{
-    return c->kind != MR_COLLECTIVE_REDUCE || c->root == group->rank;
 }
 
 enum lost { NOBODY, BROKEN, LEFT };
@@ -147,8 +92,7 @@ void mr_execute_describe_time(uint32_t ms, char words_out[MR_GROUP_WORDS])
         snprintf(words_out, MR_GROUP_WORDS, "%u ms", ms);
 }
 
-/* What the engine said, what the store knows, and which collective it was, in one line. */
-static mr_status explain(struct mr_group *group, const struct mr_collective *c, mr_status status, mr_error *error)
+mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective *c, mr_status status, mr_error *error)
 {
     char what[MR_GROUP_WORDS];
     char time[MR_GROUP_WORDS];
@@ -174,30 +118,19 @@ static mr_status explain(struct mr_group *group, const struct mr_collective *c, 
     return (mr_status)error->status;
 }
 
-/* Do one collective, by whoever has the engine. */
 mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *c, uint64_t deadline_ns,
                                 mr_error *error)
 {
-    struct mr_collective asked = *c;
-    bool divides = c->op == MR_MEAN && !group->table->on_device;
-    bool reduces = c->kind == MR_COLLECTIVE_ALL_REDUCE || c->kind == MR_COLLECTIVE_REDUCE ||
-                   c->kind == MR_COLLECTIVE_REDUCE_SCATTER;
     mr_status status = MR_OK;
     mr_error_set(error, MR_OK, "%s", "");
     if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
-        return explain(group, c, MR_ERR_CANCELED, error);
+        return mr_execute_explain(group, c, MR_ERR_CANCELED, error);
     if (group->is_checked)
         status = mr_check_collective(group, c, deadline_ns, error);
     if (status) /* what ranks differ in, and who is missing, is said in full */
-        return status == MR_ERR_IO || status == MR_ERR_CANCELED ? explain(group, c, status, error) : status;
+        return status == MR_ERR_IO || status == MR_ERR_CANCELED ? mr_execute_explain(group, c, status, error) : status;
     if (c->count == 0 && c->kind != MR_COLLECTIVE_BARRIER)
         return MR_OK;
-    if (reduces && divides)
-        asked.op = MR_SUM;
-    status = (mr_status)group->table->run(group->engine, &asked, deadline_ns, &group->stop, error);
-    if (status)
-        return explain(group, c, status, error);
-    if (reduces && divides && has_result(group, c))
-        divide(c->out, c->count, c->dtype, group->world_size);
-    return MR_OK;
+    status = (mr_status)group->table->run(group->engine, c, deadline_ns, &group->stop, error);
+    return status ? mr_execute_explain(group, c, status, error) : MR_OK;
 }

@@ -34,7 +34,7 @@ if(MR_GLOO_MISSING)
   return()
 endif()
 
-set(mr_gloo_sources gloo_context.cc gloo_engine.cc gloo_mesh.cc gloo_reduce.cc gloo_watch.cc)
+set(mr_gloo_sources gloo_context.cc gloo_engine.cc gloo_exchange.cc gloo_mesh.cc gloo_reduce.cc gloo_watch.cc)
 add_library(mr_gloo_module MODULE ${mr_gloo_sources})
 set_target_properties(
   mr_gloo_module
@@ -67,7 +67,6 @@ else()
   endif()
 endif()
 
-# The option itself comes after the rooms, in cmake/Library.cmake.
-if(MILLRACE_INSTALL OR (NOT DEFINED MILLRACE_INSTALL AND PROJECT_IS_TOP_LEVEL))
+if(MILLRACE_INSTALL)
   install(TARGETS mr_gloo_module LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

@@ -3,11 +3,15 @@
  * The gloo engine: collectives between CPUs over TCP. The only C++ of the project; no exception leaves it, and the
  * table is its only symbol.
  *
+ * Collectives of up to 4 KiB are one exchange of everybody with everybody, each rank calculating the same in the order
+ * of the ranks; longer ones begin with one, of what each is about to do, and are gloo's own. Beyond 16 ranks all are
+ * gloo's.
+ *
  * Easy to get wrong: after any failure all connections must be closed. A buffer that is gone while others still send to
- * it would keep gloo's thread spinning, and the other ranks would wait for this one until their deadlines. And all
- * ranks must give the same count: gloo ends the process when more arrives than was asked for.
+ * it would keep gloo's thread spinning, and the other ranks would wait for this one until their deadlines.
  */
 #include "comm/engine_table.h"
+#include "comm/gloo_exchange.hh"
 #include "comm/gloo_mesh.hh"
 #include "comm/gloo_reduce.hh"
 #include "comm/gloo_watch.hh"
@@ -35,9 +39,10 @@
 namespace
 {
 
-/* gloo's own collectives have the prefixes 1 to 8. */
+/* gloo's own collectives have the prefixes 1 to 8; 0x42 and 0x44 are the exchange's. */
 constexpr uint8_t slot_scatter = 0x41;
-constexpr uint8_t slot_pair = 0x42;
+
+constexpr uint64_t half_part = 1u << 18; /* elements of 16 bits that are made f32 at a time */
 
 using milliseconds = std::chrono::milliseconds;
 
@@ -46,6 +51,7 @@ struct engine {
     uint32_t world_size;
     decltype(mr_engine_setup::fail) fail;
     mr_gloo_mesh mesh; /* empty in a world of one */
+    std::unique_ptr<mr_gloo_exchange> exchange;
     /*
      * Counts the collectives of all ranks; sends and receives, of which other ranks know nothing, are told apart by
      * their pair and their order.
@@ -192,21 +198,92 @@ void do_reduce_scatter(job &j)
 
 void do_send(job &j)
 {
-    auto buffer = buffer_of(j, j.c.in, j.n_bytes);
-    buffer->send((int)j.c.root, gloo::Slot::build(slot_pair, 0));
-    buffer->waitSend(j.timeout);
+    j.e.exchange->send(j.c, j.n_bytes, j.timeout);
 }
 
 void do_recv(job &j)
 {
-    auto buffer = buffer_of(j, j.c.out, j.n_bytes);
-    buffer->recv((int)j.c.root, gloo::Slot::build(slot_pair, 0));
-    buffer->waitRecv(j.timeout);
+    j.e.exchange->recv(j.c, j.n_bytes, j.timeout);
 }
 
 using doer = void (*)(job &);
 constexpr doer doers[] = {do_barrier,    do_all_reduce,     do_reduce, do_broadcast,
                           do_all_gather, do_reduce_scatter, do_send,   do_recv};
+
+bool reduces(const struct mr_collective &c)
+{
+    return c.kind == MR_COLLECTIVE_ALL_REDUCE || c.kind == MR_COLLECTIVE_REDUCE ||
+           c.kind == MR_COLLECTIVE_REDUCE_SCATTER;
+}
+
+/* In the exchange: what every rank sends of one element after the other. */
+size_t bytes_to_all(const job &j)
+{
+    return j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.n_bytes * j.e.world_size : j.n_bytes;
+}
+
+/* The result, of what all ranks have sent. */
+void finish_exchange(job &j)
+{
+    const mr_gloo_exchange &given = *j.e.exchange;
+    auto *out = static_cast<uint8_t *>(j.c.out);
+    if (reduces(j.c) && (j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root)) {
+        const uint8_t *in[mr_gloo_exchange::max_ranks];
+        size_t own = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.rank * j.n_bytes : 0;
+        for (uint32_t rank = 0; rank < j.e.world_size; rank++)
+            in[rank] = given.of_rank(rank) + own;
+        mr_gloo_reduce_find_all(j.c.dtype, j.c.op)(out, in, j.e.world_size, j.c.count, j.c.op == MR_MEAN);
+    }
+    if (j.c.kind == MR_COLLECTIVE_BROADCAST)
+        memcpy(out, given.of_rank(j.c.root), j.n_bytes);
+    for (uint32_t rank = 0; rank < j.e.world_size && j.c.kind == MR_COLLECTIVE_ALL_GATHER; rank++)
+        memcpy(out + rank * j.n_bytes, given.of_rank(rank), j.n_bytes);
+}
+
+/* Sums of 16-bit floats, in f32: a mean that fits does not overflow on the way. */
+void do_halves(job &j)
+{
+    const uint32_t parts = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.world_size : 1;
+    const bool has_result = j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root;
+    std::vector<float> memory((size_t)std::min(j.c.count, half_part) * (parts == 1 ? 1 : parts + 1));
+    for (uint64_t first = 0; first < j.c.count; first += half_part) {
+        const uint64_t count = std::min(j.c.count - first, half_part);
+        float *out = parts == 1 ? memory.data() : memory.data() + parts * count;
+        for (uint32_t part = 0; part < parts; part++)
+            mr_gloo_reduce_widen(j.c.dtype, static_cast<const uint8_t *>(j.c.in) + 2 * (part * j.c.count + first),
+                                 memory.data() + part * count, count);
+        struct mr_collective c = j.c;
+        c.in = memory.data();
+        c.out = out;
+        c.count = count;
+        c.dtype = MR_F32;
+        c.op = MR_SUM;
+        job wide = {j.e,      c, sizeof(float), (size_t)count * sizeof(float), mr_gloo_reduce_find(MR_F32, MR_SUM),
+                    j.timeout};
+        j.e.tag++;
+        doers[c.kind](wide);
+        if (has_result)
+            mr_gloo_reduce_narrow(j.c.dtype, out, j.c.op == MR_MEAN ? (float)j.e.world_size : 1,
+                                  static_cast<uint8_t *>(j.c.out) + 2 * first, count);
+    }
+}
+
+/* A collective of all ranks. */
+void do_by_all(job &j)
+{
+    const bool is_short = bytes_to_all(j) <= mr_gloo_exchange::max_bytes;
+    j.e.tag++;
+    if (j.e.exchange->is_for_all()) {
+        bool gives = is_short && (j.c.kind != MR_COLLECTIVE_BROADCAST || j.e.rank == j.c.root);
+        j.e.exchange->all(j.c, j.c.in, gives ? bytes_to_all(j) : 0, j.e.tag, j.timeout);
+        if (is_short) {
+            finish_exchange(j);
+            return;
+        }
+    }
+    bool sums_halves = reduces(j.c) && j.size == 2 && (j.c.op == MR_SUM || j.c.op == MR_MEAN);
+    sums_halves ? do_halves(j) : doers[j.c.kind](j);
+}
 
 /* gloo bounds single waits; the watch bounds the whole, and is the first to act. */
 milliseconds gloo_timeout(uint64_t deadline_ns)
@@ -238,11 +315,9 @@ int32_t failed(engine &e, const struct mr_collective &c, mr_gloo_watch::verdict 
 
 void do_watched(job &j, uint64_t deadline_ns, const volatile uint32_t *stop)
 {
-    bool by_all = j.c.kind != MR_COLLECTIVE_SEND && j.c.kind != MR_COLLECTIVE_RECV;
-    if (by_all)
-        j.e.tag++;
+    bool by_two = j.c.kind == MR_COLLECTIVE_SEND || j.c.kind == MR_COLLECTIVE_RECV;
     j.e.watch.arm(j.e.mesh.transport, deadline_ns, stop);
-    doers[j.c.kind](j);
+    by_two ? doers[j.c.kind](j) : do_by_all(j);
 }
 
 int32_t run_watched(job &j, uint64_t deadline_ns, const volatile uint32_t *stop, mr_error *error)
@@ -252,6 +327,9 @@ int32_t run_watched(job &j, uint64_t deadline_ns, const volatile uint32_t *stop,
     std::string words;
     try {
         do_watched(j, deadline_ns, stop);
+    } catch (const mr_gloo_failure &failure) {
+        status = failure.status;
+        words = failure.words;
     } catch (const gloo::IoException &failure) {
         status = MR_ERR_PEER;
         words = mr_gloo_mesh_words(failure.what());
@@ -289,10 +367,8 @@ int32_t check_job(const job &j, mr_error *error)
         return j.e.fail(error, MR_ERR_INVALID, "gloo: dtype %u is not one of collectives", c.dtype);
     if (__builtin_mul_overflow(c.count, j.size * j.e.world_size, &total))
         return j.e.fail(error, MR_ERR_INVALID, "gloo: count %llu is too large", (unsigned long long)c.count);
-    bool reduces =
-        c.kind == MR_COLLECTIVE_ALL_REDUCE || c.kind == MR_COLLECTIVE_REDUCE || c.kind == MR_COLLECTIVE_REDUCE_SCATTER;
     bool integer_mean = c.op == MR_MEAN && (c.dtype == MR_I32 || c.dtype == MR_I64);
-    if (reduces && (j.reduce == nullptr || integer_mean))
+    if (reduces(c) && (j.reduce == nullptr || integer_mean))
         return j.e.fail(error, MR_ERR_INVALID, "gloo: operation %u is not one of dtype %u", c.op, c.dtype);
     return MR_OK;
 }
@@ -318,7 +394,8 @@ int32_t run_checked(engine &e, const struct mr_collective &c, uint64_t deadline_
 
 /*
  * gloo writes to connections that the other end may have closed. In a thread of ours signals are blocked, but a
- * blocking call runs in the program's, where SIGPIPE would end the process.
+ * blocking call runs in the program's, where SIGPIPE would end the process. A write that fails in the caller's thread
+ * throws there, so that after a success there is nothing to take back.
  */
 class no_sigpipe
 {
@@ -336,10 +413,12 @@ class no_sigpipe
         if (was_blocked_)
             return;
         const struct timespec at_once = {};
-        while (sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR)
+        while (may_be_pending && sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR)
             ;
         pthread_sigmask(SIG_UNBLOCK, &pipe_, nullptr);
     }
+
+    bool may_be_pending = true;
 
   private:
     sigset_t pipe_;
@@ -352,7 +431,9 @@ int32_t engine_run(void *self, const struct mr_collective *collective, uint64_t 
     engine &e = *static_cast<engine *>(self);
     no_sigpipe quiet;
     try {
-        return run_checked(e, *collective, deadline_ns, stop, error);
+        int32_t status = run_checked(e, *collective, deadline_ns, stop, error);
+        quiet.may_be_pending = status != MR_OK;
+        return status;
     } catch (...) {
         e.watch.disarm();
         return failed(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY, "not enough memory", error);
@@ -383,8 +464,10 @@ void *make(const struct mr_engine_setup &setup, mr_error *error)
     made->rank = setup.rank;
     made->world_size = setup.world_size;
     made->fail = setup.fail;
-    if (setup.world_size > 1)
+    if (setup.world_size > 1) {
         made->mesh = mr_gloo_mesh_connect(setup, made->watch, error);
+        made->exchange = std::make_unique<mr_gloo_exchange>(made->mesh.context);
+    }
     return made.release();
 }
 
@@ -440,6 +523,7 @@ const struct mr_engine_table mr_engine_table = {
     engine_create,
     engine_destroy,
     engine_run,
+    nullptr,
     nullptr,
     nullptr,
 };

@@ -48,16 +48,15 @@ mr_status mr_group_enter(struct mr_group *group)
     return status;
 }
 
-/* The store knows one broken rank, of all its world; here it counts if it is one of this group's. */
+bool mr_group_on_device(const struct mr_group *group)
+{
+    return group && group->device_works;
+}
+
 bool mr_group_broken(struct mr_group *group, mr_error *error_out)
 {
-    uint32_t rank = 0;
-    if (!mr_group_client(group) || !mr_store_broken(mr_group_client(group), &rank, error_out))
-        return false;
-    for (uint32_t r = 0; r < group->world_size; r++)
-        if (group->world_ranks[r] == rank)
-            return true;
-    return false;
+    return mr_group_client(group) &&
+           mr_store_broken_of(mr_group_client(group), group->world_ranks, group->world_size, NULL, error_out);
 }
 
 /* Who has left is a bit in a number of the store. */
@@ -120,6 +119,7 @@ static void free_group(struct mr_group *group)
     free(group->world_ranks);
     free(group->n_sent);
     free(group->n_received);
+    mr_device_work_forget(group);
     free(group);
 }
 
@@ -171,7 +171,7 @@ mr_status mr_group_new(struct mr_group_home *home, uint32_t rank, uint32_t world
 }
 
 /* What the rendezvous has found out about this rank. */
-static mr_status describe_rank(struct mr_group *group, const mr_group_options *options, mr_error *error)
+static void describe_rank(struct mr_group *group, const mr_group_options *options)
 {
     const struct mr_rendezvous *rendezvous = &group->home->rendezvous;
     for (uint32_t r = 0; r < group->world_size; r++)
@@ -185,10 +185,7 @@ static mr_status describe_rank(struct mr_group *group, const mr_group_options *o
     snprintf(group->prefix, sizeof group->prefix, "%s", WHOLE_PREFIX);
     bool is_nccl = strcmp(rendezvous->backend, "nccl") == 0;
     group->adopt = is_nccl ? options->nccl_comm : options->mpi_comm;
-    int n = snprintf(group->device, sizeof group->device, "%s", options->device ? options->device : "");
-    if (n < 0 || (size_t)n >= sizeof group->device)
-        return mr_error_set(error, MR_ERR_INVALID, "device '%s' is too long", options->device);
-    return MR_OK;
+    snprintf(group->device, sizeof group->device, "%s", options->device ? options->device : "");
 }
 
 /* A world of one copies by itself, but for memory that only an engine can reach, and what is adopted. */
@@ -244,9 +241,8 @@ static mr_status create(struct mr_group_home *home, const mr_group_options *opti
         leave_home(home);
         return status;
     }
-    status = describe_rank(group, options, error);
-    if (!status)
-        status = start(group, error);
+    describe_rank(group, options);
+    status = start(group, error);
     if (status)
         mr_group_destroy(group);
     else
@@ -268,6 +264,24 @@ static bool stays_with_mpi(const mr_group_options *options)
     return options->mpi_comm || (!options->nccl_comm && !options->device);
 }
 
+/* A device of CUDA is nothing for an engine of the host's memory. Rather said now than after the others have come. */
+static mr_status check_device(const mr_group_options *options, mr_error *error)
+{
+    const char *backend = options->backend ? options->backend : "auto";
+    const char *device = options->device ? options->device : "";
+    if (strlen(device) >= MR_GROUP_DEVICE)
+        return mr_error_set(error, MR_ERR_INVALID, "device \"%.100s\" is too long", device);
+    if (strncmp(device, "cuda:", 5) != 0)
+        return MR_OK;
+    if (options->mpi_comm)
+        return mr_error_set(error, MR_ERR_INVALID, "device \"%s\" is given, and mpi_comm, which is of the host",
+                            device);
+    if (strcmp(backend, "gloo") == 0 || strcmp(backend, "mpi") == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "device \"%s\" is given, and backend %s works on the host's memory",
+                            device, backend);
+    return MR_OK;
+}
+
 static mr_status join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
 {
     struct mr_carry carry = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
@@ -285,6 +299,9 @@ mr_status mr_group_create(const mr_group_options *options, mr_group **group_out,
         return mr_error_set(error, MR_ERR_INVALID, "group_out is NULL");
     *group_out = NULL;
     mr_status status = mr_options_copy(&known, sizeof known, options, error);
+    if (status)
+        return status;
+    status = check_device(&known, error);
     if (status)
         return status;
     if (known.timeout_ms == 0)

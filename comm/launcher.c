@@ -6,6 +6,7 @@
  */
 #include "comm/launcher.h"
 
+#include "base/digest.h"
 #include "comm/hostlist.h"
 
 #include <assert.h>
@@ -129,13 +130,14 @@ static mr_status read_local(const struct environment *in, const struct family *f
     return status;
 }
 
-/* FNV-1a. 0 means that there is no id. */
-static uint64_t hash(const char *text)
+/* 0 means that there is no id. */
+static uint64_t digest_of(const char *text)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = text; *c; c++)
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    return h ? h : 1;
+    struct mr_digest digest;
+    mr_digest_init(&digest, 0);
+    mr_digest_add_text(&digest, text);
+    uint64_t id = mr_digest_end(&digest, 0);
+    return id ? id : 1;
 }
 
 /* "JOB.STEP", or false where this is no step. */
@@ -159,7 +161,7 @@ static void read_run(const struct environment *in, struct mr_launcher *who)
         id = step;
     if (!id && strcmp(who->source, "openmpi") == 0)
         id = text_of(in, "PMIX_NAMESPACE");
-    who->run = id ? hash(id) : 0;
+    who->run = id ? digest_of(id) : 0;
 }
 
 static mr_status read_master(const struct environment *in, struct mr_launcher *who)
@@ -215,7 +217,7 @@ static mr_status find_slurm_master(const struct environment *in, struct mr_launc
             return wrong_list(in, "SLURM_STEP_NODELIST", &why);
     }
     if (who->master_port == 0 && slurm_step(in, step, sizeof step)) {
-        who->master_port = (uint16_t)(DERIVED_PORT + (hash(step) >> 16) % DERIVED_PORTS);
+        who->master_port = (uint16_t)(DERIVED_PORT + digest_of(step) % DERIVED_PORTS);
         who->port_is_derived = true;
     }
     return MR_OK;

@@ -19,40 +19,46 @@ bool mr_local_address_is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 || strncmp(address, "::ffff:127.", 11) == 0;
 }
 
-static bool spell(const struct sockaddr *address, socklen_t len, char *text_out)
+static socklen_t size_of(int family)
 {
-    return getnameinfo(address, len, text_out, MR_LOCAL_ADDRESS, NULL, 0, NI_NUMERICHOST) == 0;
+    return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static bool spell(const struct sockaddr *address, char *text_out)
+{
+    return getnameinfo(address, size_of(address->sa_family), text_out, MR_LOCAL_ADDRESS, NULL, 0, NI_NUMERICHOST) == 0;
 }
 
 /* The kernel knows best: only an address of this machine can be bound. 0.0.0.0 and :: are no address of any. */
-static bool can_bind(const struct addrinfo *a)
+static bool can_bind(const struct sockaddr *address)
 {
-    if (a->ai_family == AF_INET &&
-        ((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr == INADDR_ANY)
+    if (address->sa_family == AF_INET &&
+        ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == INADDR_ANY)
         return false;
-    if (a->ai_family == AF_INET6 &&
-        IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr))
+    if (address->sa_family == AF_INET6 &&
+        IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr))
         return false;
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool can = bind(fd, a->ai_addr, a->ai_addrlen) == 0;
+    bool can = bind(fd, address, size_of(address->sa_family)) == 0;
     close(fd);
     return can;
 }
 
 /* The best of the addresses that can be bound; tried_out is the first there was, for the message. */
-static bool choose(const struct addrinfo *all, char *address_out, char *tried_out)
+static bool choose(const struct mr_store_addresses *all, char *address_out, char *tried_out)
 {
     bool found = false;
     tried_out[0] = '\0';
-    for (const struct addrinfo *a = all; a; a = a->ai_next) {
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct sockaddr *address = (const struct sockaddr *)&all->at[i];
         char text[MR_LOCAL_ADDRESS];
-        if (!spell(a->ai_addr, a->ai_addrlen, text))
+        if (!spell(address, text))
             continue;
         if (!tried_out[0])
             memcpy(tried_out, text, sizeof text);
-        if ((found && mr_local_address_is_loopback(text)) || !can_bind(a))
+        if ((found && mr_local_address_is_loopback(text)) || !can_bind(address))
             continue;
         memcpy(address_out, text, sizeof text);
         found = true;
@@ -62,16 +68,16 @@ static bool choose(const struct addrinfo *all, char *address_out, char *tried_ou
     return found;
 }
 
-mr_status mr_local_address_of_host(const char *host, char address_out[MR_LOCAL_ADDRESS], mr_error *error)
+mr_status mr_local_address_of_host(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
+                                   char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
-    struct addrinfo *all = NULL;
+    struct mr_store_addresses all;
     char tried[MR_LOCAL_ADDRESS];
-    int rc = getaddrinfo(host, NULL, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &all);
-    if (rc != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "rank 0's host \"%s\" has no address: %s", host, gai_strerror(rc));
-    bool found = choose(all, address_out, tried);
-    freeaddrinfo(all);
-    if (found)
+    mr_error why;
+    mr_status status = mr_store_address_resolve(host, resolver, deadline_ns, &all, &why);
+    if (status != MR_OK)
+        return mr_error_set(error, status == MR_ERR_IO ? MR_ERR_INVALID : status, "rank 0's %s", why.text);
+    if (choose(&all, address_out, tried))
         return MR_OK;
     if (strcmp(tried, host) == 0)
         return mr_error_set(error, MR_ERR_INVALID, "rank 0 is here, and %s is no address of this machine", host);
@@ -79,16 +85,19 @@ mr_status mr_local_address_of_host(const char *host, char address_out[MR_LOCAL_A
                         tried);
 }
 
-static socklen_t size_of(int family)
+/* Reaches no further than one network, and not without the name of the interface on the other end. */
+static bool is_link_local(const struct sockaddr *address)
 {
-    return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-static bool find_interface(const struct ifaddrs *all, const char *name, int family, char *address_out)
+static bool find_interface(const struct ifaddrs *all, const char *name, int family, bool link_local, char *address_out)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-        if (i->ifa_addr && i->ifa_addr->sa_family == family && strcmp(i->ifa_name, name) == 0)
-            return spell(i->ifa_addr, size_of(family), address_out);
+        if (i->ifa_addr && i->ifa_addr->sa_family == family && is_link_local(i->ifa_addr) == link_local &&
+            strcmp(i->ifa_name, name) == 0)
+            return spell(i->ifa_addr, address_out);
     return false;
 }
 
@@ -97,7 +106,9 @@ mr_status mr_local_address_of_interface(const char *name, char address_out[MR_LO
     struct ifaddrs *all = NULL;
     if (getifaddrs(&all) != 0)
         return mr_error_set(error, MR_ERR_IO, "cannot list the network interfaces");
-    bool found = find_interface(all, name, AF_INET, address_out) || find_interface(all, name, AF_INET6, address_out);
+    bool found = find_interface(all, name, AF_INET, false, address_out) ||
+                 find_interface(all, name, AF_INET6, false, address_out) ||
+                 find_interface(all, name, AF_INET6, true, address_out);
     freeifaddrs(all);
     if (!found)
         return mr_error_set(error, MR_ERR_INVALID, "there is no interface \"%s\" with an address", name);
@@ -115,7 +126,7 @@ bool mr_local_address_of_route(char address_out[MR_LOCAL_ADDRESS])
         return false;
     bool found = connect(fd, (const struct sockaddr *)&far, sizeof far) == 0 &&
                  getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
-                 spell((const struct sockaddr *)&own, sizeof own, address_out);
+                 spell((const struct sockaddr *)&own, address_out);
     close(fd);
     return found && !mr_local_address_is_loopback(address_out);
 }

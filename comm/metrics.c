@@ -15,6 +15,9 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "comm/group.h"
+
+#define REDUCTION "a reduction of metrics"
 
 enum { MAX_WORKS = 2, LIST_TEXT = 800 };
 
@@ -49,6 +52,7 @@ struct mr_metrics {
     bool has_extremes;  /* this rank keeps some; once agreed, any rank does */
     bool is_under_way;
     mr_work *works[MAX_WORKS];
+    void *sums; /* of the group's device, as means[] lie: what was added there; NULL until something was */
     struct load *filling;
     struct load *moving; /* under way, or spare */
     struct load *results;
@@ -102,6 +106,8 @@ void mr_metrics_destroy(mr_metrics *metrics)
         return;
     if (metrics->group)
         free_works(metrics); /* waits: the engine may still write into moving */
+    if (metrics->sums)
+        mr_device_sums_destroy(metrics->group, metrics->sums);
     free(metrics);
 }
 
@@ -170,6 +176,55 @@ mr_status mr_metrics_add(mr_metrics *metrics, const char *name, double sum, doub
     return MR_OK;
 }
 
+static mr_status take_error(mr_metrics *metrics, mr_status status, const char *what)
+{
+    const mr_error *error = mr_group_error(metrics->group);
+    if (error && error->status == (int32_t)status)
+        mr_error_copy(&metrics->error, error);
+    else
+        mr_error_set(&metrics->error, status, "%s ended with %s", what, mr_status_name(status));
+    return status;
+}
+
+static bool is_number(mr_dtype dtype)
+{
+    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 || dtype == MR_I32 ||
+           dtype == MR_I64;
+}
+
+static mr_status check_device_sum(mr_metrics *metrics, const char *name, const void *sum, mr_dtype dtype, double count)
+{
+    mr_error *error = &metrics->error;
+    if (!sum)
+        return mr_error_set(error, MR_ERR_INVALID, "metric '%s': its sum is NULL", name);
+    if (!is_number(dtype))
+        return mr_error_set(error, MR_ERR_INVALID, "metric '%s': dtype %s is none of f16, bf16, f32, f64, i32, i64",
+                            name, mr_dtype_name(dtype));
+    if (count < 0)
+        return mr_error_set(error, MR_ERR_INVALID, "metric '%s': count %g is below 0", name, count);
+    if (!mr_group_on_device(metrics->group))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "metric '%s': a sum on a device needs a group of backend nccl; this one's is %s", name,
+                            mr_group_backend(metrics->group));
+    return MR_OK;
+}
+
+mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const void *sum, mr_dtype dtype, double count,
+                                void *stream)
+{
+    uint32_t at;
+    mr_status status = locate(metrics, name, &at);
+    if (status == MR_OK)
+        status = check_device_sum(metrics, name, sum, dtype, count);
+    if (status != MR_OK)
+        return status;
+    if (!metrics->sums)
+        status = mr_device_sums_create(metrics->group, MR_MAX_METRICS * 2, &metrics->sums);
+    if (status == MR_OK)
+        status = mr_device_sums_add(metrics->group, metrics->sums, at * 2, sum, dtype, count, stream);
+    return status == MR_OK ? MR_OK : take_error(metrics, status, "an addition to metrics");
+}
+
 /* value: of a maximum, the negative. */
 static mr_status keep(mr_metrics *metrics, const char *name, enum extreme which, double value)
 {
@@ -198,16 +253,6 @@ mr_status mr_metrics_max(mr_metrics *metrics, const char *name, double value)
     return keep(metrics, name, EXTREME_MAX, -value);
 }
 
-static mr_status take_error(mr_metrics *metrics, mr_status status)
-{
-    const mr_error *error = mr_group_error(metrics->group);
-    if (error && error->status == (int32_t)status)
-        mr_error_copy(&metrics->error, error);
-    else
-        mr_error_set(&metrics->error, status, "a reduction of metrics ended with %s", mr_status_name(status));
-    return status;
-}
-
 static mr_status tell_difference(mr_metrics *metrics)
 {
     char list[LIST_TEXT];
@@ -229,9 +274,9 @@ static mr_status agree(mr_metrics *metrics)
     uint64_t hash = mr_digest_end(&digest, 0);
     int64_t high = (int64_t)(hash >> 32), low = (int64_t)(hash & UINT32_MAX);
     int64_t words[] = {high, -high, low, -low, metrics->has_extremes};
-    mr_status status = mr_all_reduce(metrics->group, words, sizeof words / sizeof *words, MR_I64, MR_MAX);
+    mr_status status = mr_collectives_all_reduce(metrics->group, words, sizeof words / sizeof *words, MR_I64, MR_MAX);
     if (status != MR_OK)
-        return take_error(metrics, status);
+        return take_error(metrics, status, REDUCTION);
     if (words[0] != -words[1] || words[2] != -words[3])
         return tell_difference(metrics);
     metrics->has_extremes = words[4] != 0;
@@ -243,13 +288,15 @@ static mr_status start(mr_metrics *metrics)
     struct load *load = metrics->moving;
     if (!metrics->group || metrics->n == 0)
         return MR_OK;
-    mr_status status = mr_all_reduce_async(metrics->group, load->means, (uint64_t)metrics->n * 2, MR_F64, MR_SUM, NULL,
-                                           &metrics->works[0]);
+    /* All on a device, where the sums were made before all names were known. */
+    uint64_t n = mr_group_on_device(metrics->group) ? MR_MAX_METRICS : metrics->n;
+    mr_status status = mr_collectives_all_reduce_async(metrics->group, load->means, n * 2, MR_F64, MR_SUM,
+                                                       metrics->sums, &metrics->works[0]);
     if (status == MR_OK && metrics->has_extremes)
-        status = mr_all_reduce_async(metrics->group, load->extremes, (uint64_t)metrics->n * 4, MR_F64, MR_MIN, NULL,
-                                     &metrics->works[1]);
+        status = mr_collectives_all_reduce_async(metrics->group, load->extremes, (uint64_t)metrics->n * 4, MR_F64,
+                                                 MR_MIN, NULL, &metrics->works[1]);
     if (status != MR_OK) {
-        take_error(metrics, status);
+        take_error(metrics, status, REDUCTION);
         free_works(metrics);
     }
     return status;
@@ -282,7 +329,7 @@ mr_status mr_metrics_sync(mr_metrics *metrics)
         if (metrics->works[i])
             status = mr_work_sync(metrics->works[i], MR_FOREVER);
     if (status != MR_OK)
-        take_error(metrics, status);
+        take_error(metrics, status, REDUCTION);
     if (metrics->group)
         free_works(metrics);
     metrics->is_under_way = false;

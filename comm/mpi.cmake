@@ -36,7 +36,6 @@ set_target_properties(mr_mpi_module PROPERTIES OUTPUT_NAME millrace-mpi
                                                LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}) # beside libmillrace.so
 set_source_files_properties(mpi_reduce.c PROPERTIES COMPILE_OPTIONS -O3)
 
-# The option itself comes after the rooms, in cmake/Library.cmake.
-if(MILLRACE_INSTALL OR (NOT DEFINED MILLRACE_INSTALL AND PROJECT_IS_TOP_LEVEL))
+if(MILLRACE_INSTALL)
   install(TARGETS mr_mpi_module LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

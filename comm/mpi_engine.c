@@ -21,6 +21,7 @@
 #define MR_MPI_PART INT_MAX
 #endif
 
+#define HALF_PART (1u << 18) /* elements of 16 bits that are made f32 at a time */
 #define LEAVE_NS 3000000000u /* for MPI_Comm_free */
 
 /* What lies so many elements after p. */
@@ -176,13 +177,63 @@ static int32_t do_collective(const struct mr_mpi_engine *engine, const struct mr
     }
 }
 
-/* Has this rank a result of a mean? */
-static bool has_mean(const struct mr_mpi_engine *engine, const struct mr_collective *collective)
+/* Has this rank a result of a reduction? */
+static bool has_result(const struct mr_mpi_engine *engine, const struct mr_collective *collective)
 {
-    if (collective->op != MR_MEAN)
-        return false;
     return collective->kind == MR_COLLECTIVE_ALL_REDUCE || collective->kind == MR_COLLECTIVE_REDUCE_SCATTER ||
            (collective->kind == MR_COLLECTIVE_REDUCE && collective->root == engine->rank);
+}
+
+/* The elements from `first` on, in f32: in of all parts, then out where there are several. */
+static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_collective *collective, uint64_t first,
+                        float *memory, const struct mr_mpi_limits *limits, mr_error *error)
+{
+    uint32_t n_parts = collective->kind == MR_COLLECTIVE_REDUCE_SCATTER ? engine->n_ranks : 1;
+    struct mr_collective wide = *collective;
+    wide.count = collective->count - first < HALF_PART ? collective->count - first : HALF_PART;
+    wide.in = memory;
+    wide.out = n_parts > 1 ? memory + n_parts * wide.count : memory;
+    wide.dtype = MR_F32;
+    for (uint32_t part = 0; part < n_parts; part++)
+        mr_mpi_reduce_widen(collective->dtype, at(collective->in, part * collective->count + first, collective),
+                            memory + part * wide.count, wide.count);
+    int32_t status = do_collective(engine, &wide, limits, error);
+    if (status == MR_OK && has_result(engine, collective))
+        mr_mpi_reduce_narrow(collective->dtype, wide.out, collective->op == MR_MEAN ? engine->n_ranks : 1,
+                             at(collective->out, first, collective), wide.count);
+    return status;
+}
+
+/* Sums and means of 16-bit floats: a mean that fits does not overflow on the way. */
+static int32_t sum_halves(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+                          const struct mr_mpi_limits *limits, mr_error *error)
+{
+    uint64_t most = collective->count < HALF_PART ? collective->count : HALF_PART;
+    uint64_t n_parts = collective->kind == MR_COLLECTIVE_REDUCE_SCATTER ? engine->n_ranks + 1u : 1;
+    size_t size = (size_t)(most * n_parts) * sizeof(float);
+    float *memory = malloc(size);
+    int32_t status = MR_OK;
+    if (!memory)
+        return engine->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", size);
+    for (uint64_t first = 0; first < collective->count && status == MR_OK; first += HALF_PART)
+        status = sum_part(engine, collective, first, memory, limits, error);
+    if (status == MR_OK) /* after a failure it is MPI's */
+        free(memory);
+    return status;
+}
+
+static int32_t reduce_or_move(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+                              const struct mr_mpi_limits *limits, mr_error *error)
+{
+    bool is_reduction = has_result(engine, collective) || collective->kind == MR_COLLECTIVE_REDUCE;
+    bool is_mean = is_reduction && collective->op == MR_MEAN;
+    if (is_reduction && mr_mpi_reduce_size(collective->dtype) == 2 && (is_mean || collective->op == MR_SUM) &&
+        collective->count > 0)
+        return sum_halves(engine, collective, limits, error);
+    int32_t status = do_collective(engine, collective, limits, error);
+    if (status == MR_OK && is_mean && has_result(engine, collective))
+        mr_mpi_reduce_divide(collective->out, collective->count, collective->dtype, engine->n_ranks);
+    return status;
 }
 
 static int32_t run(void *user, const struct mr_collective *collective, uint64_t deadline_ns,
@@ -196,9 +247,7 @@ static int32_t run(void *user, const struct mr_collective *collective, uint64_t 
         return engine->fail(error, MR_ERR_STATE, "MPI was given up or finalised in this process");
     if (__atomic_load_n(stop, __ATOMIC_ACQUIRE))
         return engine->fail(error, MR_ERR_CANCELED, "%s was stopped", mr_mpi_call_name(collective->kind));
-    int32_t status = do_collective(engine, collective, &limits, error);
-    if (status == MR_OK && has_mean(engine, collective))
-        mr_mpi_reduce_divide(collective->out, collective->count, collective->dtype, engine->n_ranks);
+    int32_t status = reduce_or_move(engine, collective, &limits, error);
     engine->is_dead |= status != MR_OK;
     return status;
 }

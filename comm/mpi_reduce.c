@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 16-bit floats travel as MPI_UINT16_T, with operations of ours that widen two of them to f32, add, and round once.
+ * For minima and maxima 16-bit floats travel as MPI_UINT16_T, with operations of ours; for sums they are made f32
+ * before and rounded once afterwards.
  *
  * Easy to get wrong: MPI calls an operation with what came from another rank and with its own part, in either order and
- * in any grouping, so every one must be commutative to the last bit, or the ranks do not all get the same sum. A NaN
- * wins over every number in minimum and maximum for that reason.
+ * in any grouping, so every one must be commutative to the last bit, or the ranks do not all get the same result. A NaN
+ * wins over every number for that reason. And buffers may begin at any address.
  */
 #include "comm/mpi_reduce.h"
 
@@ -36,11 +37,6 @@ static float widen_f16(uint16_t half)
     return sign ? -value : value;
 }
 
-static float add(float a, float b)
-{
-    return a + b;
-}
-
 static float least(float a, float b)
 {
     if (isnan(a) || isnan(b))
@@ -55,39 +51,59 @@ static float most(float a, float b)
     return a > b || (a == b && !signbit(a)) ? a : b;
 }
 
+static uint16_t get(const void *halves, uint64_t i)
+{
+    uint16_t half;
+    memcpy(&half, (const char *)halves + i * sizeof half, sizeof half);
+    return half;
+}
+
+static void put(void *halves, uint64_t i, uint16_t half)
+{
+    memcpy((char *)halves + i * sizeof half, &half, sizeof half);
+}
+
 /* MPI_User_function: inout = in op inout. */
 #define OPERATION(name, widen, combine, narrow)                                                                        \
     static void name(void *in, void *inout, int *len, MPI_Datatype *type)                                              \
     {                                                                                                                  \
-        const uint16_t *a = in;                                                                                        \
-        uint16_t *b = inout;                                                                                           \
         (void)type;                                                                                                    \
         for (int i = 0; i < *len; i++)                                                                                 \
-            b[i] = narrow(combine(widen(a[i]), widen(b[i])));                                                          \
+            put(inout, i, narrow(combine(widen(get(in, i)), widen(get(inout, i)))));                                   \
     }
-OPERATION(sum_f16, widen_f16, add, mr_half_f16)
 OPERATION(min_f16, widen_f16, least, mr_half_f16)
 OPERATION(max_f16, widen_f16, most, mr_half_f16)
-OPERATION(sum_bf16, widen_bf16, add, mr_half_bf16)
 OPERATION(min_bf16, widen_bf16, least, mr_half_bf16)
 OPERATION(max_bf16, widen_bf16, most, mr_half_bf16)
 
 int mr_mpi_reduce_init(struct mr_mpi_ops *ops)
 {
-    static MPI_User_function *const functions[2][3] = {{sum_f16, min_f16, max_f16}, {sum_bf16, min_bf16, max_bf16}};
+    static MPI_User_function *const functions[2][2] = {{min_f16, max_f16}, {min_bf16, max_bf16}};
     int code = MPI_SUCCESS;
-    for (int i = 0; i < 6; i++)
-        ops->half[i / 3][i % 3] = MPI_OP_NULL;
-    for (int i = 0; i < 6 && code == MPI_SUCCESS; i++)
-        code = MPI_Op_create(functions[i / 3][i % 3], 1, &ops->half[i / 3][i % 3]);
+    for (int i = 0; i < 4; i++)
+        ops->half[i / 2][i % 2] = MPI_OP_NULL;
+    for (int i = 0; i < 4 && code == MPI_SUCCESS; i++)
+        code = MPI_Op_create(functions[i / 2][i % 2], 1, &ops->half[i / 2][i % 2]);
     return code;
 }
 
 void mr_mpi_reduce_fini(struct mr_mpi_ops *ops)
 {
-    for (int i = 0; i < 6; i++)
-        if (ops->half[i / 3][i % 3] != MPI_OP_NULL)
-            MPI_Op_free(&ops->half[i / 3][i % 3]); /* cannot fail for an operation that we made */
+    for (int i = 0; i < 4; i++)
+        if (ops->half[i / 2][i % 2] != MPI_OP_NULL)
+            MPI_Op_free(&ops->half[i / 2][i % 2]); /* cannot fail for an operation that we made */
+}
+
+void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = dtype == MR_F16 ? widen_f16(get(halves, i)) : widen_bf16(get(halves, i));
+}
+
+void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        put(halves, i, dtype == MR_F16 ? mr_half_f16(in[i] / (float)n) : mr_half_bf16(in[i] / (float)n));
 }
 
 MPI_Datatype mr_mpi_reduce_type(uint32_t dtype)
@@ -126,26 +142,24 @@ const char *mr_mpi_reduce_name(uint32_t dtype)
 MPI_Op mr_mpi_reduce_op(const struct mr_mpi_ops *ops, uint32_t dtype, uint32_t op)
 {
     uint32_t which = op == MR_MIN ? 1 : op == MR_MAX ? 2 : 0;
-    if (dtype == MR_F16 || dtype == MR_BF16)
-        return ops->half[dtype == MR_BF16][which];
+    if (which > 0 && (dtype == MR_F16 || dtype == MR_BF16))
+        return ops->half[dtype == MR_BF16][which - 1];
     return which == 1 ? MPI_MIN : which == 2 ? MPI_MAX : MPI_SUM;
 }
 
 void mr_mpi_reduce_divide(void *buffer, uint64_t count, uint32_t dtype, uint32_t n)
 {
-    float *f32 = buffer;
-    double *f64 = buffer;
-    uint16_t *half = buffer;
-    if (dtype == MR_F32)
-        for (uint64_t i = 0; i < count; i++)
-            f32[i] /= (float)n;
-    else if (dtype == MR_F64)
-        for (uint64_t i = 0; i < count; i++)
-            f64[i] /= n;
-    else if (dtype == MR_F16)
-        for (uint64_t i = 0; i < count; i++)
-            half[i] = mr_half_f16(widen_f16(half[i]) / (float)n);
-    else
-        for (uint64_t i = 0; i < count; i++)
-            half[i] = mr_half_bf16(widen_bf16(half[i]) / (float)n);
+    char *at = buffer;
+    for (uint64_t i = 0; i < count && dtype == MR_F32; i++) {
+        float value;
+        memcpy(&value, at + i * sizeof value, sizeof value);
+        value /= (float)n;
+        memcpy(at + i * sizeof value, &value, sizeof value);
+    }
+    for (uint64_t i = 0; i < count && dtype == MR_F64; i++) {
+        double value;
+        memcpy(&value, at + i * sizeof value, sizeof value);
+        value /= n;
+        memcpy(at + i * sizeof value, &value, sizeof value);
+    }
 }

@@ -8,22 +8,15 @@
 #define COMM_STORE_H
 
 #include "base/error.h"
-
-#include <stdbool.h>
-
-#define MR_STORE_KEY 128           /* bytes, without a zero */
-#define MR_STORE_VALUE (1u << 20)  /* bytes */
-#define MR_STORE_SILENCE_MS 10000u /* after so long without a beat a rank counts as silent */
-#define MR_STORE_GREET_MS 5000u    /* who has not greeted by then is dropped */
-#define MR_STORE_TOTAL (64u << 20) /* bytes of all keys and values */
-#define MR_STORE_KEYS 65536u
+#include "comm/store_address.h"
+#include "comm/store_limits.h"
 
 /* What both ends must agree on before anything else; sent in the greeting. */
 struct mr_store_identity {
     uint64_t run;
     uint32_t restart;
     uint32_t world_size;
-    const char *token;   /* NULL: none; proved by a keyed hash, which is compared in constant time */
+    const char *token;   /* NULL: none; goes over the connection as it is, and is compared in constant time */
     uint32_t silence_ms; /* 0: MR_STORE_SILENCE_MS; of this end alone, as the next */
     uint32_t greet_ms;   /* 0: MR_STORE_GREET_MS */
 };
@@ -49,7 +42,8 @@ struct mr_store_connect {
     uint16_t n_ports; /* further ports to try above it (torchrun's agent has the first); 0: only that one */
     uint32_t rank;
     struct mr_store_identity identity;
-    uint64_t deadline_ns; /* by base/clock */
+    uint64_t deadline_ns;        /* by base/clock */
+    mr_store_resolver *resolver; /* NULL: getaddrinfo */
 };
 
 /*
@@ -76,7 +70,13 @@ mr_status mr_store_add_until(struct mr_store_client *client, const char *key, in
                              uint64_t deadline_ns, mr_error *error);
 mr_status mr_store_remove(struct mr_store_client *client, const char *key, mr_error *error);
 
-/* The first rank that broke or fell silent, and how; false when all are well. Never blocks. */
+/*
+ * The first rank that broke or fell silent, and how; the words then list all others that are known to have done so.
+ * False when all are well. Never blocks.
+ */
 bool mr_store_broken(struct mr_store_client *client, uint32_t *rank_out, mr_error *error_out);
+/* The same of these n ranks alone, in any order: a rank that is none of them does not count. */
+bool mr_store_broken_of(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, uint32_t *rank_out,
+                        mr_error *error_out);
 
 #endif

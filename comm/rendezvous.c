@@ -19,15 +19,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define LEAVING_MS 2000u /* that rank 0 keeps its store for the others */
 #define REFUSED_MS 4000u /* that a refusal must last before it counts: longer than a store that ends */
 #define TRY_FILE_MS 250u /* that an address from a file is tried for, the first time */
 #define MAX_TRY_FILE_MS 4000u
 #define AGAIN_MS 20u
+#define TRY_PORT_MS 200u /* that who has taken our port is given to say who he is */
+#define LEAST_SILENCE_MS (3 * MR_STORE_BEAT_MS)
 #define NS_PER_MS UINT64_C(1000000)
 
 /* Rank 0's store. */
+
+/* Is the port taken by a store of this very process, for the same ranks? Then its group is still there. */
+static bool is_our_own(const char *address, uint16_t port, const struct mr_store_identity *identity,
+                       uint64_t deadline_ns)
+{
+    struct mr_store_probe probe;
+    uint64_t until = mr_clock_now_ns() + TRY_PORT_MS * NS_PER_MS;
+    return mr_store_probe_hello(address, port, until < deadline_ns ? until : deadline_ns, &probe, NULL) == MR_OK &&
+           probe.process == (uint32_t)getpid() && probe.run == identity->run && probe.restart == identity->restart &&
+           probe.world_size == identity->world_size;
+}
 
 /* The first port that is free, of those that all ranks look at. */
 static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *address,
@@ -40,6 +54,11 @@ static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *
         status = mr_store_start(address, port, identity, store_out, &why);
         if (status != MR_ERR_IO || why.os_error != EADDRINUSE)
             break;
+        if (is_our_own(address, port, identity, plan->deadline_ns))
+            return mr_error_set(error, MR_ERR_STATE,
+                                "a group of these ranks is there, with its store at %s port %u: mr_group_split() makes "
+                                "a second one",
+                                address, port);
     }
     if (status != MR_OK)
         mr_error_copy(error, &why);
@@ -109,8 +128,8 @@ static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_
                             struct mr_address_file *file_out, mr_error *error)
 {
     char boot[40];
-    uint64_t run = 0, until = mr_clock_now_ns() + try_ms * NS_PER_MS;
-    uint32_t restart = 0;
+    struct mr_store_probe probe;
+    uint64_t until = mr_clock_now_ns() + try_ms * NS_PER_MS;
     mr_status status = mr_address_file_read(plan->path, file_out, error);
     if (status != MR_OK)
         return status;
@@ -122,8 +141,8 @@ static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_
                             "%s says %s, which is on another machine; MR_SOCKET_IFNAME is not set there", plan->path,
                             file_out->host);
     status = mr_store_probe_hello(file_out->host, file_out->port, until < plan->deadline_ns ? until : plan->deadline_ns,
-                                  &run, &restart, error);
-    if (status == MR_OK && (run != file_out->run || restart != who->restart))
+                                  &probe, error);
+    if (status == MR_OK && (probe.run != file_out->run || probe.restart != who->restart))
         return mr_error_set(error, MR_PENDING, "the store that %s names is of another run", plan->path);
     return status;
 }
@@ -233,14 +252,27 @@ static mr_status lead(struct mr_rendezvous_plan *plan, const struct mr_launcher 
     return status;
 }
 
+/* Half of what a collective may take: who is lost is known then before its time is over. */
+static uint32_t silence_ms(const struct mr_rendezvous_plan *plan)
+{
+    uint64_t half = (plan->deadline_ns - plan->began_ns) / 2 / NS_PER_MS;
+    if (half < LEAST_SILENCE_MS)
+        return LEAST_SILENCE_MS;
+    return half < MR_STORE_SILENCE_MS ? (uint32_t)half : MR_STORE_SILENCE_MS;
+}
+
 static mr_status meet(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
 {
     struct mr_launcher *who = &out->who;
     struct mr_address_file file = {.port = 0};
-    struct mr_store_connect connect = {
-        .rank = who->rank,
-        .identity = {.run = who->run, .restart = who->restart, .world_size = who->world_size, .token = plan->token},
-        .deadline_ns = plan->deadline_ns};
+    struct mr_store_connect connect = {.rank = who->rank,
+                                       .identity = {.run = who->run,
+                                                    .restart = who->restart,
+                                                    .world_size = who->world_size,
+                                                    .token = plan->token,
+                                                    .silence_ms = silence_ms(plan)},
+                                       .deadline_ns = plan->deadline_ns,
+                                       .resolver = plan->means->resolver};
     mr_status status =
         who->rank == 0 ? lead(plan, who, &connect, &file, out, error) : follow(plan, who, &connect, out, error);
     if (status == MR_OK) {

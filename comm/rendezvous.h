@@ -36,6 +36,7 @@ struct mr_rendezvous_means {
      */
     mr_status (*carry)(void *user, const struct mr_launcher *who, char *address, mr_error *error);
     void *carry_user;
+    mr_store_resolver *resolver; /* of host names; NULL: getaddrinfo */
 };
 
 mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const mr_group_options *options,

@@ -15,6 +15,7 @@
 
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NS_PER_MS UINT64_C(1000000)
+#define OWN_NAME_MS 5000u /* that this machine's own name is looked up for, where nothing else is said */
 #define LOOPBACK "127.0.0.1"
 
 static const char *variable(const struct mr_rendezvous_plan *plan, const char *name)
@@ -164,6 +165,12 @@ static mr_status find_backend(const mr_group_options *options, const struct mr_r
 
 /* Which address of this machine. */
 
+static mr_status resolve(const struct mr_rendezvous_plan *plan, const char *host, char address_out[MR_LOCAL_ADDRESS],
+                         mr_error *error)
+{
+    return mr_local_address_of_host(host, plan->means->resolver, plan->deadline_ns, address_out, error);
+}
+
 /* Where no variable names an address and the ranks are not known to be on this machine. */
 static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
                              char address_out[MR_LOCAL_ADDRESS], mr_error *error)
@@ -173,7 +180,10 @@ static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct
         memcpy(address_out, LOOPBACK, sizeof LOOPBACK);
         return MR_OK;
     }
-    if (gethostname(name, sizeof name - 1) == 0 && mr_local_address_of_host(name, address_out, NULL) == MR_OK &&
+    uint64_t until = mr_clock_now_ns() + OWN_NAME_MS * NS_PER_MS; /* there is another way, below */
+    until = until < plan->deadline_ns ? until : plan->deadline_ns;
+    if (gethostname(name, sizeof name - 1) == 0 &&
+        mr_local_address_of_host(name, plan->means->resolver, until, address_out, NULL) == MR_OK &&
         !mr_local_address_is_loopback(address_out))
         return MR_OK;
     if (mr_local_address_of_route(address_out))
@@ -190,12 +200,20 @@ mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, cons
     if (!interface)
         interface = variable(plan, "GLOO_SOCKET_IFNAME");
     if (plan->host[0])
-        return mr_local_address_of_host(plan->host, address_out, error);
+        return resolve(plan, plan->host, address_out, error);
     if (who->master_addr[0])
-        return mr_local_address_of_host(who->master_addr, address_out, error);
+        return resolve(plan, who->master_addr, address_out, error);
     if (interface)
         return mr_local_address_of_interface(interface, address_out, error);
     return own_address(plan, who, address_out, error);
+}
+
+static mr_status check_token(const char *token, mr_error *error)
+{
+    if (token && strlen(token) > MR_STORE_TOKEN)
+        return mr_error_set(error, MR_ERR_INVALID, "the token (MR_TOKEN) has %zu bytes, the limit is %d", strlen(token),
+                            MR_STORE_TOKEN);
+    return MR_OK;
 }
 
 mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
@@ -206,7 +224,9 @@ mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const
     struct mr_rendezvous_plan plan = {.means = means, .began_ns = mr_clock_now_ns()};
     plan.deadline_ns = plan.began_ns + ms * NS_PER_MS;
     plan.token = options->token && options->token[0] ? options->token : variable(&plan, "MR_TOKEN");
-    mr_status status = parse_init(options->init, &plan, error);
+    mr_status status = check_token(plan.token, error);
+    if (status == MR_OK)
+        status = parse_init(options->init, &plan, error);
     if (status == MR_OK)
         status = find_self(options, &plan, who_out, error);
     if (status == MR_OK)

@@ -204,7 +204,7 @@ mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what)
     uint64_t *values = calloc(mr_group_world_size(group), sizeof *values);
     mr_status status;
     if (values) {
-        status = mr_all_gather(group, &fingerprint, values, 1, MR_I64);
+        status = mr_collectives_all_gather(group, &fingerprint, values, 1, MR_I64);
     } else {
         mr_error error;
         mr_error_memory(&error, mr_group_world_size(group) * sizeof *values);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/group.h"
 
 /* By priority, the lowest first: numbers of signals differ between machines, so ranks agree on the place in this list.
  */
@@ -83,7 +84,7 @@ mr_status mr_signals_agree(mr_group *group, int *signal_out)
     for (int i = 0; i < N_SIGNALS; i++)
         if (mine & 1u << i)
             highest = i;
-    mr_status status = group ? mr_all_reduce(group, &highest, 1, MR_I32, MR_MAX) : MR_OK;
+    mr_status status = group ? mr_collectives_all_reduce(group, &highest, 1, MR_I32, MR_MAX) : MR_OK;
     bool is_sound = status == MR_OK && highest >= -1 && highest < N_SIGNALS;
     unsigned told = is_sound && highest >= 0 ? 1u << highest : 0;
     atomic_fetch_or(&watch.pending, mine & ~told);

@@ -16,8 +16,6 @@
 #include "base/error.h"
 
 #define MS 1000000u /* ns */
-#define FIRST_ROUND "a"
-#define LAST_ROUND "b"
 
 /* What a rank tells the others first; at the end it is a status alone. */
 enum { COLOR, KEY, NODE, N_TOLD };
@@ -38,56 +36,11 @@ static uint32_t told_of(const struct split *split, uint32_t rank, int what)
     return (uint32_t)split->told[rank * (size_t)N_TOLD + (size_t)what];
 }
 
-static void name_told(const struct split *split, uint64_t number, const char *round, uint32_t rank,
-                      char key_out[MR_STORE_KEY + 1])
-{
-    snprintf(key_out, MR_STORE_KEY + 1, "%ss/%llu/%s%u", split->parent->prefix, (unsigned long long)number, round,
-             rank);
-}
-
-/* Who has begun this split has read all of the one before. */
-static void remove_previous(const struct split *split)
-{
-    char key[MR_STORE_KEY + 1];
-    static const char *const rounds[] = {FIRST_ROUND, LAST_ROUND};
-    for (int i = 0; i < 2 && split->number > 1; i++) {
-        name_told(split, split->number - 1, rounds[i], split->parent->rank, key);
-        (void)mr_store_remove(mr_group_client(split->parent), key, NULL);
-    }
-}
-
-/* Buffers of the host cannot pass through an engine of devices: there, through the store. */
-static mr_status gather_by_store(struct split *split, const char *round, const int64_t *in, int64_t *out, uint32_t n)
+static mr_status gather(struct split *split, const int64_t *in, int64_t *out, uint32_t n)
 {
     struct mr_group *parent = split->parent;
-    uint32_t len = n * (uint32_t)sizeof *in;
-    mr_error error;
-    mr_status status = MR_OK;
-    for (uint32_t i = 0; i < parent->world_size && !status; i++) { /* one's own first */
-        char key[MR_STORE_KEY + 1];
-        uint32_t rank = (parent->rank + i) % parent->world_size;
-        uint32_t got = 0;
-        name_told(split, split->number, round, rank, key);
-        if (i == 0)
-            status = mr_store_set(mr_group_client(parent), key, in, len, &error);
-        if (!status)
-            status = mr_store_get(mr_group_client(parent), key, out + rank * (size_t)n, len, &got, split->deadline_ns,
-                                  &error);
-        if (!status && got != len)
-            status = mr_error_set(&error, MR_ERR_PEER, "rank %u tells %u bytes instead of %u", rank, got, len);
-    }
-    if (!status && *round == *FIRST_ROUND)
-        remove_previous(split);
-    return status ? mr_work_end_group(parent, &error) : MR_OK;
-}
-
-static mr_status gather(struct split *split, const char *round, const int64_t *in, int64_t *out, uint32_t n)
-{
-    struct mr_group *parent = split->parent;
-    if (parent->world_size > 1 && parent->table->on_device)
-        return gather_by_store(split, round, in, out, n);
     if (parent->world_size > 1)
-        return mr_all_gather(parent, in, out, n, MR_I64);
+        return mr_collectives_all_gather(parent, in, out, n, MR_I64);
     memcpy(out, in, n * sizeof *in);
     return MR_OK;
 }
@@ -233,7 +186,7 @@ static mr_status agree(struct split *split, mr_status own, mr_error *error)
 {
     struct mr_group *parent = split->parent;
     int64_t own_told = own;
-    mr_status status = gather(split, LAST_ROUND, &own_told, split->told, 1);
+    mr_status status = gather(split, &own_told, split->told, 1);
     if (status) {
         mr_error_copy(own ? NULL : error, mr_group_error(parent));
         return own ? own : status;
@@ -269,7 +222,7 @@ static mr_status make(struct split *split, mr_group **group_out, mr_error *error
 static mr_status tell(struct split *split)
 {
     int64_t own[N_TOLD] = {[COLOR] = split->color, [KEY] = split->key, [NODE] = split->parent->node};
-    return gather(split, FIRST_ROUND, own, split->told, N_TOLD);
+    return gather(split, own, split->told, N_TOLD);
 }
 
 static mr_status split_group(struct split *split, mr_group **group_out)

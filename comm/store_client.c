@@ -18,10 +18,12 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "comm/rank_list.h"
+#include "comm/store_greeting.h"
 #include "comm/store_search.h"
+#include "comm/store_spot.h"
 
-#define BEAT_MS 1000u
-#define CLOSE_NS (1000 * MS)
+#define MS UINT64_C(1000000)
 #define READ_BYTES (64u << 10)
 
 /* A request that waits for its answer, on the caller's stack. */
@@ -35,15 +37,21 @@ struct call {
     uint32_t len; /* of the answer, also where it does not fit */
 };
 
+struct lost_rank {
+    uint32_t rank;
+    uint8_t how;
+};
+
 struct mr_store_client {
     int fd;
     int wake_fd;
     uint32_t rank;
+    uint32_t world_size;
     uint32_t silence_ms;
     char local[64];
     pthread_t thread;
     struct mr_store_bytes in; /* the thread's own */
-    pthread_mutex_t lock;     /* of all down to left */
+    pthread_mutex_t lock;     /* of all below */
     uint32_t n_callers;       /* inside a request */
     pthread_cond_t answered;
     struct mr_store_bytes out;
@@ -52,9 +60,10 @@ struct mr_store_client {
     bool closing;
     bool gone; /* the connection is of no use any more */
     bool left; /* the server said goodbye */
-    uint32_t broken_rank;
-    mr_error broken;
-    _Atomic bool is_broken; /* set after the two before it, once; read without the lock */
+    uint32_t n_lost;
+    struct lost_rank *lost; /* in the order in which they were told; room for all */
+    uint8_t *bits;          /* of ranks, for a moment */
+    _Atomic bool is_broken; /* set after the first of them; read without the lock */
 };
 
 static struct timespec time_of(uint64_t ns)
@@ -66,11 +75,59 @@ static struct timespec time_of(uint64_t ns)
 
 static void set_broken(struct mr_store_client *client, uint32_t rank, uint8_t how)
 {
-    if (atomic_load(&client->is_broken))
-        return;
-    client->broken_rank = rank;
-    mr_store_wire_tell(rank, how, client->silence_ms, &client->broken);
+    for (uint32_t i = 0; i < client->n_lost; i++)
+        if (client->lost[i].rank == rank)
+            return;
+    client->lost[client->n_lost++] = (struct lost_rank){rank, how};
     atomic_store(&client->is_broken, true);
+}
+
+/* Leaves the bits of the other lost ones among those that count. False when none of these is lost. */
+static bool find_lost(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, struct lost_rank *first_out,
+                      uint32_t *n_others_out)
+{
+    bool found = false;
+    uint32_t n_others = 0;
+    memset(client->bits, ranks ? 0 : 0xff, client->world_size / 8 + 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (ranks[i] < client->world_size)
+            mr_rank_list_add(client->bits, ranks[i]);
+    uint8_t *others = client->bits + client->world_size / 8 + 1;
+    memset(others, 0, client->world_size / 8 + 1);
+    for (uint32_t i = 0; i < client->n_lost; i++) {
+        if (!mr_rank_list_has(client->bits, client->lost[i].rank))
+            continue;
+        if (found)
+            mr_rank_list_add(others, client->lost[i].rank);
+        else
+            *first_out = client->lost[i];
+        n_others += found;
+        found = true;
+    }
+    *n_others_out = n_others;
+    return found;
+}
+
+/* Those of n ranks, or of all where ranks is NULL. */
+static bool tell_lost(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, uint32_t *rank_out,
+                      mr_error *error_out)
+{
+    struct lost_rank first;
+    uint32_t n_others;
+    char list[256];
+    mr_error how;
+    if (!find_lost(client, ranks, n, &first, &n_others))
+        return false;
+    if (rank_out)
+        *rank_out = first.rank;
+    mr_store_greeting_tell(first.rank, first.how, client->silence_ms, &how);
+    mr_rank_list_spell(client->bits + client->world_size / 8 + 1, client->world_size, list, sizeof list);
+    if (n_others == 0)
+        mr_error_copy(error_out, &how);
+    else
+        mr_error_set(error_out, MR_ERR_PEER, "%.300s; rank%s %s %s lost too", how.text, n_others > 1 ? "s" : "", list,
+                     n_others > 1 ? "are" : "is");
+    return true;
 }
 
 /* Rank 0's process holds the server. */
@@ -114,14 +171,22 @@ static void on_answer(struct mr_store_client *client, const struct mr_store_fram
     }
 }
 
-static void on_frame(struct mr_store_client *client, const struct mr_store_frame *frame)
+/* False for what is no frame of a store. */
+static bool on_frame(struct mr_store_client *client, const struct mr_store_frame *frame)
 {
+    if (!mr_store_wire_is_reply(frame))
+        return false;
     switch (frame->kind) {
     case MR_STORE_ANSWER: on_answer(client, frame); break;
-    case MR_STORE_BROKEN: set_broken(client, mr_store_wire_u32(frame->value), frame->code); break;
+    case MR_STORE_BROKEN:
+        if (mr_store_wire_u32(frame->value) >= client->world_size)
+            return false;
+        set_broken(client, mr_store_wire_u32(frame->value), frame->code);
+        break;
     case MR_STORE_BYE: client->left = true; break;
     default: break;
     }
+    return true;
 }
 
 static void take_frames(struct mr_store_client *client)
@@ -129,9 +194,8 @@ static void take_frames(struct mr_store_client *client)
     struct mr_store_frame frame;
     int got;
     while ((got = mr_store_wire_next(&client->in, &frame)) > 0) {
-        if (!mr_store_wire_is_reply(&frame))
+        if (!on_frame(client, &frame))
             break;
-        on_frame(client, &frame);
         mr_store_wire_consume(&client->in, mr_store_wire_size(&frame));
     }
     if (got != 0)
@@ -165,7 +229,7 @@ static void beat(struct mr_store_client *client)
 static void *live(void *arg)
 {
     struct mr_store_client *client = arg;
-    uint64_t silence_ns = client->silence_ms * MS, step_ns = BEAT_MS * MS, close_ns = 0;
+    uint64_t silence_ns = client->silence_ms * MS, step_ns = MR_STORE_BEAT_MS * MS, close_ns = 0;
     if (step_ns > silence_ns / 4)
         step_ns = silence_ns / 4;
     uint64_t now = mr_clock_now_ns(), heard_ns = now, beat_ns = now;
@@ -177,14 +241,14 @@ static void *live(void *arg)
         pthread_mutex_lock(&client->lock);
         bool is_full = client->out.len > 0;
         if (client->closing && close_ns == 0)
-            close_ns = now + CLOSE_NS;
+            close_ns = now + MR_STORE_GOODBYE_MS * MS;
         if (client->closing && !is_full)
             shutdown(client->fd, SHUT_WR);
         pthread_mutex_unlock(&client->lock);
         struct pollfd fds[2] = {{.fd = client->fd, .events = (short)(POLLIN | (is_full ? POLLOUT : 0))},
                                 {.fd = client->wake_fd, .events = POLLIN}};
         uint64_t before = now, count;
-        poll(fds, 2, mr_store_search_ms_until(close_ns && close_ns < beat_ns ? close_ns : beat_ns));
+        poll(fds, 2, mr_store_spot_ms_until(close_ns && close_ns < beat_ns ? close_ns : beat_ns));
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
             heard_ns = now; /* this thread stood still: what came meanwhile has not been read yet */
@@ -223,6 +287,8 @@ static void free_client(struct mr_store_client *client)
         close(client->wake_fd);
     mr_store_wire_free(&client->in);
     mr_store_wire_free(&client->out);
+    free(client->lost);
+    free(client->bits);
     pthread_cond_destroy(&client->answered);
     pthread_mutex_destroy(&client->lock);
     free(client);
@@ -236,6 +302,9 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
         return NULL;
     client->fd = -1;
     client->rank = connect->rank;
+    client->world_size = connect->identity.world_size;
+    client->lost = calloc((size_t)client->world_size + 1, sizeof *client->lost);
+    client->bits = calloc(2, client->world_size / 8 + 1);
     client->silence_ms = connect->identity.silence_ms ? connect->identity.silence_ms : MR_STORE_SILENCE_MS;
     client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&client->lock, NULL);
@@ -243,7 +312,7 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&client->answered, &attr);
     pthread_condattr_destroy(&attr);
-    if (client->wake_fd < 0) {
+    if (client->wake_fd < 0 || !client->lost || !client->bits) {
         free_client(client);
         return NULL;
     }
@@ -264,7 +333,7 @@ mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_sto
         struct sockaddr_storage local = {0};
         socklen_t len = sizeof local;
         if (getsockname(client->fd, (struct sockaddr *)&local, &len) == 0)
-            mr_store_wire_name_of(&local, client->local, sizeof client->local);
+            mr_store_address_name(&local, client->local, sizeof client->local);
         int rc = mr_thread_start(&client->thread, live, client);
         if (rc != 0)
             status = mr_error_os(&mine, MR_ERR_IO, rc, "cannot start the thread of the store's client");
@@ -302,14 +371,20 @@ const char *mr_store_local_address(const struct mr_store_client *client)
     return client->local;
 }
 
-bool mr_store_broken(struct mr_store_client *client, uint32_t *rank_out, mr_error *error_out)
+bool mr_store_broken_of(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, uint32_t *rank_out,
+                        mr_error *error_out)
 {
     if (!atomic_load(&client->is_broken))
         return false;
-    if (rank_out)
-        *rank_out = client->broken_rank;
-    mr_error_copy(error_out, &client->broken);
-    return true;
+    pthread_mutex_lock(&client->lock);
+    bool is_broken = tell_lost(client, ranks, n, rank_out, error_out);
+    pthread_mutex_unlock(&client->lock);
+    return is_broken;
+}
+
+bool mr_store_broken(struct mr_store_client *client, uint32_t *rank_out, mr_error *error_out)
+{
+    return mr_store_broken_of(client, NULL, 0, rank_out, error_out);
 }
 
 /* Requests. */
@@ -335,8 +410,9 @@ static mr_status explain(struct mr_store_client *client, const char *key, uint8_
                             key);
     if (code == MR_STORE_TOO_MANY)
         return mr_error_set(error, MR_ERR_STATE, "key '%s': too many gets of this rank are waiting", key);
-    if (atomic_load(&client->is_broken))
-        return mr_error_set(error, MR_ERR_PEER, "key '%s': %.800s", key, client->broken.text);
+    mr_error lost;
+    if (tell_lost(client, NULL, 0, NULL, &lost))
+        return mr_error_set(error, MR_ERR_PEER, "key '%s': %.700s", key, lost.text);
     return mr_error_set(error, MR_ERR_PEER, "key '%s': rank 0 has closed the store", key);
 }
 
@@ -372,7 +448,8 @@ static mr_status request(struct mr_store_client *client, const char *key, struct
             forget(client, call);
             mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_CANCEL, .id = call->id});
             send_some(client);
-            status = mr_error_set(error, MR_ERR_TIMEOUT, "key '%s' is not in the store", key);
+            status = mr_error_set(error, MR_ERR_TIMEOUT, "key '%s'%s", key,
+                                  frame->kind == MR_STORE_GET ? " is not in the store" : ": the store does not answer");
         }
     }
     if (status == MR_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection of the store's server; the only user is rank_store.c. */
+/* One connection of the store's server. */
 #ifndef COMM_STORE_PEER_H
 #define COMM_STORE_PEER_H
 
@@ -22,7 +22,6 @@ struct mr_store_peer {
     bool doomed;
     bool refused; /* goes when the verdict is out */
     uint8_t how;  /* doomed: enum mr_store_code, MR_STORE_FINE after a goodbye */
-    uint8_t hello[MR_STORE_HELLO];
 };
 
 static inline void mr_store_peer_doom(struct mr_store_peer *peer, uint8_t how)

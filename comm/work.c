@@ -27,16 +27,15 @@
 #define DESTROY_MS 4000    /* for the engine to end */
 #define GIVEN_UP_MS 1000   /* for a runner that came back late: it may still ask the store */
 
-/* With the lock: the group is at its end, by the first error. */
-static void set_dead(struct mr_group *group, const mr_error *error)
+/* The group is at its end, by the first error. */
+void mr_work_set_dead(struct mr_group *group, const mr_error *error)
 {
     if (!group->is_dead)
         group->dead = *error;
     group->is_dead = true;
 }
 
-/* With the lock. */
-static void end_work(struct mr_group *group, struct mr_work *work, const mr_error *error)
+void mr_work_end(struct mr_group *group, struct mr_work *work, const mr_error *error)
 {
     if (error)
         work->error = *error;
@@ -60,7 +59,8 @@ static void release_engine(struct mr_group *group)
         group->stopped_ns = 0;
         __atomic_store_n(&group->stop, 0, __ATOMIC_RELAXED);
     }
-    pthread_cond_signal(&group->changed);
+    if (group->first) /* else the runner has nothing to do, and its wake-up costs more than MPI's whole collective */
+        pthread_cond_signal(&group->changed);
     pthread_cond_broadcast(&group->ended);
 }
 
@@ -78,8 +78,8 @@ static void run_current(struct mr_group *group)
     if (group->is_given_up)
         return;
     if (status)
-        set_dead(group, &error);
-    end_work(group, group->current, status ? &error : NULL);
+        mr_work_set_dead(group, &error);
+    mr_work_end(group, group->current, status ? &error : NULL);
     group->current = NULL;
     release_engine(group);
 }
@@ -113,7 +113,7 @@ static void *run(void *arg)
         }
         take_first(group);
         if (group->is_dead) {
-            end_work(group, group->current, &group->dead);
+            mr_work_end(group, group->current, &group->dead);
             group->current = NULL;
         } else {
             run_current(group);
@@ -128,8 +128,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With the lock. */
-static void set_stop(struct mr_group *group)
+void mr_work_set_stop(struct mr_group *group)
 {
     if (!group->stopped_ns)
         group->stopped_ns = mr_clock_now_ns();
@@ -159,12 +158,12 @@ static void give_up(struct mr_group *group)
     mr_error error;
     explain_giving_up(group, &error);
     group->is_given_up = true;
-    set_dead(group, &error);
-    end_work(group, group->current, &group->dead);
+    mr_work_set_dead(group, &error);
+    mr_work_end(group, group->current, &group->dead);
     group->current = NULL;
     while (group->first) {
         take_first(group);
-        end_work(group, group->current, &group->dead);
+        mr_work_end(group, group->current, &group->dead);
         group->current = NULL;
     }
 }
@@ -176,7 +175,7 @@ static void look(struct mr_group *group)
     uint64_t now = mr_clock_now_ns();
     bool is_late = group->deadline_ns && now > group->deadline_ns + STOP_AFTER_MS * (uint64_t)MS;
     if (is_late || (!group->stopped_ns && mr_group_broken(group, &unused)))
-        set_stop(group);
+        mr_work_set_stop(group);
     uint64_t began = group->deadline_ns - (uint64_t)group->timeout_ms * MS; /* of the current one; stop may be older */
     uint64_t since = group->stopped_ns > began ? group->stopped_ns : began;
     if (group->current && group->stopped_ns && now > since + GIVE_UP_MS * (uint64_t)MS)
@@ -184,7 +183,7 @@ static void look(struct mr_group *group)
 }
 
 /* pthread's own clock of waiting is CLOCK_MONOTONIC, set at creation. */
-static struct timespec time_at(uint64_t ns)
+struct timespec mr_work_time_at(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
@@ -194,7 +193,7 @@ static void *keep_watch(void *arg)
     struct mr_group *group = arg;
     pthread_mutex_lock(&group->lock);
     while (!group->is_closing) {
-        struct timespec at = time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
+        struct timespec at = mr_work_time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
             look(group);
@@ -205,6 +204,8 @@ static void *keep_watch(void *arg)
 
 mr_status mr_work_start_threads(struct mr_group *group, mr_error *error)
 {
+    if (group->table->on_device)
+        return mr_device_watch_start(group, error);
     int rc = mr_thread_start(&group->watch, keep_watch, group);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, rc, "cannot start a thread of the group");
@@ -233,7 +234,7 @@ static void cancel_waiting(struct mr_group *group)
         group->first = work->next;
         mr_execute_describe(&work->collective, true, what);
         mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before %s had begun", what);
-        end_work(group, work, group->is_dead ? &group->dead : &error);
+        mr_work_end(group, work, group->is_dead ? &group->dead : &error);
         group->has_canceled = true;
     }
     group->last = NULL;
@@ -241,14 +242,18 @@ static void cancel_waiting(struct mr_group *group)
 
 void mr_work_stop_threads(struct mr_group *group)
 {
+    if (group->device_works) {
+        mr_device_watch_stop(group);
+        return;
+    }
     pthread_mutex_lock(&group->lock);
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
-    struct timespec at = time_at(mr_clock_now_ns() + limit_ms * (uint64_t)MS);
+    struct timespec at = mr_work_time_at(mr_clock_now_ns() + limit_ms * (uint64_t)MS);
     group->is_closing = true;
     cancel_waiting(group);
     if (group->is_busy) {
         group->has_canceled = true;
-        set_stop(group);
+        mr_work_set_stop(group);
     }
     pthread_cond_signal(&group->changed);
     pthread_cond_signal(&group->quit);
@@ -272,7 +277,7 @@ static void append(struct mr_group *group, struct mr_work *work)
 {
     work->next = NULL;
     if (group->is_given_up) { /* since mr_group_enter() looked: nobody would take it */
-        end_work(group, work, &group->dead);
+        mr_work_end(group, work, &group->dead);
         return;
     }
     if (group->last)
@@ -283,14 +288,14 @@ static void append(struct mr_group *group, struct mr_work *work)
     pthread_cond_signal(&group->changed);
 }
 
-/* A number, equal on all ranks that take part. Sends do not count for the ranks that have no part in them. */
-static uint64_t take_number(struct mr_group *group, const struct mr_collective *c)
+/* Numbers are equal on all ranks that take part. Sends do not count for the ranks that have no part in them. */
+static uint64_t *counter_of(struct mr_group *group, const struct mr_collective *c)
 {
     if (c->kind == MR_COLLECTIVE_SEND)
-        return ++group->n_sent[c->root];
+        return &group->n_sent[c->root];
     if (c->kind == MR_COLLECTIVE_RECV)
-        return ++group->n_received[c->root];
-    return ++group->n_collectives;
+        return &group->n_received[c->root];
+    return &group->n_collectives;
 }
 
 /* A world of one: what is gathered or scattered is what was given. */
@@ -344,21 +349,26 @@ static void run_here(struct mr_group *group, const struct mr_collective *collect
     mr_status status = mr_execute_collective(group, collective, deadline_ns, &error);
     pthread_mutex_lock(&group->lock);
     if (status)
-        set_dead(group, &error);
+        mr_work_set_dead(group, &error);
     release_engine(group);
+}
+
+/* With the lock: behind what is under way. */
+static void run_behind(struct mr_group *group, const struct mr_collective *collective)
+{
+    struct mr_work work = {.group = group, .collective = *collective};
+    append(group, &work);
+    while (!work.has_ended)
+        pthread_cond_wait(&group->ended, &group->lock);
 }
 
 static mr_status run_blocking(struct mr_group *group, const struct mr_collective *collective)
 {
-    struct mr_work work = {.group = group, .collective = *collective};
     pthread_mutex_lock(&group->lock);
-    if (!group->first && !group->is_busy && !group->table->on_device) {
+    if (!group->first && !group->is_busy)
         run_here(group, collective);
-    } else {
-        append(group, &work);
-        while (!work.has_ended)
-            pthread_cond_wait(&group->ended, &group->lock);
-    }
+    else
+        run_behind(group, collective);
     mr_status status = group->is_dead ? (mr_status)group->dead.status : MR_OK;
     if (status)
         group->error = group->dead;
@@ -366,38 +376,72 @@ static mr_status run_blocking(struct mr_group *group, const struct mr_collective
     return status;
 }
 
-mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out)
+static mr_status run_on_device(struct mr_group *group, const struct mr_collective *collective)
 {
-    struct mr_work *work = NULL;
-    collective->number = take_number(group, collective);
-    if (work_out) {
-        work = calloc(1, sizeof *work);
-        if (!work) { /* the other ranks go on to a collective that this one cannot begin */
-            mr_error error;
-            mr_error_memory(&error, sizeof *work);
-            return mr_work_end_group(group, &error);
-        }
-        work->group = group;
-        work->collective = *collective;
-    }
-    if (!group->table)
-        copy_alone(collective);
-    else if (!work)
+    struct mr_work work = {.group = group, .collective = *collective};
+    mr_status status = mr_device_work_submit(group, &work);
+    return status ? status : mr_device_work_sync(&work, MR_FOREVER);
+}
+
+static mr_status submit_blocking(struct mr_group *group, const struct mr_collective *collective)
+{
+    if (group->device_works)
+        return run_on_device(group, collective);
+    if (group->table)
         return run_blocking(group, collective);
-    if (!work)
+    copy_alone(collective);
+    return MR_OK;
+}
+
+/* Hand the work to who does it. */
+static mr_status begin(struct mr_group *group, struct mr_work *work)
+{
+    if (group->device_works)
+        return mr_device_work_submit(group, work);
+    if (!group->table) {
+        copy_alone(&work->collective);
+        work->has_ended = true;
         return MR_OK;
+    }
+    pthread_mutex_lock(&group->lock);
+    append(group, work);
+    pthread_mutex_unlock(&group->lock);
+    return MR_OK;
+}
+
+static mr_status submit_async(struct mr_group *group, const struct mr_collective *collective, struct mr_work **work_out)
+{
+    struct mr_work *work = calloc(1, sizeof *work);
+    if (!work) { /* the other ranks go on to a collective that this one cannot begin */
+        mr_error error;
+        mr_error_memory(&error, sizeof *work);
+        return mr_work_end_group(group, &error);
+    }
+    work->group = group;
+    work->collective = *collective;
+    mr_status status = begin(group, work);
+    if (status) {
+        free(work);
+        return status;
+    }
     pthread_mutex_lock(&group->lock);
     group->n_references++;
-    work->has_ended = !group->table;
-    if (group->table)
-        append(group, work);
     pthread_mutex_unlock(&group->lock);
     *work_out = work;
     return MR_OK;
 }
 
-/* With the lock: how it stands, in the group's words too. */
-static mr_status state_of(struct mr_work *work)
+mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out)
+{
+    uint64_t *counter = counter_of(group, collective);
+    collective->number = ++*counter;
+    mr_status status = work_out ? submit_async(group, collective, work_out) : submit_blocking(group, collective);
+    if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* refused by the engine before anything had begun */
+        --*counter;
+    return status;
+}
+
+mr_status mr_work_state(struct mr_work *work)
 {
     if (!work->has_ended)
         return MR_PENDING;
@@ -409,7 +453,9 @@ static mr_status state_of(struct mr_work *work)
 static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
 {
     struct mr_group *group = work->group;
-    struct timespec at = time_at(mr_clock_now_ns() + (uint64_t)timeout_ms * MS);
+    if (group->device_works)
+        return mr_device_work_sync(work, timeout_ms);
+    struct timespec at = mr_work_time_at(mr_clock_now_ns() + (uint64_t)timeout_ms * MS);
     int rc = 0;
     pthread_mutex_lock(&group->lock);
     while (!work->has_ended && rc != ETIMEDOUT) {
@@ -418,7 +464,7 @@ static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
         else
             rc = pthread_cond_timedwait(&group->ended, &group->lock, &at);
     }
-    mr_status status = state_of(work);
+    mr_status status = mr_work_state(work);
     pthread_mutex_unlock(&group->lock);
     return status;
 }
@@ -439,9 +485,10 @@ mr_status mr_work_sync(mr_work *work, uint32_t timeout_ms)
 
 mr_status mr_work_wait(mr_work *work, void *stream)
 {
-    (void)stream; /* ended is more than any stream needs */
     mr_status status = enter(work);
-    return status ? status : wait_until(work, MR_FOREVER);
+    if (!status && work->group->device_works)
+        return mr_device_work_wait(work, stream);
+    return status ? status : wait_until(work, MR_FOREVER); /* ended is more than any stream needs */
 }
 
 mr_status mr_work_test(mr_work *work)
@@ -449,10 +496,25 @@ mr_status mr_work_test(mr_work *work)
     mr_status status = enter(work);
     if (status)
         return status;
+    if (work->group->device_works)
+        return mr_device_work_sync(work, 0);
     pthread_mutex_lock(&work->group->lock);
-    status = state_of(work);
+    status = mr_work_state(work);
     pthread_mutex_unlock(&work->group->lock);
     return status;
+}
+
+/* False: it has not ended, and whoever keeps it frees it. */
+static bool can_free(struct mr_work *work)
+{
+    struct mr_group *group = work->group;
+    if (group->device_works)
+        return mr_device_work_leave(work);
+    pthread_mutex_lock(&group->lock);
+    while (!work->has_ended)
+        pthread_cond_wait(&group->ended, &group->lock);
+    pthread_mutex_unlock(&group->lock);
+    return true;
 }
 
 void mr_work_free(mr_work *work)
@@ -460,10 +522,7 @@ void mr_work_free(mr_work *work)
     if (!work || enter(work))
         return;
     struct mr_group *group = work->group;
-    pthread_mutex_lock(&group->lock);
-    while (!work->has_ended)
-        pthread_cond_wait(&group->ended, &group->lock);
-    pthread_mutex_unlock(&group->lock);
-    free(work);
+    if (can_free(work))
+        free(work);
     mr_group_drop(group);
 }

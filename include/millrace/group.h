@@ -2,8 +2,7 @@
 /*
  * The process group: torch.distributed's vocabulary. Ranks find each other, and reduce, gather and broadcast over an
  * engine: gloo on CPUs, nccl between GPUs, mpi where a cluster has it. Engines are modules that are opened when a group
- * is made; who only loads data needs none of them. There is no module for nccl in this version: that backend answers
- * MR_ERR_UNSUPPORTED.
+ * is made; who only loads data needs none of them.
  *
  * All ranks call the same collectives of a group in the same order, with the same count and dtype. A group is used by
  * one thread at a time. After an error other than MR_ERR_INVALID the group is at its end: every further call returns
@@ -32,7 +31,8 @@ typedef struct mr_group_options {
     uint32_t rank;       /* with world_size; not with env:// */
     uint32_t world_size; /* 0: from the launcher's environment; a program without a launcher is a world of one */
     uint32_t timeout_ms; /* of the rendezvous and of each collective; 0 means 600 000 */
-    const char *device;  /* of nccl: "cuda:N" or "cuda:local"; default: none */
+    const char *device;  /* of nccl: "cuda:N" or "cuda:local" (N is the local rank); default: none, which nccl refuses
+                            unless nccl_comm is given. With a host's backend "cuda:..." is MR_ERR_INVALID */
     const char *token;   /* must be the same on all ranks; default: the environment's MR_TOKEN, if any */
     void *mpi_comm;      /* an MPI_Comm * to adopt: MPI is then the caller's to finalise */
     void *nccl_comm;     /* an ncclComm_t * to adopt: it stays the caller's */
@@ -54,6 +54,7 @@ MR_API mr_status mr_group_create(const mr_group_options *options, mr_group **gro
 
 /**
  * Leave the group. NULL does nothing. Not a barrier: collectives of the other ranks that have all they need still end.
+ * What is under way here ends with MR_ERR_STATE, with nccl after a second in which it may end by itself.
  *
  * Blocks: for a few seconds at most.
  */
@@ -81,7 +82,9 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, m
 
 /**
  * Collectives. count elements of dtype: MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64. Memory is the host's with gloo
- * and mpi, and the group's device's with nccl. 16-bit floats are added in f32. MR_MEAN of integers is MR_ERR_INVALID.
+ * and mpi, and the group's device's with nccl; any other is MR_ERR_INVALID with its device (seen where CUDA's driver is
+ * loaded; managed memory is both, pinned memory the host's). 16-bit floats are added in f32. MR_MEAN of integers is
+ * MR_ERR_INVALID. With nccl a stream that is being captured into a graph is MR_ERR_STATE, and the group goes on.
  *
  * Return MR_OK; MR_ERR_INVALID (the arguments; the group goes on); MR_ERR_TIMEOUT, MR_ERR_PEER with the rank that broke
  * or fell silent where it is known; MR_ERR_DEVICE. Block: until this rank's part is done, at most the group's timeout.
@@ -92,9 +95,9 @@ MR_API mr_status mr_all_reduce(mr_group *group, void *buffer, uint64_t count, mr
 MR_API mr_status mr_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
                            uint32_t root);
 MR_API mr_status mr_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root);
-/** out: count elements of each rank, in their order. */
+/** out: count elements of each rank, in their order. in may be this rank's place in out. */
 MR_API mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype);
-/** in: count elements for each rank, in their order. */
+/** in: count elements for each rank, in their order. out may be this rank's place in in. */
 MR_API mr_status mr_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
                                    mr_reduction op);
 MR_API mr_status mr_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to);
@@ -122,13 +125,19 @@ MR_API mr_status mr_send_async(mr_group *group, const void *buffer, uint64_t cou
 MR_API mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from,
                                void *stream, mr_work **work_out);
 
-/** Make a stream wait for the work (nccl); with host engines the same as mr_work_sync() without a limit of its own. */
+/**
+ * Make a stream wait for the work: with nccl the host does not wait, and a failure is told by mr_work_sync(),
+ * mr_work_test() or the next collective. With host engines the same as mr_work_sync() without a limit of its own.
+ */
 MR_API mr_status mr_work_wait(mr_work *work, void *stream);
 /** Wait in this thread. Returns MR_OK, MR_PENDING if the time ran out (the work goes on), or its error. */
 MR_API mr_status mr_work_sync(mr_work *work, uint32_t timeout_ms);
 /** MR_OK when it has ended well, MR_PENDING, or its error. Never blocks. */
 MR_API mr_status mr_work_test(mr_work *work);
-/** Waits for the work where it is still under way. NULL does nothing. */
+/**
+ * Give the handle back. NULL does nothing. Blocks: with host engines until the work has ended; with nccl never, and the
+ * buffers are the collective's until a stream that waited for it, or the host, has passed it.
+ */
 MR_API void mr_work_free(mr_work *work);
 
 #ifdef __cplusplus

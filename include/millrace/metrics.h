@@ -45,6 +45,16 @@ MR_API mr_status mr_metrics_declare(mr_metrics *metrics, const char *name);
  */
 MR_API mr_status mr_metrics_add(mr_metrics *metrics, const char *name, double sum, double count);
 /**
+ * The same for a sum that lies on the device of the group: one number of dtype (MR_F16, MR_BF16, MR_F32, MR_F64,
+ * MR_I32, MR_I64), added in f64 by a small kernel on this stream (NULL: the default stream), after what the stream was
+ * given so far and before what it is given later. Nothing is copied to the host before the reduction.
+ *
+ * Returns as mr_metrics_add(); MR_ERR_UNSUPPORTED where the group's backend is not nccl; MR_ERR_DEVICE. Blocks: never,
+ * but for the first one, which allocates.
+ */
+MR_API mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const void *sum, mr_dtype dtype,
+                                       double count, void *stream);
+/**
  * Keep the smallest and the largest value; a NaN stays NaN. Any name may have them beside its sum. They cost a second
  * all_reduce in each reduction, so some rank must have kept one, of any name, before the first; otherwise
  * MR_ERR_INVALID from then on.

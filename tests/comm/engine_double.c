@@ -221,13 +221,13 @@ static void combine(const struct engine *engine, const struct mr_collective *c, 
         } else {
             double x = load(p, c->dtype);
             bool takes = r == 0 || (c->op == MR_MIN && x < value) || (c->op == MR_MAX && x > value);
-            value = takes ? x : c->op == MR_SUM ? value + x : value;
+            value = takes ? x : c->op == MR_SUM || c->op == MR_MEAN ? value + x : value;
         }
     }
     if (is_integer)
         store_integer(out, c->dtype, integer);
     else
-        store(out, c->dtype, value);
+        store(out, c->dtype, c->op == MR_MEAN ? value / engine->n_ranks : value);
 }
 
 /* What a rank does with a chunk that all have put on the board: len bytes, `at` bytes from the buffer's beginning. */

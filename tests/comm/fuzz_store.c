@@ -65,7 +65,8 @@ static void try_frames(const uint8_t *bytes, size_t len)
 static void try_server(uint16_t port, const uint8_t *bytes, size_t len, const struct mr_store_identity *identity,
                        uint32_t rank)
 {
-    int fd = rig_socket(port);
+    static uint32_t n;
+    int fd = rig_socket_from(0x7f010000u + n++ % 0x10000, port);
     if (identity)
         require(rig_greet(fd, rank, identity) == MR_STORE_FINE, "a good greeting is refused");
     rig_write(fd, bytes, len);

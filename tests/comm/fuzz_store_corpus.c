@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/store_wire.h"
+#include "comm/store_greeting.h"
 #include "tests/comm/fuzz_store.h"
 
 static size_t frames(uint8_t *bytes_out, size_t size, const struct mr_store_frame *list, size_t n)
@@ -39,7 +39,7 @@ static size_t make(int which, uint8_t *bytes_out, size_t size)
     default: break;
     }
     memset(bytes_out, 0, MR_STORE_GREETING);
-    mr_store_wire_write_greeting(&greeting, bytes_out);
+    mr_store_greeting_write(&greeting, bytes_out);
     return MR_STORE_GREETING;
 }
 

@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "comm/group.h"
 
+#include <millrace/metrics.h>
+
 enum { MAX_WORKS = 8 };
 
 enum kind { KIND_BARRIER, KIND_ALL_REDUCE, KIND_ALL_GATHER };
@@ -38,6 +40,10 @@ struct double_work {
 
 struct world;
 
+struct device_sums {
+    double values[2 * MR_MAX_METRICS];
+};
+
 struct double_rank {
     struct world *world;
     uint32_t rank;
@@ -46,6 +52,8 @@ struct double_rank {
     uint64_t n_done;
     bool is_held;
     bool is_closing;
+    int n_sums;
+    struct device_sums sums;
     mr_error error;
     struct group_double_log log;
     pthread_t runner;
@@ -250,6 +258,66 @@ mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t cou
                          &(struct call){.kind = KIND_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
 }
 
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                    mr_reduction op)
+{
+    return mr_all_reduce(group, buffer, count, dtype, op);
+}
+
+/* The device's sums are added to the host's before the ranks meet, as an engine does it. */
+mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                          mr_reduction op, void *sums, mr_work **work_out)
+{
+    struct device_sums *of = sums;
+    for (uint64_t i = 0; of && i < count; i++) {
+        ((double *)buffer)[i] += of->values[i];
+        of->values[i] = 0;
+    }
+    return mr_all_reduce_async(group, buffer, count, dtype, op, NULL, work_out);
+}
+
+mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+{
+    return mr_all_gather(group, in, out, count, dtype);
+}
+
+bool mr_group_on_device(const mr_group *group)
+{
+    return group && rank_of(group)->world->run->has_device;
+}
+
+mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_out)
+{
+    (void)n;
+    rank_of(group)->n_sums++;
+    memset(&rank_of(group)->sums, 0, sizeof rank_of(group)->sums);
+    *sums_out = &rank_of(group)->sums;
+    return MR_OK;
+}
+
+mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value, mr_dtype dtype,
+                             double count, void *stream)
+{
+    struct device_sums *of = sums;
+    (void)stream;
+    if (dtype != MR_F32)
+        return mr_error_set(&rank_of(group)->error, MR_ERR_DEVICE, "the double adds f32 alone");
+    of->values[at] += (double)*(const float *)value;
+    of->values[at + 1] += count;
+    return MR_OK;
+}
+
+void mr_device_sums_destroy(struct mr_group *group, void *sums)
+{
+    (void)sums;
+    rank_of(group)->n_sums--;
+}
+
+const char *mr_group_backend(const mr_group *group)
+{
+    return mr_group_on_device(group) ? "nccl" : group ? "gloo" : "none";
+}
+
 mr_status mr_work_sync(mr_work *handle, uint32_t timeout_ms)
 {
     struct double_work *work = work_of(handle);
@@ -370,6 +438,8 @@ void group_double_run(struct group_double_run *run, void (*f)(mr_group *group, v
     pthread_mutex_unlock(&world.lock);
     for (uint32_t r = 0; r < run->n_ranks; r++)
         pthread_join(world.ranks[r].runner, NULL);
+    for (uint32_t r = 0; r < run->n_ranks; r++)
+        run->n_failures += world.ranks[r].n_sums != 0;
     for (uint32_t r = 0; r < run->n_ranks; r++)
         for (int i = 0; i < MAX_WORKS; i++)
             run->n_failures += world.ranks[r].works[i].is_used;

@@ -31,8 +31,9 @@ struct group_double_run {
     uint32_t n_ranks;
     uint32_t n_nodes;    /* 0 means 1; ranks are dealt out in blocks */
     uint32_t fails_at;   /* this collective, counted from 1, fails with MR_ERR_PEER; 0: none */
+    bool has_device;     /* the group is one of a device's engine, for metrics */
     bool differs_by_op;  /* set when ranks called different collectives */
-    uint32_t n_failures; /* RANK_CHECKs that did not hold, and works that nobody freed */
+    uint32_t n_failures; /* RANK_CHECKs that did not hold, works and device sums that nobody freed */
     struct group_double_log log;
 };
 

@@ -3,6 +3,7 @@
  */
 #include "tests/comm/group_rig.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/comm/device_engine_double.h"
 
 #define CHILD_S 30
 
@@ -29,6 +31,9 @@ struct rank {
 };
 
 static atomic_uint n_failed;
+static const char *the_backend = "gloo";
+static const char *the_device;
+static void *the_comm;
 
 void rig_init(void)
 {
@@ -44,6 +49,31 @@ void rig_tell(const char *order)
         setenv("MR_ENGINE_DOUBLE", order, 1);
     else
         unsetenv("MR_ENGINE_DOUBLE");
+}
+
+void rig_use(const char *backend, const char *device)
+{
+    the_backend = backend;
+    the_device = device;
+}
+
+void rig_adopt(void *nccl_comm)
+{
+    the_comm = nccl_comm;
+}
+
+struct device_double *rig_use_device(void)
+{
+    struct device_double *(*get)(void) = NULL;
+    void *module = dlopen(MR_TEST_DEVICE_DOUBLE "/libmillrace-nccl.so", RTLD_NOW | RTLD_LOCAL);
+    if (!module)
+        fail_msg("%s", dlerror());
+    *(void **)&get = dlsym(module, DEVICE_DOUBLE_SYMBOL);
+    assert_non_null(get);
+    setenv("MR_MODULE_PATH", MR_TEST_DEVICE_DOUBLE, 1);
+    rig_use("nccl", "cuda:local");
+    memset((void *)get(), 0, sizeof *get());
+    return get();
 }
 
 uint64_t rig_now_ms(void)
@@ -71,7 +101,9 @@ static mr_status be(struct rank *rank)
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     mr_group *group = NULL;
     options.init = rank->init;
-    options.backend = "gloo"; /* whose place the double takes in its folder */
+    options.backend = the_backend;
+    options.device = the_device;
+    options.nccl_comm = the_comm;
     options.rank = rank->rank;
     options.world_size = rank->n_ranks;
     options.timeout_ms = rank->timeout_ms;

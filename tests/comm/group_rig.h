@@ -23,6 +23,16 @@ void rig_init(void);
 /* What the double is told; NULL: nothing. Before the ranks begin. */
 void rig_tell(const char *order);
 
+/* Another backend than gloo, whose place the double takes, and a device or NULL. Before the ranks begin. */
+void rig_use(const char *backend, const char *device);
+/* What all adopt as nccl_comm, or NULL. Before the ranks begin. */
+void rig_adopt(void *nccl_comm);
+/*
+ * The double of a device's engine takes nccl's place: what it is told and has seen, from now on nothing. MR_MODULE_PATH
+ * leads to it from here.
+ */
+struct device_double *rig_use_device(void);
+
 /* Run f as each rank, in threads; fails the test unless every group was created and every check held. */
 void rig_run(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg);
 /* The same, but creation may fail; results_out gets each rank's. f is run where it did not. */

@@ -15,11 +15,18 @@ target_link_libraries(mpi_rank PRIVATE mr_base mr_flags MPI::MPI_C Threads::Thre
 add_executable(mpi_group mpi_group.c mpi_folder_store.c contract_group.c contract_collectives.c contract_oracle.c)
 target_link_libraries(mpi_group PRIVATE mr_comm mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
 
+# MPICH's kills all ranks when one leaves without MPI_Finalize, which is what some tests look at.
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE mpirun_version ERROR_QUIET)
+set(mpirun_option "")
+if(mpirun_version MATCHES "HYDRA")
+  set(mpirun_option "\"-disable-auto-cleanup\",")
+endif()
+
 mr_test(test_mpi SOURCES test_mpi.c LIBS mr_base TIMEOUT 300)
 add_dependencies(test_mpi mpi_group mpi_rank mr_mpi_module mr_mpi_small_module)
 target_compile_definitions(
   test_mpi
-  PRIVATE MR_TEST_MPIRUN="${MPIEXEC_EXECUTABLE}" MR_TEST_MPI_RANK="$<TARGET_FILE:mpi_rank>"
+  PRIVATE MR_TEST_MPIRUN="${MPIEXEC_EXECUTABLE}" MR_TEST_MPIRUN_OPTION=${mpirun_option} MR_TEST_MPI_RANK="$<TARGET_FILE:mpi_rank>"
           MR_TEST_MPI_GROUP="$<TARGET_FILE:mpi_group>" MR_TEST_MPI_FOLDER="$<TARGET_FILE_DIR:mr_mpi_module>"
           MR_TEST_MPI_MODULE="$<TARGET_FILE:mr_mpi_module>"
           MR_TEST_MPI_SMALL_MODULE="$<TARGET_FILE:mr_mpi_small_module>")

@@ -60,12 +60,20 @@ struct mr_store_client *rig_client(uint16_t port, uint32_t rank, const struct mr
 
 int rig_socket(uint16_t port)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return rig_socket_from(INADDR_LOOPBACK, port);
+}
+
+int rig_socket_from(uint32_t source, uint16_t port)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)}, address = own;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     struct timeval limit = {.tv_sec = 5};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one) != 0 ||
+        bind(fd, (struct sockaddr *)&own, sizeof own) != 0 ||
         connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
         end("socket", strerror(errno));
     return fd;
@@ -116,17 +124,17 @@ bool rig_write(int fd, const void *bytes, size_t len)
 
 int rig_greet(int fd, uint32_t rank, const struct mr_store_identity *identity)
 {
-    uint8_t hello[MR_STORE_HELLO], greeting[MR_STORE_GREETING], verdict[MR_STORE_HEAD + MR_STORE_PROOF];
+    uint8_t hello[MR_STORE_HELLO], greeting[MR_STORE_GREETING], verdict[MR_STORE_HEAD];
     struct mr_store_greeting mine = {.version = MR_STORE_VERSION,
                                      .world_size = identity->world_size,
                                      .run = identity->run,
                                      .restart = identity->restart,
-                                     .rank = rank,
-                                     .nonce = "any sixteen byte"};
+                                     .rank = rank};
     if (!rig_read(fd, hello, sizeof hello))
         return -1;
-    mr_store_wire_write_greeting(&mine, greeting);
-    mr_store_wire_prove(identity->token, 'C', hello, greeting, greeting + MR_STORE_HELLO);
+    mr_store_greeting_write(&mine, greeting);
+    if (mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, NULL) != MR_OK)
+        return -1;
     if (!rig_write(fd, greeting, sizeof greeting) || !rig_read(fd, verdict, sizeof verdict))
         return -1;
     return verdict[4] == MR_STORE_VERDICT ? verdict[5] : -1;

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "comm/rank_store.h"
-#include "comm/store_wire.h"
+#include "comm/store_greeting.h"
 
 #define RIG_RUN UINT64_C(0x1234abcd5678)
 
@@ -20,6 +20,8 @@ uint64_t rig_in_ms(uint64_t ms);
 
 /* A connection without a client. Reads give up after 5 s. */
 int rig_socket(uint16_t port);
+/* The same from an address of 127.0.0.0/8: each has ports of its own, which TIME_WAIT may use up. */
+int rig_socket_from(uint32_t source, uint16_t port);
 /* All len bytes; false at the end of the connection. */
 bool rig_read(int fd, void *bytes_out, size_t len);
 /* What remains to be read until the end; -1 if the end does not come within ms. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where ranks are, by the boot ids of their machines, and how lists of them read. */
 #include "comm/agreement.h"
+#include "comm/rank_list.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,11 +140,11 @@ static void lists_of_ranks_are_short(void **state)
     (void)state;
     char text[64];
     const uint8_t some[] = {0xf4, 0x81, 0x02}; /* 2 4 5 6 7 | 8 15 | 17 */
-    mr_agreement_list(some, 24, text, sizeof text);
+    mr_rank_list_spell(some, 24, text, sizeof text);
     assert_string_equal(text, "2, 4-8, 15, 17");
-    mr_agreement_list(some, 6, text, sizeof text);
+    mr_rank_list_spell(some, 6, text, sizeof text);
     assert_string_equal(text, "2, 4-5");
-    mr_agreement_list(some, 2, text, sizeof text);
+    mr_rank_list_spell(some, 2, text, sizeof text);
     assert_string_equal(text, "");
 }
 
@@ -153,7 +154,7 @@ static void a_list_that_is_too_long_is_cut_between_ranks(void **state)
     uint8_t bits[128];
     char text[32];
     memset(bits, 0x55, sizeof bits);
-    mr_agreement_list(bits, 1024, text, sizeof text);
+    mr_rank_list_spell(bits, 1024, text, sizeof text);
     assert_string_equal(text, "0, 2, 4, 6, 8, 10, 12, 14, ...");
 }
 

@@ -72,6 +72,8 @@ static void means(mr_group *group, void *arg)
     RIG_CHECK(group, f32[0] == (float)(n - 1) / 2 && f32[1] == 3);
     RIG_CHECK(group, mr_all_reduce(group, half, 2, MR_F16, MR_MEAN) == MR_OK);
     RIG_CHECK(group, half[0] == mr_half_f16((float)(n - 1) / 2) && half[1] == mr_half_f16(-6.103515625e-05f));
+    uint16_t large = mr_half_f16(60000); /* whose sum is none of f16 */
+    RIG_CHECK(group, mr_all_reduce(group, &large, 1, MR_F16, MR_MEAN) == MR_OK && large == mr_half_f16(60000));
     RIG_CHECK(group, mr_all_reduce(group, &brain, 1, MR_BF16, MR_MEAN) == MR_OK);
     RIG_CHECK(group, brain == mr_half_bf16(-(float)(n - 1)));
     RIG_CHECK(group, mr_reduce_scatter(group, each, &scattered, 1, MR_F64, MR_MEAN) == MR_OK);
@@ -195,6 +197,25 @@ static void while_another_is_late(mr_group *group, void *arg)
     mr_work_free(work);
 }
 
+/* What is given lies in its own place of what is got, and the other way round. */
+static void in_its_place(mr_group *group, void *arg)
+{
+    enum { N = 3000 };
+    uint32_t rank = mr_group_rank(group);
+    uint32_t n = mr_group_world_size(group);
+    static _Thread_local double x[RIG_RANKS * N];
+    (void)arg;
+    memset(x, 0, sizeof x);
+    for (uint32_t i = 0; i < N; i++)
+        x[rank * N + i] = rank * 10000 + i;
+    RIG_CHECK(group, mr_all_gather(group, x + rank * N, x, N, MR_F64) == MR_OK);
+    for (uint32_t i = 0; i < n * N; i++)
+        RIG_CHECK(group, x[i] == i / N * 10000 + i % N);
+    RIG_CHECK(group, mr_reduce_scatter(group, x, x + rank * N, N, MR_F64, MR_SUM) == MR_OK);
+    for (uint32_t i = 0; i < N; i++)
+        RIG_CHECK(group, x[rank * N + i] == n * (rank * 10000.0 + i));
+}
+
 static void wrong_arguments(mr_group *group, void *arg)
 {
     float x[8] = {0};
@@ -213,8 +234,10 @@ static void wrong_arguments(mr_group *group, void *arg)
     RIG_CHECK(group, mr_all_gather(group, x, NULL, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "out is NULL");
     RIG_CHECK(group, mr_all_gather(group, x, x + 1, 1, MR_F32) == MR_OK);
-    RIG_CHECK(group, mr_all_gather(group, x, x, 1, MR_F32) == MR_ERR_INVALID);
+    uint32_t other = (mr_group_rank(group) + 1) % mr_group_world_size(group);
+    RIG_CHECK(group, mr_all_gather(group, x + other, x, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "overlap");
+    RIG_CHECK(group, mr_reduce_scatter(group, x, x + other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_broadcast(group, x, UINT64_MAX / 4 + 2, MR_F32, 0) == MR_ERR_INVALID);
     RIG_SAYS(group, "more than memory holds");
     RIG_CHECK(group, mr_all_gather(group, x, i, UINT64_MAX / 16, MR_F32) == MR_ERR_INVALID);
@@ -263,6 +286,7 @@ static void run_with_2_and_4(rig_main f)
 OVER_RANKS(ranks_know_who_they_are, who_is_who)
 OVER_RANKS(all_reduce_adds_and_compares, all_reduces)
 OVER_RANKS(a_mean_is_the_sum_divided_once, means)
+OVER_RANKS(a_part_may_lie_in_its_place_of_the_whole, in_its_place)
 OVER_RANKS(the_other_collectives_place_what_they_should, others)
 OVER_RANKS(messages_pass_between_two_ranks, messages)
 OVER_RANKS(works_end_in_the_order_of_the_program, in_the_background)
@@ -284,6 +308,7 @@ int main(void)
         cmocka_unit_test(ranks_know_who_they_are),
         cmocka_unit_test(all_reduce_adds_and_compares),
         cmocka_unit_test(a_mean_is_the_sum_divided_once),
+        cmocka_unit_test(a_part_may_lie_in_its_place_of_the_whole),
         cmocka_unit_test(the_other_collectives_place_what_they_should),
         cmocka_unit_test(messages_pass_between_two_ranks),
         cmocka_unit_test(works_end_in_the_order_of_the_program),

@@ -169,6 +169,36 @@ static void options_are_checked(void **state)
     assert_non_null(strstr(error.text, "carrier-pigeon"));
 }
 
+/* Said before anybody else is waited for. */
+static void a_device_of_cuda_is_for_nccl_alone(void **state)
+{
+    (void)state;
+    mr_group_options options = MR_GROUP_OPTIONS_INIT;
+    mr_group *group = NULL;
+    mr_error error;
+    char name[80];
+    int comm = 0;
+    options.device = "cuda:0";
+    options.backend = "gloo";
+    assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "device \"cuda:0\" is given, and backend gloo works on the host's memory");
+    options.backend = NULL;
+    options.mpi_comm = &comm;
+    assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "device \"cuda:0\" is given, and mpi_comm, which is of the host");
+    options.mpi_comm = NULL;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    options.device = name;
+    assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
+    assert_non_null(strstr(error.text, "is too long"));
+    assert_null(group);
+    options.device = "host:1";
+    options.backend = "gloo";
+    assert_int_equal(mr_group_create(&options, &group, &error), MR_OK);
+    mr_group_destroy(group);
+}
+
 int main(void)
 {
     static const char *const launchers[] = {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_PROCID"};
@@ -180,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_world_of_one_splits_into_one),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(a_device_of_cuda_is_for_nccl_alone),
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         unsetenv(launchers[i]);

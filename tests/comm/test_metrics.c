@@ -419,6 +419,64 @@ static void an_error_of_the_group_is_passed_on(void **state)
     }
 }
 
+/* What lies on the device and what the host adds are one sum; only f32 is known to the double. */
+static void add_both_ways(mr_group *group, void *arg)
+{
+    float loss = 0.25F;
+    double n = mr_group_world_size(group);
+    mr_metrics *metrics = make(group);
+    (void)arg;
+    mr_metrics_add(metrics, "correct", 3, 4);
+    for (int step = 0; step < 3; step++) {
+        mr_metrics_add(metrics, "loss", 1, 1);
+        RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 3, NULL) == MR_OK);
+        RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
+        RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK); /* the next one's */
+        RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
+        RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == (step ? 1.5 : 1.25) * n);
+        RANK_CHECK(group, mr_metrics_count(metrics, "loss") == (step ? 5 : 4) * n);
+        RANK_CHECK(group, mr_metrics_count(metrics, "correct") == (step ? 0 : 4) * n);
+    }
+    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F64, 1, NULL) == MR_ERR_DEVICE);
+    RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "f32 alone"));
+    mr_metrics_destroy(metrics);
+}
+
+static void sums_of_a_device_are_added_to_the_hosts(void **state)
+{
+    (void)state;
+    struct group_double_run run = {.n_ranks = 3, .has_device = true};
+    group_double_run(&run, add_both_ways, NULL);
+    assert_int_equal(run.n_failures, 0);
+    assert_int_equal(run.log.n_all_reduces, 1 + 3); /* the names, and one for each step */
+}
+
+static void add_wrongly(mr_group *group, void *arg)
+{
+    float loss = 1;
+    mr_metrics *metrics = make(group);
+    (void)arg;
+    mr_status status = mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL);
+    RANK_CHECK(group, status == MR_ERR_UNSUPPORTED);
+    RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "this one's is gloo"));
+    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", NULL, MR_F32, 1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_U8, 1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, -1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group, mr_metrics_add_device(metrics, NULL, &loss, MR_F32, 1, NULL) == MR_ERR_INVALID);
+    mr_metrics_destroy(metrics);
+}
+
+static void sums_of_a_device_need_a_group_of_devices(void **state)
+{
+    (void)state;
+    float loss = 1;
+    group_double_run_well(2, add_wrongly, NULL);
+    mr_metrics *alone = make(NULL);
+    assert_int_equal(mr_metrics_add_device(alone, "loss", &loss, MR_F32, 1, NULL), MR_ERR_UNSUPPORTED);
+    mr_metrics_destroy(alone);
+    assert_int_equal(mr_metrics_add_device(NULL, "loss", &loss, MR_F32, 1, NULL), MR_ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +493,8 @@ int main(void)
         cmocka_unit_test(a_second_reduction_waits_for_the_first),
         cmocka_unit_test(nothing_is_allocated_after_the_first_reduction),
         cmocka_unit_test(an_error_of_the_group_is_passed_on),
+        cmocka_unit_test(sums_of_a_device_are_added_to_the_hosts),
+        cmocka_unit_test(sums_of_a_device_need_a_group_of_devices),
     };
     alarm(60);
     return cmocka_run_group_tests(tests, NULL, NULL);

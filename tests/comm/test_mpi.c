@@ -131,7 +131,8 @@ static void become(const struct start *start, int said)
     if (start->n_ranks == 0)
         execl(start->program, start->program, start->scenario, start->module, folder, (char *)NULL);
     else
-        execl(MR_TEST_MPIRUN, "mpirun", "-n", n, start->program, start->scenario, start->module, folder, (char *)NULL);
+        execl(MR_TEST_MPIRUN, "mpirun", MR_TEST_MPIRUN_OPTION "-n", n, start->program, start->scenario, start->module,
+              folder, (char *)NULL);
     _exit(127);
 }
 
@@ -236,7 +237,7 @@ static void counts_above_one_call_go_in_parts(void **state)
     must_pass(start);
 }
 
-static void sixteen_bit_sums_round_once_per_addition(void **state)
+static void sixteen_bit_sums_are_rounded_once(void **state)
 {
     (void)state;
     passes("rounding");
@@ -374,7 +375,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_collective_gives_what_a_sum_of_doubles_gives),
         cmocka_unit_test(three_ranks_get_the_same),
         cmocka_unit_test(counts_above_one_call_go_in_parts),
-        cmocka_unit_test(sixteen_bit_sums_round_once_per_addition),
+        cmocka_unit_test(sixteen_bit_sums_are_rounded_once),
         cmocka_unit_test(the_launchers_order_of_ranks_is_the_groups),
         cmocka_unit_test(a_split_group_lives_without_its_parent),
         cmocka_unit_test(groups_come_and_go_without_a_trace),

@@ -192,6 +192,25 @@ static void write_stale(const char *path, uint16_t port)
     assert_int_equal(mr_address_file_write(path, &stale, NULL), MR_OK);
 }
 
+/* With a run and a process of the same ids, as in a container that is started again. */
+static void what_a_crash_left_aside_is_written_over(void **state)
+{
+    (void)state;
+    char folder[64], init[96], aside[160];
+    const char *path;
+    make_path(folder, init, &path);
+    struct mr_address_file file = {.host = "127.0.0.1", .port = 1, .run = 7}, back;
+    snprintf(aside, sizeof aside, "%s.%016x.%ld", path, 7u, (long)getpid());
+    FILE *half = fopen(aside, "w");
+    assert_non_null(half);
+    fputs("millrace-st", half);
+    fclose(half);
+    assert_int_equal(mr_address_file_write(path, &file, NULL), MR_OK);
+    assert_int_equal(mr_address_file_read(path, &back, NULL), MR_OK);
+    mr_address_file_remove(path, &file);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_stale_file_that_leads_nowhere_is_waited_over(void **state)
 {
     (void)state;
@@ -273,6 +292,37 @@ static void a_device_of_cuda_makes_auto_nccl(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
+static void what_auto_is(mr_group_options options, uint32_t n, const char *backend)
+{
+    struct mr_test_rank ranks[2];
+    mr_test_ranks_init(ranks, n, ENOUGH_MS);
+    mr_test_ranks_address(ranks, n);
+    for (uint32_t r = 0; r < n; r++) {
+        options.struct_size = ranks[r].options.struct_size;
+        options.timeout_ms = ranks[r].options.timeout_ms;
+        ranks[r].options = options;
+    }
+    mr_test_ranks_join(ranks, n);
+    for (uint32_t r = 0; r < n; r++) {
+        assert_int_equal(ranks[r].status, MR_OK);
+        assert_string_equal(ranks[r].rendezvous.backend, backend);
+    }
+    mr_test_ranks_leave(ranks, n);
+}
+
+static void auto_goes_by_what_is_given(void **state)
+{
+    (void)state;
+    int comm;
+    what_auto_is((mr_group_options){.nccl_comm = &comm}, 2, "nccl");
+    what_auto_is((mr_group_options){.nccl_comm = &comm, .device = "cuda:0"}, 1, "nccl");
+    what_auto_is((mr_group_options){.device = "cuda:0"}, 1, "nccl");
+    what_auto_is((mr_group_options){.device = "host:0"}, 2, "gloo");
+    what_auto_is((mr_group_options){.device = "cuda:0", .backend = "gloo"}, 2, "gloo");
+    what_auto_is((mr_group_options){.mpi_comm = &comm, .device = "cuda:0"}, 2, "mpi");
+    what_auto_is((mr_group_options){.backend = "auto"}, 1, "none");
+}
+
 static void two_groups_at_once_do_not_meet(void **state)
 {
     (void)state;
@@ -343,11 +393,13 @@ int main(void)
         cmocka_unit_test(an_ipv6_address_stands_in_brackets),
         cmocka_unit_test(an_address_with_the_environment_s_ranks),
         cmocka_unit_test(a_file_carries_the_address_and_is_gone_afterwards),
+        cmocka_unit_test(what_a_crash_left_aside_is_written_over),
         cmocka_unit_test(a_stale_file_that_leads_nowhere_is_waited_over),
         cmocka_unit_test(a_stale_file_that_leads_to_a_silent_program_is_waited_over),
         cmocka_unit_test(a_stale_file_that_leads_to_another_run_s_store_is_waited_over),
         cmocka_unit_test(a_file_that_is_no_address_stays_as_it_is),
         cmocka_unit_test(a_device_of_cuda_makes_auto_nccl),
+        cmocka_unit_test(auto_goes_by_what_is_given),
         cmocka_unit_test(two_groups_at_once_do_not_meet),
         cmocka_unit_test(group_after_group_meets_at_one_address),
         cmocka_unit_test(rank_0_leaves_in_a_bounded_time_before_the_others),

@@ -48,7 +48,12 @@ struct mr_group {
     int n_failures;   /* calls that will fail */
 };
 
-mr_status mr_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
+/* As comm/group.h declares it, whose group is another. */
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                    mr_reduction op);
+
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                    mr_reduction op)
 {
     int32_t *value = buffer;
     if (count != 1 || dtype != MR_I32 || op != MR_MAX)

@@ -92,6 +92,58 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     mr_store_stop(store);
 }
 
+/* Until n of them are known. */
+static void wait_for_lost(struct mr_store_client *client, const uint32_t *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t until = rig_in_ms(10000);
+        while (!mr_store_broken_of(client, &ranks[i], 1, NULL, NULL) && mr_clock_now_ns() < until)
+            mr_clock_sleep_ms(2);
+        assert_true(mr_store_broken_of(client, &ranks[i], 1, NULL, NULL));
+    }
+}
+
+static void all_that_are_lost_are_known_and_the_first_says_how(void **state)
+{
+    (void)state;
+    struct rig_process processes[6];
+    struct mr_store_identity identity = rig_identity(7);
+    static const uint32_t killed[] = {4, 1, 2, 5}, others[] = {3, 5, 1}, well[] = {0, 3, 6};
+    uint32_t rank = 99;
+    for (int i = 0; i < 6; i++)
+        processes[i] = rig_fork();
+    struct mr_store *store = rig_start(&identity);
+    struct mr_store_client *client = rig_client(mr_store_port(store), 0, &identity);
+    for (uint32_t r = 1; r < 7; r++) {
+        rig_go(&processes[r - 1], mr_store_port(store), r, &identity);
+        wait_for_rank(client, r);
+    }
+    assert_false(mr_store_broken_of(client, killed, 4, &rank, &error));
+    for (int i = 0; i < 4; i++) {
+        rig_end_process(processes[killed[i] - 1].pid);
+        wait_for_lost(client, &killed[i], 1);
+    }
+    assert_true(mr_store_broken(client, &rank, &error));
+    assert_int_equal(rank, 4);
+    assert_string_equal(error.text,
+                        "rank 4 broke off: its connection ended without a goodbye; ranks 1-2, 5 are lost too");
+    assert_true(mr_store_broken_of(client, others, 3, &rank, &error));
+    assert_int_equal(rank, 1);
+    assert_string_equal(error.text, "rank 1 broke off: its connection ended without a goodbye; rank 5 is lost too");
+    assert_true(mr_store_broken_of(client, killed, 1, &rank, &error));
+    assert_string_equal(error.text, "rank 4 broke off: its connection ended without a goodbye");
+    assert_false(mr_store_broken_of(client, well, 3, NULL, NULL));
+    assert_false(mr_store_broken_of(client, killed, 0, NULL, NULL));
+    /* Who greets as one that is lost is told so. */
+    int fd = rig_socket(mr_store_port(store));
+    assert_int_equal(rig_greet(fd, 4, &identity), MR_STORE_RANK_BROKE);
+    close(fd);
+    rig_end_process(processes[2].pid);
+    rig_end_process(processes[5].pid);
+    mr_store_close(client);
+    mr_store_stop(store);
+}
+
 static void a_stopped_rank_is_named_as_silent(void **state)
 {
     (void)state;
@@ -232,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_rank_is_named_within_a_second),
+        cmocka_unit_test(all_that_are_lost_are_known_and_the_first_says_how),
         cmocka_unit_test(a_stopped_rank_is_named_as_silent),
         cmocka_unit_test(who_says_goodbye_is_not_broken),
         cmocka_unit_test(a_dead_server_is_rank_0),

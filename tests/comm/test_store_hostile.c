@@ -3,8 +3,10 @@
 #include "comm/rank_store.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -79,6 +81,27 @@ static void strangers_learn_nothing(void **state)
     mr_store_stop(store);
 }
 
+/* What another version sends may be shorter or longer: its first bytes are enough to refuse it by name. */
+static void another_version_is_refused_by_its_first_bytes(void **state)
+{
+    (void)state;
+    struct mr_store_identity identity = rig_identity(2);
+    struct mr_store *store = rig_start(&identity);
+    struct mr_store_greeting greeting = {.version = 77, .world_size = 2, .run = RIG_RUN, .restart = 3, .rank = 1};
+    uint8_t bytes[MR_STORE_HELLO], verdict[MR_STORE_HEAD];
+    int fd = rig_socket(mr_store_port(store));
+    assert_true(rig_read(fd, bytes, sizeof bytes));
+    mr_store_greeting_write(&greeting, bytes);
+    assert_true(rig_write(fd, bytes, sizeof bytes));
+    assert_true(rig_read(fd, verdict, sizeof verdict));
+    assert_int_equal(verdict[4], MR_STORE_VERDICT);
+    assert_int_equal(verdict[5], MR_STORE_OTHER_VERSION);
+    assert_true(mr_store_refused(store, &error));
+    assert_string_equal(error.text, "rank 1 was refused: its store has version 77, not 2");
+    close(fd);
+    mr_store_stop(store);
+}
+
 static void a_flood_of_connections_keeps_nobody_out(void **state)
 {
     (void)state;
@@ -137,6 +160,8 @@ static void without_descriptors_it_goes_on_when_there_are_some(void **state)
     double spent = (double)(busy[1].ru_stime.tv_sec - busy[0].ru_stime.tv_sec) +
                    (double)(busy[1].ru_stime.tv_usec - busy[0].ru_stime.tv_usec) / 1e6;
     assert_true(spent < 0.15); /* it does not spin on accept */
+    assert_true(mr_store_refused(store, &error));
+    assert_string_equal(error.text, "a connection could not be taken: Too many open files");
     assert_serves(client);
     struct timeval limit = {.tv_sec = 5};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -304,15 +329,77 @@ static void random_bytes_of_many_strangers_do_no_harm(void **state)
     mr_store_stop(store);
 }
 
+#define N_LOUD 80 /* more than the server looks at in one turn */
+#define N_WAITS 100
+
+struct loud {
+    int fds[N_LOUD];
+    size_t sent[N_LOUD]; /* of the round that is under way */
+    _Atomic bool stop;
+};
+
+/* Keeps all sockets full of requests that are long to do and have no answer. */
+static void *be_loud(void *arg)
+{
+    struct loud *loud = arg;
+    static uint8_t cancels[64 << 10];
+    for (size_t at = 0; at < sizeof cancels; at += MR_STORE_HEAD)
+        memcpy(cancels + at, (const uint8_t[MR_STORE_HEAD]){0, 0, 0, 0, MR_STORE_CANCEL}, MR_STORE_HEAD);
+    for (int i = 0; !atomic_load(&loud->stop); i = (i + 1) % N_LOUD) {
+        size_t *sent = &loud->sent[i];
+        ssize_t n = send(loud->fds[i], cancels + *sent, sizeof cancels - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        *sent = n > 0 ? (*sent + (size_t)n) % sizeof cancels : *sent;
+    }
+    return NULL;
+}
+
+static void loud_ranks_do_not_hide_a_silent_one(void **state)
+{
+    (void)state;
+    struct mr_store_identity identity = rig_identity(N_LOUD + 2);
+    identity.silence_ms = 2000;
+    struct mr_store *store = rig_start(&identity);
+    struct mr_store_client *client = rig_client(mr_store_port(store), 0, &identity);
+    struct loud loud = {.stop = false};
+    uint8_t get[17] = {1, 0, 0, 0, MR_STORE_GET, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'q'};
+    pthread_t thread;
+    uint32_t rank = 99;
+    for (uint32_t i = 0; i < N_LOUD; i++) {
+        loud.fds[i] = rig_socket(mr_store_port(store));
+        assert_int_equal(rig_greet(loud.fds[i], i + 2, &identity), MR_STORE_FINE);
+    }
+    for (uint8_t i = 1; i < N_WAITS; i++) {
+        get[8] = i;
+        assert_true(rig_write(loud.fds[0], get, sizeof get));
+    }
+    int silent = rig_socket(mr_store_port(store));
+    assert_int_equal(rig_greet(silent, 1, &identity), MR_STORE_FINE);
+    assert_int_equal(pthread_create(&thread, NULL, be_loud, &loud), 0);
+    uint64_t until = rig_in_ms(10000);
+    while (!mr_store_broken(client, &rank, &error) && mr_clock_now_ns() < until)
+        mr_clock_sleep_ms(20);
+    atomic_store(&loud.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(rank, 1);
+    assert_non_null(strstr(error.text, "rank 1 fell silent"));
+    close(silent);
+    for (int i = 0; i < N_LOUD; i++)
+        close(loud.fds[i]);
+    mr_store_close(client);
+    mr_store_stop(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_does_not_greet_is_dropped_in_time),
         cmocka_unit_test(strangers_learn_nothing),
+        cmocka_unit_test(another_version_is_refused_by_its_first_bytes),
         cmocka_unit_test(a_flood_of_connections_keeps_nobody_out),
         cmocka_unit_test(without_descriptors_it_goes_on_when_there_are_some),
         cmocka_unit_test(a_rank_that_sends_nonsense_is_named),
         cmocka_unit_test(half_a_frame_holds_nobody_up),
+        cmocka_unit_test(loud_ranks_do_not_hide_a_silent_one),
         cmocka_unit_test(a_rank_that_never_reads_is_dropped),
         cmocka_unit_test(answers_held_back_come_when_there_is_room),
         cmocka_unit_test(random_bytes_of_many_strangers_do_no_harm),

@@ -198,25 +198,79 @@ static mr_status meet(const void *says, size_t len)
 static void servers_that_are_no_store_are_not_taken_for_one(void **state)
 {
     (void)state;
-    uint8_t bytes[MR_STORE_HELLO + MR_STORE_HEAD + MR_STORE_PROOF] = {0};
+    uint8_t bytes[MR_STORE_HELLO + MR_STORE_HEAD] = {0};
     struct mr_store_greeting hello = {.version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
     assert_int_equal(meet("SSH-2.0-OpenSSH_9.6\r\n", 21), MR_ERR_TIMEOUT);
     assert_non_null(strstr(error.text, "Protocol error"));
     assert_int_equal(meet("", 0), MR_ERR_TIMEOUT);
-    /* One that copies a hello, but does not know the token (here: none) to prove. */
-    mr_store_wire_write_greeting(&hello, bytes);
-    mr_store_wire_put_u32(bytes + MR_STORE_HELLO, MR_STORE_PROOF);
-    bytes[MR_STORE_HELLO + 4] = MR_STORE_VERDICT;
-    assert_int_equal(meet(bytes, sizeof bytes), MR_ERR_PEER);
-    assert_non_null(strstr(error.text, "does not know the token"));
-    /* And one that says something else than a verdict. */
+    /* One that copies a hello, and then says something else than a verdict. */
+    mr_store_greeting_write(&hello, bytes);
     bytes[MR_STORE_HELLO + 4] = 77;
     assert_int_equal(meet(bytes, sizeof bytes), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "not a store"));
     hello.version++;
-    mr_store_wire_write_greeting(&hello, bytes);
+    mr_store_greeting_write(&hello, bytes);
     assert_int_equal(meet(bytes, MR_STORE_HELLO), MR_ERR_PEER);
-    assert_non_null(strstr(error.text, "has version 2, this program's has 1"));
+    assert_non_null(strstr(error.text, "has version 3, this program's has 2"));
+}
+
+/* Takes one connection, says hello, and later a verdict and what the test wants. */
+static void *be_hostile(void *arg)
+{
+    const struct foreign *hostile = arg;
+    uint8_t greeting[MR_STORE_GREETING];
+    int fd = accept(hostile->fd, NULL, NULL);
+    if (fd >= 0 && rig_write(fd, hostile->says, MR_STORE_HELLO) && rig_read(fd, greeting, sizeof greeting) &&
+        rig_write(fd, (const uint8_t *)hostile->says + MR_STORE_HELLO, hostile->len - MR_STORE_HELLO))
+        rig_drain(fd, 5000);
+    close(fd);
+    return NULL;
+}
+
+/* Rank 1 of two is told by a server that so many ranks from first on are lost. */
+static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank_out)
+{
+    struct mr_store_identity identity = rig_identity(2);
+    struct mr_store_bytes bytes = {0};
+    struct mr_store_greeting hello = {.version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
+    uint8_t value[4], *to = mr_store_wire_reserve(&bytes, MR_STORE_HELLO);
+    uint16_t port;
+    pthread_t thread;
+    assert_non_null(to);
+    mr_store_greeting_write(&hello, to);
+    bytes.len = MR_STORE_HELLO;
+    assert_true(mr_store_wire_put(&bytes, &(struct mr_store_frame){.kind = MR_STORE_VERDICT}));
+    for (uint32_t i = 0; i < n; i++) {
+        mr_store_wire_put_u32(value, first + i * step);
+        assert_true(mr_store_wire_put(
+            &bytes,
+            &(struct mr_store_frame){.kind = MR_STORE_BROKEN, .code = MR_STORE_LOST, .value_len = 4, .value = value}));
+    }
+    struct foreign hostile = {.says = bytes.at, .len = bytes.len};
+    hostile.fd = listen_at(0, &port);
+    assert_int_equal(pthread_create(&thread, NULL, be_hostile, &hostile), 0);
+    struct mr_store_client *client = rig_client(port, 1, &identity);
+    uint64_t until = rig_in_ms(5000);
+    while (!mr_store_broken(client, rank_out, &error) && mr_clock_now_ns() < until)
+        mr_clock_sleep_ms(2);
+    mr_clock_sleep_ms(20);
+    assert_true(mr_store_broken(client, rank_out, &error));
+    mr_store_close(client);
+    pthread_join(thread, NULL);
+    close(hostile.fd);
+    mr_store_wire_free(&bytes);
+}
+
+static void a_server_that_tells_of_too_many_ranks_is_no_store(void **state)
+{
+    (void)state;
+    uint32_t rank = 99;
+    be_told_of(1, 0, 10000, &rank);
+    assert_int_equal(rank, 1);
+    assert_string_equal(error.text, "rank 1 broke off: its connection ended without a goodbye");
+    be_told_of(2, 1000000007, 10, &rank);
+    assert_int_equal(rank, 0);
+    assert_string_equal(error.text, "rank 0 broke off: what came from it is not the store's protocol");
 }
 
 static void a_name_with_two_families_is_reached_by_both(void **state)
@@ -256,6 +310,7 @@ int main(void)
         cmocka_unit_test(our_store_is_found_behind_foreign_ones),
         cmocka_unit_test(the_store_of_the_restart_before_is_waited_out),
         cmocka_unit_test(servers_that_are_no_store_are_not_taken_for_one),
+        cmocka_unit_test(a_server_that_tells_of_too_many_ranks_is_no_store),
         cmocka_unit_test(a_name_with_two_families_is_reached_by_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,6 +111,23 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     return double_call_end(&call, cudaSuccess);
 }
 
+/* The same for a device in all processes, and no two devices alike. What the double does not say is zero. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaGetDeviceProperties", NULL, 0))
+        return double_call_end(&call, call.error);
+    if (!is_device(device))
+        return double_call_end(&call, cudaErrorInvalidDevice);
+    if (!properties)
+        return double_call_end(&call, cudaErrorInvalidValue);
+    memset(properties, 0, sizeof *properties);
+    (void)snprintf(properties->name, sizeof properties->name, "double of a GPU");
+    memcpy(properties->uuid.bytes, "double of a GPU", sizeof properties->uuid.bytes);
+    properties->uuid.bytes[15] = (char)(device + 1);
+    return double_call_end(&call, cudaSuccess);
+}
+
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     struct double_call call;

@@ -120,8 +120,10 @@ struct double_work {
     void (*run)(void *payload, void *const *views);
     void *payload;
     size_t payload_len;
-    cudaHostFn_t host; /* DOUBLE_OP_HOST: with payload as its argument, not copied, without the lock */
-    int gate;          /* -1: none */
+    cudaHostFn_t host;           /* DOUBLE_OP_HOST: with payload as its argument, not copied, without the lock */
+    int gate;                    /* -1: none */
+    const bool *when;            /* may be NULL: it does not run before this is true, which is set under the lock */
+    void (*drop)(void *payload); /* may be NULL: before the payload goes, whether it was run or not */
 };
 
 #define DOUBLE_NO_GATE (-1)
@@ -201,6 +203,8 @@ void double_schedule_wait_stream(struct double_stream *stream);
 bool double_schedule_is_stream_over(struct double_stream *stream);
 /* Let the policy run what it likes. */
 void double_schedule_pump(void);
+/* Run it and what it needs as far as that can go on, which orders nothing: devices do get on by themselves. */
+void double_schedule_advance(struct double_op *op);
 /* The device is broken: what waits there ends without having been run. */
 void double_schedule_abandon(int device);
 void double_queue_left_over(void);

@@ -125,6 +125,7 @@
     X(cudaError_t, cudaDeviceSynchronize, (void))                                                                      \
     X(cudaError_t, cudaDeviceGetPCIBusId, (char *id, int len, int device))                                             \
     X(cudaError_t, cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device))                    \
+    X(cudaError_t, cudaGetDeviceProperties, (struct cudaDeviceProp * properties, int device))                          \
     X(cudaError_t, cudaDeviceGetStreamPriorityRange, (int *least, int *greatest))                                      \
     X(cudaError_t, cudaDeviceCanAccessPeer, (int *can, int device, int peer))                                          \
     X(cudaError_t, cudaMemGetInfo, (size_t * free, size_t * total))                                                    \

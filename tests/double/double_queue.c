@@ -107,6 +107,8 @@ void double_queue_drop_work(struct double_work *work)
     for (uint32_t i = 0; i < work->n_touches; i++)
         double_memory_unref(work->touches[i].region);
     work->n_touches = 0;
+    if (work->payload && work->drop)
+        work->drop(work->payload);
     if (work->kind != DOUBLE_OP_HOST)
         free(work->payload);
     work->payload = NULL;

@@ -12,6 +12,8 @@ static bool is_ready(const struct double_op *op)
 {
     if (op->running || (op->work.gate != DOUBLE_NO_GATE && !double_machine()->gates[op->work.gate]))
         return false;
+    if (op->work.when && !*op->work.when)
+        return false;
     for (uint32_t i = 0; i < op->n_after; i++)
         if (!op->after[i]->done)
             return false;
@@ -114,6 +116,7 @@ void double_schedule_abandon(int device)
             continue;
         while (stream->head && !stream->head->running) {
             stream->head->end_ns = stream->head->issue_ns;
+            double_queue_drop_work(&stream->head->work);
             end_first(stream);
         }
     }
@@ -204,6 +207,14 @@ static void run_until_done(struct double_op *op)
     double_queue_unref(op);
 }
 
+void double_schedule_advance(struct double_op *op)
+{
+    double_queue_ref(op);
+    while (!op->done && run_towards(op))
+        continue;
+    double_queue_unref(op);
+}
+
 static void come_behind(const struct double_op *op)
 {
     struct double_thread_state *thread = double_machine_thread();
@@ -265,8 +276,7 @@ bool double_schedule_is_over(struct double_op *op)
     if (!double_schedule_seems_over(op) && ++op->n_queries < PATIENCE)
         return false;
     double_queue_ref(op);
-    while (!op->done && run_towards(op))
-        continue;
+    double_schedule_advance(op);
     bool over = op->done;
     if (over)
         come_behind(op);

@@ -290,6 +290,23 @@ static void counts_are_kept_by_thread_since_the_mark(void **state)
     fixture_close();
 }
 
+/* Of one machine all processes must see the same, and no two devices may be alike. */
+static void a_device_is_known_by_its_uuid(void **state)
+{
+    (void)state;
+    struct cudaDeviceProp first, again, second;
+    fixture_open(DOUBLE_LATE);
+    OK(cudaGetDeviceProperties(&first, 0));
+    OK(cudaGetDeviceProperties(&again, 0));
+    OK(cudaGetDeviceProperties(&second, 1));
+    assert_string_equal(first.name, "double of a GPU");
+    assert_memory_equal(first.uuid.bytes, again.uuid.bytes, sizeof first.uuid.bytes);
+    assert_memory_not_equal(first.uuid.bytes, second.uuid.bytes, sizeof first.uuid.bytes);
+    assert_int_equal(cudaGetDeviceProperties(&first, 2), cudaErrorInvalidDevice);
+    assert_int_equal(cudaGetDeviceProperties(NULL, 0), cudaErrorInvalidValue);
+    fixture_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_launch_covers_only_what_was_before_it),
         cmocka_unit_test(trusted_threads_are_ordered_by_their_calls),
         cmocka_unit_test(a_thread_has_its_own_device_error_and_mode),
+        cmocka_unit_test(a_device_is_known_by_its_uuid),
         cmocka_unit_test(a_launch_goes_to_the_current_device),
         cmocka_unit_test(counts_are_kept_by_thread_since_the_mark),
     };

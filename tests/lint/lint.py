@@ -40,14 +40,15 @@ OUTSIDE = {
     "Random123/*": ["base/rng.c"],
     "cuda*": [
         "pinned/*cuda*", "comm/nccl*",
-        "examples/gpu_batch.c", "examples/graph_batch.c", "examples/model_parallel.c", "examples/multi_gpu.c",
+        "examples/convnet_*", "examples/gpu_batch.c", "examples/graph_batch.c", "examples/model_parallel.c", "examples/multi_gpu.c",
     ],
     "nvtx3/*": ["pinned/cuda_range.c"],
     "nccl.h": ["comm/nccl*"],
     "dlpack/*": ["loader/dlpack.c"],
     "gloo/*": ["comm/gloo*"],
     "mpi.h": ["comm/mpi*"],
-    "cblas.h": ["examples/convnet.c"],
+    "cblas.h": ["examples/convnet_host.c"],
+    "cublas*": ["examples/convnet_*"],
     "jansson.h": ["tools/bench_json.c"],
     "cmocka.h": [],
     "seccomp.h": [],
@@ -60,13 +61,18 @@ SYSTEM = set(
     assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdalign.h stdarg.h
     stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h strings.h tgmath.h threads.h time.h
     argp.h dirent.h dlfcn.h endian.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h immintrin.h ifaddrs.h libgen.h link.h
-    netdb.h poll.h pthread.h pwd.h sched.h semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
+    netdb.h poll.h pthread.h pwd.h sched.h search.h semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
     """.split()
 )
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-CODE = (".c", ".h", ".S", ".cu", ".cuh")
+CPLUSPLUS = (".cc", ".hh")
+CODE = (".c", ".h", ".S", ".cu", ".cuh") + CPLUSPLUS
+# <atomic> and the like: a header of the C++ library has no dot in its name.
+CPLUSPLUS_HEADER = re.compile(r"^[a-z_]+$")
+# The library itself is C; these modules are opened only by who asks for them.
+MAY_BE_CPLUSPLUS = ("comm/gloo*", "tests/*", "bench/*")
 HASH_COMMENT = (".cmake", ".py", ".awk", ".sh", "CMakeLists.txt")
 # In a Turkish locale "I" and "i" are different letters. The programs in tools/ never set a locale.
 LOCALE_CASE = re.compile(r"^[^/*]*\b(strn?casecmp|tolower|toupper)\([^)]")
@@ -139,7 +145,7 @@ def check_angled(path, include, report):
     name, room = include.name, room_of(path)
     if name.startswith("millrace/") or name in SYSTEM or name.startswith(SYSTEM_FOLDERS):
         return
-    if room in OBSERVERS:
+    if room in OBSERVERS or (path.endswith(CPLUSPLUS) and CPLUSPLUS_HEADER.match(name)):
         return
     for pattern, allowed in OUTSIDE.items():
         if fnmatch.fnmatch(name, pattern):
@@ -225,6 +231,12 @@ def check_text(root, files, report):
                 report(path, number, "asks the program's locale; base/words.h does not")
 
 
+def check_language(files, report):
+    for path in files:
+        if path.endswith(CPLUSPLUS) and not any(fnmatch.fnmatch(path, p) for p in MAY_BE_CPLUSPLUS):
+            report(path, 1, "C++ outside " + ", ".join(MAY_BE_CPLUSPLUS))
+
+
 def check_scripts(root, files, report):
     for path in files:
         if is_script(path):
@@ -299,6 +311,7 @@ def lint(root):
     check_workers(root, files, report)
     check_names(files, report)
     check_text(root, files, report)
+    check_language(files, report)
     check_scripts(root, files, report)
     check_readme(root, files, report)
     check_links(root, files, report)

@@ -41,6 +41,16 @@ enum cudaDeviceAttr { DOUBLE_ATTRIBUTES(DOUBLE_ENUMERATOR) };
 #define cudaEventWaitDefault 0x00
 #define cudaEventWaitExternal 0x01
 
+typedef struct CUuuid_st {
+    char bytes[16];
+} cudaUUID_t;
+
+/* Two of its fields; a program that is built against this header is linked with the double, which fills them. */
+struct cudaDeviceProp {
+    char name[256];
+    cudaUUID_t uuid;
+};
+
 typedef enum cudaError cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gloo's all_reduce as a program of its own would call it. No exception comes out. */
+#ifndef BENCH_BARE_GLOO_H
+#define BENCH_BARE_GLOO_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Connect over 127.0.0.1; the ranks find each other in a folder that is there and empty. NULL: said on stderr. */
+void *mr_bare_gloo_connect(const char *folder, int rank, int world_size);
+bool mr_bare_gloo_reduce(void *bare, double *buffer, int count);
+void mr_bare_gloo_close(void *bare);
+/* "0.5.0" */
+const char *mr_bare_gloo_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

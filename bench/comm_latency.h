@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the group adds to its engine's library: the time of all_reduce by mr_all_reduce() beside the library's own call,
+ * in the same processes, in turns. METHOD.md defines every column that comes out.
+ */
+#ifndef BENCH_COMM_LATENCY_H
+#define BENCH_COMM_LATENCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MR_LATENCY_WAYS 4
+
+/* One way to add up count doubles over all ranks, in place. The first way is the group's, the others are held against.
+ */
+struct mr_latency_way {
+    const char *name; /* "MPI_Allreduce" */
+    bool (*reduce)(void *user, double *buffer, int count);
+    void *user;
+};
+
+struct mr_latency {
+    const char *engine; /* "gloo" */
+    const char *version;
+    uint32_t rank;
+    uint32_t world_size;
+    uint32_t n_rounds; /* 0: the default */
+    const char *json;  /* rank 0 writes it; NULL: nobody */
+    bool strict;
+    uint32_t n_ways;
+    struct mr_latency_way ways[MR_LATENCY_WAYS];
+};
+
+/* Options of the command line into n_rounds, json and strict. Exits with 2 on what it cannot read, with 0 for --help.
+ */
+void mr_latency_parse(int argc, char **argv, const char *doc, struct mr_latency *latency);
+
+/* Rank 0 prints rows of a Markdown table. The program's exit status: 1 when a sum was wrong or an aim was missed. */
+int mr_latency_run(const struct mr_latency *latency);
+
+#endif

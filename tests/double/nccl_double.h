@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A double of NCCL over the double of CUDA: linked instead of libnccl (target mr_nccl_double), the same entry points.
+ * Ranks are processes of one machine, or threads of one process; they exchange bytes by a Unix socket in the abstract
+ * namespace that is named by the unique id, so that nothing is left behind by who is killed. This is what tests say to
+ * it beside those entry points.
+ *
+ * A collective stands in its stream: it reads its input when the stream gets there, what is behind it in the stream
+ * waits, and the host does not. Results are sums in the order of ranks in the type's arithmetic; 16-bit floats are
+ * added in f32. Ranks that differ in operation, count, type or root hang, as with NCCL.
+ *
+ * Calls in a wrong state (on a communicator that was ended, while an earlier call is in progress, two threads at once,
+ * a captured stream, memory of another device) are reports of the double of CUDA: DOUBLE_MISUSE.
+ *
+ * Easy to get wrong: while a call of a nonblocking communicator is in progress, its operation does not stand in the
+ * stream yet.
+ */
+#ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
+#define TESTS_DOUBLE_NCCL_DOUBLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <nccl.h>
+
+/* What befalls the communicators of this process. Zero means what stands in brackets. */
+struct double_nccl_options {
+    uint64_t seed;
+    uint32_t delay_us;      /* a result comes up to so much later (0) */
+    uint32_t progress_us;   /* a nonblocking communicator's calls are in progress for up to so long (0: only its making
+                               and   its finalisation are, for as long as they take) */
+    bool silent;            /* a rank that dies is not noticed: what needs it hangs until the abort */
+    bool crash;             /* ranks that differ: the process aborts instead of hanging */
+    bool together;          /* ncclCommFinalize ends when all ranks have called it */
+    int only_rank;          /* (all) the rest befalls one rank: its number and 1 */
+    const char *fail;       /* (none) the nth call from now on of this function, "AllReduce", ... */
+    uint32_t fail_at;       /* fails */
+    ncclResult_t fail_with; /* (ncclInternalError) with this */
+    uint32_t async_after;   /* (never) after so many operations, communicators have the error */
+    ncclResult_t async;     /* (ncclRemoteError) and their later operations hang */
+    const char *hang;       /* (none) the nth of these operations of a communicator, "all_reduce", ... */
+    uint32_t hang_at;       /* hangs on this rank and so on all */
+};
+
+/*
+ * Without a call, options are those of the environment, parts in any order:
+ * MR_NCCL_DOUBLE="seed=3,delay=5ms,progress=200us,death=silent,mismatch=crash,leave=together,rank=2,fail=AllReduce:3,
+ * fail=AllReduce:3:system,async=17:remote,hang=all_reduce:5". Errors are cuda, system, internal, argument, usage and
+ * remote. Strings of a call have to live on. Threads: no communicator is in use.
+ */
+void double_nccl_set(const struct double_nccl_options *options);
+
+/* Calls of one function, "ncclAllReduce", since double_nccl_set() or the start. */
+uint64_t double_nccl_calls(const char *function);
+/* Communicators that were made and neither destroyed nor aborted. */
+uint32_t double_nccl_n_comms(void);
+/* How many errors were returned because of fail or async. */
+uint32_t double_nccl_n_failed(void);
+
+#endif
