@@ -19,23 +19,21 @@ static bool fail(const char *path, const char *words)
     return false;
 }
 
-static bool write_all(FILE *file, const struct checkpoint *head, const struct convnet *net)
+static bool write_all(FILE *file, const struct checkpoint *head, const void *numbers)
 {
-    size_t size = mr_dtype_size(net->dtype);
+    size_t size = mr_dtype_size((mr_dtype)head->dtype), n = 2 * head->n_params;
 
-    return fwrite(head, sizeof *head, 1, file) == 1 &&
-           fwrite(net->weights, size, net->n_params, file) == net->n_params &&
-           fwrite(net->velocity, size, net->n_params, file) == net->n_params && fflush(file) == 0 &&
+    return fwrite(head, sizeof *head, 1, file) == 1 && fwrite(numbers, size, n, file) == n && fflush(file) == 0 &&
            fsync(fileno(file)) == 0;
 }
 
-static bool write_aside(const char *path, const char *aside, const struct checkpoint *head, const struct convnet *net)
+static bool write_aside(const char *path, const char *aside, const struct checkpoint *head, const void *numbers)
 {
     FILE *file = fopen(aside, "we");
 
     if (file == NULL)
         return fail(aside, strerror(errno));
-    bool good = write_all(file, head, net);
+    bool good = write_all(file, head, numbers);
     int error = errno;
     if (fclose(file) != 0 && good) {
         good = false;
@@ -48,16 +46,15 @@ static bool write_aside(const char *path, const char *aside, const struct checkp
     return false;
 }
 
-bool checkpoint_write(const char *folder, const char *name, struct checkpoint *head, const struct convnet *net)
+bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head, const void *numbers)
 {
     char *path = NULL, *aside = NULL;
     bool good = asprintf(&path, "%s/%s", folder, name) >= 0 && asprintf(&aside, "%s/%s.tmp", folder, name) >= 0;
+    struct checkpoint marked = *head;
 
-    memcpy(head->magic, magic, sizeof magic);
-    head->dtype = net->dtype;
-    head->n_params = net->n_params;
+    memcpy(marked.magic, magic, sizeof magic);
     if (good)
-        good = write_aside(path, aside, head, net);
+        good = write_aside(path, aside, &marked, numbers);
     else
         fail(name, "no memory");
     free(path);
@@ -65,26 +62,28 @@ bool checkpoint_write(const char *folder, const char *name, struct checkpoint *h
     return good;
 }
 
-static bool read_all(FILE *file, const char *path, struct checkpoint *head_out, struct convnet *net)
+static bool read_all(FILE *file, const char *path, struct checkpoint *head, void *numbers)
 {
-    size_t size = mr_dtype_size(net->dtype), n = net->n_params;
+    size_t size = mr_dtype_size((mr_dtype)head->dtype), n = 2 * head->n_params;
+    struct checkpoint saved;
 
-    if (fread(head_out, sizeof *head_out, 1, file) != 1 || memcmp(head_out->magic, magic, sizeof magic) != 0)
+    if (fread(&saved, sizeof saved, 1, file) != 1 || memcmp(saved.magic, magic, sizeof magic) != 0)
         return fail(path, "no checkpoint of this program");
-    if (head_out->dtype != (uint64_t)net->dtype || head_out->n_params != n)
+    if (saved.dtype != head->dtype || saved.n_params != head->n_params)
         return fail(path, "a checkpoint of another network or --dtype");
-    if (fread(net->weights, size, n, file) != n || fread(net->velocity, size, n, file) != n || fgetc(file) != EOF)
+    if (fread(numbers, size, n, file) != n || fgetc(file) != EOF)
         return fail(path, "a checkpoint of another length than its head says");
+    *head = saved;
     return true;
 }
 
-bool checkpoint_read(const char *path, struct checkpoint *head_out, struct convnet *net)
+bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers)
 {
     FILE *file = fopen(path, "re");
 
     if (file == NULL)
         return fail(path, strerror(errno));
-    bool good = read_all(file, path, head_out, net);
+    bool good = read_all(file, path, head, numbers);
     fclose(file);
     return good;
 }

@@ -9,8 +9,6 @@
 
 #include <millrace/loader.h>
 
-#include "examples/convnet.h"
-
 /* Where a run stands. Fields of 8 bytes, so that ranks can broadcast it as integers. */
 struct checkpoint {
     char magic[8];
@@ -22,8 +20,9 @@ struct checkpoint {
     mr_loader_state position;
 };
 
-/* False after a message on stderr. */
-bool checkpoint_write(const char *folder, const char *name, struct checkpoint *head, const struct convnet *net);
-bool checkpoint_read(const char *path, struct checkpoint *head_out, struct convnet *net);
+/* numbers: n_params weights, then as many velocities, of head's dtype. False after a message on stderr. */
+bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head, const void *numbers);
+/* *head says what the network is, and gets what was saved; unchanged on failure, but for numbers. */
+bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers);
 
 #endif

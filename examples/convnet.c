@@ -1,75 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's shape and memory; its arithmetic is in convnet_real.h, once for each type of number. Easy to get wrong:
- * weights must not depend on the rank or on the type of number, so they are drawn here, in f64, from a counter.
+ * The network's memory and weights, and which table does the arithmetic. Easy to get wrong: weights must not depend on
+ * the rank, the device or the type of number, so they are drawn here, in f64, from a counter that also passes over the
+ * layers that are on another device.
  */
 #include "examples/convnet.h"
 
-#include <cblas.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL = 9, NOBODY = 4 };
+#include "examples/convnet_math.h"
 
-/* Of a convolution: a side of its input in pixels, channels in and out. Its output's side is half as long. */
-static const struct shape {
-    int side, in, out;
-} shapes[CONVNET_CONVS] = {{32, 3, 32}, {16, 32, 64}, {8, 64, 128}};
-
-enum { FEATURES = 128 * 4 * 4, MAX_COLUMNS = 32 * KERNEL * 16 * 16, MAX_PLANE = 32 * 32 * 32 };
-
-/* A layer is a matrix of rows x columns and rows biases. */
-static int layer_rows(const struct convnet *net, int layer)
-{
-    return layer < CONVNET_CONVS ? shapes[layer].out : net->n_classes;
-}
-
-static int layer_columns(int layer)
-{
-    return layer < CONVNET_CONVS ? shapes[layer].in * KERNEL : FEATURES;
-}
-
-static size_t layer_count(const struct convnet *net, int layer)
-{
-    return (size_t)layer_rows(net, layer) * ((size_t)layer_columns(layer) + 1);
-}
-
-static size_t layer_first(const struct convnet *net, int layer)
-{
-    size_t first = 0;
-
-    for (int i = 0; i < layer; i++)
-        first += layer_count(net, i);
-    return first;
-}
-
-/* Numbers that one row takes in what a convolution gets, and in what it gives. */
-static size_t row_in(int layer)
-{
-    return (size_t)shapes[layer].in * (size_t)(shapes[layer].side * shapes[layer].side);
-}
-
-static size_t row_out(int layer)
-{
-    return (size_t)shapes[layer].out * (size_t)(shapes[layer].side * shapes[layer].side / 4);
-}
-
-#define REAL float
-#define NAME(verb) verb##_f32
-#define GEMM cblas_sgemm
-#define GEMV cblas_sgemv
-#include "examples/convnet_real.h"
-#undef REAL
-#undef NAME
-#undef GEMM
-#undef GEMV
-
-#define REAL double
-#define NAME(verb) verb##_f64
-#define GEMM cblas_dgemm
-#define GEMV cblas_dgemv
-#include "examples/convnet_real.h"
+/* ---- weights ---- */
 
 /* Uniform in [-1, 1): splitmix64. */
 static double draw(uint64_t *state)
@@ -81,64 +25,132 @@ static double draw(uint64_t *state)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1.0;
 }
 
-/* He's uniform distribution for layers before a ReLU, a narrower one for the last; biases are zero. */
-static void draw_weights(struct convnet *net, uint64_t seed)
+static void put(const struct convnet *net, void *numbers, size_t at, double number)
 {
-    for (int layer = 0; layer < CONVNET_LAYERS; layer++) {
-        size_t first = layer_first(net, layer), n = (size_t)layer_rows(net, layer) * (size_t)layer_columns(layer);
-        double bound = sqrt((layer < CONVNET_CONVS ? 6.0 : 1.0) / layer_columns(layer));
-        for (size_t i = 0; i < n; i++) {
-            double weight = bound * draw(&seed);
-            if (net->dtype == MR_F64)
-                ((double *)net->weights)[first + i] = weight;
-            else
-                ((float *)net->weights)[first + i] = (float)weight;
-        }
-    }
+    if (net->plan.dtype == MR_F64)
+        ((double *)numbers)[at] = number;
+    else
+        ((float *)numbers)[at] = (float)number;
 }
 
-/* Zeroed memory for count x n numbers; *good becomes false when there is none. */
-static void *numbers(const struct convnet *net, size_t count, size_t n, bool *good)
+/* He's uniform distribution for layers before a ReLU, a narrower one for the last; biases are zero. */
+static bool draw_weights(struct convnet *net)
 {
-    void *memory = calloc(count, n * mr_dtype_size(net->dtype));
+    uint64_t state = net->plan.seed;
+    void *numbers = calloc(net->n_params, mr_dtype_size(net->plan.dtype));
 
-    *good = *good && memory != NULL;
+    if (numbers == NULL)
+        return false;
+    for (int layer = 0; layer < net->plan.end; layer++) {
+        bool is_here = layer >= net->plan.first;
+        size_t first = convnet_first(net, layer);
+        size_t n = (size_t)convnet_rows(net, layer) * (size_t)convnet_columns(layer);
+        double bound = sqrt((layer < CONVNET_CONVS ? 6.0 : 1.0) / convnet_columns(layer));
+        for (size_t i = 0; i < n; i++) {
+            double weight = bound * draw(&state);
+            if (is_here)
+                put(net, numbers, first + i, weight);
+        }
+    }
+    convnet_copy(net, net->weights, NULL, numbers, net->n_params * mr_dtype_size(net->plan.dtype));
+    free(numbers);
+    return true;
+}
+
+/* ---- memory ---- */
+
+/* Zeroed memory for count x n elements; *good becomes false when there is none. */
+static void *elements(struct convnet *net, size_t count, size_t n, size_t size, bool *good)
+{
+    void *memory = *good ? net->math->allocate(net, count * n * size) : NULL;
+
+    *good = memory != NULL;
+    net->n_bytes += *good ? count * n * size : 0;
     return memory;
 }
 
-struct convnet *convnet_create(mr_dtype dtype, uint32_t n_classes, uint32_t max_batch, uint64_t seed)
+static void *numbers(struct convnet *net, size_t count, size_t n, bool *good)
 {
-    struct convnet *net = calloc(1, sizeof *net);
-    bool good = net != NULL && max_batch > 0 && (dtype == MR_F32 || dtype == MR_F64) && n_classes >= 2 &&
-                n_classes <= CONVNET_MAX_CLASSES;
+    return elements(net, count, n, mr_dtype_size(net->plan.dtype), good);
+}
 
-    if (!good) {
-        free(net);
-        return NULL;
+/* What the layers that are here take of the batch. */
+static void allocate_activations(struct convnet *net, bool *good)
+{
+    const struct convnet_plan *plan = &net->plan;
+
+    if (plan->first == 0)
+        net->input = numbers(net, plan->max_batch, convnet_row_in(0), good);
+    for (int layer = plan->first > 0 ? plan->first - 1 : 0; layer < plan->end && layer < CONVNET_CONVS; layer++) {
+        net->pooled[layer] = numbers(net, plan->max_batch, convnet_row_out(layer), good);
+        net->d_pooled[layer] = numbers(net, plan->max_batch, convnet_row_out(layer), good);
+        if (layer >= plan->first)
+            net->winner[layer] = elements(net, plan->max_batch, convnet_row_out(layer), 1, good);
     }
-    openblas_set_num_threads(1); /* ranks share the cores, and sums keep their order */
-    net->dtype = dtype;
-    net->n_classes = (int)n_classes;
-    net->max_batch = max_batch;
-    net->n_params = layer_first(net, CONVNET_LAYERS);
+    if (plan->end == CONVNET_LAYERS)
+        net->scores = numbers(net, plan->max_batch, plan->n_classes, good);
+}
+
+/* The largest that any convolution here wants. */
+static void allocate_work(struct convnet *net, bool *good)
+{
+    size_t rows = net->plan.max_batch < net->math->rows ? net->plan.max_batch : net->math->rows;
+    size_t columns = 1, plane = 1;
+
+    for (int layer = net->plan.first; layer < net->plan.end && layer < CONVNET_CONVS; layer++) {
+        size_t wide = convnet_row_in(layer) * CONVNET_KERNEL, high = convnet_row_out(layer) * 4;
+        columns = wide > columns ? wide : columns;
+        plane = high > plane ? high : plane;
+    }
+    net->columns = numbers(net, rows, columns, good);
+    net->plane = numbers(net, rows, plane, good);
+}
+
+static bool allocate(struct convnet *net)
+{
+    bool good = true;
+
     net->weights = numbers(net, 1, net->n_params, &good);
     net->velocity = numbers(net, 1, net->n_params, &good);
     net->gradients = numbers(net, 1, net->n_params + 1, &good);
-    net->input = numbers(net, max_batch, row_in(0), &good);
-    for (int layer = 0; layer < CONVNET_CONVS; layer++) {
-        net->pooled[layer] = numbers(net, max_batch, row_out(layer), &good);
-        net->d_pooled[layer] = numbers(net, max_batch, row_out(layer), &good);
-        net->winner[layer] = calloc(max_batch, row_out(layer));
-        good = good && net->winner[layer] != NULL;
-    }
-    net->d_scores = numbers(net, max_batch, n_classes, &good);
-    net->columns = numbers(net, 1, MAX_COLUMNS, &good);
-    net->plane = numbers(net, 1, MAX_PLANE, &good);
-    if (!good) {
+    net->sums = elements(net, 1, 1, sizeof *net->sums, &good);
+    allocate_activations(net, &good);
+    allocate_work(net, &good);
+    return good && draw_weights(net);
+}
+
+static bool is_possible(const struct convnet_plan *plan)
+{
+    return plan->max_batch > 0 && (plan->dtype == MR_F32 || plan->dtype == MR_F64) && plan->n_classes >= 2 &&
+           plan->n_classes <= CONVNET_MAX_CLASSES && plan->first >= 0 && plan->first < plan->end &&
+           plan->end <= CONVNET_LAYERS;
+}
+
+static struct convnet *refuse(struct convnet *net, const char *words)
+{
+    fprintf(stderr, "network: %s\n", words);
+    free(net);
+    return NULL;
+}
+
+struct convnet *convnet_create(const struct convnet_plan *plan)
+{
+    struct convnet *net = calloc(1, sizeof *net);
+
+    if (net == NULL || !is_possible(plan))
+        return refuse(net, net == NULL ? "no memory" : "no network can be like this");
+    net->plan = *plan;
+    net->math = plan->device.kind == MR_DEVICE_CUDA ? convnet_gpu() : &convnet_host;
+    if (net->math == NULL)
+        return refuse(net, "this build has no arithmetic for GPUs");
+    net->n_params = convnet_first(net, plan->end);
+    if (!net->math->open(net))
+        return refuse(net, "the device cannot be used");
+    if (!allocate(net)) {
+        fputs("network: no memory\n", stderr);
         convnet_destroy(net);
         return NULL;
     }
-    draw_weights(net, seed);
     return net;
 }
 
@@ -146,64 +158,101 @@ void convnet_destroy(struct convnet *net)
 {
     if (net == NULL)
         return;
+    void *all[] = {net->weights, net->velocity, net->gradients, net->input,
+                   net->scores,  net->sums,     net->columns,   net->plane};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        net->math->release(net, all[i]);
     for (int layer = 0; layer < CONVNET_CONVS; layer++) {
-        free(net->pooled[layer]);
-        free(net->d_pooled[layer]);
-        free(net->winner[layer]);
+        net->math->release(net, net->pooled[layer]);
+        net->math->release(net, net->d_pooled[layer]);
+        net->math->release(net, net->winner[layer]);
     }
-    free(net->weights);
-    free(net->velocity);
-    free(net->gradients);
-    free(net->input);
-    free(net->d_scores);
-    free(net->columns);
-    free(net->plane);
+    net->math->close(net);
     free(net);
 }
 
-bool convnet_forward(struct convnet *net, const mr_array *images)
+void *convnet_array_create(struct convnet *net, size_t n)
+{
+    bool good = true;
+
+    return numbers(net, 1, n, &good);
+}
+
+void convnet_array_destroy(struct convnet *net, void *array)
+{
+    net->math->release(net, array);
+}
+
+size_t convnet_row_bytes(const struct convnet *net, int layer)
+{
+    return convnet_row_out(layer) * mr_dtype_size(net->plan.dtype);
+}
+
+void *convnet_at(const struct convnet *net, void *array, size_t k)
+{
+    return (char *)array + k * mr_dtype_size(net->plan.dtype);
+}
+
+void convnet_copy(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes)
+{
+    const struct convnet *net = to_net != NULL ? to_net : from_net;
+
+    net->math->copy(to_net, to, from_net, from, n_bytes);
+}
+
+/* ---- a step ---- */
+
+bool convnet_take(struct convnet *net, const mr_array *images)
 {
     const int64_t *shape = images->shape;
 
-    if (images->dtype != MR_F32 || images->ndim != 4 || shape[0] > net->max_batch || shape[1] != CONVNET_CHANNELS ||
-        shape[2] != shape[3] || shape[2] == 0 || shape[2] % CONVNET_SIDE != 0)
+    if (images->dtype != MR_F32 || images->ndim != 4 || shape[0] > net->plan.max_batch ||
+        shape[1] != CONVNET_CHANNELS || shape[2] != shape[3] || shape[2] == 0 || shape[2] % CONVNET_SIDE != 0)
         return false;
     net->n = (uint32_t)images->shape[0];
-    if (net->dtype == MR_F64)
-        forward_f64(net, images);
-    else
-        forward_f32(net, images);
+    net->math->images(net, images);
     return true;
 }
 
-bool convnet_score(struct convnet *net, const int64_t *labels, const uint8_t *mask, struct convnet_sums *sums_out)
+void convnet_forward(struct convnet *net)
 {
-    for (uint32_t i = 0; i < net->n; i++) {
-        if (labels[i] < 0 || labels[i] >= net->n_classes)
-            return false;
-    }
-    *sums_out = net->dtype == MR_F64 ? score_f64(net, labels, mask) : score_f32(net, labels, mask);
-    return true;
+    for (int layer = net->plan.first; layer < net->plan.end; layer++)
+        net->math->forward(net, layer);
+}
+
+bool convnet_score(struct convnet *net, const int64_t *labels, const uint8_t *mask)
+{
+    return convnet_score_rows(net, net->scores, net->n, labels, mask, true);
+}
+
+bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
+                        bool anew)
+{
+    return net->math->score(net, scores, n, labels, mask, anew);
 }
 
 void convnet_backward(struct convnet *net, int layer)
 {
-    if (net->dtype == MR_F64)
-        backward_f64(net, layer);
-    else
-        backward_f32(net, layer);
+    net->math->backward(net, layer);
 }
 
-void *convnet_bucket(struct convnet *net, int layer, uint64_t *count_out)
+void *convnet_bucket(const struct convnet *net, int layer, uint64_t *count_out)
 {
-    *count_out = layer_count(net, layer) + (layer == CONVNET_LAYERS - 1);
-    return (char *)net->gradients + layer_first(net, layer) * mr_dtype_size(net->dtype);
+    *count_out = convnet_count(net, layer) + (layer == CONVNET_LAYERS - 1);
+    return convnet_at(net, net->gradients, convnet_first(net, layer));
+}
+
+void convnet_add(struct convnet *net, void *to, const void *more, size_t count)
+{
+    net->math->add(net, to, more, count);
 }
 
 void convnet_update(struct convnet *net, double lr, double momentum, double decay)
 {
-    if (net->dtype == MR_F64)
-        update_f64(net, lr, momentum, decay);
-    else
-        update_f32(net, lr, momentum, decay);
+    net->math->update(net, lr, momentum, decay);
+}
+
+uint32_t convnet_n_gpus(void)
+{
+    return convnet_gpu() != NULL ? mr_device_count(MR_DEVICE_CUDA, NULL) : 0;
 }

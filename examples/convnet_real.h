@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic for one type of number; convnet.c includes it twice, with REAL, NAME, GEMM and GEMV defined.
- * A convolution is a product of matrices: weights [out, in x 9] times columns [in x 9, pixels], of which each holds
- * what the kernel sees at one pixel. Easy to get wrong: gradients are sums, never means, because only the sum over all
- * ranks can be divided by the number of samples on all ranks.
+ * The network's arithmetic for one type of number; convnet_host.c includes it twice, with REAL, NAME, GEMM and GEMV
+ * defined. A convolution is a product of matrices: weights [out, in x 9] times columns [in x 9, pixels], of which each
+ * holds what the kernel sees at one pixel. Easy to get wrong: gradients are sums, never means, because only the sum
+ * over all ranks can be divided by the number of samples on all ranks.
  */
 
 /* Row y + dy - 1 of a channel as the kernel's column dx sees it: shifted by dx - 1, with zeros outside. */
@@ -15,13 +15,13 @@ static void NAME(shift_row)(const REAL *row, int side, int dx, REAL *out)
     memcpy(out + first, row + first + dx - 1, (size_t)(last - first) * sizeof(REAL));
 }
 
-static void NAME(unfold)(const REAL *image, struct shape shape, REAL *columns)
+static void NAME(unfold)(const REAL *image, struct convnet_shape shape, REAL *columns)
 {
     int side = shape.side;
 
-    for (int row = 0; row < shape.in * KERNEL; row++) {
-        const REAL *channel = image + row / KERNEL * side * side;
-        int dy = row % KERNEL / 3, dx = row % 3;
+    for (int row = 0; row < shape.in * CONVNET_KERNEL; row++) {
+        const REAL *channel = image + row / CONVNET_KERNEL * side * side;
+        int dy = row % CONVNET_KERNEL / 3, dx = row % 3;
         for (int y = 0; y < side; y++, columns += side) {
             int from = y + dy - 1;
             if (from < 0 || from >= side)
@@ -33,14 +33,14 @@ static void NAME(unfold)(const REAL *image, struct shape shape, REAL *columns)
 }
 
 /* The reverse: what columns hold is added to the pixels that it came from. */
-static void NAME(fold)(const REAL *columns, struct shape shape, REAL *image)
+static void NAME(fold)(const REAL *columns, struct convnet_shape shape, REAL *image)
 {
     int side = shape.side;
 
     memset(image, 0, (size_t)(shape.in * side * side) * sizeof(REAL));
-    for (int row = 0; row < shape.in * KERNEL; row++) {
-        REAL *channel = image + row / KERNEL * side * side;
-        int dy = row % KERNEL / 3, dx = row % 3;
+    for (int row = 0; row < shape.in * CONVNET_KERNEL; row++) {
+        REAL *channel = image + row / CONVNET_KERNEL * side * side;
+        int dy = row % CONVNET_KERNEL / 3, dx = row % 3;
         int first = dx == 0, last = dx == 2 ? side - 1 : side;
         for (int y = 0; y < side; y++, columns += side) {
             int to = y + dy - 1;
@@ -54,7 +54,7 @@ static void NAME(fold)(const REAL *columns, struct shape shape, REAL *image)
 }
 
 /* Bias, ReLU and the largest of 2 x 2 pixels, with who it was. */
-static void NAME(pool)(const REAL *plane, const REAL *bias, struct shape shape, REAL *out, uint8_t *winner)
+static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape shape, REAL *out, uint8_t *winner)
 {
     int side = shape.side;
 
@@ -67,14 +67,15 @@ static void NAME(pool)(const REAL *plane, const REAL *bias, struct shape shape, 
                 bool below = best_low > best_up;
                 REAL best = (below ? best_low : best_up) + bias[c];
                 *out = best > 0 ? best : 0;
-                *winner = (uint8_t)(best > 0 ? (below ? 2 + low : up) : NOBODY);
+                *winner = (uint8_t)(best > 0 ? (below ? 2 + low : up) : CONVNET_NOBODY);
             }
         }
     }
 }
 
 /* The reverse: derivatives go to the winners alone. */
-static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct shape shape, REAL *d_plane, REAL *d_bias)
+static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct convnet_shape shape, REAL *d_plane,
+                         REAL *d_bias)
 {
     int side = shape.side;
 
@@ -83,7 +84,7 @@ static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct shape 
         REAL sum = 0;
         for (int y = 0; y < side; y += 2) {
             for (int x = 0; x < side; x += 2, d_out++, winner++) {
-                if (*winner == NOBODY)
+                if (*winner == CONVNET_NOBODY)
                     continue;
                 d_plane[(y + *winner / 2) * side + x + *winner % 2] = *d_out;
                 sum += *d_out;
@@ -93,23 +94,18 @@ static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct shape 
     }
 }
 
-static const REAL *NAME(layer_input)(const struct convnet *net, int layer)
-{
-    return layer == 0 ? net->input : net->pooled[layer - 1];
-}
-
 static void NAME(convolve)(struct convnet *net, int layer, uint32_t row)
 {
-    struct shape shape = shapes[layer];
-    int rows = layer_rows(net, layer), columns = layer_columns(layer), pixels = shape.side * shape.side;
-    const REAL *weights = (const REAL *)net->weights + layer_first(net, layer);
+    struct convnet_shape shape = convnet_shape(layer);
+    int rows = convnet_rows(net, layer), columns = convnet_columns(layer), pixels = shape.side * shape.side;
+    const REAL *weights = (const REAL *)net->weights + convnet_first(net, layer);
 
-    NAME(unfold)(NAME(layer_input)(net, layer) + row * row_in(layer), shape, net->columns);
+    NAME(unfold)((const REAL *)convnet_input(net, layer) + row * convnet_row_in(layer), shape, net->columns);
     GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, pixels, columns, 1, weights, columns, net->columns, pixels, 0,
          net->plane, pixels);
     NAME(pool)
-    (net->plane, weights + rows * columns, shape, (REAL *)net->pooled[layer] + row * row_out(layer),
-     net->winner[layer] + row * row_out(layer));
+    (net->plane, weights + rows * columns, shape, (REAL *)net->pooled[layer] + row * convnet_row_out(layer),
+     net->winner[layer] + row * convnet_row_out(layer));
 }
 
 /* A picture of 32 x 32 pixels; each is the average of block x block. */
@@ -128,20 +124,28 @@ static void NAME(shrink)(const float *pixels, int block, REAL *out)
     }
 }
 
-static void NAME(forward)(struct convnet *net, const mr_array *images)
+static void NAME(images)(struct convnet *net, const mr_array *images)
 {
-    const REAL *weights = (const REAL *)net->weights + layer_first(net, CONVNET_CONVS);
-    int n = net->n_classes, block = (int)(images->shape[2] / CONVNET_SIDE);
+    int block = (int)(images->shape[2] / CONVNET_SIDE);
 
     for (uint32_t row = 0; row < net->n; row++) {
         const void *image = (const char *)images->data + row * images->strides[0];
-        REAL *scores = (REAL *)net->d_scores + row * (size_t)n;
-        NAME(shrink)(image, block, (REAL *)net->input + row * row_in(0));
-        for (int layer = 0; layer < CONVNET_CONVS; layer++)
-            NAME(convolve)(net, layer, row);
-        memcpy(scores, weights + n * FEATURES, (size_t)n * sizeof(REAL));
-        GEMV(CblasRowMajor, CblasNoTrans, n, FEATURES, 1, weights, FEATURES,
-             (const REAL *)net->pooled[CONVNET_CONVS - 1] + row * FEATURES, 1, 1, scores, 1);
+        NAME(shrink)(image, block, (REAL *)net->input + row * convnet_row_in(0));
+    }
+}
+
+static void NAME(forward)(struct convnet *net, int layer)
+{
+    const REAL *weights = (const REAL *)net->weights + convnet_first(net, layer);
+    int n = (int)net->plan.n_classes;
+
+    for (uint32_t row = 0; layer < CONVNET_CONVS && row < net->n; row++)
+        NAME(convolve)(net, layer, row);
+    for (uint32_t row = 0; layer == CONVNET_CONVS && row < net->n; row++) {
+        REAL *scores = (REAL *)net->scores + row * (size_t)n;
+        memcpy(scores, weights + n * CONVNET_FEATURES, (size_t)n * sizeof(REAL));
+        GEMV(CblasRowMajor, CblasNoTrans, n, CONVNET_FEATURES, 1, weights, CONVNET_FEATURES,
+             (const REAL *)net->pooled[CONVNET_CONVS - 1] + row * CONVNET_FEATURES, 1, 1, scores, 1);
     }
 }
 
@@ -162,65 +166,68 @@ static void NAME(score_row)(REAL *scores, int n, int64_t label, struct convnet_s
         scores[i] = (REAL)(shares[i] / total - (i == label));
 }
 
-static struct convnet_sums NAME(score)(struct convnet *net, const int64_t *labels, const uint8_t *mask)
+static void NAME(score)(struct convnet *net, REAL *scores, uint32_t n, const int64_t *labels, const uint8_t *mask)
 {
-    struct convnet_sums sums = {0};
-    size_t n = (size_t)net->n_classes;
+    size_t n_classes = net->plan.n_classes;
 
-    for (uint32_t row = 0; row < net->n; row++) {
-        REAL *scores = (REAL *)net->d_scores + row * n;
+    for (uint32_t row = 0; row < n; row++, scores += n_classes) {
         if (mask == NULL || mask[row])
-            NAME(score_row)(scores, net->n_classes, labels[row], &sums);
+            NAME(score_row)(scores, (int)n_classes, labels[row], net->sums);
         else
-            memset(scores, 0, n * sizeof(REAL));
+            memset(scores, 0, n_classes * sizeof(REAL));
     }
-    ((REAL *)net->gradients)[net->n_params] = (REAL)sums.count;
-    return sums;
+    ((REAL *)net->gradients)[net->n_params] = (REAL)net->sums->count;
 }
 
 static void NAME(backward_linear)(struct convnet *net, const REAL *weights, REAL *gradients)
 {
-    const REAL *d_scores = net->d_scores;
-    int n = (int)net->n, classes = net->n_classes, last = CONVNET_CONVS - 1;
+    const REAL *d_scores = net->scores;
+    int n = (int)net->n, classes = (int)net->plan.n_classes, last = CONVNET_CONVS - 1;
 
     for (int i = 0; i < n * classes; i++)
-        gradients[classes * FEATURES + i % classes] += d_scores[i];
-    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, classes, FEATURES, n, 1, d_scores, classes, net->pooled[last],
-         FEATURES, 1, gradients, FEATURES);
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, FEATURES, classes, 1, d_scores, classes, weights, FEATURES, 0,
-         net->d_pooled[last], FEATURES);
+        gradients[classes * CONVNET_FEATURES + i % classes] += d_scores[i];
+    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, classes, CONVNET_FEATURES, n, 1, d_scores, classes, net->pooled[last],
+         CONVNET_FEATURES, 1, gradients, CONVNET_FEATURES);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, CONVNET_FEATURES, classes, 1, d_scores, classes, weights,
+         CONVNET_FEATURES, 0, net->d_pooled[last], CONVNET_FEATURES);
 }
 
 static void NAME(backward_convolve)(struct convnet *net, int layer, uint32_t row, const REAL *weights, REAL *gradients)
 {
-    struct shape shape = shapes[layer];
-    int rows = layer_rows(net, layer), columns = layer_columns(layer), pixels = shape.side * shape.side;
+    struct convnet_shape shape = convnet_shape(layer);
+    int rows = convnet_rows(net, layer), columns = convnet_columns(layer), pixels = shape.side * shape.side;
 
     NAME(unpool)
-    ((const REAL *)net->d_pooled[layer] + row * row_out(layer), net->winner[layer] + row * row_out(layer), shape,
-     net->plane, gradients + rows * columns);
-    NAME(unfold)(NAME(layer_input)(net, layer) + row * row_in(layer), shape, net->columns);
+    ((const REAL *)net->d_pooled[layer] + row * convnet_row_out(layer),
+     net->winner[layer] + row * convnet_row_out(layer), shape, net->plane, gradients + rows * columns);
+    NAME(unfold)((const REAL *)convnet_input(net, layer) + row * convnet_row_in(layer), shape, net->columns);
     GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, rows, columns, pixels, 1, net->plane, pixels, net->columns, pixels, 1,
          gradients, columns);
     if (layer == 0)
         return;
     GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, columns, pixels, rows, 1, weights, columns, net->plane, pixels, 0,
          net->columns, pixels);
-    NAME(fold)(net->columns, shape, (REAL *)net->d_pooled[layer - 1] + row * row_in(layer));
+    NAME(fold)(net->columns, shape, (REAL *)net->d_pooled[layer - 1] + row * convnet_row_in(layer));
 }
 
 static void NAME(backward)(struct convnet *net, int layer)
 {
-    const REAL *weights = (const REAL *)net->weights + layer_first(net, layer);
-    REAL *gradients = (REAL *)net->gradients + layer_first(net, layer);
+    const REAL *weights = (const REAL *)net->weights + convnet_first(net, layer);
+    REAL *gradients = (REAL *)net->gradients + convnet_first(net, layer);
 
-    memset(gradients, 0, layer_count(net, layer) * sizeof(REAL)); /* a rank without samples adds zeros */
+    memset(gradients, 0, convnet_count(net, layer) * sizeof(REAL)); /* a rank without samples adds zeros */
     if (net->n == 0)
         return;
     if (layer == CONVNET_CONVS)
         NAME(backward_linear)(net, weights, gradients);
     for (uint32_t row = 0; layer < CONVNET_CONVS && row < net->n; row++)
         NAME(backward_convolve)(net, layer, row, weights, gradients);
+}
+
+static void NAME(add)(REAL *to, const REAL *more, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += more[i];
 }
 
 static void NAME(update)(struct convnet *net, double lr, double momentum, double decay)

@@ -9,15 +9,12 @@
  * is 0; it adds nothing to loss, gradients or counts, which is why the number of rows on all ranks travels with the
  * gradients. Easy to get wrong: both folders must have the same classes, or the same number means two things.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <millrace/millrace.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "examples/trainer.h"
 
@@ -32,8 +29,10 @@ static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *t
     uint32_t world_size = mr_group_world_size(t->group);
     mr_transform *transform = NULL;
     mr_loader *loader = NULL;
+    const char *devices[MR_MAX_DEVICES];
     mr_error error;
 
+    train_modes_loader(&t->model, &options, devices);
     options.batch_size = t->options.batch_size / world_size;
     options.world_size = alone ? 1 : world_size;
     options.rank = alone ? 0 : mr_group_rank(t->group);
@@ -80,14 +79,10 @@ static void compare_classes(const mr_dataset *train, const mr_dataset *val)
 static void set_up(struct trainer *t)
 {
     static const char *const names[] = {"loss", "accuracy", "test loss", "test accuracy"};
-    struct train_options *o = &t->options;
+    const struct train_options *o = &t->options;
     mr_error error;
 
-    trainer_check(mr_signals_watch(&error), &error);
-    trainer_check(mr_group_create(NULL, &t->group, &error), &error);
-    if (o->batch_size % mr_group_world_size(t->group) != 0)
-        trainer_fail("--batch-size is no multiple of the number of ranks");
-    t->terminal = mr_group_rank(t->group) == 0 && isatty(STDERR_FILENO) == 1;
+    trainer_join(t);
     t->train_data = open_data(o->data, "train");
     t->test_data = open_data(o->data, "val");
     compare_classes(t->train_data, t->test_data);
@@ -98,42 +93,28 @@ static void set_up(struct trainer *t)
     trainer_check(mr_metrics_create(t->group, &t->metrics, &error), &error);
     for (int i = 0; i < 4; i++) /* a rank that tests nothing has them too */
         trainer_check(mr_metrics_declare(t->metrics, names[i]), mr_metrics_error(t->metrics));
-    t->net = convnet_create(o->dtype, mr_dataset_n_classes(t->train_data),
-                            o->batch_size / mr_group_world_size(t->group), mr_seed(o->seed, "weights"));
-    if (t->net == NULL)
-        trainer_fail("no memory for the network");
-    if (o->out != NULL && mr_group_rank(t->group) == 0 && mkdir(o->out, 0777) < 0 && errno != EEXIST)
-        trainer_fail("cannot make the folder of --out");
+    trainer_open(t, mr_dataset_n_classes(t->train_data));
 }
 
 /* ---- one step ---- */
 
-static void forward(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy)
-{
-    struct convnet_sums sums;
-
-    if (!convnet_forward(t->net, mr_batch_array(batch, "image")))
-        trainer_fail("the network does not take images of this shape");
-    if (!convnet_score(t->net, mr_batch_data(batch, "label"), mr_batch_data(batch, "mask"), &sums))
-        trainer_fail("a label is no class");
-    trainer_check(mr_metrics_add(t->metrics, loss, sums.loss, sums.count), mr_metrics_error(t->metrics));
-    trainer_check(mr_metrics_add(t->metrics, accuracy, sums.correct, sums.count), mr_metrics_error(t->metrics));
-}
-
-/* A layer's gradients travel while the layer before it computes its own. */
+/* A layer's gradients travel while the layer before it computes its own; on GPUs in the order of the stream. */
 static void backward(struct trainer *t)
 {
-    mr_work *works[CONVNET_LAYERS];
+    mr_work *works[CONVNET_LAYERS] = {NULL};
+    struct convnet *net = t->model.nets[0];
 
     for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--) {
         uint64_t count;
-        convnet_backward(t->net, layer);
-        void *bucket = convnet_bucket(t->net, layer, &count);
-        trainer_check(mr_all_reduce_async(t->group, bucket, count, t->net->dtype, MR_SUM, NULL, &works[layer]),
+        train_modes_backward(&t->model, layer);
+        if (mr_group_world_size(t->group) == 1)
+            continue;
+        void *bucket = convnet_bucket(net, layer, &count);
+        trainer_check(mr_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM, net->stream, &works[layer]),
                       mr_group_error(t->group));
     }
-    for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--) {
-        trainer_check(mr_work_sync(works[layer], MR_FOREVER), mr_group_error(t->group));
+    for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
+        trainer_check(mr_work_wait(works[layer], net->stream), mr_group_error(t->group)); /* a GPU's stream, or here */
         mr_work_free(works[layer]);
     }
 }
@@ -146,14 +127,14 @@ static void train_epoch(struct trainer *t)
     mr_batch *batch = NULL;
     mr_status status = MR_OK;
 
-    while (t->stop_signal == 0 && (status = mr_loader_next(t->train, MR_FOREVER, &batch)) == MR_OK) {
+    while (t->stop_signal == 0 && (status = train_modes_next(&t->model, t->train, &batch)) == MR_OK) {
         uint64_t step = t->state.epoch * mr_loader_n_batches(t->train) + mr_batch_number(batch);
         trainer_progress(t, "training", batch, t->train);
-        forward(t, batch, "loss", "accuracy");
+        trainer_forward(t, batch, "loss", "accuracy");
         mr_batch_release(batch);
         backward(t);
-        convnet_update(t->net, trainer_rate(t, step), MOMENTUM, DECAY);
-        trainer_check(mr_signals_agree(t->group, &t->stop_signal), mr_group_error(t->group));
+        train_modes_update(&t->model, trainer_rate(t, step), MOMENTUM, DECAY);
+        trainer_agree(t, step);
     }
     trainer_check(status, mr_loader_error(t->train));
 }
@@ -165,9 +146,9 @@ static void test(struct trainer *t)
 
     if (t->test != NULL) {
         trainer_check(mr_loader_set_epoch(t->test, t->state.epoch), mr_loader_error(t->test));
-        while ((status = mr_loader_next(t->test, MR_FOREVER, &batch)) == MR_OK) {
+        while ((status = train_modes_next(&t->model, t->test, &batch)) == MR_OK) {
             trainer_progress(t, "testing", batch, t->test);
-            forward(t, batch, "test loss", "test accuracy");
+            trainer_forward(t, batch, "test loss", "test accuracy");
             mr_batch_release(batch);
         }
         trainer_check(status, mr_loader_error(t->test));
@@ -216,8 +197,8 @@ int main(int argc, char **argv)
 
     set_up(&t);
     trainer_share(&t);
-    mr_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n", t.net->n_params,
-              mr_dtype_name(t.net->dtype), mr_group_world_size(t.group), mr_group_backend(t.group),
+    mr_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n", t.model.n_params,
+              mr_dtype_name(t.model.dtype), mr_group_world_size(t.group), mr_group_backend(t.group),
               mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
     if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
         test(&t);

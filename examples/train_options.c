@@ -20,8 +20,27 @@ static const struct argp_option argp_options[] = {
     {"out", 'o', "DIR", 0, "write best.ckpt, last.ckpt and log.tsv there", 0},
     {"resume", 'r', "FILE", 0, "continue from a checkpoint", 0},
     {"eval", 'v', "all|rank0", 0, "which ranks test (all)", 0},
+    {"mode", 'm', "ddp|dp|dp-loss|mp", 0, "how devices share a step (ddp); see below", 0},
+    {"device", 'D', "auto|host|cuda:local|cuda:N", 0,
+     "where a rank of --mode ddp computes (auto: a GPU of its own where there is one)", 0},
+    {"devices", 'M', "NAME,NAME...", 0, "of the other modes: cuda:N or host:N (all GPUs; without one host:0,host:1)",
+     0},
+    {"backend", 'B', "gloo|mpi|nccl", 0, "of several ranks (nccl on GPUs, mpi under mpirun, else gloo)", 0},
     {0},
 };
+
+static const char doc[] =
+    "Train a small network.\v"
+    "ddp: one device in each process; start it by a launcher for several, each takes its share of a step's samples.\n"
+    "dp: one process, several devices: images are scattered, scores gathered on the first device, which has the labels "
+    "and takes the loss.\n"
+    "dp-loss: labels are scattered too, and each device takes the loss of its own samples.\n"
+    "mp: one process, two devices: the first half of the network on one, the second half and the labels on the other.\n"
+    "All come to the same weights, but for the order of sums.\n"
+    "GPUs need a build with CUDA and cuBLAS, and NCCL where there are several ranks.";
+
+static const char *const modes[] = {
+    [TRAIN_DDP] = "ddp", [TRAIN_DP] = "dp", [TRAIN_DP_LOSS] = "dp-loss", [TRAIN_MP] = "mp"};
 
 static uint64_t parse_whole(const char *text, uint64_t min, uint64_t max, struct argp_state *state)
 {
@@ -51,6 +70,16 @@ static bool parse_either(const char *text, const char *no, const char *yes, stru
     return strcmp(text, yes) == 0;
 }
 
+static enum train_mode parse_mode(const char *text, struct argp_state *state)
+{
+    for (int mode = TRAIN_DDP; mode <= TRAIN_MP; mode++) {
+        if (strcmp(text, modes[mode]) == 0)
+            return (enum train_mode)mode;
+    }
+    argp_error(state, "'%s' is none of ddp, dp, dp-loss, mp", text);
+    return TRAIN_DDP;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct train_options *o = state->input;
@@ -66,9 +95,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'o': o->out = text; break;
     case 'r': o->resume = text; break;
     case 'v': o->eval_rank0 = parse_either(text, "all", "rank0", state); break;
+    case 'm': o->mode = parse_mode(text, state); break;
+    case 'D': o->device = text; break;
+    case 'M': o->devices = text; break;
+    case 'B': o->backend = text; break;
     case ARGP_KEY_END:
         if (o->data == NULL)
             argp_error(state, "--data is missing");
+        if (o->mode == TRAIN_DDP ? o->devices != NULL : o->device != NULL)
+            argp_error(state, "--mode ddp takes --device, the others take --devices");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -77,7 +112,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 struct train_options train_options_parse(int argc, char **argv)
 {
-    const struct argp argp = {argp_options, parse_option, NULL, "Train a small network.", NULL, NULL, NULL};
+    const struct argp argp = {argp_options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct train_options o = {.epochs = 18, .batch_size = 32, .workers = 1, .lr = 0.02, .dtype = MR_F32, .seed = 1};
 
     argp_parse(&argp, argc, argv, 0, NULL, &o);

@@ -5,6 +5,8 @@
 
 #include <millrace/batch.h>
 
+#include "examples/train_modes.h"
+
 struct train_options {
     const char *data;
     const char *out;    /* NULL: nothing is written */
@@ -16,6 +18,10 @@ struct train_options {
     double lr;
     mr_dtype dtype; /* MR_F32 or MR_F64 */
     bool eval_rank0;
+    enum train_mode mode;
+    const char *device;  /* of --mode ddp: "auto", "host", "cuda:local", "cuda:N" */
+    const char *devices; /* of the others, with commas; NULL: all GPUs, else host:0,host:1 */
+    const char *backend; /* NULL: the library's choice */
 };
 
 /* What the command line says, over the defaults. Ends the program after a message where it is wrong, or for --help. */

@@ -11,11 +11,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* On GPUs a rank that asks for signals waits for its stream, and the loader has a few batches there. */
+enum { STEPS_PER_AGREEMENT = 8 };
 
 void trainer_fail(const char *words)
 {
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, words);
     exit(1); /* the other ranks hear of it from the group */
+}
+
+static bool is_on_nccl(const struct trainer *t)
+{
+    return strcmp(mr_group_backend(t->group), "nccl") == 0;
 }
 
 void trainer_check(mr_status status, const mr_error *error)
@@ -24,16 +34,141 @@ void trainer_check(mr_status status, const mr_error *error)
         trainer_fail(error->text);
 }
 
+/* ---- setting up ---- */
+
+static bool is_alone(void)
+{
+    static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_PROCID"};
+    bool is = true;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is = is && getenv(names[i]) == NULL;
+    return is;
+}
+
+/* Ranks on this machine, as far as the launcher says so. */
+static unsigned long n_local_ranks(void)
+{
+    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "SLURM_STEP_TASKS_PER_NODE"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (getenv(names[i]) != NULL)
+            return strtoul(getenv(names[i]), NULL, 10);
+    }
+    return 1;
+}
+
+/* Is there a GPU for each rank of this machine, and an engine that takes its memory? */
+static bool has_own_gpu(const struct train_options *o)
+{
+    bool is_refused = o->backend != NULL && strcmp(o->backend, "nccl") != 0 && !is_alone();
+    uint32_t n_gpus = is_refused ? 0 : convnet_n_gpus();
+
+    return n_gpus > 0 && n_local_ranks() <= n_gpus;
+}
+
+/* All GPUs, or two of the host. */
+static const char *all_devices(char *list, size_t size)
+{
+    uint32_t n = convnet_n_gpus();
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < n && i < MR_MAX_DEVICES && len < size; i++)
+        len += (size_t)snprintf(list + len, size - len, "%scuda:%u", i > 0 ? "," : "", i);
+    return n > 1 ? list : "host:0,host:1";
+}
+
+static const char *device_of_rank(const struct train_options *o)
+{
+    if (o->device == NULL || strcmp(o->device, "auto") == 0)
+        return has_own_gpu(o) ? "cuda:local" : "host";
+    return o->device;
+}
+
+static void choose_devices(struct trainer *t, const char *list)
+{
+    char local[24];
+
+    if (strcmp(list, "cuda:local") == 0) {
+        uint32_t rank = mr_group_local_rank(t->group);
+        snprintf(local, sizeof local, "cuda:%u", convnet_n_gpus() > 1 ? rank : 0);
+        list = local;
+    }
+    const char *words = train_modes_devices(&t->model, t->options.mode, list);
+    if (words != NULL)
+        trainer_fail(words);
+}
+
+void trainer_join(struct trainer *t)
+{
+    const struct train_options *o = &t->options;
+    mr_group_options options = MR_GROUP_OPTIONS_INIT;
+    bool is_ddp = o->mode == TRAIN_DDP;
+    char all[200];
+    const char *list = is_ddp ? device_of_rank(o) : o->devices != NULL ? o->devices : all_devices(all, sizeof all);
+    mr_error error;
+
+    options.backend = o->backend;
+    if (options.backend == NULL && is_alone())
+        options.backend = "gloo"; /* which one process does not open: one GPU needs no NCCL */
+    if (is_ddp && strncmp(list, "cuda", 4) == 0 && (options.backend == NULL || strcmp(options.backend, "nccl") == 0))
+        options.device = list;
+    trainer_check(mr_signals_watch(&error), &error);
+    trainer_check(mr_group_create(&options, &t->group, &error), &error);
+    t->terminal = mr_group_rank(t->group) == 0 && isatty(STDERR_FILENO) == 1;
+    if (!is_ddp && mr_group_world_size(t->group) > 1)
+        trainer_fail("only --mode ddp has several ranks");
+    if (o->batch_size % mr_group_world_size(t->group) != 0)
+        trainer_fail("--batch-size is no multiple of the number of ranks");
+    choose_devices(t, list);
+    if (train_modes_on_gpu(&t->model) && mr_group_world_size(t->group) > 1 && !is_on_nccl(t))
+        trainer_fail("several ranks on GPUs need --backend nccl");
+    if (!train_modes_on_gpu(&t->model) && is_on_nccl(t))
+        trainer_fail("--backend nccl needs --device cuda:local");
+}
+
+void trainer_open(struct trainer *t, uint32_t n_classes)
+{
+    const struct train_options *o = &t->options;
+    uint32_t rows = o->batch_size / mr_group_world_size(t->group);
+
+    if (!train_modes_open(&t->model, o->dtype, n_classes, rows, mr_seed(o->seed, "weights")))
+        trainer_fail("the network cannot be made");
+    t->numbers = calloc(2 * t->model.n_params, mr_dtype_size(o->dtype));
+    if (t->numbers == NULL)
+        trainer_fail("no memory for checkpoints");
+    t->state.dtype = (uint64_t)o->dtype;
+    t->state.n_params = t->model.n_params;
+    if (o->out != NULL && mr_group_rank(t->group) == 0 && mkdir(o->out, 0777) < 0 && errno != EEXIST)
+        trainer_fail("cannot make the folder of --out");
+}
+
+/* Rank 0's, to all. nccl takes a device's memory: there the gradients are still nobody's. */
+static void share(struct trainer *t, void *memory, size_t n_bytes)
+{
+    struct convnet *net = t->model.nets[0];
+    void *buffer = is_on_nccl(t) ? net->gradients : memory;
+
+    if (buffer != memory)
+        convnet_copy(net, buffer, NULL, memory, n_bytes);
+    trainer_check(mr_broadcast(t->group, buffer, n_bytes / sizeof(int32_t), MR_I32, 0), mr_group_error(t->group));
+    if (buffer != memory)
+        convnet_copy(NULL, memory, net, buffer, n_bytes);
+}
+
 void trainer_share(struct trainer *t)
 {
-    struct convnet *net = t->net;
+    size_t half = t->model.n_params * mr_dtype_size(t->model.dtype);
 
+    train_modes_save(&t->model, t->numbers);
     if (t->options.resume != NULL && mr_group_rank(t->group) == 0 &&
-        !checkpoint_read(t->options.resume, &t->state, net))
+        !checkpoint_read(t->options.resume, &t->state, t->numbers))
         trainer_fail("cannot resume");
-    trainer_check(mr_broadcast(t->group, &t->state, sizeof t->state / 8, MR_I64, 0), mr_group_error(t->group));
-    trainer_check(mr_broadcast(t->group, net->weights, net->n_params, net->dtype, 0), mr_group_error(t->group));
-    trainer_check(mr_broadcast(t->group, net->velocity, net->n_params, net->dtype, 0), mr_group_error(t->group));
+    share(t, &t->state, sizeof t->state);
+    share(t, t->numbers, half);
+    share(t, (char *)t->numbers + half, half);
+    train_modes_load(&t->model, t->numbers);
 }
 
 void trainer_save(struct trainer *t, const char *name)
@@ -41,8 +176,56 @@ void trainer_save(struct trainer *t, const char *name)
     if (t->options.out == NULL || mr_group_rank(t->group) != 0)
         return;
     trainer_check(mr_loader_save(t->train, &t->state.position), mr_loader_error(t->train));
-    if (!checkpoint_write(t->options.out, name, &t->state, t->net))
+    train_modes_save(&t->model, t->numbers);
+    if (!checkpoint_write(t->options.out, name, &t->state, t->numbers))
         trainer_fail("cannot save");
+}
+
+/* ---- during a run ---- */
+
+/* Rank 0 tells once, at the first batch, what its devices hold. */
+static void tell_memory(struct trainer *t, mr_batch *batch)
+{
+    if (!t->told && mr_group_rank(t->group) == 0)
+        train_modes_print_memory(&t->model, t->train, batch);
+    t->told = true;
+}
+
+void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const char *accuracy)
+{
+    const char *words = train_modes_forward(&t->model, batch);
+
+    if (words == NULL)
+        words = train_modes_score(&t->model, batch);
+    if (words != NULL)
+        trainer_fail(words);
+    tell_memory(t, batch);
+    trainer_count(t, batch, loss, accuracy);
+}
+
+static void count_on_gpu(struct trainer *t, const char *name, const double *sum, double count)
+{
+    trainer_check(mr_metrics_add_device(t->metrics, name, sum, MR_F64, count, t->model.nets[0]->stream),
+                  mr_metrics_error(t->metrics));
+}
+
+void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy)
+{
+    if (is_on_nccl(t)) {
+        const struct convnet_sums *there = t->model.nets[0]->sums;
+        count_on_gpu(t, loss, &there->loss, mr_batch_valid(batch));
+        count_on_gpu(t, accuracy, &there->correct, mr_batch_valid(batch));
+        return;
+    }
+    struct convnet_sums sums = train_modes_sums(&t->model);
+    trainer_check(mr_metrics_add(t->metrics, loss, sums.loss, sums.count), mr_metrics_error(t->metrics));
+    trainer_check(mr_metrics_add(t->metrics, accuracy, sums.correct, sums.count), mr_metrics_error(t->metrics));
+}
+
+void trainer_agree(struct trainer *t, uint64_t step)
+{
+    if (step % (is_on_nccl(t) ? STEPS_PER_AGREEMENT : 1) == 0)
+        trainer_check(mr_signals_agree(t->group, &t->stop_signal), mr_group_error(t->group));
 }
 
 void trainer_report(const struct trainer *t)
@@ -89,7 +272,8 @@ double trainer_rate(const struct trainer *t, uint64_t step)
 
 void trainer_fini(struct trainer *t)
 {
-    convnet_destroy(t->net);
+    train_modes_close(&t->model);
+    free(t->numbers);
     mr_metrics_destroy(t->metrics);
     mr_loader_destroy(t->train);
     mr_loader_destroy(t->test);

@@ -15,16 +15,28 @@ struct trainer {
     mr_dataset *train_data, *test_data;
     mr_loader *train;
     mr_loader *test; /* NULL where --eval rank0 leaves it to rank 0 */
-    struct convnet *net;
+    struct train_model model;
+    void *numbers; /* weights and velocities on the host, for checkpoints */
     struct checkpoint state;
     int stop_signal; /* SIGTERM or SIGUSR1 that came to some rank, 0 while none did */
     bool terminal;   /* somebody sees the progress */
+    bool told;       /* what the devices hold has been printed */
 };
 
 /* End the program after a message, or where status is a failure; the other ranks hear of it from the group. */
 void trainer_fail(const char *words) __attribute__((noreturn));
 void trainer_check(mr_status status, const mr_error *error);
 
+/* Choose the devices and join the group. */
+void trainer_join(struct trainer *t);
+/* The network, with n_classes classes. */
+void trainer_open(struct trainer *t, uint32_t n_classes);
+/* Forward and loss of one batch, and trainer_count(). Ends the program where the batch does not fit. */
+void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const char *accuracy);
+/* Add the last batch's loss and correct answers to the metrics; on GPUs over nccl nobody waits for them. */
+void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy);
+/* Has a signal come to any rank? Asked every few steps where the answer means waiting for a GPU. */
+void trainer_agree(struct trainer *t, uint64_t step);
 /* Weights, and where a resumed run stands. Rank 0 reads, all get what it has: no other machine needs the file. */
 void trainer_share(struct trainer *t);
 /* Write a checkpoint to --out, if there is one. Rank 0 does. */

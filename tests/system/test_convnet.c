@@ -39,7 +39,9 @@ static mr_array pictures(int64_t first, int64_t n)
 
 static struct convnet *new_net(mr_dtype dtype)
 {
-    struct convnet *net = convnet_create(dtype, 10, ROWS, 7);
+    const struct convnet_plan plan = {
+        .dtype = dtype, .n_classes = 10, .max_batch = ROWS, .end = CONVNET_LAYERS, .seed = 7};
+    struct convnet *net = convnet_create(&plan);
 
     assert_non_null(net);
     return net;
@@ -48,11 +50,11 @@ static struct convnet *new_net(mr_dtype dtype)
 static struct convnet_sums score(struct convnet *net, int64_t first, int64_t n, const uint8_t *mask)
 {
     mr_array images = pictures(first, n);
-    struct convnet_sums sums;
 
-    assert_true(convnet_forward(net, &images));
-    assert_true(convnet_score(net, labels + first, mask, &sums));
-    return sums;
+    assert_true(convnet_take(net, &images));
+    convnet_forward(net);
+    assert_true(convnet_score(net, labels + first, mask));
+    return *net->sums;
 }
 
 static void backward(struct convnet *net)
@@ -165,9 +167,10 @@ static void larger_pictures_are_averaged(void **state)
     large.shape[2] = large.shape[3] = side;
     large.data = pixels;
     double wanted = score(net, 0, 1, NULL).loss;
-    struct convnet_sums sums;
-    assert_true(convnet_forward(net, &large) && convnet_score(net, labels, NULL, &sums));
-    assert_true(fabs(sums.loss - wanted) < 1e-4);
+    assert_true(convnet_take(net, &large));
+    convnet_forward(net);
+    assert_true(convnet_score(net, labels, NULL));
+    assert_true(fabs(net->sums->loss - wanted) < 1e-4);
     free(pixels);
     convnet_destroy(net);
 }
@@ -177,20 +180,26 @@ static void wrong_images_and_labels_are_refused(void **state)
     const int64_t wrong[ROWS] = {0, 1, 10, 0, 0, 0};
     struct convnet *net = new_net(MR_F32);
     mr_array images = pictures(0, ROWS), larger = images, bytes = images;
-    struct convnet_sums sums;
+    struct convnet_plan plan = net->plan;
 
     (void)state;
     larger.shape[2] = 33;
     bytes.dtype = MR_U8;
-    assert_false(convnet_forward(net, &larger));
-    assert_false(convnet_forward(net, &bytes));
+    assert_false(convnet_take(net, &larger));
+    assert_false(convnet_take(net, &bytes));
     larger.shape[2] = 32;
     larger.shape[0] = ROWS + 1;
-    assert_false(convnet_forward(net, &larger));
-    assert_true(convnet_forward(net, &images));
-    assert_false(convnet_score(net, wrong, NULL, &sums));
-    assert_null(convnet_create(MR_F16, 10, 1, 1));
-    assert_null(convnet_create(MR_F32, 1, 1, 1));
+    assert_false(convnet_take(net, &larger));
+    assert_true(convnet_take(net, &images));
+    assert_false(convnet_score(net, wrong, NULL));
+    plan.dtype = MR_F16;
+    assert_null(convnet_create(&plan));
+    plan = net->plan;
+    plan.n_classes = 1;
+    assert_null(convnet_create(&plan));
+    plan = net->plan;
+    plan.first = plan.end;
+    assert_null(convnet_create(&plan));
     convnet_destroy(net);
 }
 

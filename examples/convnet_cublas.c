@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products by cuBLAS. Easy to get wrong: cuBLAS counts by columns, so that the product of the transposed matrices in
+ * the reverse order is asked for; and by default it may round f32 to fewer bits, which is switched off.
+ */
+#include <cublas_v2.h>
+#include <stdio.h>
+
+#include "examples/convnet_kernels.h"
+
+void *convnet_products_open(cudaStream_t stream)
+{
+    cublasHandle_t handle = NULL;
+    cublasStatus_t status = cublasCreate(&handle);
+
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetStream(handle, stream);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED); /* the same bits each time */
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return handle;
+    fprintf(stderr, "cuBLAS: %s\n", cublasGetStatusString(status));
+    convnet_products_close(handle);
+    return NULL;
+}
+
+void convnet_products_close(void *products)
+{
+    if (products != NULL)
+        cublasDestroy(products);
+}
+
+const char *convnet_multiply(void *products, const struct convnet_product *p)
+{
+    cublasOperation_t op_a = p->transposed_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_b = p->transposed_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasStatus_t status;
+
+    if (p->is_f64) {
+        double one = 1, beta = p->beta;
+        status =
+            cublasDgemm(products, op_b, op_a, p->n, p->m, p->k, &one, p->b, p->ldb, p->a, p->lda, &beta, p->c, p->ldc);
+    } else {
+        float one = 1, beta = (float)p->beta;
+        status =
+            cublasSgemm(products, op_b, op_a, p->n, p->m, p->k, &one, p->b, p->ldb, p->a, p->lda, &beta, p->c, p->ldc);
+    }
+    return status == CUBLAS_STATUS_SUCCESS ? NULL : cublasGetStatusString(status);
+}

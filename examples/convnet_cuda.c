@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network's arithmetic on a GPU: kernels and products, queued in the net's stream. Only a copy to or from the host
+ * waits. Easy to get wrong: a copy between two devices stands in the receiver's stream, and the sender must not write
+ * again before it is done, so each waits for the other's event. What fails ends the program.
+ */
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "examples/convnet_kernels.h"
+#include "examples/convnet_math.h"
+
+enum { ROWS = 128 }; /* that go through a convolution at once */
+
+struct gpu {
+    cudaEvent_t event; /* what the net was given so far, for another net's stream */
+    void *products;
+    double *row_sums; /* [max_batch, 3] */
+    void *ones;       /* sums of rows are products with it */
+};
+
+static void check(cudaError_t error)
+{
+    if (error != cudaSuccess) {
+        fprintf(stderr, "network: %s\n", cudaGetErrorString(error));
+        exit(1);
+    }
+}
+
+/* Make the net's device the current one. */
+static struct gpu *enter(const struct convnet *net)
+{
+    check(cudaSetDevice(net->plan.device.id));
+    return net->own;
+}
+
+static bool is_f64(const struct convnet *net)
+{
+    return net->plan.dtype == MR_F64;
+}
+
+static size_t bytes(const struct convnet *net, size_t n)
+{
+    return n * mr_dtype_size(net->plan.dtype);
+}
+
+static void launch(struct convnet *net, enum convnet_kernel kernel, const struct convnet_job *job)
+{
+    check(convnet_launch(kernel, is_f64(net), job, net->stream));
+}
+
+static void multiply(struct convnet *net, struct convnet_product product)
+{
+    const struct gpu *gpu = net->own;
+
+    product.is_f64 = is_f64(net);
+    const char *words = convnet_multiply(gpu->products, &product);
+    if (words != NULL) {
+        fprintf(stderr, "network: %s\n", words);
+        exit(1);
+    }
+}
+
+/* ---- memory ---- */
+
+static void *allocate_gpu(struct convnet *net, size_t n_bytes)
+{
+    void *memory = NULL;
+
+    enter(net);
+    if (cudaMalloc(&memory, n_bytes) != cudaSuccess)
+        return NULL;
+    check(cudaMemsetAsync(memory, 0, n_bytes, net->stream));
+    return memory;
+}
+
+static void release_gpu(struct convnet *net, void *memory)
+{
+    if (memory == NULL)
+        return;
+    enter(net);
+    check(cudaStreamSynchronize(net->stream));
+    check(cudaFree(memory));
+}
+
+/* What `then` is given from now on comes after what `first` was given so far. */
+static void order(struct convnet *first, struct convnet *then)
+{
+    const struct gpu *gpu = enter(first);
+
+    check(cudaEventRecord(gpu->event, first->stream));
+    enter(then);
+    check(cudaStreamWaitEvent(then->stream, gpu->event, 0));
+}
+
+static void copy_gpu(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes)
+{
+    struct convnet *net = to_net != NULL ? to_net : from_net;
+    bool is_between = to_net != NULL && from_net != NULL && to_net != from_net;
+
+    if (n_bytes == 0)
+        return;
+    if (is_between)
+        order(from_net, to_net);
+    enter(net);
+    check(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, net->stream));
+    if (is_between)
+        order(to_net, from_net);
+    if (to_net == NULL || from_net == NULL)
+        check(cudaStreamSynchronize(net->stream));
+}
+
+/* ---- the device ---- */
+
+static bool open_ones(struct convnet *net, struct gpu *gpu)
+{
+    size_t rows = net->plan.max_batch < ROWS ? net->plan.max_batch : ROWS, n = rows * CONVNET_SIDE * CONVNET_SIDE;
+
+    n = n < net->plan.max_batch ? net->plan.max_batch : n;
+    void *ones = malloc(bytes(net, n));
+    gpu->ones = allocate_gpu(net, bytes(net, n));
+    gpu->row_sums = allocate_gpu(net, net->plan.max_batch * 3 * sizeof(double));
+    bool good = ones != NULL && gpu->ones != NULL && gpu->row_sums != NULL;
+    for (size_t i = 0; i < n && good; i++) {
+        if (is_f64(net))
+            ((double *)ones)[i] = 1;
+        else
+            ((float *)ones)[i] = 1;
+    }
+    if (good)
+        copy_gpu(net, gpu->ones, NULL, ones, bytes(net, n));
+    net->n_bytes += bytes(net, n) + net->plan.max_batch * 3 * sizeof(double);
+    free(ones);
+    return good;
+}
+
+static void close_gpu(struct convnet *net)
+{
+    struct gpu *gpu = enter(net);
+
+    check(cudaStreamSynchronize(net->stream));
+    convnet_products_close(gpu->products);
+    release_gpu(net, gpu->ones);
+    release_gpu(net, gpu->row_sums);
+    check(cudaEventDestroy(gpu->event));
+    check(cudaStreamDestroy(net->stream));
+    free(gpu);
+}
+
+static bool open_gpu(struct convnet *net)
+{
+    struct gpu *gpu = calloc(1, sizeof *gpu);
+    cudaError_t error = cudaSetDevice(net->plan.device.id);
+
+    net->own = gpu;
+    if (gpu == NULL || error != cudaSuccess) {
+        fprintf(stderr, "cuda:%d: %s\n", (int)net->plan.device.id,
+                gpu == NULL ? "no memory" : cudaGetErrorString(error));
+        free(gpu);
+        return false;
+    }
+    check(cudaStreamCreateWithFlags((cudaStream_t *)&net->stream, cudaStreamNonBlocking));
+    check(cudaEventCreateWithFlags(&gpu->event, cudaEventDisableTiming));
+    gpu->products = convnet_products_open(net->stream);
+    if (gpu->products != NULL && open_ones(net, gpu))
+        return true;
+    close_gpu(net);
+    return false;
+}
+
+/* ---- forward ---- */
+
+static void images_gpu(struct convnet *net, const mr_array *images)
+{
+    size_t n = net->n * convnet_row_in(0);
+    struct convnet_job job = {
+        .n = n,
+        .memory = {{images->data, net->n * (size_t)images->strides[0], false}, {net->input, bytes(net, n), true}},
+        .side = CONVNET_SIDE,
+        .channels = (int)(images->shape[2] / CONVNET_SIDE),
+        .step = (size_t)images->strides[0] / sizeof(float)};
+
+    enter(net);
+    launch(net, CONVNET_SHRINK, &job);
+}
+
+/* Some rows of the batch in one convolution. */
+struct some {
+    size_t first, n;
+    struct convnet_shape shape;
+    int pixels, wide, rows, columns; /* pixels of a row, of all rows; of the matrix of weights */
+};
+
+static struct some some_rows(const struct convnet *net, int layer, size_t first)
+{
+    struct some some = {.first = first, .n = net->n - first < ROWS ? net->n - first : ROWS};
+
+    some.shape = convnet_shape(layer);
+    some.pixels = some.shape.side * some.shape.side;
+    some.wide = (int)some.n * some.pixels;
+    some.rows = convnet_rows(net, layer);
+    some.columns = convnet_columns(layer);
+    return some;
+}
+
+static void unfold(struct convnet *net, int layer, const struct some *some)
+{
+    size_t n_in = some->n * convnet_row_in(layer), n = n_in * CONVNET_KERNEL;
+    struct convnet_job job = {
+        .n = n,
+        .memory = {{convnet_at(net, convnet_input(net, layer), some->first * convnet_row_in(layer)), bytes(net, n_in),
+                    false},
+                   {net->columns, bytes(net, n), true}},
+        .rows = (int)some->n,
+        .side = some->shape.side,
+        .channels = some->shape.in};
+
+    launch(net, CONVNET_UNFOLD, &job);
+}
+
+static void pool(struct convnet *net, int layer, const struct some *some, void *bias)
+{
+    size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
+    struct convnet_job job = {.n = n,
+                              .memory = {{net->plane, bytes(net, n * 4), false},
+                                         {bias, bytes(net, (size_t)some->rows), false},
+                                         {convnet_at(net, net->pooled[layer], at), bytes(net, n), true},
+                                         {net->winner[layer] + at, n, true}},
+                              .rows = (int)some->n,
+                              .side = some->shape.side,
+                              .channels = some->shape.out};
+
+    launch(net, CONVNET_POOL, &job);
+}
+
+static void forward_linear(struct convnet *net, void *weights)
+{
+    int n_classes = (int)net->plan.n_classes;
+    size_t n = (size_t)net->n * net->plan.n_classes;
+    void *bias = convnet_at(net, weights, (size_t)n_classes * CONVNET_FEATURES);
+    struct convnet_job job = {
+        .n = n,
+        .memory = {{bias, bytes(net, net->plan.n_classes), false}, {net->scores, bytes(net, n), true}},
+        .channels = n_classes};
+
+    launch(net, CONVNET_BIAS, &job);
+    multiply(net, (struct convnet_product){.transposed_b = true,
+                                           .m = (int)net->n,
+                                           .n = n_classes,
+                                           .k = CONVNET_FEATURES,
+                                           .a = net->pooled[CONVNET_CONVS - 1],
+                                           .lda = CONVNET_FEATURES,
+                                           .b = weights,
+                                           .ldb = CONVNET_FEATURES,
+                                           .beta = 1,
+                                           .c = net->scores,
+                                           .ldc = n_classes});
+}
+
+static void forward_gpu(struct convnet *net, int layer)
+{
+    void *weights = convnet_at(net, net->weights, convnet_first(net, layer));
+
+    enter(net);
+    if (layer == CONVNET_CONVS && net->n > 0)
+        forward_linear(net, weights);
+    for (size_t first = 0; layer < CONVNET_CONVS && first < net->n; first += ROWS) {
+        struct some some = some_rows(net, layer, first);
+        unfold(net, layer, &some);
+        multiply(net, (struct convnet_product){.m = some.rows,
+                                               .n = some.wide,
+                                               .k = some.columns,
+                                               .a = weights,
+                                               .lda = some.columns,
+                                               .b = net->columns,
+                                               .ldb = some.wide,
+                                               .c = net->plane,
+                                               .ldc = some.wide});
+        pool(net, layer, &some, convnet_at(net, weights, (size_t)(some.rows * some.columns)));
+    }
+}
+
+static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
+                      bool anew)
+{
+    const struct gpu *gpu = enter(net);
+    size_t n_classes = net->plan.n_classes, n_sums = (size_t)n * 3 * sizeof(double);
+    struct convnet_job score = {.n = n,
+                                .memory = {{scores, bytes(net, n * n_classes), true},
+                                           {(void *)labels, n * sizeof *labels, false},
+                                           {(void *)mask, mask != NULL ? n : 0, false},
+                                           {gpu->row_sums, n_sums, true}},
+                                .channels = (int)n_classes,
+                                .anew = mask == NULL};
+    struct convnet_job tally = {.n = 1,
+                                .memory = {{gpu->row_sums, n_sums, false},
+                                           {net->sums, sizeof *net->sums, true},
+                                           {convnet_at(net, net->gradients, net->n_params), bytes(net, 1), true}},
+                                .rows = (int)n,
+                                .anew = anew};
+
+    launch(net, CONVNET_SCORE, &score);
+    launch(net, CONVNET_TALLY, &tally);
+    return true;
+}
+
+/* ---- backward ---- */
+
+static void unpool(struct convnet *net, int layer, const struct some *some)
+{
+    size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
+    struct convnet_job job = {.n = n * 4,
+                              .memory = {{convnet_at(net, net->d_pooled[layer], at), bytes(net, n), false},
+                                         {net->winner[layer] + at, n, false},
+                                         {net->plane, bytes(net, n * 4), true}},
+                              .rows = (int)some->n,
+                              .side = some->shape.side,
+                              .channels = some->shape.out};
+
+    launch(net, CONVNET_UNPOOL, &job);
+}
+
+static void fold(struct convnet *net, int layer, const struct some *some)
+{
+    size_t n = some->n * convnet_row_in(layer), at = some->first * convnet_row_in(layer);
+    struct convnet_job job = {.n = n,
+                              .memory = {{net->columns, bytes(net, n * CONVNET_KERNEL), false},
+                                         {convnet_at(net, net->d_pooled[layer - 1], at), bytes(net, n), true}},
+                              .rows = (int)some->n,
+                              .side = some->shape.side,
+                              .channels = some->shape.in};
+
+    launch(net, CONVNET_FOLD, &job);
+}
+
+/* c = op(a) op(b) for gradients: the biases' are the same with ones for b. */
+static void backward_linear(struct convnet *net, const void *weights, void *gradients)
+{
+    const struct gpu *gpu = net->own;
+    int n = (int)net->n, n_classes = (int)net->plan.n_classes;
+    struct convnet_product product = {.transposed_a = true,
+                                      .m = n_classes,
+                                      .n = CONVNET_FEATURES,
+                                      .k = n,
+                                      .a = net->scores,
+                                      .lda = n_classes,
+                                      .b = net->pooled[CONVNET_CONVS - 1],
+                                      .ldb = CONVNET_FEATURES,
+                                      .c = gradients,
+                                      .ldc = CONVNET_FEATURES};
+    struct convnet_product biases = product, back = product;
+
+    biases.n = biases.ldb = biases.ldc = 1;
+    biases.b = gpu->ones;
+    biases.c = convnet_at(net, gradients, (size_t)n_classes * CONVNET_FEATURES);
+    back.transposed_a = false;
+    back.m = n;
+    back.k = n_classes;
+    back.b = weights;
+    back.c = net->d_pooled[CONVNET_CONVS - 1];
+    multiply(net, product);
+    multiply(net, biases);
+    multiply(net, back);
+}
+
+static void backward_convolve(struct convnet *net, int layer, size_t first, const void *weights, void *gradients)
+{
+    const struct gpu *gpu = net->own;
+    struct some some = some_rows(net, layer, first);
+    struct convnet_product product = {.transposed_b = true,
+                                      .m = some.rows,
+                                      .n = some.columns,
+                                      .k = some.wide,
+                                      .a = net->plane,
+                                      .lda = some.wide,
+                                      .b = net->columns,
+                                      .ldb = some.wide,
+                                      .beta = first > 0,
+                                      .c = gradients,
+                                      .ldc = some.columns};
+    struct convnet_product biases = product;
+
+    biases.transposed_b = false;
+    biases.n = biases.ldb = biases.ldc = 1;
+    biases.b = gpu->ones;
+    biases.c = convnet_at(net, gradients, (size_t)(some.rows * some.columns));
+    unpool(net, layer, &some);
+    unfold(net, layer, &some);
+    multiply(net, product);
+    multiply(net, biases);
+    if (layer == 0)
+        return;
+    multiply(net, (struct convnet_product){.transposed_a = true,
+                                           .m = some.columns,
+                                           .n = some.wide,
+                                           .k = some.rows,
+                                           .a = weights,
+                                           .lda = some.columns,
+                                           .b = net->plane,
+                                           .ldb = some.wide,
+                                           .c = net->columns,
+                                           .ldc = some.wide});
+    fold(net, layer, &some);
+}
+
+static void backward_gpu(struct convnet *net, int layer)
+{
+    void *weights = convnet_at(net, net->weights, convnet_first(net, layer));
+    void *gradients = convnet_at(net, net->gradients, convnet_first(net, layer));
+
+    enter(net);
+    if (net->n == 0) /* a rank without samples adds zeros */
+        check(cudaMemsetAsync(gradients, 0, bytes(net, convnet_count(net, layer)), net->stream));
+    else if (layer == CONVNET_CONVS)
+        backward_linear(net, weights, gradients);
+    for (size_t first = 0; layer < CONVNET_CONVS && first < net->n; first += ROWS)
+        backward_convolve(net, layer, first, weights, gradients);
+}
+
+static void add_gpu(struct convnet *net, void *to, const void *more, size_t count)
+{
+    struct convnet_job job = {.n = count,
+                              .memory = {{to, bytes(net, count), true}, {(void *)more, bytes(net, count), false}}};
+
+    enter(net);
+    launch(net, CONVNET_ADD, &job);
+}
+
+static void update_gpu(struct convnet *net, double lr, double momentum, double decay)
+{
+    struct convnet_job job = {.n = net->n_params,
+                              .memory = {{net->weights, bytes(net, net->n_params), true},
+                                         {net->velocity, bytes(net, net->n_params), true},
+                                         {net->gradients, bytes(net, net->n_params + 1), false}},
+                              .lr = lr,
+                              .momentum = momentum,
+                              .decay = decay};
+
+    enter(net);
+    launch(net, CONVNET_UPDATE, &job);
+}
+
+static const struct convnet_math gpu_math = {
+    .rows = ROWS,
+    .open = open_gpu,
+    .close = close_gpu,
+    .allocate = allocate_gpu,
+    .release = release_gpu,
+    .copy = copy_gpu,
+    .images = images_gpu,
+    .forward = forward_gpu,
+    .score = score_gpu,
+    .backward = backward_gpu,
+    .add = add_gpu,
+    .update = update_gpu,
+};
+
+const struct convnet_math *convnet_gpu(void)
+{
+    return &gpu_math;
+}

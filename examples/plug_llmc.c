@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plug_llmc PATTERN [STEPS]: a trainer in llm.c's manner, whose tokens and ranks come from millrace (docs/plug-in.md):
+ *
+ *   plug_llmc 'data/train_*.bin' 100
+ *   millrace launch --nproc 2 -- plug_llmc 'data/train_*.bin' 100
+ *
+ * What the trainer knows is as it was: dataloader_next_batch() leaves B x T inputs, and targets one token further, and
+ * multi_gpu_config knows the ranks. Easy to get wrong: a window is T tokens and one more, and windows begin T apart.
+ */
+#include <glob.h>
+#include <math.h>
+#include <millrace/millrace.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADER_SIZE = 256, MAGIC = 20240520, VOCAB = 256 };
+
+static void die(const char *words, const char *of)
+{
+    fprintf(stderr, "%s%s\n", of, words);
+    exit(1);
+}
+
+static void check(mr_status status, const mr_error *error)
+{
+    if (status < 0)
+        die(error->text, "");
+}
+
+/* ---- ranks: MPI_Init, ncclCommInitRank and what finds the device are gone ---- */
+
+typedef struct MultiGpuConfig {
+    int process_rank, num_processes, local_device_idx;
+    mr_group *group;
+} MultiGpuConfig;
+
+static MultiGpuConfig multi_gpu_config_init(void)
+{
+    MultiGpuConfig config = {0};
+    mr_error error;
+
+    check(mr_group_create(NULL, &config.group, &error), &error); /* the launcher's environment says who we are */
+    config.process_rank = (int)mr_group_rank(config.group);
+    config.num_processes = (int)mr_group_world_size(config.group);
+    config.local_device_idx = (int)mr_group_local_rank(config.group);
+    return config;
+}
+
+static float multi_gpu_cpu_float_sum(float value, MultiGpuConfig *config)
+{
+    check(mr_all_reduce(config->group, &value, 1, MR_F32, MR_SUM), mr_group_error(config->group));
+    return value;
+}
+
+/* ---- tokens: fopen, fseek, fread and the shuffling of shards are gone ---- */
+
+typedef struct DataLoader {
+    size_t B, T;
+    int *inputs, *targets;
+    mr_dataset *dataset;
+    mr_loader *loader;
+} DataLoader;
+
+/* What the header says, millrace does not read; llm.c checks as much. */
+static void check_shard(const char *path)
+{
+    int32_t header[HEADER_SIZE];
+    FILE *file = fopen(path, "rb");
+
+    if (file == NULL || fread(header, sizeof header, 1, file) != 1 || header[0] != MAGIC || header[1] != 1)
+        die(": no token file of version 1", path);
+    if (fseeko(file, 0, SEEK_END) != 0 || ftello(file) != (off_t)sizeof header + 2 * (off_t)header[2])
+        die(": its size is not what its header says", path);
+    fclose(file);
+}
+
+/* records:A,B,...?...: each sample is T + 1 tokens, of which the last one is the first of the next. */
+static char *make_spec(const DataLoader *loader, const char *pattern)
+{
+    glob_t shards;
+    char *spec = NULL;
+    size_t len;
+    FILE *text = open_memstream(&spec, &len);
+
+    if (text == NULL || glob(pattern, 0, NULL, &shards) != 0)
+        die(": no such files", pattern);
+    for (size_t i = 0; i < shards.gl_pathc; i++) {
+        check_shard(shards.gl_pathv[i]);
+        fputs(i == 0 ? "records:" : ",", text);
+        for (const char *c = shards.gl_pathv[i]; *c != '\0'; c++)
+            fprintf(text, strchr("?,%", *c) != NULL ? "%%%02X" : "%c", (unsigned char)*c);
+    }
+    fprintf(text, "?dtype=u16&header=%zu&shape=%zu&stride=%zu", HEADER_SIZE * sizeof(int32_t), loader->T + 1,
+            loader->T * sizeof(uint16_t));
+    globfree(&shards);
+    if (fclose(text) != 0)
+        die("no memory", "");
+    return spec;
+}
+
+static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, size_t T, int process_rank,
+                            int num_processes, int should_shuffle)
+{
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    mr_error error;
+
+    *loader = (DataLoader){.B = B, .T = T};
+    char *spec = make_spec(loader, pattern);
+    options.batch_size = (uint32_t)B;
+    options.rank = (uint32_t)process_rank;
+    options.world_size = (uint32_t)num_processes;
+    options.no_shuffle = !should_shuffle;
+    options.drop_last = true;    /* B rows in every batch ... */
+    options.tail = MR_TAIL_DROP; /* ... and as many batches on every rank */
+    options.seed = 42;           /* the same on all ranks: together they see each window once */
+    options.num_workers = 1;
+    check(mr_dataset_open(spec, NULL, &loader->dataset, &error), &error);
+    check(mr_loader_create(loader->dataset, NULL, &options, &loader->loader, &error), &error);
+    free(spec);
+    loader->inputs = malloc(2 * B * T * sizeof(int));
+    if (mr_loader_n_batches(loader->loader) == 0 || loader->inputs == NULL)
+        die(": fewer tokens than a step takes, or no memory", pattern);
+    loader->targets = loader->inputs + B * T;
+}
+
+static void dataloader_next_batch(DataLoader *loader)
+{
+    mr_batch *batch = NULL;
+    mr_status status = mr_loader_next(loader->loader, MR_FOREVER, &batch);
+
+    if (status == MR_END) { /* the next epoch, in another order */
+        status = mr_loader_set_epoch(loader->loader, mr_loader_epoch(loader->loader) + 1);
+        check(status, mr_loader_error(loader->loader));
+        status = mr_loader_next(loader->loader, MR_FOREVER, &batch);
+    }
+    check(status, mr_loader_error(loader->loader));
+    const uint16_t *window = mr_batch_data(batch, "data"); /* u16 [B, T + 1] */
+    for (size_t i = 0; i < loader->B * loader->T; i++) {
+        loader->inputs[i] = (int)window[i + i / loader->T];
+        loader->targets[i] = (int)window[i + i / loader->T + 1];
+    }
+    mr_batch_release(batch);
+}
+
+static void dataloader_free(DataLoader *loader)
+{
+    mr_loader_destroy(loader->loader);
+    mr_dataset_destroy(loader->dataset);
+    free(loader->inputs);
+}
+
+/* ---- a table of scores, which token follows which, stands for the model ---- */
+
+static float model_forward_backward(float (*scores)[VOCAB], float (*gradient)[VOCAB], const DataLoader *batch)
+{
+    float loss = 0, n = (float)(batch->B * batch->T);
+
+    memset(gradient, 0, VOCAB * sizeof *gradient);
+    for (size_t i = 0; i < batch->B * batch->T; i++) {
+        int input = batch->inputs[i], target = batch->targets[i];
+        float p[VOCAB], sum = 0;
+        if (input >= VOCAB || target >= VOCAB)
+            die("a token is not below 256", "");
+        for (int j = 0; j < VOCAB; j++)
+            sum += p[j] = expf(scores[input][j]);
+        for (int j = 0; j < VOCAB; j++)
+            gradient[input][j] += (p[j] / sum - (float)(j == target)) / n;
+        loss -= logf(p[target] / sum) / n;
+    }
+    return loss;
+}
+
+int main(int argc, char **argv)
+{
+    static float scores[VOCAB][VOCAB], gradient[VOCAB][VOCAB];
+    int steps = argc > 2 ? atoi(argv[2]) : 100;
+    DataLoader train_loader;
+
+    if (argc < 2 || argc > 3)
+        die("usage: plug_llmc PATTERN [STEPS]", "");
+    MultiGpuConfig config = multi_gpu_config_init();
+    dataloader_init(&train_loader, argv[1], 4, 64, config.process_rank, config.num_processes, 1);
+    for (int step = 0; step < steps; step++) {
+        dataloader_next_batch(&train_loader);
+        float loss = model_forward_backward(scores, gradient, &train_loader);
+        check(mr_all_reduce(config.group, gradient, sizeof gradient / sizeof(float), MR_F32, MR_MEAN),
+              mr_group_error(config.group)); /* all ranks have as many tokens, so this is the mean over tokens */
+        for (int i = 0; i < VOCAB * VOCAB; i++)
+            scores[i / VOCAB][i % VOCAB] -= 20 * gradient[i / VOCAB][i % VOCAB];
+        loss = multi_gpu_cpu_float_sum(loss, &config) / (float)config.num_processes;
+        if (step % 10 == 0 || step == steps - 1)
+            mr_print0(config.group, "step %d: train loss %.4f\n", step, loss);
+    }
+    dataloader_free(&train_loader);
+    mr_group_destroy(config.group);
+    return 0;
+}

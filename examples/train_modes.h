@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How one process shares a step's work between devices (--mode):
+ *
+ *   ddp      one device and the whole network; the ranks share the step
+ *   dp       several devices with the same weights: the loader scatters the images; scores are gathered on the first
+ *            device, which gets the labels from the host and takes the loss; gradients are added up there and weights
+ * copied back dp-loss  the same, but labels are scattered too, and each device takes the loss of its own part mp the
+ * first half of the layers on one device, the second half and the labels on another
+ */
+#ifndef EXAMPLES_TRAIN_MODES_H
+#define EXAMPLES_TRAIN_MODES_H
+
+#include <millrace/millrace.h>
+
+#include "examples/convnet.h"
+
+enum train_mode { TRAIN_DDP, TRAIN_DP, TRAIN_DP_LOSS, TRAIN_MP };
+
+struct train_model {
+    enum train_mode mode;
+    mr_dtype dtype;
+    size_t n_params; /* of the whole network */
+    uint32_t n_devices, n_parts;
+    char names[MR_MAX_DEVICES][24]; /* "host", "host:1", "cuda:0": as the loader takes them */
+    struct convnet *nets[MR_MAX_DEVICES];
+    void *gathered;  /* dp: what comes from another device to the first, before it is used there */
+    int64_t *labels; /* dp on GPUs: a part's labels and mask, which the loader leaves on the host */
+};
+
+/* devices: names with commas, as in --devices. Returns NULL, or what is wrong with them. */
+const char *train_modes_devices(struct train_model *model, enum train_mode mode, const char *devices);
+/* The networks on those devices. False after a line on stderr. */
+bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_classes, uint32_t batch_size,
+                      uint64_t seed);
+void train_modes_close(struct train_model *model);
+bool train_modes_on_gpu(const struct train_model *model);
+
+/* To where a loader is to bring its batches. They live as long as list, MR_MAX_DEVICES names. */
+void train_modes_loader(const struct train_model *model, mr_loader_options *options, const char **list);
+/* mr_loader_next(), and the networks' streams wait for the batch. */
+mr_status train_modes_next(struct train_model *model, mr_loader *loader, mr_batch **batch_out);
+/* NULL, or what is wrong with the batch. */
+const char *train_modes_forward(struct train_model *model, mr_batch *batch);
+const char *train_modes_score(struct train_model *model, mr_batch *batch);
+/* Of the last batch, over all devices: waits for them. */
+struct convnet_sums train_modes_sums(const struct train_model *model);
+void train_modes_backward(struct train_model *model, int layer);
+void train_modes_update(struct train_model *model, double lr, double momentum, double decay);
+
+/* All weights, then all velocities, between the devices and numbers[2 * n_params] on the host. */
+void train_modes_save(const struct train_model *model, void *numbers);
+void train_modes_load(struct train_model *model, const void *numbers);
+
+/* One line for each device: what the network and the loader have there. batch: a full one of this loader. */
+void train_modes_print_memory(const struct train_model *model, mr_loader *loader, mr_batch *batch);
+
+#endif

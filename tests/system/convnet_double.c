@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network's kernels and products on the double of the CUDA runtime: the same source as a GPU's, compiled for the
+ * CPU, and BLAS for cuBLAS; the double judges what each reads and writes. Easy to get wrong: arguments are taken at the
+ * launch, memory is looked at when the kernel runs.
+ */
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/double/cuda_double.h"
+#include "tests/system/convnet_shim.h"
+
+#include "examples/convnet_kernels.cu"
+
+/* A launch that waits in its stream. */
+struct queued {
+    convnet_function *function;
+    struct convnet_job job;
+    struct convnet_product product;
+    uint32_t n_views;
+    int at[CONVNET_MAX_MEMORY]; /* which memory of the job the i-th view is */
+};
+
+static void run_kernel(void *user, void *const *views)
+{
+    struct queued *queued = user;
+
+    for (uint32_t i = 0; i < queued->n_views; i++)
+        queued->job.memory[queued->at[i]].at = views[i];
+    blockDim.x = THREADS;
+    for (size_t i = (queued->job.n + THREADS - 1) / THREADS * THREADS; i-- > 0;) {
+        blockIdx.x = (unsigned)(i / THREADS);
+        threadIdx.x = (unsigned)(i % THREADS);
+        queued->function(queued->job);
+    }
+    free(queued);
+}
+
+static cudaError_t start(cudaStream_t stream, const struct double_kernel *kernel)
+{
+    cudaError_t error = double_launch(stream, kernel);
+
+    if (error != cudaSuccess)
+        free(kernel->user);
+    return error;
+}
+
+cudaError_t convnet_shim_run(convnet_function *function, const struct convnet_job *job, cudaStream_t stream)
+{
+    struct queued *queued = malloc(sizeof *queued);
+    struct double_kernel kernel = {.name = "convnet", .run = run_kernel, .user = queued};
+
+    if (queued == NULL)
+        return cudaErrorMemoryAllocation;
+    *queued = (struct queued){.function = function, .job = *job};
+    for (int i = 0; i < CONVNET_MAX_MEMORY; i++) {
+        if (job->memory[i].n_bytes == 0)
+            continue;
+        kernel.accesses[kernel.n_accesses++] =
+            (struct double_access){job->memory[i].at, job->memory[i].n_bytes, job->memory[i].is_written};
+        queued->at[queued->n_views++] = i;
+    }
+    return start(stream, &kernel);
+}
+
+/* ---- products ---- */
+
+static void run_product(void *user, void *const *views)
+{
+    struct queued *queued = user;
+    const struct convnet_product *p = &queued->product;
+    CBLAS_TRANSPOSE a = p->transposed_a ? CblasTrans : CblasNoTrans, b = p->transposed_b ? CblasTrans : CblasNoTrans;
+
+    if (p->is_f64)
+        cblas_dgemm(CblasRowMajor, a, b, p->m, p->n, p->k, 1, views[0], p->lda, views[1], p->ldb, p->beta, views[2],
+                    p->ldc);
+    else
+        cblas_sgemm(CblasRowMajor, a, b, p->m, p->n, p->k, 1, views[0], p->lda, views[1], p->ldb, (float)p->beta,
+                    views[2], p->ldc);
+    free(queued);
+}
+
+/* Of a matrix of rows x columns, step numbers from row to row. */
+static size_t extent(const struct convnet_product *p, int rows, int columns, int step)
+{
+    return ((size_t)(rows - 1) * (size_t)step + (size_t)columns) * (p->is_f64 ? sizeof(double) : sizeof(float));
+}
+
+void *convnet_products_open(cudaStream_t stream)
+{
+    openblas_set_num_threads(1);
+    cudaStream_t *products = malloc(sizeof stream);
+    if (products != NULL)
+        *products = stream;
+    return products;
+}
+
+void convnet_products_close(void *products)
+{
+    free(products);
+}
+
+const char *convnet_multiply(void *products, const struct convnet_product *p)
+{
+    struct queued *queued = malloc(sizeof *queued);
+    size_t a = p->transposed_a ? extent(p, p->k, p->m, p->lda) : extent(p, p->m, p->k, p->lda);
+    size_t b = p->transposed_b ? extent(p, p->n, p->k, p->ldb) : extent(p, p->k, p->n, p->ldb);
+    struct double_kernel kernel = {
+        .name = "product",
+        .accesses = {{(void *)p->a, a, false}, {(void *)p->b, b, false}, {p->c, extent(p, p->m, p->n, p->ldc), true}},
+        .n_accesses = 3,
+        .run = run_product,
+        .user = queued};
+
+    if (queued == NULL)
+        return "no memory";
+    *queued = (struct queued){.product = *p};
+    cudaError_t error = start(*(cudaStream_t *)products, &kernel);
+    return error == cudaSuccess ? NULL : cudaGetErrorString(error);
+}

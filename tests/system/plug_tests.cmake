@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# The trainers of docs/plug-in.md: as programs, by their functions, and as the document quotes them.
+foreach(trainer darknet llmc)
+  mr_test(test_plug_${trainer} SOURCES test_plug_${trainer}.c LIBS mr_comm mr_test_runs TIMEOUT 120)
+  target_compile_definitions(test_plug_${trainer} PRIVATE MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>)
+  if(TARGET plug_${trainer})
+    target_compile_definitions(test_plug_${trainer} PRIVATE MR_TEST_PLUG="$<TARGET_FILE:plug_${trainer}>")
+    add_dependencies(test_plug_${trainer} plug_${trainer})
+  endif()
+endforeach()
+
+if(Python3_FOUND)
+  add_test(NAME code_that_documents_quote_stands_in_the_examples
+           COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/test_quotes.py ${PROJECT_SOURCE_DIR}
+                   ${PROJECT_SOURCE_DIR}/docs/plug-in.md ${PROJECT_SOURCE_DIR}/docs/training.md)
+  set_tests_properties(code_that_documents_quote_stands_in_the_examples PROPERTIES TIMEOUT 60)
+endif()
