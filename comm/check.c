@@ -16,9 +16,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define MS 1000000u    /* ns */
-#define SLICE_MS 100u  /* of waiting, between two looks at stop */
-#define PRESENT_MS 20u /* for the store's answer about a key that may be there */
+#define MS 1000000u     /* ns */
+#define SLICE_MS 100u   /* of waiting, between two looks at stop */
+#define PRESENT_MS 200u /* for the store's answer about a key that may be there: who keeps the store may be busy */
 #define WORDS (MR_ERROR_TEXT - 100)
 
 /* One check. Ranks are the group's; first and n say which of them take part. */

@@ -8,8 +8,6 @@
 #include "comm/group.h"
 
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -77,7 +75,7 @@ static mr_status check_sizes(const struct mr_group *group, const struct mr_colle
     if (c->count > 0 && (!c->in || !c->out))
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL and count is %llu",
                             gathers || scatters ? (c->in ? "out" : "in") : "buffer", (unsigned long long)c->count);
-    if ((gathers || scatters) && group->world_size > 1 && !are_apart(group, c, one, all))
+    if ((gathers || scatters) && group->table && !are_apart(group, c, one, all))
         return mr_error_set(error, MR_ERR_INVALID, "in and out overlap");
     return MR_OK;
 }
@@ -97,24 +95,14 @@ static mr_status check_on_host(const struct mr_group *group, const char *name, c
                         group->backend);
 }
 
-/* N of this group's "cuda:N"; -1 where only the engine knows. */
-static int ordinal_of(const struct mr_group *group)
-{
-    const char *number = strncmp(group->device, "cuda:", 5) == 0 ? group->device + 5 : "";
-    if (strcmp(number, "local") == 0)
-        return (int)group->device_rank;
-    return number[0] >= '0' && number[0] <= '9' ? atoi(number) : -1;
-}
-
 static mr_status check_on_device(const struct mr_group *group, const char *name, const struct mr_device_pointer *is,
                                  mr_error *error)
 {
-    int own = ordinal_of(group);
-    if (is->is_managed || (is->is_device && (own < 0 || own == is->ordinal)))
+    if (is->is_managed || (is->is_device && is->ordinal == group->ordinal))
         return MR_OK;
     if (is->is_device)
         return mr_error_set(error, MR_ERR_INVALID, "%s is memory of cuda:%d; the group's device is cuda:%d", name,
-                            is->ordinal, own);
+                            is->ordinal, (int)group->ordinal);
     return mr_error_set(error, MR_ERR_INVALID, "%s is %smemory of the host; %s takes its device's: copy it", name,
                         is->is_pinned ? "pinned " : "", group->backend);
 }

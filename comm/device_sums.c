@@ -19,7 +19,7 @@ static mr_status enter_sums(struct mr_group *group)
         return mr_error_set(&group->error, MR_ERR_UNSUPPORTED, "the backend %s has no sums on a device",
                             group->backend);
     pthread_mutex_lock(&group->lock);
-    status = mr_device_work_is_well(group) ? MR_OK : mr_device_work_wait_for_end(group);
+    status = mr_device_work_enter(group);
     if (status)
         pthread_mutex_unlock(&group->lock);
     return status;
@@ -31,7 +31,7 @@ static mr_status leave_sums(struct mr_group *group, mr_status status, const mr_e
     if (status)
         group->error = *error;
     if (status && status != MR_ERR_INVALID && status != MR_ERR_STATE && status != MR_ERR_NO_MEMORY)
-        mr_work_set_dead(group, error); /* the watch ends the rest */
+        mr_work_set_failed(group, error); /* the watch ends the rest */
     pthread_mutex_unlock(&group->lock);
     return status;
 }

@@ -172,9 +172,9 @@ static void close_all(struct mr_group *group)
     mr_device_work_reap(group);
     if (works->n_forgotten > 0)
         return;
-    bool is_healthy = !group->is_dead && !group->has_canceled;
+    bool is_healthy = !group->has_failed && !group->has_canceled && !mr_group_broken(group, &unused);
     pthread_mutex_unlock(&group->lock);
-    group->table->destroy(group->engine, is_healthy && !mr_group_broken(group, &unused));
+    group->table->destroy(group->engine, is_healthy);
     pthread_mutex_lock(&group->lock);
 }
 
@@ -184,7 +184,7 @@ static void *keep_watch(void *arg)
     pthread_mutex_lock(&group->lock);
     while (!group->is_closing) {
         struct timespec at = mr_work_time_at(mr_clock_now_ns() + WATCH_MS * MS);
-        if (!group->device_works->failure.has_come || group->device_works->is_over)
+        if (!group->has_failed || group->device_works->is_over)
             pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
             look(group);
@@ -227,7 +227,7 @@ void mr_device_watch_stop(struct mr_group *group)
         rc = pthread_cond_timedwait(&group->ended, &group->lock, &at);
     bool is_gone = group->runner_is_gone;
     if (!is_gone) {
-        mr_work_set_dead(group, &error);
+        mr_work_set_failed(group, &error);
         mr_device_work_give_up(group);
     }
     pthread_mutex_unlock(&group->lock);

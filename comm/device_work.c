@@ -83,10 +83,10 @@ void mr_device_work_note(struct mr_group *group, const struct mr_collective *col
                          bool is_final, const mr_error *error)
 {
     struct mr_device_failure *failure = &group->device_works->failure;
-    if (failure->has_come)
+    if (group->has_failed)
         return;
-    *failure =
-        (struct mr_device_failure){.has_come = true, .is_final = is_final, .status = status, .collective = *collective};
+    group->has_failed = true;
+    *failure = (struct mr_device_failure){.is_final = is_final, .status = status, .collective = *collective};
     if (error)
         failure->error = *error;
     pthread_cond_signal(&group->quit);
@@ -116,17 +116,19 @@ static bool is_overdue(const struct mr_group *group)
 
 bool mr_device_work_is_well(const struct mr_group *group)
 {
-    return !group->is_dead && !group->device_works->failure.has_come && !group->device_works->closed_ns;
+    return !group->has_failed && !group->device_works->closed_ns;
 }
 
-mr_status mr_device_work_wait_for_end(struct mr_group *group)
+mr_status mr_device_work_enter(struct mr_group *group)
 {
-    while (!group->device_works->is_over) {
+    while (group->has_failed && !group->device_works->is_over) {
         struct timespec at = mr_work_time_at(mr_clock_now_ns() + WAIT_MS * MS);
         pthread_cond_timedwait(&group->ended, &group->lock, &at);
         if (is_overdue(group))
             mr_device_work_give_up(group);
     }
+    if (!group->is_dead)
+        return MR_OK;
     group->error = group->dead;
     return (mr_status)group->dead.status;
 }
@@ -172,12 +174,15 @@ static mr_status settle(struct mr_group *group, struct mr_work *work, mr_status 
 {
     struct mr_device_works *works = group->device_works;
     bool is_refused = status == MR_ERR_INVALID || status == MR_ERR_STATE; /* nothing has begun */
+    bool is_verdict = is_final && status == MR_ERR_PEER;                  /* check.c's: all ranks are told the same */
     if (status == MR_OK && work->ticket) {
         append(group, work);
         if (mr_device_work_oldest(works) == work)
             works->oldest_since_ns = mr_clock_now_ns();
     } else if (status == MR_OK) {
         work->has_ended = true;
+    } else if (is_verdict) {
+        mr_work_set_dead(group, error);
     } else if (!is_refused) {
         mr_device_work_note(group, &work->collective, status, is_final, error);
     }
@@ -188,7 +193,7 @@ static mr_status settle(struct mr_group *group, struct mr_work *work, mr_status 
     }
     if (is_refused)
         group->error = *error;
-    return is_refused || !status ? status : mr_device_work_wait_for_end(group);
+    return is_refused || !status ? status : mr_device_work_enter(group);
 }
 
 mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work)
@@ -199,7 +204,7 @@ mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work)
     mr_error error = {0};
     pthread_mutex_lock(&group->lock);
     mr_device_work_reap(group);
-    mr_status status = mr_device_work_is_well(group) ? MR_OK : mr_device_work_wait_for_end(group);
+    mr_status status = mr_device_work_enter(group);
     if (status) {
         pthread_mutex_unlock(&group->lock);
         return status;

@@ -5,15 +5,16 @@
  *
  * Easy to get wrong: after abort() the engine may only be told to drop and to destroy. So it is called with the group's
  * lock held, but for what may block (issue, abort, destroy), and never once closed_ns is set; and a caller that finds a
- * failure leaves it in `failure` and waits for the watch, which alone ends the group and aborts the engine.
+ * failure leaves it in `failure` and waits for the watch, which alone ends the group and aborts the engine. A group
+ * that is dead without a failure is not aborted: other ranks may still be in what this one has behind it.
  */
 #ifndef COMM_DEVICE_WORK_H
 #define COMM_DEVICE_WORK_H
 
 #include "comm/group.h"
 
+/* Of a group that has_failed and is not dead yet. */
 struct mr_device_failure {
-    bool has_come;
     bool is_final; /* the words are complete */
     mr_status status;
     struct mr_collective collective;
@@ -46,8 +47,8 @@ bool mr_device_work_is_well(const struct mr_group *group);
 /* A failure; the first one counts. final: the words are complete. */
 void mr_device_work_note(struct mr_group *group, const struct mr_collective *collective, mr_status status,
                          bool is_final, const mr_error *error);
-/* After a failure: when the watch has done with it, the group's error is its own. */
-mr_status mr_device_work_wait_for_end(struct mr_group *group);
+/* May something begin? Of a group that has failed when the watch has done with it; the group's error is its own. */
+mr_status mr_device_work_enter(struct mr_group *group);
 /* The oldest one that has not ended; NULL: none. */
 struct mr_work *mr_device_work_oldest(const struct mr_device_works *works);
 /* Ask the engine about one, in whatever thread. */

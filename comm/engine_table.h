@@ -8,7 +8,7 @@
 
 #include <millrace/group.h>
 
-#define MR_ENGINE_ABI 2u
+#define MR_ENGINE_ABI 3u
 #define MR_ENGINE_SYMBOL "mr_engine_table"
 
 enum mr_collective_kind {
@@ -94,6 +94,8 @@ struct mr_engine_device {
                         void *stream, mr_error *error);
     /* Also after abort(). */
     void (*sums_destroy)(void *engine, void *sums);
+    /* N of the "cuda:N" that it works on; constant. */
+    int32_t (*ordinal)(const void *engine);
 };
 
 struct mr_engine_table {

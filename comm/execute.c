@@ -119,14 +119,16 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
 }
 
 mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *c, uint64_t deadline_ns,
-                                mr_error *error)
+                                bool *is_verdict_out, mr_error *error)
 {
     mr_status status = MR_OK;
+    *is_verdict_out = false;
     mr_error_set(error, MR_OK, "%s", "");
     if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
         return mr_execute_explain(group, c, MR_ERR_CANCELED, error);
     if (group->is_checked)
         status = mr_check_collective(group, c, deadline_ns, error);
+    *is_verdict_out = status == MR_ERR_PEER;
     if (status) /* what ranks differ in, and who is missing, is said in full */
         return status == MR_ERR_IO || status == MR_ERR_CANCELED ? mr_execute_explain(group, c, status, error) : status;
     if (c->count == 0 && c->kind != MR_COLLECTIVE_BARRIER)

@@ -471,6 +471,14 @@ void *make(const struct mr_engine_setup &setup, mr_error *error)
     return made.release();
 }
 
+/* Who has connected to all might leave at once, while others are still connecting: so all wait for the last one. */
+int32_t meet(engine &e, const struct mr_engine_setup &setup, mr_error *error)
+{
+    const struct mr_collective barrier = {};
+    const volatile uint32_t never = 0;
+    return setup.world_size > 1 ? engine_run(&e, &barrier, setup.deadline_ns, &never, error) : MR_OK;
+}
+
 int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
     *engine_out = nullptr;
@@ -478,8 +486,11 @@ int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr
         return setup->fail(error, MR_ERR_UNSUPPORTED, "gloo: the module is of engine version %u, the library of %u",
                            MR_ENGINE_ABI, setup->abi);
     try {
-        *engine_out = make(*setup, error);
-        return MR_OK;
+        std::unique_ptr<engine> made(static_cast<engine *>(make(*setup, error)));
+        int32_t status = meet(*made, *setup, error);
+        if (status == MR_OK)
+            *engine_out = made.release();
+        return status;
     } catch (const mr_gloo_failure &failure) {
         if (failure.words.empty())
             return failure.status;

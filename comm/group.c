@@ -53,6 +53,14 @@ bool mr_group_on_device(const struct mr_group *group)
     return group && group->device_works;
 }
 
+void mr_group_find_device(struct mr_group *group)
+{
+    if (!group->table || !group->table->device)
+        return;
+    group->ordinal = group->table->device->ordinal(group->engine);
+    snprintf(group->device, sizeof group->device, "cuda:%d", (int)group->ordinal);
+}
+
 bool mr_group_broken(struct mr_group *group, mr_error *error_out)
 {
     return mr_group_client(group) &&
@@ -225,6 +233,7 @@ static mr_status start(struct mr_group *group, mr_error *error)
     if (status)
         return status;
     snprintf(group->backend, sizeof group->backend, "%s", group->table->name);
+    mr_group_find_device(group);
     status = mr_work_start_threads(group, error);
     if (status)
         group->table->destroy(group->engine, false);
@@ -364,5 +373,6 @@ const char *mr_group_backend(const mr_group *group)
 
 const mr_error *mr_group_error(const mr_group *group)
 {
-    return &group->error;
+    static const mr_error none;
+    return group ? &group->error : &none;
 }

@@ -59,7 +59,8 @@ struct mr_group {
     uint32_t local_world_size;
     uint32_t node;
     uint32_t timeout_ms;
-    uint32_t device_rank; /* local rank in the whole world: which device "cuda:local" is */
+    uint32_t device_rank; /* local rank in the whole world: engines find "cuda:local" by it */
+    int32_t ordinal;      /* of an engine of a device: N of its "cuda:N" */
     pid_t pid;            /* who may use it */
     bool is_checked;      /* MR_COMM_CHECK=1 */
     bool has_threads;
@@ -86,7 +87,7 @@ struct mr_group {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* for the runner: a work came, the engine is free, or the end */
     pthread_cond_t ended;   /* for callers: a work ended, the engine is free, or the runner is gone */
-    pthread_cond_t quit;    /* for the watch: the end; of a device's engine also a failure */
+    pthread_cond_t quit;    /* for the watch: the end; of a device's engine also a failure, and the end of an issue */
     struct mr_work *first;  /* in the order of the program; without the current one */
     struct mr_work *last;
     struct mr_work *current; /* the runner's; NULL again when the watch has given it up */
@@ -97,6 +98,8 @@ struct mr_group {
     bool runner_is_gone;
     bool is_dead; /* dead is what every further call returns */
     mr_error dead;
+    bool has_failed; /* with is_dead, or about to: the engine did not do its part, or this rank cannot do its own. Else
+                        a dead group is one that all ranks end by the same word, and its engine ends in good order */
     uint64_t deadline_ns;  /* of the current collective; 0: none */
     uint64_t stopped_ns;   /* when stop was set; 0: it is not */
     uint32_t stop;         /* read by the engine without the lock: __atomic builtins */
@@ -117,6 +120,8 @@ mr_status mr_group_enter(struct mr_group *group);
 void mr_group_drop(struct mr_group *group);
 /* Is its engine one of a device? NULL is a world of one. */
 bool mr_group_on_device(const struct mr_group *group);
+/* After its engine was made: which device is it? Groups that are split from this one have the same. */
+void mr_group_find_device(struct mr_group *group);
 /* Ranks of this group that broke off or fell silent; the words name them all. */
 bool mr_group_broken(struct mr_group *group, mr_error *error_out);
 /* "rank 3 has left the group", "ranks 1, 3 have left the group", or "". Asks the store. */
@@ -133,14 +138,22 @@ mr_status mr_work_start_threads(struct mr_group *group, mr_error *error);
 void mr_work_stop_threads(struct mr_group *group);
 /* Give a collective a number and do it; work_out NULL: wait for it. Arguments have been checked. */
 mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out);
-/* The engine for the caller's thread alone, after all works; then give it back. Returns as a collective. */
+/* The engine for the caller's thread alone, after all works; then give it back, sound or not. Returns as a collective.
+ */
 mr_status mr_work_take_engine(struct mr_group *group, uint64_t deadline_ns);
-void mr_work_give_engine(struct mr_group *group);
-/* The group is at its end: error is what all further calls return. Sets mr_group_error(). */
+void mr_work_give_engine(struct mr_group *group, bool is_sound);
+/*
+ * The group is at its end: error is what all further calls return. Sets mr_group_error(). end: all ranks end it, each
+ * by itself, and some may still be in the collective that told them so. fail: this rank alone; what is under way ends,
+ * and the others see it break off.
+ */
 mr_status mr_work_end_group(struct mr_group *group, const mr_error *error);
+mr_status mr_work_fail_group(struct mr_group *group, const mr_error *error);
 
 /* For works and the watch, with the lock. */
 void mr_work_set_dead(struct mr_group *group, const mr_error *error);
+/* Dead, and the engine is not to be relied on. */
+void mr_work_set_failed(struct mr_group *group, const mr_error *error);
 void mr_work_set_stop(struct mr_group *group);
 void mr_work_end(struct mr_group *group, struct mr_work *work, const mr_error *error);
 /* How it stands, in the group's words too. */
@@ -178,9 +191,12 @@ mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void
 mr_status mr_collectives_check_memory(const struct mr_group *group, const char *name, const void *buffer,
                                       mr_error *error);
 
-/* execute.c: one collective by the engine. The error names it, and the rank that is lost where that is known. */
+/*
+ * execute.c: one collective by the engine. The error names it, and the rank that is lost where that is known.
+ * *is_verdict_out: MR_ERR_PEER is what check.c tells all ranks, and nothing has begun.
+ */
 mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *collective, uint64_t deadline_ns,
-                                mr_error *error);
+                                bool *is_verdict_out, mr_error *error);
 /*
  * What the engine said, what the store knows, and which collective it was, in one line. Without the lock; asks the
  * store, for less than a second.

@@ -235,7 +235,7 @@ static int fork_rank(struct keeper *k, uint32_t local_rank, const int out[2])
         .in = k->null,
         .out = {out[0], out[1]},
         .report = k->reports[1],
-        .own = {k->plan->socket, k->deaths, k->launcher_fd},
+        .own = {k->plan->socket, k->deaths, k->launcher_fd, k->plan->env->port_holder},
         .on_child = &k->on_child,
     };
     pid_t pid = fork();
@@ -266,7 +266,6 @@ static int start_rank(struct keeper *k, uint32_t local_rank)
 
 static void start_ranks(struct keeper *k)
 {
-    mr_rank_env_free_port(k->plan->env);
     for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
         int failed = start_rank(k, i);
         if (failed == 0)

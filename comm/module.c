@@ -27,7 +27,7 @@ static bool is_name(const char *name)
 static bool has_all(const struct mr_engine_device *device)
 {
     return device && device->issue && device->test && device->wait && device->drop && device->health && device->abort &&
-           device->sums_create && device->sums_add && device->sums_destroy;
+           device->sums_create && device->sums_add && device->sums_destroy && device->ordinal;
 }
 
 /* Does the table fit this library? */

@@ -20,7 +20,7 @@ endif()
 
 # mr_mpi_module(target definitions...): tests build it a second time, with small parts.
 function(mr_mpi_module name)
-  set(sources mpi_call.c mpi_carry.c mpi_engine.c mpi_process.c mpi_ranks.c mpi_reduce.c)
+  set(sources mpi_call.c mpi_carry.c mpi_engine.c mpi_process.c mpi_ranks.c mpi_reduce.c mpi_short.c)
   list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/comm/)
   add_library(${name} MODULE ${sources})
   target_link_libraries(${name} PRIVATE mr_flags mr_base MPI::MPI_C Threads::Threads m)

@@ -54,6 +54,15 @@ static int begin_all_gather(const struct mr_mpi_engine *engine, const struct mr_
     return MPI_Iallgather(in, part->count, part->type, part->out, 1, part->block, engine->comm, request);
 }
 
+static int begin_all_reduce(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
+{
+    if (part->is_gathered)
+        return MPI_Iallgather(part->in, part->count, part->type, part->out, part->count, part->type, engine->comm,
+                              request);
+    return MPI_Iallreduce(part->in == part->out ? MPI_IN_PLACE : part->in, part->out, part->count, part->type, part->op,
+                          engine->comm, request);
+}
+
 /* The whole at once, or one rank's part of it. */
 static int begin_reduce_scatter(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
                                 MPI_Request *request)
@@ -68,9 +77,7 @@ static int begin(const struct mr_mpi_engine *engine, const struct mr_mpi_part *p
     int root = (int)part->root;
     switch (part->collective->kind) {
     case MR_COLLECTIVE_BARRIER: return MPI_Ibarrier(engine->comm, request);
-    case MR_COLLECTIVE_ALL_REDUCE:
-        return MPI_Iallreduce(part->in == part->out ? MPI_IN_PLACE : part->in, part->out, part->count, part->type,
-                              part->op, engine->comm, request);
+    case MR_COLLECTIVE_ALL_REDUCE: return begin_all_reduce(engine, part, request);
     case MR_COLLECTIVE_REDUCE: return begin_reduce(engine, part, request);
     case MR_COLLECTIVE_BROADCAST: return MPI_Ibcast(part->out, part->count, part->type, root, engine->comm, request);
     case MR_COLLECTIVE_ALL_GATHER: return begin_all_gather(engine, part, request);

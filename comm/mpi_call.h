@@ -14,6 +14,7 @@ struct mr_mpi_engine {
     uint32_t n_ranks;
     bool is_dead;
     struct mr_mpi_ops ops;
+    void *gathered; /* all ranks' parts of a short all_reduce; NULL: too many ranks */
     int32_t (*fail)(mr_error *error, int32_t status, const char *format, ...);
 };
 
@@ -28,6 +29,7 @@ struct mr_mpi_part {
     MPI_Datatype block; /* all_gather in parts: count elements, and the next rank's are the whole count further on */
     MPI_Op op;
     bool is_for_root; /* reduce_scatter in parts */
+    bool is_gathered; /* all_reduce by all_gather */
 };
 
 struct mr_mpi_limits {

@@ -9,6 +9,7 @@
 #include "comm/mpi_call.h"
 #include "comm/mpi_process.h"
 #include "comm/mpi_ranks.h"
+#include "comm/mpi_short.h"
 
 #include "base/clock.h"
 
@@ -168,6 +169,8 @@ static int32_t do_broadcast(const struct mr_mpi_engine *engine, const struct mr_
 static int32_t do_collective(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
                              const struct mr_mpi_limits *limits, mr_error *error)
 {
+    if (mr_mpi_short_fits(engine, collective))
+        return mr_mpi_short_all_reduce(engine, collective, limits, error);
     switch (collective->kind) {
     case MR_COLLECTIVE_BARRIER: return do_barrier(engine, collective, limits, error);
     case MR_COLLECTIVE_BROADCAST: return do_broadcast(engine, collective, limits, error);
@@ -301,6 +304,12 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", sizeof *engine);
     *engine = (struct mr_mpi_engine){
         .comm = MPI_COMM_NULL, .rank = setup->rank, .n_ranks = setup->world_size, .fail = setup->fail};
+    size_t gathered = mr_mpi_short_bytes(setup->world_size);
+    engine->gathered = gathered > 0 ? malloc(gathered) : NULL;
+    if (gathered > 0 && !engine->gathered) { /* the others do have theirs: all take the same way */
+        free(engine);
+        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", gathered);
+    }
     int32_t status = make_comm(engine, parent, is_whole, setup, error);
     if (status == MR_OK && !mr_mpi_process_lock(setup->deadline_ns))
         status = setup->fail(error, MR_ERR_TIMEOUT, "another thread's call of MPI has not ended in time");
@@ -310,10 +319,12 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
         if (code != MPI_SUCCESS)
             status = setup->fail(error, MR_ERR_PEER, "MPI_Op_create: error %d", code);
     }
-    if (status == MR_OK)
+    if (status == MR_OK) {
         *engine_out = engine;
-    else
+    } else {
+        free(engine->gathered);
         free(engine);
+    }
     return status;
 }
 
@@ -373,6 +384,8 @@ static void destroy(void *user, bool healthy)
     if (healthy)
         release(engine, mr_clock_now_ns() + LEAVE_NS);
     mr_mpi_process_leave(healthy);
+    if (healthy) /* else it may be MPI's still */
+        free(engine->gathered);
     free(engine);
 }
 

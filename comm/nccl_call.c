@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error)
@@ -48,6 +49,13 @@ int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name
     size_t len = strcspn(more, "\n");
     return mr_error_set(error, status_of(result), "%s: %s%s%.*s", name, ncclGetErrorString(result), len > 0 ? ": " : "",
                         (int)(len < 400 ? len : 400), more);
+}
+
+/* NCCL counts in thousands up to 2.8, later in ten thousands. */
+void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT])
+{
+    int unit = version < 10000 ? 1000 : 10000;
+    snprintf(text_out, MR_NCCL_VERSION_TEXT, "%d.%d.%d", version / unit, version % unit / 100, version % 100);
 }
 
 int32_t mr_nccl_call_aborted(mr_error *error)

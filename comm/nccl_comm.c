@@ -4,8 +4,10 @@
  * asked often enough nothing else may be called with it but ncclCommAbort().
  *
  * Easy to get wrong: ncclCommGetAsyncError() ends what was in progress and is then no mere look, so it too is called by
- * one thread at a time. And a communicator whose rank is lost can only be aborted: NCCL 2.18 and later let another
- * thread do that, as long as none is inside a call.
+ * one thread at a time. And a communicator whose rank is lost can only be aborted, which another thread does while
+ * none is inside a call. A call can stand, though, however little it blocks by itself: when the device's queue is full
+ * of what waits for that rank. Then the abort is what ends it, and is called beside it; so whoever comes back from a
+ * call looks at is_aborted before it touches the communicator again.
  */
 #include "comm/nccl_engine.h"
 
@@ -18,6 +20,7 @@
 #define MS 1000000ull           /* ns */
 #define FINALIZE_NS (3000 * MS) /* then it is aborted */
 #define ABORT_MS 3000           /* then abort() returns without it */
+#define LOCK_NS (500 * MS)      /* for a call to come back before an abort */
 #define ASK_NS (200 * MS)       /* between two questions to the store, while connecting */
 #define N_YIELDS 64             /* before the first sleep */
 #define PAUSE_MIN_NS 20000
@@ -71,7 +74,7 @@ static int32_t check_limits(const struct mr_nccl_engine *engine, struct limits *
 /* Under the lock. *result is what it stands at; MR_OK also while in progress. */
 static int32_t look(const struct mr_nccl_engine *engine, const char *name, ncclResult_t *result, mr_error *error)
 {
-    if (!engine->comm)
+    if (!engine->comm || atomic_load(&engine->is_ended))
         return mr_nccl_call_aborted(error);
     ncclResult_t code = ncclCommGetAsyncError(engine->comm, result);
     if (code != ncclSuccess)
@@ -230,8 +233,12 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
     }
     ncclResult_t result = call(engine, &c, type, op, &name);
     int32_t status = MR_OK;
-    if (result != ncclInProgress)
+    if (atomic_load(&engine->is_aborted)) { /* meanwhile, and it may be gone */
+        status = mr_nccl_call_aborted(error);
+        result = ncclSuccess;
+    } else if (result != ncclInProgress) {
         status = mr_nccl_call_nccl(engine->comm, result, name, error);
+    }
     pthread_mutex_unlock(&engine->comm_lock);
     return result == ncclInProgress ? settle(engine, name, &limits, error) : status;
 }
@@ -252,13 +259,27 @@ int32_t mr_nccl_comm_health(void *user, mr_error *error)
     return status;
 }
 
+static bool lock_soon(struct mr_nccl_engine *engine)
+{
+    uint64_t until_ns = mr_clock_now_ns() + LOCK_NS;
+    bool is_locked = pthread_mutex_trylock(&engine->comm_lock) == 0;
+    for (uint32_t i = 0; !is_locked && mr_clock_now_ns() < until_ns; i++) {
+        pause_a_little(i);
+        is_locked = pthread_mutex_trylock(&engine->comm_lock) == 0;
+    }
+    return is_locked;
+}
+
+/* Without the lock the engine is not touched afterwards: the call that held it may have ended, and the engine too. */
 static void abort_comm(void *arg)
 {
     struct mr_nccl_engine *engine = arg;
     (void)mr_nccl_aside_enter(engine, NULL);
-    pthread_mutex_lock(&engine->comm_lock);
-    if (engine->comm)
+    bool is_locked = lock_soon(engine);
+    if (engine->comm && !atomic_exchange(&engine->is_ended, true))
         (void)ncclCommAbort(engine->comm);
+    if (!is_locked)
+        return;
     engine->comm = NULL;
     pthread_mutex_unlock(&engine->comm_lock);
 }
@@ -286,7 +307,7 @@ static bool finalize(ncclComm_t comm)
 void mr_nccl_comm_close(struct mr_nccl_engine *engine, bool healthy)
 {
     pthread_mutex_lock(&engine->comm_lock);
-    if (engine->comm && !engine->is_adopted) {
+    if (engine->comm && !engine->is_adopted && !atomic_exchange(&engine->is_ended, true)) {
         if (healthy && finalize(engine->comm))
             (void)ncclCommDestroy(engine->comm);
         else

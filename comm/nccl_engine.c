@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/nccl_sums.h"
 #include "pinned/cuda_find.h"
 
 #include <ctype.h>
@@ -52,13 +53,29 @@ static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_
         *device_out = -1;
     if (status != MR_OK || is_known)
         return status;
-    if (ordinal >= n && strcmp(setup->device, "cuda:local") == 0)
+    bool is_local = strcmp(setup->device, "cuda:local") == 0;
+    if (is_local &&
+        n == 1) /* launchers may show each rank its own; two ranks that see the same one are refused later */
+        ordinal = 0;
+    if (ordinal >= n && is_local)
         return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: the local rank is %u, but only %u GPUs are visible",
                             ordinal, n);
     if (ordinal >= n)
         return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:%u does not exist: %u GPUs are visible", ordinal, n);
     *device_out = (int32_t)ordinal;
     return MR_OK;
+}
+
+/* The library that was found may be older than the one that this was built with. */
+static int32_t check_version(mr_error *error)
+{
+    int version = 0;
+    char text[MR_NCCL_VERSION_TEXT];
+    int32_t status = mr_nccl_call_nccl(NULL, ncclGetVersion(&version), "ncclGetVersion", error);
+    if (status != MR_OK || version >= NCCL_VERSION(2, 18, 0))
+        return status;
+    mr_nccl_call_version(version, text);
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "libnccl.so.2 is NCCL %s, 2.18 or later is needed", text);
 }
 
 /* The device is the current one. */
@@ -75,6 +92,8 @@ static int32_t make_parts(struct mr_nccl_engine *engine, mr_error *error)
     if (status == MR_OK)
         status = mr_nccl_call_cuda(engine, cudaMemsetAsync(engine->cell, 0, sizeof(int64_t), engine->stream),
                                    "cudaMemsetAsync", error);
+    if (status == MR_OK)
+        status = mr_nccl_call_cuda(engine, mr_nccl_sums_load(), "the kernels of the metrics", error);
     if (status == MR_OK)
         status = mr_nccl_pool_take(engine, 1, &ticket, error); /* the first one is there from the beginning */
     mr_nccl_pool_drop(engine, ticket);
@@ -182,7 +201,9 @@ static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr
     if (setup->abi != MR_ENGINE_ABI)
         return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u", MR_ENGINE_ABI,
                            setup->abi);
-    int32_t status = find_device(setup, &device, error);
+    int32_t status = check_version(error);
+    if (status == MR_OK)
+        status = find_device(setup, &device, error);
     if (status != MR_OK)
         return status;
     struct mr_nccl_engine *engine = calloc(1, sizeof *engine);
@@ -202,6 +223,12 @@ static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr
     return status;
 }
 
+static int32_t ordinal(const void *user)
+{
+    const struct mr_nccl_engine *engine = user;
+    return engine->device;
+}
+
 static const struct mr_engine_device device_table = {
     .issue = mr_nccl_issue,
     .test = mr_nccl_issue_test,
@@ -212,6 +239,7 @@ static const struct mr_engine_device device_table = {
     .sums_create = mr_nccl_adds_create,
     .sums_add = mr_nccl_adds_add,
     .sums_destroy = mr_nccl_adds_destroy,
+    .ordinal = ordinal,
 };
 
 #define WORDS(a, b, c) WORDS_(a, b, c)

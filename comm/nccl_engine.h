@@ -4,8 +4,8 @@
  * is allocated once a program has gone through its first step.
  *
  * Easy to get wrong: abort() comes from another thread, in the middle of whatever. So calls of NCCL with the
- * communicator are made under comm_lock, none of them waits for another rank, and is_aborted is set before anything
- * ends: an event that has passed says nothing about its collective after that.
+ * communicator are made under comm_lock, none of them should wait for another rank, and is_aborted is set before
+ * anything ends: an event that has passed says nothing about its collective after that.
  */
 #ifndef COMM_NCCL_ENGINE_H
 #define COMM_NCCL_ENGINE_H
@@ -73,6 +73,7 @@ struct mr_nccl_engine {
     pthread_mutex_t comm_lock;
     ncclComm_t comm;        /* NULL: none, or aborted */
     atomic_bool is_aborted; /* set without the lock */
+    atomic_bool is_ended;   /* comm was given to NCCL's abort or destroy, once; also without the lock */
 
     pthread_mutex_t pool_lock;
     struct mr_nccl_ticket *tickets; /* not in use */
@@ -140,5 +141,8 @@ int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t cod
 /* comm NULL: there is none that could say more. Under comm_lock. */
 int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name, mr_error *error);
 int32_t mr_nccl_call_aborted(mr_error *error);
+/* "2.28.9", of what ncclGetVersion() gives. */
+#define MR_NCCL_VERSION_TEXT 24
+void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT]);
 
 #endif

@@ -4,7 +4,8 @@
  * them all and answers with the id of the communicator, or with why there will be none, so that all ranks say the same.
  *
  * Easy to get wrong: NCCL does not always notice two ranks on one GPU, and then hangs. The number of a device does not
- * tell, since CUDA_VISIBLE_DEVICES may differ: the machine's boot id and the GPU's UUID do, in containers too.
+ * tell, since CUDA_VISIBLE_DEVICES may differ: the machine's boot id and the GPU's UUID do, in containers too. Parts of
+ * one GPU (MIG) may have UUIDs of their own; those NCCL refuses itself, by the address on the bus.
  */
 #include "comm/nccl_engine.h"
 
@@ -86,6 +87,15 @@ static int32_t say_same(const struct card *cards, uint32_t i, uint32_t j, mr_err
                         (int)cards[i].device, j, (int)cards[j].device, uuid);
 }
 
+static int32_t say_versions(const struct card *cards, uint32_t j, mr_error *error)
+{
+    char theirs[MR_NCCL_VERSION_TEXT];
+    char own[MR_NCCL_VERSION_TEXT];
+    mr_nccl_call_version(cards[j].version, theirs);
+    mr_nccl_call_version(cards[0].version, own);
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "rank %u has NCCL %s, rank 0 has %s", j, theirs, own);
+}
+
 /* The ranks before j have passed. */
 static int32_t compare(const struct card *cards, uint32_t j, mr_error *error)
 {
@@ -93,8 +103,7 @@ static int32_t compare(const struct card *cards, uint32_t j, mr_error *error)
         return mr_error_set(error, MR_ERR_INVALID, "rank %u gives a communicator to adopt, rank %u does not",
                             cards[j].is_adopted ? j : 0, cards[j].is_adopted ? 0 : j);
     if (cards[j].version != cards[0].version)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "rank %u has NCCL's version %d, rank 0 has %d", j,
-                            (int)cards[j].version, (int)cards[0].version);
+        return say_versions(cards, j, error);
     for (uint32_t i = 0; i < j; i++)
         if (memcmp(cards[i].uuid, cards[j].uuid, sizeof cards[i].uuid) == 0 &&
             memcmp(cards[i].machine, cards[j].machine, MACHINE) == 0)

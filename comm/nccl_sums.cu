@@ -45,6 +45,13 @@ static bool is_number(uint32_t dtype)
            dtype == MR_I64;
 }
 
+cudaError_t mr_nccl_sums_load(void)
+{
+    struct cudaFuncAttributes attributes;
+    cudaError_t code = cudaFuncGetAttributes(&attributes, (const void *)add);
+    return code == cudaSuccess ? cudaFuncGetAttributes(&attributes, (const void *)take) : code;
+}
+
 cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream)
 {
     if (!is_number(dtype))

@@ -10,6 +10,9 @@
 extern "C" {
 #endif
 
+/* Load the kernels on the current device. CUDA else does that at their first launch, and may then wait for all that is
+ * on the device: for a collective that waits for another rank. */
+cudaError_t mr_nccl_sums_load(void);
 /* sums[0] += *value, one number of dtype (mr_dtype), and sums[1] += count; in f64, on the current device. */
 cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream);
 /* to[i] += sums[i] and sums[i] = 0, for i < n. */

@@ -3,8 +3,9 @@
  * The environment of a rank: the caller's, with torchrun's variables set and what an outer torchrun left taken out;
  * with that left in, a rank would look for an agent's port that is not there.
  *
- * Easy to get wrong: the free port. A socket holds it until just before the start, but from then until rank 0's store
- * binds it the kernel may give it to another program; nothing short of passing the socket on would prevent that.
+ * Easy to get wrong: the free port. Were it let go before rank 0's store binds it, the kernel might give it to any
+ * connection of this machine. A socket that is bound and does not listen holds it to the end of the run: the store
+ * binds it all the same, since both have SO_REUSEADDR, and the kernel gives it to nobody else by itself.
  */
 #include "comm/rank_env.h"
 
@@ -45,10 +46,12 @@ static mr_status hold_free_port(struct mr_rank_env *env, mr_error *error)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
+    int one = 1;
     env->port_holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (env->port_holder < 0)
         return mr_error_os(error, MR_ERR_IO, errno, "socket for a free port");
-    if (bind(env->port_holder, (struct sockaddr *)&address, sizeof address) != 0 ||
+    if (setsockopt(env->port_holder, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        bind(env->port_holder, (struct sockaddr *)&address, sizeof address) != 0 ||
         getsockname(env->port_holder, (struct sockaddr *)&address, &len) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "no free port of 127.0.0.1");
     snprintf(env->master_addr, sizeof env->master_addr, "MASTER_ADDR=127.0.0.1");
@@ -164,16 +167,11 @@ void mr_rank_env_choose(struct mr_rank_env *env, uint32_t local_rank)
     snprintf(env->local_rank, sizeof env->local_rank, "LOCAL_RANK=%u", local_rank);
 }
 
-void mr_rank_env_free_port(struct mr_rank_env *env)
+void mr_rank_env_fini(struct mr_rank_env *env)
 {
     if (env->port_holder >= 0)
         close(env->port_holder);
     env->port_holder = -1;
-}
-
-void mr_rank_env_fini(struct mr_rank_env *env)
-{
-    mr_rank_env_free_port(env);
     free(env->envp);
     env->envp = NULL;
 }

@@ -15,7 +15,7 @@ struct mr_rank_world {
 struct mr_rank_env {
     char **envp; /* the caller's environment with the variables of the rank that was chosen last */
     uint32_t first_rank;
-    int port_holder; /* a socket that holds the free port; -1: none */
+    int port_holder; /* a socket that holds the free port as long as ranks run; -1: none */
     char rank[24];
     char local_rank[24];
     char world_size[24];
@@ -29,8 +29,6 @@ struct mr_rank_env {
 mr_status mr_rank_env_init(struct mr_rank_env *env, const struct mr_rank_world *world, mr_error *error);
 /* Fill envp for this rank. Allocates nothing, so that a child may do it between fork and exec. */
 void mr_rank_env_choose(struct mr_rank_env *env, uint32_t local_rank);
-/* Let go of the port, just before rank 0 starts. */
-void mr_rank_env_free_port(struct mr_rank_env *env);
 void mr_rank_env_fini(struct mr_rank_env *env);
 
 #endif

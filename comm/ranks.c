@@ -230,7 +230,6 @@ static mr_status fork_keeper(struct run *run, mr_error *error)
     close(run->plan.socket);
     run->plan.socket = -1;
     close_logs(run);
-    mr_rank_env_free_port(&run->env);
     return MR_OK;
 }
 

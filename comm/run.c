@@ -179,6 +179,7 @@ double mr_elapsed(void)
     return now_ns > since_ns ? (double)(now_ns - since_ns) / (double)NS_PER_S : 0;
 }
 
+/* Others may still be in the collective when this rank knows. */
 static mr_status compare(mr_group *group, const uint64_t *values, const char *what)
 {
     uint32_t n = mr_group_world_size(group), n_differ = 0, first = 0;
@@ -208,7 +209,7 @@ mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what)
     } else {
         mr_error error;
         mr_error_memory(&error, mr_group_world_size(group) * sizeof *values);
-        status = mr_work_end_group(group, &error);
+        status = mr_work_fail_group(group, &error);
     }
     if (status == MR_OK)
         status = compare(group, values, what ? what : "the value");

@@ -150,7 +150,7 @@ static mr_status split_engine(const struct split *split, struct mr_group *group,
     }
     status = (mr_status)parent->table->split(parent->engine, has_engine ? split->color : MR_NO_COLOR, split->key,
                                              &setup, &engine, error);
-    mr_work_give_engine(parent);
+    mr_work_give_engine(parent, status == MR_OK);
     if (!status && has_engine)
         group->engine = engine;
     return status;
@@ -198,24 +198,33 @@ static mr_status agree(struct split *split, mr_status own, mr_error *error)
                         mr_status_name((mr_status)split->told[culprit]));
 }
 
+/* Another rank may have no part, and is not waited for. */
+static void take_back(struct mr_group *group, const mr_error *error)
+{
+    if (group && group->has_threads)
+        (void)mr_work_fail_group(group, error);
+    else if (group && group->engine)
+        group->table->destroy(group->engine, false);
+    mr_group_destroy(group);
+}
+
 static mr_status make(struct split *split, mr_group **group_out, mr_error *error)
 {
     struct mr_group *group;
     mr_status status = make_group(split, &group, error);
     if (!status)
         status = make_engine(split, group, error);
+    if (!status && group && group->table) {
+        mr_group_find_device(group);
+        status = mr_work_start_threads(group, error);
+    }
     status = agree(split, status, error);
     if (group)
         mr_group_keys_forget(group, true);
-    if (!status && group && group->table)
-        status = mr_work_start_threads(group, error);
-    if (!status) {
+    if (status)
+        take_back(group, error);
+    else
         *group_out = group;
-        return MR_OK;
-    }
-    if (group && group->engine)
-        group->table->destroy(group->engine, false);
-    mr_group_destroy(group);
     return status;
 }
 
@@ -233,7 +242,7 @@ static mr_status split_group(struct split *split, mr_group **group_out)
     split->told = calloc((size_t)parent->world_size * N_TOLD, sizeof *split->told);
     if (!split->members || !split->told) {
         mr_error_memory(&error, parent->world_size * sizeof *split->told * N_TOLD);
-        return mr_work_end_group(parent, &error);
+        return mr_work_fail_group(parent, &error);
     }
     mr_status status = tell(split);
     if (status)

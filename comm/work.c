@@ -35,6 +35,13 @@ void mr_work_set_dead(struct mr_group *group, const mr_error *error)
     group->is_dead = true;
 }
 
+void mr_work_set_failed(struct mr_group *group, const mr_error *error)
+{
+    mr_work_set_dead(group, error);
+    group->has_failed = true;
+    pthread_cond_signal(&group->quit);
+}
+
 void mr_work_end(struct mr_group *group, struct mr_work *work, const mr_error *error)
 {
     if (error)
@@ -64,21 +71,30 @@ static void release_engine(struct mr_group *group)
     pthread_cond_broadcast(&group->ended);
 }
 
+/* With the lock: what a collective came to. */
+static void note_status(struct mr_group *group, mr_status status, bool is_verdict, const mr_error *error)
+{
+    if (status && is_verdict)
+        mr_work_set_dead(group, error);
+    else if (status)
+        mr_work_set_failed(group, error);
+}
+
 /* With the lock, which is free while the engine works. */
 static void run_current(struct mr_group *group)
 {
     struct mr_collective collective = group->current->collective;
     uint64_t deadline_ns = deadline_from_now(group);
+    bool is_verdict = false;
     mr_error error;
     group->is_busy = true;
     group->deadline_ns = deadline_ns;
     pthread_mutex_unlock(&group->lock);
-    mr_status status = mr_execute_collective(group, &collective, deadline_ns, &error);
+    mr_status status = mr_execute_collective(group, &collective, deadline_ns, &is_verdict, &error);
     pthread_mutex_lock(&group->lock);
     if (group->is_given_up)
         return;
-    if (status)
-        mr_work_set_dead(group, &error);
+    note_status(group, status, is_verdict, &error);
     mr_work_end(group, group->current, status ? &error : NULL);
     group->current = NULL;
     release_engine(group);
@@ -92,13 +108,13 @@ static void take_first(struct mr_group *group)
         group->last = NULL;
 }
 
-/* With the lock. */
+/* With the lock. Of a group that all ranks end, others may still be in the collective that tells them. */
 static void destroy_engine(struct mr_group *group)
 {
     mr_error unused;
-    bool healthy = !group->is_dead && !group->has_canceled;
+    bool is_healthy = !group->has_failed && !group->has_canceled && !mr_group_broken(group, &unused);
     pthread_mutex_unlock(&group->lock);
-    group->table->destroy(group->engine, healthy && !mr_group_broken(group, &unused));
+    group->table->destroy(group->engine, is_healthy);
     pthread_mutex_lock(&group->lock);
 }
 
@@ -158,7 +174,7 @@ static void give_up(struct mr_group *group)
     mr_error error;
     explain_giving_up(group, &error);
     group->is_given_up = true;
-    mr_work_set_dead(group, &error);
+    mr_work_set_failed(group, &error);
     mr_work_end(group, group->current, &group->dead);
     group->current = NULL;
     while (group->first) {
@@ -305,14 +321,27 @@ static void copy_alone(const struct mr_collective *c)
         memmove(c->out, c->in, c->count * mr_dtype_size((mr_dtype)c->dtype));
 }
 
-mr_status mr_work_end_group(struct mr_group *group, const mr_error *error)
+static mr_status end_group(struct mr_group *group, const mr_error *error, bool has_failed)
 {
     pthread_mutex_lock(&group->lock);
-    group->is_dead = true;
-    group->dead = *error;
+    group->is_dead = false; /* these words say more than those of a failure just before */
+    if (has_failed)
+        mr_work_set_failed(group, error);
+    else
+        mr_work_set_dead(group, error);
     group->error = *error;
     pthread_mutex_unlock(&group->lock);
     return (mr_status)error->status;
+}
+
+mr_status mr_work_end_group(struct mr_group *group, const mr_error *error)
+{
+    return end_group(group, error, false);
+}
+
+mr_status mr_work_fail_group(struct mr_group *group, const mr_error *error)
+{
+    return end_group(group, error, true);
 }
 
 mr_status mr_work_take_engine(struct mr_group *group, uint64_t deadline_ns)
@@ -331,9 +360,10 @@ mr_status mr_work_take_engine(struct mr_group *group, uint64_t deadline_ns)
     return status;
 }
 
-void mr_work_give_engine(struct mr_group *group)
+void mr_work_give_engine(struct mr_group *group, bool is_sound)
 {
     pthread_mutex_lock(&group->lock);
+    group->has_failed |= !is_sound;
     release_engine(group);
     pthread_mutex_unlock(&group->lock);
 }
@@ -342,14 +372,14 @@ void mr_work_give_engine(struct mr_group *group)
 static void run_here(struct mr_group *group, const struct mr_collective *collective)
 {
     uint64_t deadline_ns = deadline_from_now(group);
+    bool is_verdict = false;
     mr_error error;
     group->is_busy = true;
     group->deadline_ns = deadline_ns;
     pthread_mutex_unlock(&group->lock);
-    mr_status status = mr_execute_collective(group, collective, deadline_ns, &error);
+    mr_status status = mr_execute_collective(group, collective, deadline_ns, &is_verdict, &error);
     pthread_mutex_lock(&group->lock);
-    if (status)
-        mr_work_set_dead(group, &error);
+    note_status(group, status, is_verdict, &error);
     release_engine(group);
 }
 
@@ -415,7 +445,7 @@ static mr_status submit_async(struct mr_group *group, const struct mr_collective
     if (!work) { /* the other ranks go on to a collective that this one cannot begin */
         mr_error error;
         mr_error_memory(&error, sizeof *work);
-        return mr_work_end_group(group, &error);
+        return mr_work_fail_group(group, &error);
     }
     work->group = group;
     work->collective = *collective;

@@ -69,8 +69,10 @@ static void *allocate_gpu(struct convnet *net, size_t n_bytes)
     void *memory = NULL;
 
     enter(net);
-    if (cudaMalloc(&memory, n_bytes) != cudaSuccess)
+    if (cudaMalloc(&memory, n_bytes) != cudaSuccess) {
+        (void)cudaGetLastError(); /* told by NULL; the next launch would report it */
         return NULL;
+    }
     check(cudaMemsetAsync(memory, 0, n_bytes, net->stream));
     return memory;
 }

@@ -42,14 +42,14 @@ static const char doc[] =
 static const char *const modes[] = {
     [TRAIN_DDP] = "ddp", [TRAIN_DP] = "dp", [TRAIN_DP_LOSS] = "dp-loss", [TRAIN_MP] = "mp"};
 
-static uint64_t parse_whole(const char *text, uint64_t min, uint64_t max, struct argp_state *state)
+static uint64_t parse_whole(const char *name, const char *text, uint64_t min, uint64_t max, struct argp_state *state)
 {
     char *end;
 
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || value < min || value > max)
-        argp_error(state, "'%s' is no number from %" PRIu64 " to %" PRIu64, text, min, max);
+        argp_error(state, "%s: '%s' is no number from %" PRIu64 " to %" PRIu64, name, text, min, max);
     return value;
 }
 
@@ -59,14 +59,14 @@ static double parse_rate(const char *text, struct argp_state *state)
     double value = strtod(text, &end);
 
     if (end == text || *end != '\0' || !(value > 0 && value < 1000))
-        argp_error(state, "'%s' is no learning rate", text);
+        argp_error(state, "--lr: '%s' is no learning rate above 0 and below 1000", text);
     return value;
 }
 
-static bool parse_either(const char *text, const char *no, const char *yes, struct argp_state *state)
+static bool parse_either(const char *name, const char *text, const char *no, const char *yes, struct argp_state *state)
 {
     if (strcmp(text, no) != 0 && strcmp(text, yes) != 0)
-        argp_error(state, "'%s' is neither %s nor %s", text, no, yes);
+        argp_error(state, "%s: '%s' is neither %s nor %s", name, text, no, yes);
     return strcmp(text, yes) == 0;
 }
 
@@ -76,7 +76,7 @@ static enum train_mode parse_mode(const char *text, struct argp_state *state)
         if (strcmp(text, modes[mode]) == 0)
             return (enum train_mode)mode;
     }
-    argp_error(state, "'%s' is none of ddp, dp, dp-loss, mp", text);
+    argp_error(state, "--mode: '%s' is none of ddp, dp, dp-loss, mp", text);
     return TRAIN_DDP;
 }
 
@@ -86,15 +86,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case 'd': o->data = text; break;
-    case 'e': o->epochs = parse_whole(text, 0, 1000000, state); break;
-    case 'b': o->batch_size = (uint32_t)parse_whole(text, 1, 65535, state); break;
+    case 'e': o->epochs = parse_whole("--epochs", text, 0, 1000000, state); break;
+    case 'b': o->batch_size = (uint32_t)parse_whole("--batch-size", text, 1, 65535, state); break;
     case 'l': o->lr = parse_rate(text, state); break;
-    case 'w': o->workers = (uint32_t)parse_whole(text, 0, MR_MAX_WORKERS, state); break;
-    case 't': o->dtype = parse_either(text, "f32", "f64", state) ? MR_F64 : MR_F32; break;
-    case 's': o->seed = parse_whole(text, 0, UINT64_MAX, state); break;
+    case 'w': o->workers = (uint32_t)parse_whole("--workers", text, 0, MR_MAX_WORKERS, state); break;
+    case 't': o->dtype = parse_either("--dtype", text, "f32", "f64", state) ? MR_F64 : MR_F32; break;
+    case 's': o->seed = parse_whole("--seed", text, 0, UINT64_MAX, state); break;
     case 'o': o->out = text; break;
     case 'r': o->resume = text; break;
-    case 'v': o->eval_rank0 = parse_either(text, "all", "rank0", state); break;
+    case 'v': o->eval_rank0 = parse_either("--eval", text, "all", "rank0", state); break;
     case 'm': o->mode = parse_mode(text, state); break;
     case 'D': o->device = text; break;
     case 'M': o->devices = text; break;

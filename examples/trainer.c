@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,16 @@
 /* On GPUs a rank that asks for signals waits for its stream, and the loader has a few batches there. */
 enum { STEPS_PER_AGREEMENT = 8 };
 
-void trainer_fail(const char *words)
+void trainer_fail(const char *format, ...)
 {
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, words);
-    exit(1); /* the other ranks hear of it from the group */
+    char words[2048];
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(words, sizeof words, format, values);
+    va_end(values);
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, words); /* one write, or ranks mix their lines */
+    exit(1);                                                           /* the other ranks hear of it from the group */
 }
 
 static bool is_on_nccl(const struct trainer *t)
@@ -31,7 +38,7 @@ static bool is_on_nccl(const struct trainer *t)
 void trainer_check(mr_status status, const mr_error *error)
 {
     if (status < 0)
-        trainer_fail(error->text);
+        trainer_fail("%s", error->text);
 }
 
 /* ---- setting up ---- */
@@ -97,7 +104,7 @@ static void choose_devices(struct trainer *t, const char *list)
     }
     const char *words = train_modes_devices(&t->model, t->options.mode, list);
     if (words != NULL)
-        trainer_fail(words);
+        trainer_fail("%s", words);
 }
 
 void trainer_join(struct trainer *t)
@@ -106,21 +113,22 @@ void trainer_join(struct trainer *t)
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     bool is_ddp = o->mode == TRAIN_DDP;
     char all[200];
-    const char *list = is_ddp ? device_of_rank(o) : o->devices != NULL ? o->devices : all_devices(all, sizeof all);
+    const char *list;
     mr_error error;
 
+    trainer_check(mr_signals_watch(&error), &error); /* first: counting GPUs takes a while */
+    list = is_ddp ? device_of_rank(o) : o->devices != NULL ? o->devices : all_devices(all, sizeof all);
     options.backend = o->backend;
     if (options.backend == NULL && is_alone())
         options.backend = "gloo"; /* which one process does not open: one GPU needs no NCCL */
     if (is_ddp && strncmp(list, "cuda", 4) == 0 && (options.backend == NULL || strcmp(options.backend, "nccl") == 0))
         options.device = list;
-    trainer_check(mr_signals_watch(&error), &error);
     trainer_check(mr_group_create(&options, &t->group, &error), &error);
     t->terminal = mr_group_rank(t->group) == 0 && isatty(STDERR_FILENO) == 1;
     if (!is_ddp && mr_group_world_size(t->group) > 1)
         trainer_fail("only --mode ddp has several ranks");
     if (o->batch_size % mr_group_world_size(t->group) != 0)
-        trainer_fail("--batch-size is no multiple of the number of ranks");
+        trainer_fail("--batch-size %u is no multiple of %u ranks", o->batch_size, mr_group_world_size(t->group));
     choose_devices(t, list);
     if (train_modes_on_gpu(&t->model) && mr_group_world_size(t->group) > 1 && !is_on_nccl(t))
         trainer_fail("several ranks on GPUs need --backend nccl");
@@ -141,7 +149,7 @@ void trainer_open(struct trainer *t, uint32_t n_classes)
     t->state.dtype = (uint64_t)o->dtype;
     t->state.n_params = t->model.n_params;
     if (o->out != NULL && mr_group_rank(t->group) == 0 && mkdir(o->out, 0777) < 0 && errno != EEXIST)
-        trainer_fail("cannot make the folder of --out");
+        trainer_fail("--out %s: %s", o->out, strerror(errno));
 }
 
 /* Rank 0's, to all. nccl takes a device's memory: there the gradients are still nobody's. */
@@ -198,7 +206,7 @@ void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const
     if (words == NULL)
         words = train_modes_score(&t->model, batch);
     if (words != NULL)
-        trainer_fail(words);
+        trainer_fail("%s", words);
     tell_memory(t, batch);
     trainer_count(t, batch, loss, accuracy);
 }

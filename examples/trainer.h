@@ -24,7 +24,7 @@ struct trainer {
 };
 
 /* End the program after a message, or where status is a failure; the other ranks hear of it from the group. */
-void trainer_fail(const char *words) __attribute__((noreturn));
+void trainer_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void trainer_check(mr_status status, const mr_error *error);
 
 /* Choose the devices and join the group. */

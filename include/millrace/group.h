@@ -5,8 +5,9 @@
  * is made; who only loads data needs none of them.
  *
  * All ranks call the same collectives of a group in the same order, with the same count and dtype. A group is used by
- * one thread at a time. After an error other than MR_ERR_INVALID the group is at its end: every further call returns
- * that error, mr_group_error() has the words, and the process should destroy it and end.
+ * one thread at a time. After an error other than MR_ERR_INVALID (and, with nccl, of MR_ERR_STATE for a stream that is
+ * being captured) the group is at its end: every further call returns that error, mr_group_error() has the words, and
+ * the process should destroy it and end.
  */
 #ifndef MILLRACE_GROUP_H
 #define MILLRACE_GROUP_H
@@ -27,12 +28,14 @@ typedef struct mr_group_options {
     size_t struct_size;
     const char *init;    /* "env://" (default), "tcp://HOST:PORT" or "file:///PATH" */
     const char *backend; /* "auto" (default: mpi under mpirun where nothing else is said, nccl with a CUDA device, else
-                            gloo), "gloo", "mpi", "nccl" */
+                            gloo), "gloo", "mpi", "nccl". In a world of one neither gloo nor mpi is opened, also where
+                            it is asked for by name: collectives copy; nccl, and what is adopted, always is */
     uint32_t rank;       /* with world_size; not with env:// */
     uint32_t world_size; /* 0: from the launcher's environment; a program without a launcher is a world of one */
     uint32_t timeout_ms; /* of the rendezvous and of each collective; 0 means 600 000 */
-    const char *device;  /* of nccl: "cuda:N" or "cuda:local" (N is the local rank); default: none, which nccl refuses
-                            unless nccl_comm is given. With a host's backend "cuda:..." is MR_ERR_INVALID */
+    const char *device;  /* of nccl: "cuda:N" or "cuda:local" (N is the local rank, or the only GPU that is visible);
+                            default: none, which nccl refuses unless nccl_comm is given. With a host's backend "cuda:..."
+                            is MR_ERR_INVALID */
     const char *token;   /* must be the same on all ranks; default: the environment's MR_TOKEN, if any */
     void *mpi_comm;      /* an MPI_Comm * to adopt: MPI is then the caller's to finalise */
     void *nccl_comm;     /* an ncclComm_t * to adopt: it stays the caller's */
@@ -54,9 +57,11 @@ MR_API mr_status mr_group_create(const mr_group_options *options, mr_group **gro
 
 /**
  * Leave the group. NULL does nothing. Not a barrier: collectives of the other ranks that have all they need still end.
- * What is under way here ends with MR_ERR_STATE, with nccl after a second in which it may end by itself.
+ * What is under way here ends with MR_ERR_STATE, with nccl after a second in which it may end by itself. Works live
+ * on, and metrics must have been destroyed before.
  *
- * Blocks: for a few seconds at most.
+ * Blocks: for a few seconds at most, also when other ranks are gone or the engine does not come back. In a forked child
+ * it does nothing.
  */
 MR_API void mr_group_destroy(mr_group *group);
 
@@ -69,7 +74,7 @@ MR_API uint32_t mr_group_local_world_size(const mr_group *group);
 MR_API uint32_t mr_group_node(const mr_group *group);
 /** "gloo", "mpi", "nccl"; "none" in a world of one without an engine. Ownership: the group's. */
 MR_API const char *mr_group_backend(const mr_group *group);
-/** The error of the last call on this group that failed. Ownership: the group's. */
+/** The error of the last call on this group that failed; of NULL an empty one. Ownership: the group's. */
 MR_API const mr_error *mr_group_error(const mr_group *group);
 
 #define MR_NO_COLOR UINT32_MAX
@@ -83,8 +88,14 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, m
 /**
  * Collectives. count elements of dtype: MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64. Memory is the host's with gloo
  * and mpi, and the group's device's with nccl; any other is MR_ERR_INVALID with its device (seen where CUDA's driver is
- * loaded; managed memory is both, pinned memory the host's). 16-bit floats are added in f32. MR_MEAN of integers is
- * MR_ERR_INVALID. With nccl a stream that is being captured into a graph is MR_ERR_STATE, and the group goes on.
+ * loaded; managed memory is both, pinned memory the host's). MR_MEAN of integers is MR_ERR_INVALID. With nccl a stream
+ * that is being captured into a graph is MR_ERR_STATE, and the group goes on.
+ *
+ * Sums and means of 16-bit floats: gloo and mpi add in f32 and round once, so that a result of n ranks is within half
+ * a unit in its last place, plus f32's own rounding, at most n * 2^-24 of the sum (of a mean: the mean) of the
+ * magnitudes; a mean that fits does not overflow on the way. nccl adds as NCCL does, in the type itself: it rounds to
+ * 16 bits after each of up to n - 1 additions, and may divide before them. The ranks that get a result get the same
+ * bits; another world size, engine or size of the buffer may give others.
  *
  * Return MR_OK; MR_ERR_INVALID (the arguments; the group goes on); MR_ERR_TIMEOUT, MR_ERR_PEER with the rank that broke
  * or fell silent where it is known; MR_ERR_DEVICE. Block: until this rank's part is done, at most the group's timeout.
@@ -107,7 +118,14 @@ MR_API mr_status mr_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype
  * The same, under way when they return. Buffers are the collective's until it has ended.
  *
  * stream  with nccl: the collective comes after what this stream was given so far (NULL: the default stream).
- * Ownership: *work_out is the caller's, to be ended by mr_work_free(), also after a failure of the work.
+ * Returns MR_OK; MR_ERR_INVALID; the error of a group at its end. With gloo and mpi a collective begins later, and what
+ * fails is told by its work. With nccl it is given to the device by this call, which returns what NCCL or the device
+ * say of that (MR_ERR_DEVICE, MR_ERR_PEER, MR_ERR_TIMEOUT, MR_ERR_NO_MEMORY: the group is at its end; MR_ERR_STATE: the
+ * stream is being captured), and with MR_COMM_CHECK=1 how the ranks differ; the work tells what fails afterwards.
+ * Ownership: *work_out is the caller's, to be ended by mr_work_free(), also after a failure of the work; NULL after one
+ * of the call.
+ * Blocks: no. With nccl for as long as NCCL still connects the ranks or the device's queue is full, at most the group's
+ * timeout and some seconds; with MR_COMM_CHECK=1 for the other ranks.
  */
 MR_API mr_status mr_barrier_async(mr_group *group, void *stream, mr_work **work_out);
 MR_API mr_status mr_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
@@ -127,7 +145,11 @@ MR_API mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr
 
 /**
  * Make a stream wait for the work: with nccl the host does not wait, and a failure is told by mr_work_sync(),
- * mr_work_test() or the next collective. With host engines the same as mr_work_sync() without a limit of its own.
+ * mr_work_test() or the next collective; MR_ERR_INVALID (a stream of another device) and MR_ERR_STATE (one that is
+ * being captured) change nothing. With host engines the same as mr_work_sync() without a limit of its own.
+ *
+ * All four may come after mr_group_destroy(), and after an error of the group. In a forked child they return
+ * MR_ERR_STATE, and mr_work_free() does nothing.
  */
 MR_API mr_status mr_work_wait(mr_work *work, void *stream);
 /** Wait in this thread. Returns MR_OK, MR_PENDING if the time ran out (the work goes on), or its error. */

@@ -40,6 +40,7 @@ struct engine {
     struct board *board;
     uint32_t rank;
     uint32_t n_ranks;
+    int32_t ordinal;
     struct device_double_rank *told;
     atomic_uint n_inside; /* calls of the caller's thread that are under way */
     atomic_bool is_aborted;
@@ -325,7 +326,10 @@ static int32_t test(void *user, void *arg, mr_error *error)
     bool has_ended = ticket->has_happened && !is_held(engine->told, c->number);
     if (has_ended && ticket->staged && c->out)
         memcpy(c->out, ticket->staged, ticket->len);
+    bool is_lost = engine->board->is_broken && atomic_load(&control.is_strict);
     pthread_mutex_unlock(&engine->board->lock);
+    if (!has_ended && is_lost)
+        return engine->fail(error, MR_ERR_PEER, "another rank of the double broke off");
     return has_ended ? MR_OK : MR_PENDING;
 }
 
@@ -465,9 +469,13 @@ static int32_t find_board(struct engine *engine, const struct mr_engine_setup *s
 
 static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
-    if (!setup->device)
+    int32_t ordinal = 0;
+    if (!setup->device && !setup->adopt)
         return setup->fail(error, MR_ERR_INVALID, "the double wants a device");
+    if (setup->device && sscanf(setup->device, "cuda:%d", &ordinal) != 1)
+        ordinal = atomic_load(&control.shows_one) ? 0 : (int32_t)setup->local_rank;
     struct engine *engine = keep(1, sizeof *engine);
+    engine->ordinal = ordinal;
     engine->rank = setup->rank;
     engine->n_ranks = setup->world_size;
     engine->fail = setup->fail;
@@ -490,6 +498,12 @@ static void destroy(void *user, bool healthy)
     let_go(engine);
 }
 
+static int32_t ordinal(const void *user)
+{
+    const struct engine *engine = user;
+    return engine->ordinal;
+}
+
 static const struct mr_engine_device device = {
     .issue = issue,
     .test = test,
@@ -500,6 +514,7 @@ static const struct mr_engine_device device = {
     .sums_create = sums_create,
     .sums_add = sums_add,
     .sums_destroy = sums_destroy,
+    .ordinal = ordinal,
 };
 
 MR_API extern const struct mr_engine_table mr_engine_table;

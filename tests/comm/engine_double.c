@@ -6,8 +6,8 @@
  *   MR_ENGINE_DOUBLE=rank=1,at=3,do=error,ms=200     rank 1's third call
  *
  * do: error (fails), stall (waits for its deadline or stop), hang (minds neither, for ms), vanish (the process kills
- * itself), delay (waits for ms first; at=0: before every call). create=error makes rank's creation fail. of=2: only in
- * groups of two ranks.
+ * itself), delay (waits for ms first; at=0: before every call), linger (has its result only after ms, and none if a
+ * rank ends unhealthily meanwhile). create=error makes rank's creation fail. of=2: only in groups of two ranks.
  *
  * Easy to get wrong: the board of ranks that are gone. Nothing here waits without a look at stop and the deadline.
  */
@@ -46,6 +46,7 @@ struct mail {
 
 struct board {
     _Atomic uint32_t n_joined;
+    _Atomic uint32_t n_broken; /* engines that ended without healthy */
     struct place places[MAX_RANKS];
     struct mail mails[MAX_RANKS][MAX_RANKS]; /* from, to */
 };
@@ -306,13 +307,20 @@ static int32_t run_pair(struct engine *engine, const struct mr_collective *c, co
     return status;
 }
 
+/* Is this the call? */
+static bool is_told(const struct engine *engine)
+{
+    const struct order *order = &engine->order;
+    return (order->rank < 0 || (uint32_t)order->rank == engine->rank) && (!order->at || order->at == engine->n_runs);
+}
+
 /* What it was told for this call; MR_OK to go on with the collective. */
 static int32_t obey(struct engine *engine, const struct limit *limit)
 {
     const struct order *order = &engine->order;
     int32_t status = MR_OK;
     engine->n_runs++;
-    if ((order->rank >= 0 && (uint32_t)order->rank != engine->rank) || (order->at && order->at != engine->n_runs))
+    if (!is_told(engine))
         return MR_OK;
     if (strcmp(order->what, "delay") == 0 || strcmp(order->what, "hang") == 0)
         for (uint64_t until = now_ns() + order->ms * UINT64_C(1000000); now_ns() < until;)
@@ -326,6 +334,17 @@ static int32_t obey(struct engine *engine, const struct limit *limit)
     return status;
 }
 
+static int32_t linger(const struct engine *engine, mr_error *error)
+{
+    if (!is_told(engine) || strcmp(engine->order.what, "linger") != 0)
+        return MR_OK;
+    for (uint64_t until = now_ns() + engine->order.ms * UINT64_C(1000000); now_ns() < until;)
+        sleep_us(1000);
+    if (atomic_load(&engine->board->n_broken) == 0)
+        return MR_OK;
+    return engine->fail(error, MR_ERR_PEER, "another rank of the double broke off");
+}
+
 static int32_t run(void *user, const struct mr_collective *c, uint64_t deadline_ns, const volatile uint32_t *stop,
                    mr_error *error)
 {
@@ -336,7 +355,8 @@ static int32_t run(void *user, const struct mr_collective *c, uint64_t deadline_
         return status;
     if (c->kind == MR_COLLECTIVE_SEND || c->kind == MR_COLLECTIVE_RECV)
         return run_pair(engine, c, &limit);
-    return run_together(engine, c, &limit);
+    status = run_together(engine, c, &limit);
+    return status ? status : linger(engine, error);
 }
 
 static int32_t map(struct engine *engine, int fd, mr_error *error)
@@ -381,7 +401,8 @@ static int32_t join(struct engine *engine, uint64_t deadline_ns, mr_error *error
 static void destroy(void *user, bool healthy)
 {
     struct engine *engine = user;
-    (void)healthy;
+    if (engine->board && !healthy)
+        atomic_fetch_add(&engine->board->n_broken, 1);
     if (engine->board)
         munmap(engine->board, sizeof *engine->board);
     free(engine);

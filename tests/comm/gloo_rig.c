@@ -24,6 +24,7 @@
 #define KEYS 256
 #define KEY 128
 #define VALUE 4096
+#define WAIT_MS 60000 /* for a process that has no other reason to end late than the work of others */
 
 struct rig_store {
     pthread_mutex_t mutex;
@@ -211,7 +212,7 @@ pid_t rig_child(struct rig_rank *rank, int (*main)(struct rig_rank *rank))
 
 int rig_wait(pid_t child)
 {
-    uint64_t end_ns = rig_now_ns() + 20000 * RIG_MS;
+    uint64_t end_ns = rig_now_ns() + WAIT_MS * RIG_MS;
     int status;
     while (waitpid(child, &status, WNOHANG) == 0) {
         if (rig_now_ns() >= end_ns) {

@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-#define RIG_RANKS 8
+#define RIG_RANKS 20
 
 struct rig_store;
 
@@ -38,7 +38,7 @@ uint32_t rig_threads(uint32_t n, int (*main)(struct rig_rank *rank), void *user)
 
 /* A child that runs main() and exits with what it returns; it dies with the test program. */
 pid_t rig_child(struct rig_rank *rank, int (*main)(struct rig_rank *rank));
-/* Its exit status, or 128 and the signal; kills it and returns 200 when it has not ended in 20 s. */
+/* Its exit status, or 128 and the signal; kills it and returns 200 when it has not ended in 60 s. */
 int rig_wait(pid_t child);
 
 uint64_t rig_now_ns(void);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The gloo module, by itself and below groups.
 if(NOT TARGET mr_gloo_module)
-  foreach(name gloo gloo_exchange gloo_faults gloo_group)
+  foreach(name gloo gloo_exchange gloo_faults gloo_stress gloo_group)
     add_test(NAME test_${name} COMMAND sh -c "echo 'skipped: built without gloo: ${MR_GLOO_MISSING}'; exit 77")
     set_tests_properties(test_${name} PROPERTIES SKIP_RETURN_CODE 77)
   endforeach()
@@ -9,7 +9,7 @@ if(NOT TARGET mr_gloo_module)
 endif()
 
 set(gloo_contract contract_collectives.c contract_oracle.c)
-foreach(name gloo gloo_exchange gloo_faults)
+foreach(name gloo gloo_exchange gloo_faults gloo_stress)
   mr_test(test_${name} SOURCES test_${name}.c gloo_rig.c ${gloo_contract} LIBS mr_base Threads::Threads ${CMAKE_DL_LIBS}
           TIMEOUT 180)
   target_compile_definitions(test_${name} PRIVATE MR_TEST_GLOO_MODULE="$<TARGET_FILE:mr_gloo_module>")

@@ -375,6 +375,11 @@ mr_status mr_work_end_group(mr_group *group, const mr_error *error)
     return (mr_status)error->status;
 }
 
+mr_status mr_work_fail_group(mr_group *group, const mr_error *error)
+{
+    return mr_work_end_group(group, error);
+}
+
 void group_double_hold(mr_group *group, bool held)
 {
     struct double_rank *rank = rank_of(group);

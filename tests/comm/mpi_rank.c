@@ -8,15 +8,14 @@
 #include "comm/mpi_carry.h"
 #include "tests/comm/mpi_folder_store.h"
 #include "tests/comm/mpi_oracle.h"
+#include "tests/comm/mpi_sums.h"
 #include "tests/support/processes.h"
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/half.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <math.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -118,65 +117,24 @@ static void scenario_reordered(void)
     finish_well(&oracle);
 }
 
-static double uniform(uint32_t seed)
-{
-    uint32_t mixed = (seed * 2654435761u) ^ (seed >> 5);
-    mixed = (mixed ^ mixed >> 15) * 2246822519u;
-    return (double)(mixed >> 8) / (1 << 24) * 2 - 1;
-}
-
-enum { N_ROUNDED = 4096 };
-
-static void encode(uint32_t dtype, void *buffer, uint32_t i, double value)
-{
-    if (dtype == MR_F32)
-        ((float *)buffer)[i] = (float)value;
-    else
-        ((uint16_t *)buffer)[i] = dtype == MR_F16 ? mr_half_f16((float)value) : mr_half_bf16((float)value);
-}
-
-static double decode(uint32_t dtype, const void *buffer, uint32_t i)
-{
-    if (dtype == MR_F32)
-        return ((const float *)buffer)[i];
-    uint32_t bits = ((const uint16_t *)buffer)[i];
-    int width = dtype == MR_F16 ? 10 : 7; /* of the mantissa */
-    int bias = dtype == MR_F16 ? 15 : 127;
-    int exponent = (int)(bits & 0x7fff) >> width;
-    double mantissa = (double)(bits & ((1u << width) - 1)) + (exponent ? exp2(width) : 0);
-    return ldexp(bits & 0x8000 ? -mantissa : mantissa, (exponent ? exponent : 1) - bias - width);
-}
-
-/* Sums that are not exact: n inputs and n - 1 additions, each rounded by half a unit of at most n. All ranks get the
- * same bits. */
-static void try_rounding(struct oracle *oracle, uint32_t dtype, double half_unit)
-{
-    static double buffer[N_ROUNDED];
-    static double all[N_ROUNDED * 8];
-    mr_error error = {0};
-    size_t len = N_ROUNDED * (dtype == MR_F32 ? 4 : 2);
-    for (uint32_t i = 0; i < N_ROUNDED; i++)
-        encode(dtype, buffer, i, uniform(mpi_rank * N_ROUNDED + i));
-    must(oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, buffer, buffer, N_ROUNDED, dtype, MR_SUM, 0, &error) == MR_OK);
-    for (uint32_t i = 0; i < N_ROUNDED; i++) {
-        double exact = 0;
-        for (uint32_t rank = 0; rank < mpi_size; rank++)
-            exact += uniform(rank * N_ROUNDED + i);
-        must(fabs(decode(dtype, buffer, i) - exact) <= mpi_size * mpi_size * half_unit);
-    }
-    must(oracle_run(oracle, MR_COLLECTIVE_ALL_GATHER, buffer, all, N_ROUNDED, dtype, 0, 0, &error) == MR_OK);
-    for (uint32_t rank = 0; rank < mpi_size; rank++)
-        must(memcmp((char *)all + rank * len, buffer, len) == 0);
-    oracle->n_checked++;
-}
-
 static void scenario_rounding(void)
 {
     struct oracle oracle = world();
-    must(mpi_size <= 8);
-    try_rounding(&oracle, MR_F16, 0x1p-11);
-    try_rounding(&oracle, MR_BF16, 0x1p-8);
-    try_rounding(&oracle, MR_F32, 0x1p-24);
+    mpi_sums_try_rounding(&oracle);
+    finish_well(&oracle);
+}
+
+static void scenario_overflow(void)
+{
+    struct oracle oracle = world();
+    mpi_sums_try_overflow(&oracle);
+    finish_well(&oracle);
+}
+
+static void scenario_unaligned(void)
+{
+    struct oracle oracle = world();
+    mpi_sums_try_unaligned(&oracle);
     finish_well(&oracle);
 }
 
@@ -517,6 +475,8 @@ static const struct {
     {"parts", scenario_parts},
     {"reordered", scenario_reordered},
     {"rounding", scenario_rounding},
+    {"overflow", scenario_overflow},
+    {"unaligned", scenario_unaligned},
     {"split", scenario_split},
     {"cycles", scenario_cycles},
     {"hang", scenario_hang},

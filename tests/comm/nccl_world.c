@@ -97,7 +97,7 @@ static mr_status create(struct rank *rank, void *adopt, mr_group **group_out)
     snprintf(device, sizeof device, "cuda:%u", world->same_device ? 0 : rank->rank);
     options.init = rank->init;
     options.backend = "nccl";
-    options.device = device;
+    options.device = world->no_device ? NULL : device;
     options.rank = rank->rank;
     options.world_size = world->n_ranks;
     options.timeout_ms = world->timeout_ms ? world->timeout_ms : TIMEOUT_MS;

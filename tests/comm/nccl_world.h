@@ -31,6 +31,7 @@ struct nccl_world {
     struct double_nccl_options nccl;
     bool expects_reports; /* f looks at what the double of CUDA has found */
     bool same_device;     /* all ranks have device 0 */
+    bool no_device;       /* the communicator that all adopt knows it */
     bool adopts;          /* a communicator that the rank has made */
     nccl_main *f;
     void *arg;

@@ -15,7 +15,6 @@
 
 #define RUN_MS 20000
 #define F16_60000 0x7b53 /* 60000 */
-#define BF16_MAX 0x7f7f
 
 /* One engine, and what its last call said. */
 struct caller {
@@ -242,7 +241,7 @@ static int reduce_unaligned(struct rig_rank *rank)
 static void two_to_eight_ranks_reduce_at_any_address(void **state)
 {
     (void)state;
-    for (uint32_t n = 2; n <= RIG_RANKS; n++)
+    for (uint32_t n = 2; n <= 8; n++)
         assert_int_equal(rig_threads(n, reduce_unaligned, NULL), 0);
 }
 

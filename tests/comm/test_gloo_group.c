@@ -85,10 +85,29 @@ static void survivors_name_the_rank_that_died(void **state)
     assert_int_equal(results[2], 0);
 }
 
+/* Creation may not end on one rank before all have connected to all. */
+static void leave_at_once(mr_group *group, void *arg)
+{
+    (void)group;
+    (void)arg;
+}
+
+static void a_rank_may_leave_as_soon_as_it_has_its_group(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        int results[RIG_RANKS];
+        rig_fork(3, 20000, leave_at_once, NULL, results);
+        for (uint32_t rank = 0; rank < 3; rank++)
+            assert_int_equal(results[rank], 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_of_processes_meet_the_contract),
+        cmocka_unit_test(a_rank_may_leave_as_soon_as_it_has_its_group),
         cmocka_unit_test(survivors_name_the_rank_that_died),
         cmocka_unit_test(groups_of_threads_meet_the_contract),
         cmocka_unit_test(halves_of_a_group_work_beside_it),

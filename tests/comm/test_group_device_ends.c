@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <millrace/loader.h>
+#include <millrace/run.h>
 
+#include "comm/group.h"
 #include "tests/comm/device_engine_double.h"
 
 static struct device_double *told;
@@ -42,6 +44,137 @@ static void works_outlive_their_group(void **state)
         assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 1);
     }
     assert_int_equal(atomic_load(&told->n_misuses), 0);
+}
+
+/* Rank 1 and rank 2 know at once, and rank 1 leaves; rank 0's device is slow. */
+static void ends_by_agreement(mr_group *group, void *arg)
+{
+    uint32_t rank = mr_group_rank(group);
+    (void)arg;
+    if (rank == 0)
+        atomic_store(&told->ranks[0].is_held, true);
+    RIG_CHECK(group, mr_group_same(group, rank == 1 ? 8 : 7, "the training set") == MR_ERR_PEER);
+    RIG_SAYS(group, "the training set of rank 1 differs from rank 0's");
+    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    if (rank == 2) {
+        usleep(400000);
+        atomic_store(&told->ranks[0].is_held, false);
+    }
+}
+
+static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    atomic_store(&told->is_strict, true);
+    rig_run(3, 20000, ends_by_agreement, NULL);
+    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 0);
+        assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends), 1);
+    }
+}
+
+/* What is under way when all ranks end the group still ends, or its time does. */
+static void leaves_works_behind(mr_group *group, void *arg)
+{
+    uint32_t rank = mr_group_rank(group);
+    mr_work *work = NULL;
+    mr_error error = {.status = MR_ERR_PEER, .text = "as agreed"};
+    bool ends = *(bool *)arg;
+    atomic_store(&told->ranks[rank].is_held, true);
+    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_work_end_group(group, &error) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_work_sync(work, 100) == MR_PENDING);
+    RIG_CHECK(group, mr_work_wait(work, NULL) == MR_OK);
+    atomic_store(&told->ranks[rank].is_held, !ends);
+    RIG_CHECK(group, mr_work_sync(work, MR_FOREVER) == (ends ? MR_OK : MR_ERR_PEER));
+    mr_work_free(work);
+    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_SAYS(group, "as agreed");
+}
+
+static void works_under_way_go_on_when_all_ranks_end_the_group(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bool ends = i == 0;
+        told = rig_use_device();
+        rig_run(2, 1000, leaves_works_behind, &ends);
+        assert_int_equal(atomic_load(&told->n_misuses), 0);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
+            assert_int_equal(atomic_load(&told->ranks[r].n_aborts), !ends);
+            assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends), ends);
+        }
+    }
+}
+
+/* Rank 1 has no memory for what it is asked for: it alone ends, and rank 0 need not wait for its deadline. */
+static void cannot_go_on(mr_group *group, void *arg)
+{
+    mr_error error = {.status = MR_ERR_NO_MEMORY, .text = "no memory"};
+    mr_work *work = NULL;
+    uint64_t start = rig_now_ms();
+    (void)arg;
+    if (mr_group_rank(group) == 0) {
+        RIG_CHECK(group, mr_all_reduce(group, &buffers[0], 1, MR_F32, MR_SUM) == MR_ERR_PEER);
+        RIG_CHECK(group, rig_now_ms() - start < 5000);
+        return;
+    }
+    atomic_store(&told->ranks[1].is_held, true);
+    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[1], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_work_fail_group(group, &error) == MR_ERR_NO_MEMORY);
+    RIG_CHECK(group, mr_work_sync(work, MR_FOREVER) == MR_ERR_NO_MEMORY);
+    RIG_CHECK(group, mr_barrier(group) == MR_ERR_NO_MEMORY);
+    RIG_SAYS(group, "no memory");
+    mr_work_free(work);
+}
+
+static void a_rank_that_cannot_go_on_breaks_off(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    atomic_store(&told->is_strict, true);
+    atomic_store(&told->ranks[0].is_held, true);
+    rig_run(2, 20000, cannot_go_on, NULL);
+    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
+    }
+}
+
+/* From a millisecond to ever. */
+static void waits_for_300_ms(mr_group *group, void *arg)
+{
+    uint32_t timeout_ms = *(uint32_t *)arg;
+    uint32_t rank = mr_group_rank(group);
+    bool is_short = timeout_ms < 300;
+    mr_work *work = NULL;
+    group->timeout_ms = timeout_ms; /* not of the meeting */
+    atomic_store(&told->ranks[rank].is_held, true);
+    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    mr_status status = mr_work_sync(work, 300);
+    RIG_CHECK(group, status == (is_short ? MR_ERR_TIMEOUT : MR_PENDING));
+    if (is_short)
+        RIG_SAYS(group, "timed out after 1 ms");
+    atomic_store(&told->ranks[rank].is_held, false);
+    RIG_CHECK(group, mr_work_sync(work, timeout_ms) == (is_short ? MR_ERR_TIMEOUT : MR_OK));
+    mr_work_free(work);
+}
+
+static void times_may_be_short_and_long(void **state)
+{
+    (void)state;
+    uint32_t times_ms[] = {1, 24 * 3600 * 1000, MR_FOREVER - 1, MR_FOREVER};
+    for (size_t i = 0; i < sizeof times_ms / sizeof *times_ms; i++) {
+        told = rig_use_device();
+        rig_run(2, i < 1 ? 10000 : times_ms[i], waits_for_300_ms, &times_ms[i]);
+        assert_int_equal(atomic_load(&told->n_misuses), 0);
+    }
 }
 
 /* The abort that the deadline calls for does not return: who waits is let go all the same. */
@@ -109,6 +242,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(works_outlive_their_group),
+        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
+        cmocka_unit_test(works_under_way_go_on_when_all_ranks_end_the_group),
+        cmocka_unit_test(a_rank_that_cannot_go_on_breaks_off),
+        cmocka_unit_test(times_may_be_short_and_long),
         cmocka_unit_test(an_issue_that_does_not_come_back_is_aborted),
         cmocka_unit_test(an_engine_whose_abort_hangs_is_given_up),
     };

@@ -4,6 +4,7 @@
 #include "tests/comm/group_rig.h"
 
 #include <millrace/loader.h>
+#include <millrace/run.h>
 
 #include <stdatomic.h>
 #include <string.h>
@@ -74,6 +75,23 @@ static void works_behind_a_failure_end_with_it(void **state)
     (void)state;
     rig_tell("rank=0,at=2,do=error");
     rig_run(2, 1000, fails_in_the_background, NULL);
+}
+
+/* Rank 1 knows and leaves; rank 0 is still in the collective that tells. */
+static void ends_by_agreement(mr_group *group, void *arg)
+{
+    (void)arg;
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_same(group, mr_group_rank(group), "the training set") == MR_ERR_PEER);
+    RIG_SAYS(group, "the training set of rank 1 differs from rank 0's");
+    stays_dead(group, MR_ERR_PEER);
+}
+
+static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **state)
+{
+    (void)state;
+    rig_tell("rank=0,at=2,do=linger,ms=300");
+    rig_run(2, 20000, ends_by_agreement, NULL);
 }
 
 static void times_out(mr_group *group, void *arg)
@@ -164,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_stays),
         cmocka_unit_test(works_behind_a_failure_end_with_it),
+        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
         cmocka_unit_test(a_rank_that_stalls_is_not_waited_for_beyond_the_time),
         cmocka_unit_test(ranks_that_have_left_are_named),
         cmocka_unit_test(works_outlive_their_group),

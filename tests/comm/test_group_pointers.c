@@ -151,6 +151,28 @@ static void the_local_device_is_the_local_ranks(void **state)
     rig_run(2, 10000, on_local, NULL);
 }
 
+/* Launchers that show each rank its own GPU alone: it is the first one on all of them. */
+static void on_the_only_one(mr_group *group, void *arg)
+{
+    float *own = &on_first[mr_group_rank(group)];
+    mr_group *both = NULL;
+    (void)arg;
+    *own = 1;
+    RIG_CHECK(group, mr_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
+    RIG_CHECK(group, mr_group_split(group, 0, 0, &both) == MR_OK);
+    RIG_CHECK(group, mr_all_reduce(both, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 4);
+    RIG_CHECK(group, mr_all_reduce(both, on_second, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    mr_group_destroy(both);
+}
+
+static void which_device_it_is_the_engine_tells(void **state)
+{
+    (void)state;
+    struct device_double *told = rig_use_device();
+    atomic_store(&told->shows_one, true);
+    rig_run(2, 10000, on_the_only_one, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +184,7 @@ int main(void)
         cmocka_unit_test(a_world_of_one_refuses_memory_of_a_device),
         cmocka_unit_test(an_engine_of_a_device_refuses_the_hosts_memory),
         cmocka_unit_test(the_local_device_is_the_local_ranks),
+        cmocka_unit_test(which_device_it_is_the_engine_tells),
     };
     rig_init();
     say_all();

@@ -86,6 +86,31 @@ static void more_ranks_than_gpus_are_refused(void **state)
     rig_close();
 }
 
+/* As each rank sees it whose launcher shows it a GPU of its own: the only one there is, whatever its local rank. */
+static void see_one(struct rig_rank *rank)
+{
+    rank->setup.local_rank = 5;
+    RIG_CHECK(rank, rig_create(rank) == MR_OK);
+    RIG_CHECK(rank, double_has_context(0));
+    rig_destroy(rank, true);
+}
+
+/* Both see the same one. */
+static void share_one(struct rig_rank *rank)
+{
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && !rank->engine);
+    RIG_CHECK(rank, strstr(rank->error.text, "ranks 0 and 1 are both on cuda:0 (GPU-"));
+}
+
+static void the_only_gpu_that_is_visible_is_the_local_one(void **state)
+{
+    (void)state;
+    rig_open(1, DOUBLE_EARLY);
+    rig_threads(1, see_one, NULL);
+    rig_threads(2, share_one, NULL);
+    rig_close();
+}
+
 /* Rank 1 has given its card and then does not go on. */
 static void connect_to_nobody(struct rig_rank *rank)
 {
@@ -205,6 +230,7 @@ int main(void)
         cmocka_unit_test(an_abort_ends_what_is_under_way),
         cmocka_unit_test(two_ranks_on_one_gpu_are_refused_by_all),
         cmocka_unit_test(more_ranks_than_gpus_are_refused),
+        cmocka_unit_test(the_only_gpu_that_is_visible_is_the_local_one),
         cmocka_unit_test(a_rank_that_does_not_connect_ends_the_others),
         cmocka_unit_test(a_communicator_that_is_adopted_stays_the_callers),
         cmocka_unit_test(an_error_of_nccl_is_named),

@@ -69,6 +69,24 @@ static void fingerprints_and_signals_are_agreed_on(void **state)
     run_all(3, compare_and_agree);
 }
 
+/* The result of the comparison comes to each rank at another time, and who has it leaves. */
+static void differ_and_leave(mr_group *group, void *arg)
+{
+    (void)arg;
+    NCCL_CHECK(group, mr_group_same(group, mr_group_rank(group) == 1, "the training set") == MR_ERR_PEER);
+    NCCL_SAYS(group, "the training set of rank 1 differs from rank 0's");
+}
+
+static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct nccl_world world = {.n_ranks = 3, .policy = DOUBLE_RANDOM, .seed = seed, .f = differ_and_leave};
+        world.nccl = (struct double_nccl_options){.seed = seed, .delay_us = 300000, .strict = true};
+        nccl_world_run(&world);
+    }
+}
+
 /* A loss of every type, made by a kernel of the user's stream just before. */
 static void add_losses(mr_group *group, mr_metrics *metrics, cudaStream_t stream, float *loss, float value)
 {
@@ -119,12 +137,26 @@ static void add_up(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaFree(values) == cudaSuccess);
 }
 
+/* In the group, and in one that is split from it. */
+static void add_up_twice(mr_group *group, void *arg)
+{
+    mr_group *all = NULL;
+    add_up(group, arg);
+    NCCL_CHECK(group, mr_group_split(group, 0, 0, &all) == MR_OK);
+    add_up(all, arg);
+    mr_group_destroy(all);
+}
+
 static void a_communicator_that_is_adopted_stays_its_owners(void **state)
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
-        struct nccl_world world = {
-            .n_ranks = 3, .policy = (enum double_policy)policy, .seed = 5, .adopts = true, .f = add_up};
+        struct nccl_world world = {.n_ranks = 3,
+                                   .policy = (enum double_policy)policy,
+                                   .seed = 5,
+                                   .adopts = true,
+                                   .no_device = policy == DOUBLE_EARLY,
+                                   .f = add_up_twice};
         nccl_world_run(&world);
     }
 }
@@ -164,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_of_a_group_work_beside_it),
         cmocka_unit_test(fingerprints_and_signals_are_agreed_on),
+        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
         cmocka_unit_test(metrics_add_values_that_lie_on_the_device),
         cmocka_unit_test(a_communicator_that_is_adopted_stays_its_owners),
         cmocka_unit_test(two_ranks_of_one_gpu_are_refused_and_both_named),

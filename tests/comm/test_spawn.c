@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mr_spawn(): functions as ranks. */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -67,6 +70,40 @@ static void function_gets_its_rank_and_argument(void **state)
     assert_int_equal(l.result.rank, -1);
     assert_contains(l.out, "0: word 0: 0 of 3, 0 127.0.0.1 kept\n");
     assert_contains(l.out, "2: word 2: 2 of 3, 2 127.0.0.1 kept\n");
+    mr_launched_free(&l);
+}
+
+/* 0: the port is bound, and this socket listens. */
+static int listen_at_master(bool reuses)
+{
+    int one = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(getenv("MASTER_PORT"))),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || (reuses && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0))
+        return -1;
+    bool good = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
+    int failed = good ? 0 : errno;
+    close(fd);
+    return failed;
+}
+
+static int look_at_port(uint32_t local_rank, void *arg)
+{
+    (void)local_rank;
+    (void)arg;
+    return listen_at_master(false) == EADDRINUSE && listen_at_master(true) == 0 ? 0 : 1;
+}
+
+/* Else the kernel may give it to any other program before rank 0's store is there. */
+static void the_port_is_held_for_the_store(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    spawn(&l, &(struct spawn_case){look_at_port, 1, NULL});
+    assert_int_equal(l.status, MR_OK);
+    assert_int_equal(l.end, 0);
     mr_launched_free(&l);
 }
 
@@ -269,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(function_gets_its_rank_and_argument),
+        cmocka_unit_test(the_port_is_held_for_the_store),
         cmocka_unit_test(return_is_the_exit_status),
         cmocka_unit_test(killed_rank_is_named),
         cmocka_unit_test(exit_handlers_run_and_nothing_is_written_twice),

@@ -72,11 +72,24 @@ pid_t double_machine_process(void)
     return this_process;
 }
 
+/* What can run runs; what was not given back then is left over. */
+static void look_at_end(void)
+{
+    double_run_all();
+    pthread_mutex_lock(&lock);
+    double_memory_left_over();
+    double_queue_left_over();
+    double_event_left_over();
+    double_graph_left_over();
+    pthread_mutex_unlock(&lock);
+}
+
+/* The machine stays: the program's other threads may be inside, and go with the process. */
 static void end_of_program(void)
 {
     if (!is_open || !is_by_environment || opened_in != getpid())
         return;
-    double_close();
+    look_at_end();
     if (double_report()[0] == '\0')
         return;
     (void)fprintf(stderr, "the double of CUDA found:\n%s", double_report());
@@ -240,12 +253,8 @@ uint32_t double_close(void)
         return 0;
     }
     pthread_mutex_unlock(&lock);
-    double_run_all();
+    look_at_end();
     pthread_mutex_lock(&lock);
-    double_memory_left_over();
-    double_queue_left_over();
-    double_event_left_over();
-    double_graph_left_over();
     close_machine();
     pthread_mutex_unlock(&lock);
     return double_report_count();

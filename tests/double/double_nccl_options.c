@@ -101,7 +101,7 @@ static void read_part(char *part, struct double_nccl_options *o)
     else if (strcmp(part, "progress") == 0)
         o->progress_us = microseconds_of(value);
     else if (strcmp(part, "death") == 0)
-        o->silent = strcmp(value, "silent") == 0;
+        o->silent = strcmp(value, "silent") == 0, o->strict = strcmp(value, "strict") == 0;
     else if (strcmp(part, "mismatch") == 0)
         o->crash = strcmp(value, "crash") == 0;
     else if (strcmp(part, "leave") == 0)

@@ -70,14 +70,14 @@ static void lose(struct double_nccl_comm *comm, uint32_t rank)
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* A rank that is gone is noticed by who needs it: an operation whose result has come ends well. */
+/* A rank that is gone is noticed by who needs it: an operation whose result has come ends well, unless strict. */
 static void notice_loss(struct double_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
     uint32_t lost = comm->options.silent ? 0 : comm->lost;
     bool matters = comm->state == DOUBLE_NCCL_STARTING;
     for (const struct double_nccl_op *op = comm->ops; op; op = op->next)
-        matters = matters || (op->due_ns == 0 && !op->ended);
+        matters = matters || ((op->due_ns == 0 || comm->options.strict) && !op->ended);
     pthread_mutex_unlock(&comm->lock);
     if (lost > 0 && matters)
         double_nccl_comm_fail(comm, ncclRemoteError, "rank %u is gone", (unsigned)lost - 1);

@@ -74,6 +74,11 @@ static cudaError_t launch(cudaStream_t stream, const struct double_access access
     return double_call_end(&call, double_kernel_issue(stream, accesses, 2, &work, payload, len));
 }
 
+cudaError_t mr_nccl_sums_load(void)
+{
+    return cudaSuccess;
+}
+
 cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream)
 {
     struct double_access accesses[] = {{sums, 2 * sizeof *sums, true},

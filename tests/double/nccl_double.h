@@ -28,8 +28,10 @@ struct double_nccl_options {
     uint64_t seed;
     uint32_t delay_us;      /* a result comes up to so much later (0) */
     uint32_t progress_us;   /* a nonblocking communicator's calls are in progress for up to so long (0: only its making
-                               and   its finalisation are, for as long as they take) */
+                               and its finalisation are, for as long as they take) */
     bool silent;            /* a rank that dies is not noticed: what needs it hangs until the abort */
+    bool strict;            /* a rank that is gone is noticed by every operation that has not ended, also by one whose
+                               result has come (else only by who still needs it) */
     bool crash;             /* ranks that differ: the process aborts instead of hanging */
     bool together;          /* ncclCommFinalize ends when all ranks have called it */
     int only_rank;          /* (all) the rest befalls one rank: its number and 1 */
@@ -45,8 +47,8 @@ struct double_nccl_options {
 /*
  * Without a call, options are those of the environment, parts in any order:
  * MR_NCCL_DOUBLE="seed=3,delay=5ms,progress=200us,death=silent,mismatch=crash,leave=together,rank=2,fail=AllReduce:3,
- * fail=AllReduce:3:system,async=17:remote,hang=all_reduce:5". Errors are cuda, system, internal, argument, usage and
- * remote. Strings of a call have to live on. Threads: no communicator is in use.
+ * fail=AllReduce:3:system,async=17:remote,hang=all_reduce:5", and death=strict. Errors are cuda, system, internal,
+ * argument, usage and remote. Strings of a call have to live on. Threads: no communicator is in use.
  */
 void double_nccl_set(const struct double_nccl_options *options);
 

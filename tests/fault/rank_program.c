@@ -121,11 +121,21 @@ static bool has_ended(struct mr_rank_program *program)
     return true;
 }
 
+/* Where its threads are: the one thing that is lost with it. */
+static void show_threads(const struct mr_rank_program *program)
+{
+    char command[100];
+    snprintf(command, sizeof command, "ps -L -o pid,lwp,stat,time,wchan:32,comm -p %d >&2", (int)program->pid);
+    if (system(command) != 0)
+        perror("ps");
+}
+
 bool mr_rank_program_wait(struct mr_rank_program *program, uint32_t limit_ms)
 {
     uint64_t until_ms = mr_rank_program_now_ms() + limit_ms;
     while (program->pid != 0 && !has_ended(program)) {
         if (mr_rank_program_now_ms() > until_ms) {
+            show_threads(program);
             kill(-program->pid, SIGKILL);
             while (!has_ended(program))
                 mr_test_sleep_ms(1);

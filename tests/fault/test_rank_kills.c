@@ -2,8 +2,8 @@
 /*
  * Ranks of a training run that are killed or stopped at random times: every survivor ends soon, with a line that names
  * the rank, and nothing is left. test_rank_kills [PROGRAM BACKEND OPTIONS...]: another build of the training example,
- * with these options too, whose engine must then be BACKEND. Easy to get wrong: only the rank itself is hit; that its
- * workers go too is what is tested.
+ * with these options too, whose engine must then be BACKEND; nccl is its double, which is told to see a rank die, and
+ * not to see it, in turn. Easy to get wrong: only the rank itself is hit; that its workers go too is what is tested.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -59,6 +59,17 @@ static void add_training(struct mr_rank_words *argv)
         mr_rank_words_add(argv, "%s", *option);
 }
 
+/* The next run: with other habits of the doubles, so that a death is heard of from NCCL or from the store alone. */
+static void vary_doubles(void)
+{
+    static const char *const policies[] = {"early", "late", "random"};
+    static uint32_t n_runs;
+    char cuda[64];
+    snprintf(cuda, sizeof cuda, "devices=%d,policy=%s,seed=%u", N_RANKS, policies[n_runs % 3], n_runs);
+    setenv("MR_CUDA_DOUBLE", cuda, 1);
+    setenv("MR_NCCL_DOUBLE", n_runs++ % 2 == 0 ? "death=silent" : "death=noticed", 1);
+}
+
 /* ---- one run ---- */
 
 struct hit {
@@ -71,10 +82,12 @@ struct hit {
 
 static void show(const struct hit *hit)
 {
-    print_message("signal %d to rank %u %u ms after the start of training\n", hit->number, hit->rank, hit->after_ms);
+    printf("signal %d to rank %u %u ms after the start of training\n", hit->number, hit->rank, hit->after_ms);
+    if (getenv("MR_NCCL_DOUBLE"))
+        printf("%s, %s\n", getenv("MR_CUDA_DOUBLE"), getenv("MR_NCCL_DOUBLE"));
     for (uint32_t r = 0; r < N_RANKS; r++) {
         char *said = mr_rank_program_said(&hit->ranks[r]);
-        print_message("rank %u, status %d, %u ms:\n%s\n", r, hit->ranks[r].end, hit->ranks[r].took_ms, said);
+        printf("rank %u, status %d, %u ms:\n%s\n", r, hit->ranks[r].end, hit->ranks[r].took_ms, said);
         free(said);
     }
 }
@@ -99,6 +112,12 @@ static void start(struct hit *hit)
     }
 }
 
+/* What is left over of a program that gives up is no fault; how it used its devices until then may be one. */
+static bool is_faultless(const struct mr_rank_program *rank)
+{
+    return !mr_rank_program_says(rank, "misuse: ") && !mr_rank_program_says(rank, "unordered: ");
+}
+
 /* A line of its own: not that of the killed rank, which is told elsewhere too. */
 static void expect_survivor(struct hit *hit, uint32_t r, uint32_t limit_ms)
 {
@@ -106,7 +125,7 @@ static void expect_survivor(struct hit *hit, uint32_t r, uint32_t limit_ms)
     snprintf(words, sizeof words, "rank %u ", hit->rank);
     bool in_time = mr_rank_program_wait(&hit->ranks[r], limit_ms);
     if (!in_time || hit->ranks[r].end == 0 || hit->ranks[r].end >= 128 ||
-        !mr_rank_program_says(&hit->ranks[r], words)) {
+        !mr_rank_program_says(&hit->ranks[r], words) || !is_faultless(&hit->ranks[r])) {
         show(hit);
         fail_msg("rank %u does not end well within %u ms", r, limit_ms);
     }
@@ -137,6 +156,8 @@ static void strike(uint32_t rank, int number, uint32_t after_ms)
 {
     struct hit hit = {.rank = rank, .number = number, .after_ms = after_ms, .port = mr_rank_program_port()};
     uint32_t limit_ms = number == SIGSTOP ? SILENCE_MS + SLACK_MS : SLACK_MS;
+    if (strcmp(backend, "nccl") == 0)
+        vary_doubles();
     start(&hit);
     mr_test_sleep_ms(after_ms);
     for (uint32_t r = 0; r < N_RANKS; r++)
