@@ -16,12 +16,12 @@ static uint8_t source_value(uint32_t y, uint32_t x, uint32_t c)
     return (uint8_t)(x * 7 + y * 13 + c * 31);
 }
 
-/* Rows as the resampler writes them: three planes, or one of interleaved pixels. */
-static void make_rows(uint8_t *rows, uint32_t n_planes)
+/* Rows as the resampler writes them: interleaved pixels. */
+static void make_rows(uint8_t *rows)
 {
     for (uint32_t y = 0; y < SIDE; y++)
         for (uint32_t i = 0; i < ROW_BYTES; i++)
-            *rows++ = n_planes == 3 ? source_value(y, i % SIDE, i / SIDE) : source_value(y, i / 3, i % 3);
+            *rows++ = source_value(y, i / 3, i % 3);
 }
 
 static bool is_right_at(const struct mr_plan *plan, const void *out, size_t at, uint32_t c, uint8_t value)
@@ -44,17 +44,13 @@ static bool is_right(const struct mr_plan *plan, const void *out)
     return true;
 }
 
-static void convert_all(struct mr_store *store, const uint8_t *rows, uint64_t n)
+static void convert_all(const struct mr_store *store, const uint8_t *rows, uint64_t n)
 {
-    uint32_t n_planes = mr_store_n_planes(store), len = ROW_BYTES / n_planes;
-    for (uint64_t i = 0; i < n; i++) {
-        const uint8_t *from = rows;
+    for (uint64_t i = 0; i < n; i++)
         for (uint32_t y = 0; y < SIDE; y++) {
-            for (uint32_t p = 0; p < n_planes; p++, from += len)
-                memcpy(mr_store_target(store, y, p), from, len);
+            memcpy(mr_store_target(store, y), rows + (size_t)y * ROW_BYTES, ROW_BYTES);
             mr_store_commit(store, y);
         }
-    }
 }
 
 static mr_status run_dtype(const struct mr_photos *photos, mr_dtype dtype, struct mr_run *run, mr_error *error)
@@ -70,7 +66,8 @@ static mr_status run_dtype(const struct mr_photos *photos, mr_dtype dtype, struc
         plan->dtype = dtype;
         mr_store_tables(plan, mean, deviation, 3, false);
         mr_store_half_init(half, plan);
-        struct mr_store store = {.out = out,
+        struct mr_store store = {.kernels = mr_kernels_best(),
+                                 .out = out,
                                  .width = SIDE,
                                  .height = SIDE,
                                  .channels = 3,
@@ -78,8 +75,10 @@ static mr_status run_dtype(const struct mr_photos *photos, mr_dtype dtype, struc
                                  .layout = MR_NCHW,
                                  .table = plan->table,
                                  .half = half->table,
+                                 .scale = plan->scale,
+                                 .bias = plan->bias,
                                  .row = row};
-        make_rows(rows, mr_store_n_planes(&store));
+        make_rows(rows);
         uint64_t start = mr_clock_now_ns();
         convert_all(&store, rows, photos->n);
         run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;

@@ -74,18 +74,23 @@ static bool equals_whole(struct mr_photos *photos, const struct mr_photo *photo,
     return equal;
 }
 
-static mr_status run_resample(void *user, struct mr_run *run, mr_error *error)
+static mr_status run_set(struct mr_photos *photos, const struct mr_kernels *kernels, struct mr_run *run,
+                         mr_error *error)
 {
-    struct mr_photos *photos = user;
     struct mr_codec *codec;
     mr_status status = mr_codec_create(&mr_photos_limits, &codec, error);
     if (status != MR_OK)
         return status;
-    struct mr_resample resample = {.ops = mr_resample_ops_default()};
+    struct mr_resample resample = {.kernels = kernels};
     struct frame frame = {0};
     uint8_t *out = malloc(3 * SIDE * SIDE);
-    struct mr_store store = {
-        .out = out, .width = SIDE, .height = SIDE, .channels = 3, .dtype = MR_U8, .layout = MR_NHWC};
+    struct mr_store store = {.kernels = kernels,
+                             .out = out,
+                             .width = SIDE,
+                             .height = SIDE,
+                             .channels = 3,
+                             .dtype = MR_U8,
+                             .layout = MR_NHWC};
     uint64_t total_ns = 0;
     for (uint64_t i = 0; out && i < photos->n; i++) {
         const struct mr_photo *photo = &photos->photo[i];
@@ -106,7 +111,27 @@ static mr_status run_resample(void *user, struct mr_run *run, mr_error *error)
     return status;
 }
 
+static mr_status run_c(void *user, struct mr_run *run, mr_error *error)
+{
+    return run_set(user, &mr_kernels_c, run, error);
+}
+
+static mr_status run_avx2(void *user, struct mr_run *run, mr_error *error)
+{
+    return run_set(user, mr_kernels_find(MR_CPU_AVX2), run, error);
+}
+
+static mr_status run_avx512(void *user, struct mr_run *run, mr_error *error)
+{
+    return run_set(user, mr_kernels_find(MR_CPU_AVX512), run, error);
+}
+
+/* A case for each set of loops that this machine has. */
 void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos)
 {
-    mr_engine_add(engine, "resample", run_resample, photos);
+    mr_engine_add(engine, "resample, c", run_c, photos);
+    if (mr_kernels_find(MR_CPU_AVX2))
+        mr_engine_add(engine, "resample, avx2", run_avx2, photos);
+    if (mr_kernels_find(MR_CPU_AVX512))
+        mr_engine_add(engine, "resample, avx512", run_avx512, photos);
 }

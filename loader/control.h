@@ -60,8 +60,8 @@ struct mr_control {
     uint64_t max_file_bytes;
     uint64_t records_off;
     uint64_t ring_off;
-    uint32_t with_trace; /* workers put their spans into rings of their own */
-    uint32_t spare;
+    uint32_t with_trace;                      /* workers put their spans into rings of their own */
+    uint32_t slab_pages;                      /* enum mr_slab_pages; workers ask for the same */
     uint64_t trace_off;                       /* those rings, by worker; 0 without */
     uint64_t near_cpus[MR_CONTROL_CPUS / 64]; /* bit c % 64 of word c / 64: CPU c is near the device; before near */
     struct mr_slot_layout layout;

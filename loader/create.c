@@ -106,6 +106,14 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->limits = (struct mr_codec_limits){.max_pixels = o->max_pixels};
 }
 
+/* Pages of the pool are there at once; on several nodes it is not known yet which one the device is near. */
+static enum mr_slab_pages choose_pages(const mr_loader_options *o)
+{
+    if (o->no_huge_pages)
+        return MR_SLAB_PAGES_SMALL;
+    return mr_numa_n_nodes(NULL) > 1 ? MR_SLAB_PAGES_ASKED : MR_SLAB_PAGES_POOL;
+}
+
 /* The plan is compiled into a draft of the control block, because its sizes decide the slab's. */
 static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int64_t n_samples, mr_error *error)
 {
@@ -121,8 +129,9 @@ static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int
     mr_status status = mr_slot_layout_init(&draft->layout, head_bytes, o->n_slots, o->batch_size, plan->out_bytes,
                                            plan->kind.label_bytes, error);
     if (status == MR_OK)
-        status = mr_slab_create(draft->layout.slab_bytes, &core->slab, error);
+        status = mr_slab_create(draft->layout.slab_bytes, choose_pages(o), &core->slab, error);
     if (status == MR_OK) {
+        draft->slab_pages = core->slab.pages;
         memcpy(core->slab.base, draft, sizeof *draft);
         core->shared = mr_control_map(core->slab.base);
         choose_cpus(&core->shared, o);

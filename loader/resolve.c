@@ -8,7 +8,14 @@
 #include "base/options.h"
 
 enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000 };
-enum { MAX_BATCH = 65535, MAX_SLOTS = 1024, MAX_AHEAD = 64, MAX_BUFFERS = 64, DEFAULT_BUFFERS = 3 };
+enum {
+    MAX_BATCH = 65535,
+    MIN_DEFAULT_SLOTS = 4,
+    MAX_SLOTS = 1024,
+    MAX_AHEAD = 64,
+    MAX_BUFFERS = 64,
+    DEFAULT_BUFFERS = 3
+};
 #define DEFAULT_FILE_BYTES (UINT64_C(1) << 30)
 #define DEFAULT_PIXELS UINT64_C(178956970)
 
@@ -78,13 +85,16 @@ static mr_status resolve_sampling(mr_loader_options *o, mr_error *error)
 }
 
 /*
- * Default depth: a consumer that takes a batch at full speed holds one or two, and every worker may have a sample in
- * decoding and read_ahead more in sight without waiting for a release.
+ * Default depth: a consumer that takes a batch at full speed holds one or two, one more lies ready, and every worker
+ * may have a sample in decoding and read_ahead more in sight without waiting for a release. A slot more than that is
+ * memory that is no faster.
  */
 static uint32_t default_slots(const mr_loader_options *o)
 {
     uint64_t in_sight = (uint64_t)(o->num_workers == MR_NO_WORKERS ? 0 : o->num_workers) * (1 + o->read_ahead);
-    uint64_t n = 4 + (in_sight + o->batch_size - 1) / o->batch_size;
+    uint64_t n = 3 + (in_sight + o->batch_size - 1) / o->batch_size;
+    if (n < MIN_DEFAULT_SLOTS)
+        return MIN_DEFAULT_SLOTS;
     return n > MAX_SLOTS ? MAX_SLOTS : (uint32_t)n;
 }
 

@@ -219,15 +219,14 @@ static bool work_waits(struct mr_worker *w)
 static void sleep_until_work(struct mr_worker *w)
 {
     uint32_t seen = atomic_load(&w->control->work_word);
-    uint64_t begin = w->control->with_timing ? mr_clock_now_ns() : 0;
+    uint64_t begin = mr_clock_now_ns();
     beat(w, MR_DOING_NOTHING);
     atomic_store(&w->record->asleep, 1);
     /* A dead host kills this process (or has ended this thread), so nothing else needs to end the wait. */
     if (!work_waits(w))
         mr_futex_wait(&w->control->work_word, seen, UINT32_MAX);
     atomic_store(&w->record->asleep, 0);
-    if (begin)
-        atomic_fetch_add_explicit(&w->record->wait_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->wait_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
     beat(w, MR_DOING_NOTHING);
 }
 

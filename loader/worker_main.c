@@ -41,6 +41,8 @@ int main(int argc, char **argv)
     if (mr_slab_attach(MR_WORKER_FIRST_FD + MR_WORKER_FD_SLAB, &slab, &error) != MR_OK ||
         mr_control_attach(&slab, &job.shared, &error) != MR_OK)
         return complain(&error);
+    if (job.shared.control->slab_pages == MR_SLAB_PAGES_ASKED)
+        mr_slab_ask(&slab);
     /* The death signal was set before the exec; a host that died before that is noticed here. */
     if (getppid() != (pid_t)job.shared.control->host_pid)
         return 1;

@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared memory of one loader: an anonymous, sealed memfd, mapped by the host and by every worker. */
+/*
+ * The shared memory of one loader: an anonymous, sealed memfd, mapped by the host and by every worker. Huge pages (2
+ * MiB) are taken where they are offered; that they cannot be had is no failure.
+ */
 #ifndef PINNED_SLAB_H
 #define PINNED_SLAB_H
 
 #include "base/error.h"
 
+enum mr_slab_pages {
+    MR_SLAB_PAGES_SMALL,
+    MR_SLAB_PAGES_ASKED, /* the mapping asks for transparent huge pages */
+    MR_SLAB_PAGES_POOL,  /* from the pool of huge pages, all of them there since the creation */
+};
+
 struct mr_slab {
     int fd;
     uint8_t *base;
     uint64_t len_bytes;
+    enum mr_slab_pages pages;
 };
 
 /*
- * Make a slab, after a look at the limits. Filled with zeros; its pages come with the first touch or mr_slab_reserve().
- * MR_ERR_NO_MEMORY names the sizes.
+ * Make a slab, of the largest kind of pages that the kernel offers and that is not beyond most, after a look at the
+ * limits. From the pool of huge pages it is a little longer than asked, and its pages lie where this thread's policy
+ * puts them. Filled with zeros; its pages come with the first touch or mr_slab_reserve(). MR_ERR_NO_MEMORY names the
+ * sizes.
  */
-mr_status mr_slab_create(uint64_t len_bytes, struct mr_slab *slab_out, mr_error *error);
+mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_slab *slab_out, mr_error *error);
 
 /*
  * Reserve the pages of len_bytes from off on, which takes about 10 ms for 80 MB. Workers may write meanwhile.
@@ -23,8 +35,12 @@ mr_status mr_slab_create(uint64_t len_bytes, struct mr_slab *slab_out, mr_error 
  */
 mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error);
 
-/* Map a slab that was inherited as fd; the descriptor may be closed afterwards. */
+/* Map a slab that was inherited as fd, huge pages where there are some; the descriptor may be closed afterwards. */
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);
+
+/* Ask for transparent huge pages where this mapping is the first to touch the memory; says in pages whether that was
+ * taken. */
+void mr_slab_ask(struct mr_slab *slab);
 
 /* Unmap, and close the descriptor of a created slab. */
 void mr_slab_destroy(struct mr_slab *slab);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `millrace bench` measured, as a table and as JSON. */
+/* What `millrace bench` and `millrace tune` measured, as a table and as JSON. */
 #ifndef TOOLS_BENCH_REPORT_H
 #define TOOLS_BENCH_REPORT_H
 
@@ -16,6 +16,7 @@ struct mr_bench_meta {
     mr_loader_options options; /* as the loader resolved them; num_workers is not of interest */
     int64_t n_samples;
     double seconds;
+    double step_ms; /* that the consumer held each batch */
     char *cpu_model;
     uint32_t n_cpus; /* that this process may use */
     char *kernel;

@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/command.h"
 #include "tools/cpu_time.h"
+#include "tools/interrupt.h"
 #include "tools/memory_watch.h"
+#include "tools/numbers.h"
 #include "tools/say.h"
 
 struct gaps {
@@ -25,11 +28,18 @@ struct gaps {
 
 struct run {
     struct mr_feed *feed;
+    const struct mr_bench_how *how;
     struct mr_progress *progress;
     struct mr_bench_row *row;
     struct gaps gaps;
     double begin_s; /* return of the first batch */
     double last_s;  /* return of the last one */
+};
+
+/* What is read at both ends of the measured time. */
+struct reading {
+    struct mr_cpu_time cpu;
+    mr_loader_stats stats;
 };
 
 static bool add_gap(struct gaps *gaps, double ms)
@@ -46,21 +56,6 @@ static bool add_gap(struct gaps *gaps, double ms)
     }
     gaps->ms[gaps->n++] = ms;
     return true;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The smallest gap that at least a share p of all gaps does not exceed; the gaps are sorted. */
-static double percentile(const struct gaps *gaps, double p)
-{
-    size_t rank = (size_t)ceil(p * (double)gaps->n);
-
-    return gaps->n > 0 ? gaps->ms[rank > 0 ? rank - 1 : 0] : 0;
 }
 
 static void draw(void *user)
@@ -85,7 +80,17 @@ static void note_failure(struct mr_bench_row *row, const mr_error *error)
         snprintf(row->failure, sizeof row->failure, "%s", error->text);
 }
 
-/* The next batch of this epoch or, after its end, of the next one. Released at once; *n_out counts its samples. */
+/* A training step: the batch is the consumer's while it lasts. */
+static void consume(const struct run *run)
+{
+    double until_s = mr_progress_now() + run->how->step_s;
+
+    for (double left_s = run->how->step_s; left_s > 0 && !mr_interrupt_came(); left_s = until_s - mr_progress_now())
+        nanosleep(&(struct timespec){.tv_sec = (time_t)left_s, .tv_nsec = (long)(fmod(left_s, 1) * 1e9)}, NULL);
+}
+
+/* The next batch of this epoch or, after its end, of the next one. Released after the step; *n_out counts its samples.
+ */
 static int take_batch(struct run *run, uint32_t *n_out)
 {
     mr_loader *loader = run->feed->loader;
@@ -98,6 +103,8 @@ static int take_batch(struct run *run, uint32_t *n_out)
         if (status == MR_OK) {
             *n_out = mr_batch_size(batch);
             run->row->dtype = mr_batch_array_at(mr_batch_part(batch, 0), 0)->dtype;
+            if (run->row->first_batch_s > 0)
+                consume(run);
             mr_batch_release(batch);
             return MR_EXIT_OK;
         }
@@ -140,67 +147,109 @@ static int take_batches(struct run *run, double seconds)
     return exit_status;
 }
 
-static void summarize(struct run *run, struct mr_cpu_time before, struct mr_cpu_time after)
+static double clamp(double share)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+/* Threads of this process cannot be told from the consumer, which does little; its CPU time counts as theirs. */
+static struct mr_bench_shares divide_time(const struct run *run, const struct reading *before,
+                                          const struct reading *after)
+{
+    const struct mr_bench_row *row = run->row;
+    bool own = row->workers == 0 || mr_loader_resolved(run->feed->loader)->start == MR_START_THREAD;
+    double all_s = row->seconds * (row->workers > 0 ? row->workers : 1);
+    double cpu_s = own ? after->cpu.host_s - before->cpu.host_s : after->cpu.workers_s - before->cpu.workers_s;
+    double queue_s = own ? after->cpu.host_queue_s - before->cpu.host_queue_s
+                         : after->cpu.workers_queue_s - before->cpu.workers_queue_s;
+    double slot_s = (double)(after->stats.wait_ns - before->stats.wait_ns) * 1e-9;
+    double consumer_s = (double)(after->stats.consumer_wait_ns - before->stats.consumer_wait_ns) * 1e-9;
+
+    if (all_s <= 0)
+        return (struct mr_bench_shares){0};
+    if (row->workers == 0) /* while the consumer has its batch, nobody decodes */
+        slot_s = row->seconds - consumer_s;
+    struct mr_bench_shares shares = {.cpu = clamp(cpu_s / all_s),
+                                     .queue = clamp(queue_s / all_s),
+                                     .slot = clamp(slot_s / all_s),
+                                     .consumer = clamp(consumer_s / row->seconds)};
+    shares.read = clamp(1 - shares.cpu - shares.queue - shares.slot);
+    return shares;
+}
+
+static void summarize(struct run *run, const struct reading *before, const struct reading *after)
+{
+    const mr_loader_stats *stats = &after->stats;
     struct mr_bench_row *row = run->row;
     double per_1000 = row->n_images > 0 ? 1000.0 / (double)row->n_images : 0;
 
     row->seconds = run->last_s - run->begin_s;
     row->img_s = row->seconds > 0 ? (double)row->n_images / row->seconds : 0;
-    row->host_cpu_s_per_1000 = (after.host_s - before.host_s) * per_1000;
-    row->cpu_s_per_1000 = row->host_cpu_s_per_1000 + (after.workers_s - before.workers_s) * per_1000;
-    qsort(run->gaps.ms, run->gaps.n, sizeof *run->gaps.ms, compare_doubles);
-    row->p50_gap_ms = percentile(&run->gaps, 0.5);
-    row->p99_gap_ms = percentile(&run->gaps, 0.99);
-    if (mr_loader_get_stats(run->feed->loader, &stats) < 0)
-        return;
-    row->n_failed += stats.n_damaged;
-    row->n_deaths = stats.n_deaths;
-    row->h2d_gb_s = stats.h2d_ns > 0 ? (double)stats.h2d_bytes / (double)stats.h2d_ns : 0;
-    row->ready_share = stats.ready_share;
-    snprintf(row->reader, sizeof row->reader, "%s", stats.reader);
-    snprintf(row->verdict, sizeof row->verdict, "%s", stats.verdict);
+    row->host_cpu_s_per_1000 = (after->cpu.host_s - before->cpu.host_s) * per_1000;
+    row->cpu_s_per_1000 = row->host_cpu_s_per_1000 + (after->cpu.workers_s - before->cpu.workers_s) * per_1000;
+    mr_numbers_sort(run->gaps.ms, run->gaps.n);
+    row->p50_gap_ms = mr_numbers_percentile(run->gaps.ms, run->gaps.n, 0.5);
+    row->p99_gap_ms = mr_numbers_percentile(run->gaps.ms, run->gaps.n, 0.99);
+    row->shares = divide_time(run, before, after);
+    row->read_mb_s =
+        row->seconds > 0 ? (double)(stats->bytes_read - before->stats.bytes_read) / row->seconds * 1e-6 : 0;
+    row->n_failed += stats->n_damaged;
+    row->n_deaths = stats->n_deaths;
+    row->h2d_gb_s = stats->h2d_ns > 0 ? (double)stats->h2d_bytes / (double)stats->h2d_ns : 0;
+    row->ready_share = stats->ready_share;
+    snprintf(row->reader, sizeof row->reader, "%s", stats->reader);
+    snprintf(row->verdict, sizeof row->verdict, "%s", stats->verdict);
 }
 
-static int measure(struct run *run, double seconds, double created_s)
+/* The statistics stay zero where they cannot be had. */
+static struct reading take_reading(mr_loader *loader)
 {
+    struct reading reading = {.stats = {.struct_size = sizeof reading.stats}};
+
+    if (mr_loader_get_stats(loader, &reading.stats) < 0)
+        reading.stats = (mr_loader_stats){0};
+    reading.cpu = mr_cpu_time_read(loader);
+    return reading;
+}
+
+static int measure(struct run *run, double created_s)
+{
+    mr_loader *loader = run->feed->loader;
     struct mr_memory_watch watch;
-    struct mr_cpu_time before, after;
-    double watch_cpu_s;
+    struct reading before, after;
     uint32_t n;
 
-    if (mr_loader_n_batches(run->feed->loader) == 0) {
+    if (mr_loader_n_batches(loader) == 0) {
         mr_say_error("the epoch has no batch for this rank");
         return MR_EXIT_FAILED;
     }
-    mr_memory_watch_start(&watch, run->feed->loader);
+    mr_memory_watch_start(&watch, loader);
     int exit_status = take_batch(run, &n);
     run->begin_s = run->last_s = mr_progress_now();
     run->row->first_batch_s = run->begin_s - created_s;
-    before = mr_cpu_time_read(run->feed->loader);
-    watch_cpu_s = mr_memory_watch_cpu(&watch);
+    before = take_reading(loader);
+    before.cpu.host_s -= mr_memory_watch_cpu(&watch);
     if (exit_status == MR_EXIT_OK)
-        exit_status = take_batches(run, seconds);
-    after = mr_cpu_time_read(run->feed->loader);
-    after.host_s -= mr_memory_watch_cpu(&watch) - watch_cpu_s;
+        exit_status = take_batches(run, run->how->seconds);
+    after = take_reading(loader);
+    after.cpu.host_s -= mr_memory_watch_cpu(&watch);
     run->row->peak_pss_mb = (double)mr_memory_watch_stop(&watch) / 1e6;
     mr_progress_clear(run->progress);
     if (exit_status == MR_EXIT_OK)
-        summarize(run, before, after);
+        summarize(run, &before, &after);
     return exit_status;
 }
 
-int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, double seconds,
+int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, const struct mr_bench_how *how,
                          struct mr_progress *progress, struct mr_bench_row *row_out)
 {
-    struct run run = {.feed = feed, .progress = progress, .row = row_out};
+    struct run run = {.feed = feed, .how = how, .progress = progress, .row = row_out};
     double created_s = mr_progress_now();
     int exit_status = mr_feed_start(feed, options);
 
     *row_out = (struct mr_bench_row){.workers = options->num_workers == MR_NO_WORKERS ? 0 : options->num_workers};
     if (exit_status == MR_EXIT_OK)
-        exit_status = measure(&run, seconds, created_s);
+        exit_status = measure(&run, created_s);
     free(run.gaps.ms);
     return exit_status;
 }

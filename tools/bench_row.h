@@ -6,8 +6,27 @@
 #include "tools/feed.h"
 #include "tools/progress.h"
 
+/*
+ * Where the time of those who decode went (workers, or this process where there are none), and that of the consumer; of
+ * the measured time, 0 to 1. What the kernel does not tell counts as reading.
+ */
+struct mr_bench_shares {
+    double cpu;      /* working */
+    double queue;    /* ready to work, without a CPU */
+    double slot;     /* asleep: every slot was filled or lent */
+    double read;     /* the rest: waiting for bytes */
+    double consumer; /* the consumer, inside mr_loader_next() for a batch that was not ready */
+};
+
+/* How to measure. */
+struct mr_bench_how {
+    double seconds;
+    double step_s; /* the consumer holds each batch so long, as a training step would */
+};
+
 struct mr_bench_row {
     uint32_t workers; /* 0: this process decodes */
+    uint32_t round;   /* of a sweep that is repeated */
     uint64_t n_images;
     uint64_t n_batches;
     double seconds; /* from the first batch to the last */
@@ -21,6 +40,8 @@ struct mr_bench_row {
     double peak_pss_mb; /* 10^6 bytes, this process and the workers together */
     uint64_t n_failed;  /* samples dealt with by skip or zero, or batches that a damaged sample failed */
     uint64_t n_deaths;
+    double read_mb_s; /* 10^6 bytes that the samples were read from, a second */
+    struct mr_bench_shares shares;
     mr_dtype dtype;     /* of the batches' first array */
     double h2d_gb_s;    /* copies to devices; 0 where there are none */
     double ready_share; /* of the batches, those that were ready when they were asked for; on devices only */
@@ -33,7 +54,7 @@ struct mr_bench_row {
  * Make the loader, wait for one batch, then take batches as fast as they come, epoch after epoch, for so many seconds
  * and at least one batch. Returns an exit status; a sample that fails does not end the row.
  */
-int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, double seconds,
+int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, const struct mr_bench_how *how,
                          struct mr_progress *progress, struct mr_bench_row *row_out);
 
 #endif

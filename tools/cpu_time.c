@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CPU seconds. Easy to get wrong: the name in /proc/PID/stat may hold spaces and brackets, so fields are counted from
- * the last bracket; and a worker that died is found among the children that ended.
+ * the last bracket; a worker that died is found among the children that ended; and /proc/PID/schedstat is that of one
+ * thread, so those of a process are added up.
  */
 #include "tools/cpu_time.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,31 @@ static double process_seconds(int64_t pid)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
+/* Time that the living threads of a process were ready to run and had no CPU; 0 where the kernel does not tell. */
+static double queue_seconds(int64_t pid)
+{
+    char path[64];
+    uint64_t sum_ns = 0;
+
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/task", pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return 0;
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        char name[sizeof path + sizeof task->d_name + sizeof "//schedstat"];
+        uint64_t ns;
+        snprintf(name, sizeof name, "%s/%s/schedstat", path, task->d_name);
+        FILE *file = task->d_name[0] != '.' ? fopen(name, "re") : NULL;
+        if (file == NULL)
+            continue;
+        if (fscanf(file, "%*u %" SCNu64, &ns) == 1)
+            sum_ns += ns;
+        fclose(file);
+    }
+    closedir(tasks);
+    return (double)sum_ns * 1e-9;
+}
+
 size_t mr_cpu_time_workers(mr_loader *loader, int64_t *pids_out, size_t n)
 {
     size_t found, count = 0;
@@ -59,9 +86,12 @@ struct mr_cpu_time mr_cpu_time_read(mr_loader *loader)
 {
     int64_t pids[MR_MAX_WORKERS];
     size_t n = mr_cpu_time_workers(loader, pids, MR_MAX_WORKERS);
-    struct mr_cpu_time time = {.host_s = usage(RUSAGE_SELF), .workers_s = usage(RUSAGE_CHILDREN)};
+    struct mr_cpu_time time = {
+        .host_s = usage(RUSAGE_SELF), .workers_s = usage(RUSAGE_CHILDREN), .host_queue_s = queue_seconds(getpid())};
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         time.workers_s += process_seconds(pids[i]);
+        time.workers_queue_s += queue_seconds(pids[i]);
+    }
     return time;
 }

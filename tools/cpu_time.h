@@ -6,8 +6,10 @@
 #include <millrace/loader.h>
 
 struct mr_cpu_time {
-    double host_s;    /* this process, all threads */
-    double workers_s; /* living workers, and children that have ended */
+    double host_s;       /* this process, all threads */
+    double workers_s;    /* living workers, and children that have ended */
+    double host_queue_s; /* living threads ready to run, without a CPU */
+    double workers_queue_s;
 };
 
 /* Counted since each process began; differences of two readings say what the time between them cost. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that export, bench and preview share: everything that decides which batches a loader gives. */
+/* The options that export, bench, tune and preview share: everything that decides which batches a loader gives. */
 #ifndef TOOLS_LOADER_ARGS_H
 #define TOOLS_LOADER_ARGS_H
 

@@ -20,6 +20,7 @@ static const struct mr_command commands[] = {
     {"list", "millrace list", "count a dataset's classes, formats and sizes; save it as a list", mr_cmd_list_run},
     {"export", "millrace export", "write what a training loop receives as NumPy files", mr_cmd_export_run},
     {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
+    {"tune", "millrace tune", "find the number of workers that is enough, and what the bound is", mr_cmd_tune_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
     {"launch", "millrace launch", "run a program as the ranks of a process group", mr_cmd_launch_run},
 };

@@ -8,22 +8,17 @@
 #include "base/checked.h"
 
 #include <math.h>
+#include <string.h>
 
-struct filter {
-    double scale;   /* input positions per output position */
-    double support; /* half the width of the triangle, in input positions */
-    double inverse;
-};
-
-static struct filter make_filter(int64_t in, int64_t out)
+static struct mr_axis_filter make_filter(int64_t in, int64_t out)
 {
     double scale = (double)in / (double)out;
     double support = scale < 1.0 ? 1.0 : scale;
-    return (struct filter){.scale = scale, .support = support, .inverse = 1.0 / support};
+    return (struct mr_axis_filter){.scale = scale, .support = support, .inverse = 1.0 / support};
 }
 
 /* Casts to integers cut towards zero, as Pillow's; what they do to a negative start no longer shows at 0. */
-static double find_taps(const struct filter *f, int64_t in, int64_t i, int64_t *start_out, int64_t *end_out)
+static double find_taps(const struct mr_axis_filter *f, int64_t in, int64_t i, int64_t *start_out, int64_t *end_out)
 {
     double center = ((double)i + 0.5) * f->scale;
     int64_t start = (int64_t)(center - f->support + 0.5);
@@ -40,7 +35,7 @@ void mr_axis_span(int64_t in, int64_t out, int64_t lo, int64_t n, int64_t *first
         *end_out = lo + n;
         return;
     }
-    struct filter f = make_filter(in, out);
+    struct mr_axis_filter f = make_filter(in, out);
     int64_t other;
     find_taps(&f, in, lo, first_out, &other);
     find_taps(&f, in, lo + n - 1, &other, end_out);
@@ -55,26 +50,44 @@ void mr_axis_fini(struct mr_axis *axis)
     *axis = (struct mr_axis){0};
 }
 
-static mr_status reserve(struct mr_axis *axis, mr_error *error)
+bool mr_axis_is_usual(int64_t in, int64_t out)
+{
+    return in <= MR_AXIS_MAX_IN && (in == out || 2 * make_filter(in, out).support + 1 <= MR_AXIS_MAX_TAPS);
+}
+
+/* Room for most taps of each output. */
+static mr_status reserve(struct mr_axis *axis, uint32_t most, mr_error *error)
 {
     size_t n_weights;
-    if (!mr_checked_mul(axis->n, axis->stride, &n_weights))
+    if (!mr_checked_mul(axis->pitch, most, &n_weights))
         return mr_error_memory(error, SIZE_MAX);
-    mr_status status = mr_scratch_reserve(&axis->starts, axis->n, sizeof *axis->start, error);
+    mr_status status = mr_scratch_reserve(&axis->starts, axis->pitch, sizeof *axis->start, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&axis->counts, axis->n, sizeof *axis->count, error);
+        status = mr_scratch_reserve(&axis->counts, axis->pitch, sizeof *axis->count, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&axis->weights, n_weights, sizeof *axis->weight, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&axis->shares, axis->stride, sizeof(double), error);
+        status = mr_scratch_reserve(&axis->shares, most, sizeof(double), error);
     axis->start = axis->starts.memory;
     axis->count = axis->counts.memory;
     axis->weight = axis->weights.memory;
     return status;
 }
 
-static void fill_weights(const struct filter *f, double center, int64_t start, int64_t n, double *shares,
-                         int32_t *weight)
+static void fill_identity(struct mr_axis *axis, uint32_t most)
+{
+    axis->max_taps = 1;
+    memset(axis->weight, 0, (size_t)axis->pitch * most * sizeof *axis->weight);
+    for (uint32_t at = 0; at < axis->pitch; at++) {
+        uint32_t i = at < axis->n ? at : axis->n - 1;
+        axis->start[at] = axis->reversed ? axis->n - 1 - i : i;
+        axis->count[at] = 1;
+        axis->weight[at] = 1 << MR_WEIGHT_BITS;
+    }
+}
+
+static void fill_weights(const struct mr_axis_filter *f, double center, int64_t start, int64_t n, double *shares,
+                         int32_t *weight, size_t pitch)
 {
     double sum = 0.0;
     for (int64_t k = 0; k < n; k++) {
@@ -84,28 +97,34 @@ static void fill_weights(const struct filter *f, double center, int64_t start, i
     }
     for (int64_t k = 0; k < n; k++) {
         double share = sum != 0.0 ? shares[k] / sum : shares[k];
-        weight[k] = (int32_t)(0.5 + share * (1 << MR_WEIGHT_BITS));
+        weight[(size_t)k * pitch] = (int32_t)(0.5 + share * (1 << MR_WEIGHT_BITS));
     }
 }
 
-/* Zero weights before or behind the taps of one output, so that it has max_taps of them inside the span. */
-static void pad_taps(struct mr_axis *axis, uint32_t at, uint32_t span)
+/*
+ * Zero weights behind the taps of one output, and before them where it then reads beyond the span, so that it has
+ * max_taps of them.
+ */
+static void pad_taps(struct mr_axis *axis, uint32_t at, uint32_t span, bool uniform)
 {
-    int32_t *weight = axis->weight + (size_t)at * axis->stride;
+    int32_t *weight = axis->weight + at;
+    size_t pitch = axis->pitch;
     uint32_t n = axis->count[at];
     uint32_t last_start = span - axis->max_taps;
-    uint32_t shift = axis->start[at] > last_start ? axis->start[at] - last_start : 0;
+    uint32_t shift = uniform && axis->start[at] > last_start ? axis->start[at] - last_start : 0;
     for (uint32_t k = n; shift > 0 && k-- > 0;)
-        weight[k + shift] = weight[k];
+        weight[(k + shift) * pitch] = weight[k * pitch];
     for (uint32_t k = 0; k < shift; k++)
-        weight[k] = 0;
+        weight[k * pitch] = 0;
     for (uint32_t k = n + shift; k < axis->max_taps; k++)
-        weight[k] = 0;
+        weight[k * pitch] = 0;
+    if (!uniform)
+        return;
     axis->start[at] -= shift;
     axis->count[at] = axis->max_taps;
 }
 
-static void fill_outputs(struct mr_axis *axis, const struct filter *f, int64_t in, int64_t lo, int64_t first)
+static void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in, int64_t lo, int64_t first)
 {
     axis->max_taps = 0;
     for (uint32_t i = 0; i < axis->n; i++) {
@@ -116,29 +135,46 @@ static void fill_outputs(struct mr_axis *axis, const struct filter *f, int64_t i
         axis->count[at] = (uint32_t)(end - start);
         if (axis->count[at] > axis->max_taps)
             axis->max_taps = axis->count[at];
-        fill_weights(f, center, start, end - start, axis->shares.memory, axis->weight + (size_t)at * axis->stride);
+        fill_weights(f, center, start, end - start, axis->shares.memory, axis->weight + at, axis->pitch);
     }
 }
 
-mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t lo, int64_t n, bool reversed,
-                        bool uniform, mr_error *error)
+/* Not more taps than inputs, but room for a multiple of 4 where a set of vector loops wants it. */
+static uint32_t find_most(const struct mr_axis_filter *f, int64_t in, bool vectors)
 {
+    int64_t most = 2 * (int64_t)ceil(f->support) + 1;
+    if (most > in)
+        most = in;
+    return (uint32_t)(vectors ? (most + 3) & ~(int64_t)3 : most);
+}
+
+mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t lo, int64_t n, bool reversed,
+                        bool uniform, mr_axis_fill *fill, mr_error *error)
+{
+    struct mr_axis_filter f = make_filter(in, out);
     axis->identity = in == out;
     axis->reversed = reversed;
     axis->n = (uint32_t)n;
-    axis->max_taps = 1;
-    if (axis->identity)
-        return MR_OK;
-    struct filter f = make_filter(in, out);
-    int64_t most = 2 * (int64_t)ceil(f.support) + 1;
-    axis->stride = (uint32_t)(most < in ? most : in);
-    mr_status status = reserve(axis, error);
+    axis->pitch = fill ? (uint32_t)mr_align_up((size_t)n, MR_AXIS_LANES) : axis->n;
+    uint32_t most = axis->identity ? (fill ? 4 : 1) : find_most(&f, in, fill != NULL);
+    mr_status status = reserve(axis, most, error);
     if (status != MR_OK)
         return status;
     int64_t first, end;
     mr_axis_span(in, out, lo, n, &first, &end);
-    fill_outputs(axis, &f, in, lo, first);
-    for (uint32_t i = 0; uniform && i < axis->n; i++)
-        pad_taps(axis, i, (uint32_t)(end - first));
+    if (axis->identity) {
+        fill_identity(axis, most);
+    } else if (fill) {
+        f.lo = (double)(reversed ? lo + n - 1 : lo);
+        f.step = reversed ? -1.0 : 1.0;
+        f.in = (int32_t)in;
+        f.first = (int32_t)first;
+        f.most = most;
+        fill(axis, &f);
+    } else {
+        fill_outputs(axis, &f, in, lo, first);
+        for (uint32_t i = 0; i < axis->n; i++)
+            pad_taps(axis, i, (uint32_t)(end - first), uniform);
+    }
     return MR_OK;
 }

@@ -58,6 +58,7 @@ mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_lim
     pixels->plan = plan;
     pixels->max_pixels = mr_codec_resolve_limits(limits).max_pixels;
     pixels->with_timing = with_timing;
+    pixels->resample.kernels = mr_kernels_best();
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
         mr_store_half_init(&pixels->half, plan);
     if (plan->kind.encoded)
@@ -143,7 +144,8 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_store store = {.out = image->memory,
+    struct mr_store store = {.kernels = pixels->resample.kernels,
+                             .out = image->memory,
                              .width = (uint32_t)stage->window.width,
                              .height = (uint32_t)stage->window.height,
                              .channels = channels,
@@ -155,6 +157,13 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
     return status;
 }
 
+/* Aligned, since a load that spans two stores just made has to wait for them. */
+static mr_status reserve_row(struct mr_pixels *pixels, mr_error *error)
+{
+    size_t len = (size_t)pixels->plan->out_width * mr_store_row_bytes(pixels->plan);
+    return mr_scratch_reserve(&pixels->row, len + MR_KERNELS_ALIGN - 1, 1, error);
+}
+
 static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
 {
     const struct mr_plan *plan = pixels->plan;
@@ -163,10 +172,11 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
     for (uint32_t i = 0; i < last && status == MR_OK; i++)
         status = run_inner_stage(pixels, run, i);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&pixels->row, plan->out_width, mr_store_row_bytes(plan), run->error);
+        status = reserve_row(pixels, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_store store = {.out = run->out,
+    struct mr_store store = {.kernels = pixels->resample.kernels,
+                             .out = run->out,
                              .width = plan->out_width,
                              .height = plan->out_height,
                              .channels = plan->channels,
@@ -174,8 +184,10 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
                              .layout = plan->layout,
                              .table = plan->table,
                              .half = pixels->half.table,
+                             .scale = plan->exact ? NULL : plan->scale,
+                             .bias = plan->bias,
                              .spread = plan->channels != plan->work_channels,
-                             .row = pixels->row.memory};
+                             .row = mr_scratch_align(&pixels->row, MR_KERNELS_ALIGN)};
     return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &store);
 }
 

@@ -6,44 +6,33 @@
 #ifndef TRANSFORMS_RESAMPLE_H
 #define TRANSFORMS_RESAMPLE_H
 
-#include "transforms/axis.h"
 #include "transforms/geometry.h"
+#include "transforms/kernels.h"
 #include "transforms/store.h"
 
-/* The inner loops. Chosen once; a faster set overwrites entries. */
-struct mr_resample_ops {
-    /*
-     * Two interleaved input rows through the horizontal filter at once; the axis is uniform and no identity. planar:
-     * the output rows hold x->n values of each channel in turn instead of interleaved pixels. scratch: in_width x
-     * channels.
-     */
-    void (*horizontal)(const struct mr_axis *x, uint32_t channels, bool planar, uint32_t in_width,
-                       const uint8_t *const in[2], uint8_t *const out[2], uint64_t *scratch);
-    /* out[i] = sum of weight[k] * rows[k][i], rounded, for i < len. */
-    void (*vertical)(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps, uint32_t len, uint8_t *out);
-};
-
-/* The set for this machine. */
-const struct mr_resample_ops *mr_resample_ops_default(void);
-
 struct mr_resample {
-    const struct mr_resample_ops *ops;
+    const struct mr_kernels *kernels; /* for the usual axes; NULL becomes the best for this machine */
+    const struct mr_kernels *used;    /* in this stage */
     const struct mr_stage *stage;
     struct mr_store *store;
     uint32_t channels;
-    uint32_t n_planes; /* of rows after the horizontal pass: as the store wants them */
     struct mr_axis x;
     struct mr_axis y;
-    uint32_t in_width;  /* pixels of an input row */
+    struct mr_across across;
+    struct mr_down down;
+    size_t row_bytes;   /* of an input row */
     uint32_t n_pushed;  /* input rows taken */
+    uint32_t n_across;  /* of them, those that are in the ring; the others wait */
     uint32_t n_emitted; /* live output rows made */
-    uint32_t n_held;    /* 1: an input row waits in held for a second one */
-    size_t ring_stride; /* bytes */
-    uint32_t ring_rows;
-    struct mr_scratch held;  /* a copy of that row */
-    struct mr_scratch ring;  /* rows after the horizontal pass */
-    struct mr_scratch pairs; /* two input rows side by side */
-    struct mr_scratch taps;  /* pointers to the rows of one output row */
+    uint32_t n_strips;  /* in the ring, a power of two */
+    uint8_t *strips;    /* the ring's first */
+    size_t strip_bytes;
+    const uint8_t *waiting[MR_STRIP_ROWS];
+    struct mr_scratch held; /* copies of rows that wait, or that are too short for the loops */
+    struct mr_scratch ring; /* strips */
+    struct mr_scratch across_tables;
+    struct mr_scratch down_tables;
+    struct mr_scratch taps; /* pointers to the strips of one output row */
 };
 
 /* The struct starts as zeros; memory grows to the largest stage seen and is kept. */

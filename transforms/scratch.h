@@ -22,4 +22,11 @@ struct mr_scratch {
 mr_status mr_scratch_reserve(struct mr_scratch *scratch, size_t n, size_t size, mr_error *error);
 void mr_scratch_fini(struct mr_scratch *scratch);
 
+/* The first multiple of align in it, a power of two; the memory must be align - 1 bytes longer than what is used. */
+static inline uint8_t *mr_scratch_align(const struct mr_scratch *scratch, size_t align)
+{
+    uint8_t *memory = scratch->memory;
+    return memory + (-(uintptr_t)memory & (align - 1));
+}
+
 #endif

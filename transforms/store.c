@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * u8 rows to u8, f32, f16 or bf16, NCHW or NHWC. Easy to get wrong: floats must be those of fma(x, scale, bias) on
- * every machine, so they are looked up in tables that were made by fmaf() once (and u8 has only 256 values).
+ * u8 rows to u8, f32, f16 or bf16, NCHW or NHWC. Easy to get wrong: floats are those of fma(x, scale, bias) on every
+ * machine; where a plan asks for torch's order of operations they are not, and are always looked up.
  */
 #include "transforms/store.h"
 
@@ -56,78 +56,62 @@ static bool is_planar(const struct mr_store *store)
     return store->layout == MR_NCHW && store->channels == 3;
 }
 
-uint32_t mr_store_n_planes(const struct mr_store *store)
+/* Rows are the output's own bytes already. */
+static bool is_in_place(const struct mr_store *store)
 {
-    return is_planar(store) && !store->spread ? 3 : 1;
+    return store->dtype == MR_U8 && !store->spread && !is_planar(store);
 }
 
-/* Where a plane of row y has all its channels: in the scratch row, or in the output. */
-static uint8_t *find_u8(const struct mr_store *store, uint32_t y, uint32_t plane)
+/* Row y of a plane (planar), or row y. */
+static void *find_out(const struct mr_store *store, uint32_t y, uint32_t plane)
 {
-    if (store->dtype != MR_U8)
-        return store->row + (size_t)plane * store->width;
-    if (is_planar(store))
-        return store->out + ((size_t)plane * store->height + y) * store->width;
-    return store->out + (size_t)y * store->width * store->channels;
+    size_t row = is_planar(store) ? store->width : (size_t)store->width * store->channels;
+    return store->out + ((size_t)plane * store->height + y) * row * mr_dtype_size(store->dtype);
 }
 
-uint8_t *mr_store_target(struct mr_store *store, uint32_t y, uint32_t plane)
+uint8_t *mr_store_target(const struct mr_store *store, uint32_t y)
 {
-    return store->spread ? store->row + (size_t)store->channels * store->width : find_u8(store, y, plane);
+    if (is_in_place(store))
+        return store->out + (size_t)y * store->width * store->channels;
+    return store->spread ? store->row + (size_t)store->channels * store->width : store->row;
 }
 
-static void spread_row(struct mr_store *store, uint32_t y)
+static void put_values(const struct mr_store *s, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                       void *out)
 {
-    const uint8_t *one = mr_store_target(store, y, 0);
-    for (uint32_t c = 0; c < store->channels; c++) {
-        uint8_t *out = is_planar(store) ? find_u8(store, y, c) : find_u8(store, y, 0) + c;
-        if (is_planar(store))
-            memcpy(out, one, store->width);
-        for (size_t x = 0; x < store->width && !is_planar(store); x++)
-            out[x * store->channels] = one[x];
+    if (s->dtype == MR_U8)
+        memcpy(out, row, n);
+    else if (s->scale)
+        s->kernels->values(s, row, n, first, channels, out);
+    else
+        mr_kernels_c.values(s, row, n, first, channels, out);
+}
+
+/* Three equal channels of one. */
+static void spread_row(const struct mr_store *store, const uint8_t *one, uint32_t y)
+{
+    if (is_planar(store)) {
+        for (uint32_t c = 0; c < 3; c++)
+            put_values(store, one, store->width, c, 1, find_out(store, y, c));
+        return;
     }
+    for (size_t x = 0; x < store->width; x++)
+        store->row[3 * x] = store->row[3 * x + 1] = store->row[3 * x + 2] = one[x];
+    put_values(store, store->row, 3 * store->width, 0, 3, find_out(store, y, 0));
 }
 
-/* Where channel c of a row is: in the scratch row, in the output (in elements), and the step between pixels in both. */
-struct run {
-    const uint8_t *from;
-    size_t to;
-    size_t step;
-};
-
-static struct run find_run(const struct mr_store *s, uint32_t y, uint32_t c)
+void mr_store_commit(const struct mr_store *store, uint32_t y)
 {
-    if (is_planar(s))
-        return (struct run){s->row + (size_t)c * s->width, ((size_t)c * s->height + y) * s->width, 1};
-    return (struct run){s->row + c, (size_t)y * s->width * s->channels + c, s->channels};
-}
-
-static void put_f32(const struct mr_store *s, uint32_t y, uint32_t c)
-{
-    struct run run = find_run(s, y, c);
-    float *restrict out = (float *)(void *)s->out + run.to;
-    const float *table = s->table[c];
-    for (size_t i = 0; i < s->width * run.step; i += run.step)
-        out[i] = table[run.from[i]];
-}
-
-static void put_half(const struct mr_store *s, uint32_t y, uint32_t c)
-{
-    struct run run = find_run(s, y, c);
-    uint16_t *restrict out = (uint16_t *)(void *)s->out + run.to;
-    const uint16_t *table = s->half[c];
-    for (size_t i = 0; i < s->width * run.step; i += run.step)
-        out[i] = table[run.from[i]];
-}
-
-void mr_store_commit(struct mr_store *store, uint32_t y)
-{
-    if (store->spread)
-        spread_row(store, y);
-    for (uint32_t c = 0; c < store->channels && store->dtype != MR_U8; c++) {
-        if (store->dtype == MR_F32)
-            put_f32(store, y, c);
-        else
-            put_half(store, y, c);
+    if (is_in_place(store))
+        return;
+    const uint8_t *row = mr_store_target(store, y);
+    if (store->spread) {
+        spread_row(store, row, y);
+    } else if (is_planar(store)) {
+        void *const out[3] = {find_out(store, y, 0), find_out(store, y, 1), find_out(store, y, 2)};
+        const struct mr_kernels *kernels = store->scale || store->dtype == MR_U8 ? store->kernels : &mr_kernels_c;
+        kernels->planes(store, row, store->width, out);
+    } else {
+        put_values(store, row, store->width * store->channels, 0, store->channels, find_out(store, y, 0));
     }
 }

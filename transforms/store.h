@@ -5,6 +5,7 @@
 #ifndef TRANSFORMS_STORE_H
 #define TRANSFORMS_STORE_H
 
+#include "transforms/kernels.h"
 #include "transforms/plan.h"
 
 /* The 16-bit values of f16 and bf16, ready to be looked up. */
@@ -13,6 +14,7 @@ struct mr_store_half {
 };
 
 struct mr_store {
+    const struct mr_kernels *kernels;
     uint8_t *out;
     uint32_t width;
     uint32_t height;
@@ -21,8 +23,11 @@ struct mr_store {
     mr_layout layout;
     const float (*table)[256];   /* f32 */
     const uint16_t (*half)[256]; /* f16, bf16 */
-    bool spread;                 /* rows come with one channel, of which the three equal ones of the output are made */
-    uint8_t *row; /* scratch, mr_store_row_bytes() for each pixel; u8 rows that are not spread are written in place */
+    const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are something else */
+    const float *bias;
+    bool spread; /* rows come with one channel, of which the three equal ones of the output are made */
+    uint8_t
+        *row; /* scratch, mr_store_row_bytes() for each pixel; u8 rows of pixels that stay so are written in place */
 };
 
 /* f32 to f16 and bf16, to nearest, ties to even. */
@@ -38,13 +43,9 @@ void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan);
 /* Bytes of scratch for each pixel of a row. */
 uint32_t mr_store_row_bytes(const struct mr_plan *plan);
 
-/* Rows come as three planes of width bytes (NCHW with three channels that are not spread), or as one of interleaved
- * pixels. */
-uint32_t mr_store_n_planes(const struct mr_store *store);
-
-/* Where to put a plane of output row y ... */
-uint8_t *mr_store_target(struct mr_store *store, uint32_t y, uint32_t plane);
-/* ... and, once all of them are there, their way into the tensor. */
-void mr_store_commit(struct mr_store *store, uint32_t y);
+/* Where to put output row y, as interleaved pixels ... */
+uint8_t *mr_store_target(const struct mr_store *store, uint32_t y);
+/* ... and, once it is there, its way into the tensor. */
+void mr_store_commit(const struct mr_store *store, uint32_t y);
 
 #endif

@@ -86,6 +86,7 @@ typedef struct mr_loader_options {
     bool finish_on_host;      /* workers make floats and layout themselves, and those cross the bus */
     const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
                           A file that another loader writes is left alone: then FILE.2, FILE.3, ... */
+    bool no_huge_pages; /* batches lie in pages of the usual size even where the kernel offers larger ones */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -200,7 +201,7 @@ typedef struct mr_loader_stats {
     uint64_t read_ns;    /* sums over workers; need with_timing */
     uint64_t decode_ns;
     uint64_t transform_ns;
-    uint64_t wait_ns; /* workers asleep for want of a free slot */
+    uint64_t wait_ns; /* workers asleep for want of a free slot; always */
     uint64_t bytes_read;
     uint64_t consumer_wait_ns; /* mr_loader_next() waiting for a batch that was not ready */
     uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */

@@ -38,6 +38,8 @@ OUTSIDE = {
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
     "gd*.h": ["tools/sheet.c"],
     "Random123/*": ["base/rng.c"],
+    "cpuid.h": ["base/cpu.c"],
+    "simde/*": ["transforms/simd_avx2.h"],
     "cuda*": [
         "pinned/*cuda*", "comm/nccl*",
         "examples/convnet_*", "examples/gpu_batch.c", "examples/graph_batch.c", "examples/model_parallel.c", "examples/multi_gpu.c",

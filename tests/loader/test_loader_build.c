@@ -27,7 +27,7 @@ static struct mr_slab make_slab(uint64_t len_bytes)
 {
     struct mr_slab slab;
     mr_error error;
-    if (mr_slab_create(len_bytes, &slab, &error) != MR_OK)
+    if (mr_slab_create(len_bytes, MR_SLAB_PAGES_SMALL, &slab, &error) != MR_OK)
         fail_msg("%s", error.text);
     return slab;
 }

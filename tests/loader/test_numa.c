@@ -137,7 +137,7 @@ static struct block make_block(uint32_t n_workers)
     mr_error error;
     struct mr_control draft = {.n_workers = n_workers};
     uint64_t len = mr_control_lay_out(&draft, n_workers, 2);
-    assert_int_equal(mr_slab_create(len, &block.slab, &error), MR_OK);
+    assert_int_equal(mr_slab_create(len, MR_SLAB_PAGES_SMALL, &block.slab, &error), MR_OK);
     memcpy(block.slab.base, &draft, sizeof draft);
     block.shared = mr_control_map(block.slab.base);
     for (uint32_t i = 0; i < n_workers; i++)

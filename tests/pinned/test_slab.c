@@ -23,7 +23,7 @@ static struct mr_slab make(uint64_t len_bytes)
 {
     struct mr_slab slab;
     mr_error error;
-    if (mr_slab_create(len_bytes, &slab, &error) != MR_OK)
+    if (mr_slab_create(len_bytes, MR_SLAB_PAGES_SMALL, &slab, &error) != MR_OK)
         fail_msg("%s", error.text);
     return slab;
 }
@@ -135,13 +135,13 @@ static int create_beyond_the_file_limit(void *arg)
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
         return 1;
     int before = count_fds();
-    if (mr_slab_create(LEN, &slab, &error) != MR_ERR_NO_MEMORY)
+    if (mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error) != MR_ERR_NO_MEMORY)
         return 2;
     if (!strstr(error.text, "12388") || !strstr(error.text, "8192") || !strstr(error.text, "RLIMIT_FSIZE"))
         return 3;
     if (slab.base || count_fds() != before)
         return 4;
-    return mr_slab_create(8192, &slab, &error) == MR_OK ? 0 : 5;
+    return mr_slab_create(8192, MR_SLAB_PAGES_SMALL, &slab, &error) == MR_OK ? 0 : 5;
 }
 
 static void a_file_limit_below_the_slab_is_an_error_and_no_signal(void **state)
@@ -156,7 +156,7 @@ static void a_slab_larger_than_memory_is_refused_with_the_sizes(void **state)
     struct mr_slab slab = {.fd = -1};
     mr_error error;
     int before = count_fds();
-    assert_int_equal(mr_slab_create(UINT64_C(1) << 50, &slab, &error), MR_ERR_NO_MEMORY);
+    assert_int_equal(mr_slab_create(UINT64_C(1) << 50, MR_SLAB_PAGES_SMALL, &slab, &error), MR_ERR_NO_MEMORY);
     assert_non_null(strstr(error.text, "the slab needs 1125899906.8 MB"));
     assert_non_null(strstr(error.text, "leaves"));
     assert_null(slab.base);

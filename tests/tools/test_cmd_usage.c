@@ -13,7 +13,7 @@
 
 #include "tests/tools/run_command.h"
 
-static const char *const commands[] = {"order", "list", "export", "bench", "preview", "launch"};
+static const char *const commands[] = {"order", "list", "export", "bench", "tune", "preview", "launch"};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void assert_contains(const char *text, const char *part)

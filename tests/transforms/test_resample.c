@@ -27,7 +27,8 @@ static struct image run_stage(struct mr_resample *resample, const struct mr_stag
     struct image out = image_make(stage->window.width, stage->window.height, image->channels);
     size_t out_len = (size_t)(out.width * out.height * out.channels);
     memset(out.pixels, 0xa5, out_len + 1);
-    struct mr_store store = {.out = out.pixels,
+    struct mr_store store = {.kernels = &mr_kernels_c,
+                             .out = out.pixels,
                              .width = (uint32_t)out.width,
                              .height = (uint32_t)out.height,
                              .channels = (uint32_t)out.channels,
@@ -65,11 +66,10 @@ static uint32_t crc_field(json_t *object, const char *name)
 
 static void golden_resizes_hold(void **state)
 {
-    (void)state;
     json_error_t why;
     json_t *root = json_load_file(MR_TEST_DATA "/resize_bilinear.json", 0, &why);
     assert_non_null(root);
-    struct mr_resample resample = {0};
+    struct mr_resample resample = {.kernels = *state};
     uint64_t random = 1;
     size_t i;
     json_t *one;
@@ -99,11 +99,10 @@ static void golden_resizes_hold(void **state)
 
 static void golden_center_crops_hold(void **state)
 {
-    (void)state;
     json_error_t why;
     json_t *root = json_load_file(MR_TEST_DATA "/resize_center_crop.json", 0, &why);
     assert_non_null(root);
-    struct mr_resample resample = {0};
+    struct mr_resample resample = {.kernels = *state};
     uint64_t random = 1;
     size_t i;
     json_t *one;
@@ -189,9 +188,8 @@ static struct image slow_stage(const struct mr_stage *s, const struct image *ima
 
 static void random_stages_equal_the_slow_reference(void **state)
 {
-    (void)state;
     uint64_t random = reference_seed();
-    struct mr_resample resample = {0};
+    struct mr_resample resample = {.kernels = *state};
     for (int i = 0; i < 700; i++) {
         struct image image = image_make(pick_size(&random), pick_size(&random), reference_below(&random, 3) ? 3 : 1);
         image_fill(&image, reference_random(&random));
@@ -211,8 +209,7 @@ static void random_stages_equal_the_slow_reference(void **state)
 
 static void very_many_taps_do_not_overflow(void **state)
 {
-    (void)state;
-    struct mr_resample resample = {0};
+    struct mr_resample resample = {.kernels = *state};
     uint64_t random = 7;
     for (int upright = 0; upright < 2; upright++) {
         struct image image = upright ? image_make(2, 60000, 3) : image_make(60000, 2, 3);
@@ -233,13 +230,28 @@ static void very_many_taps_do_not_overflow(void **state)
     mr_resample_fini(&resample);
 }
 
+/* All tests with the set of loops, or a word that it is not there. */
+static int test_set(enum mr_cpu cpu)
+{
+    const struct mr_kernels *kernels = mr_kernels_find(cpu);
+    void *state = (void *)(uintptr_t)kernels;
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(golden_resizes_hold, state),
+        cmocka_unit_test_prestate(golden_center_crops_hold, state),
+        cmocka_unit_test_prestate(random_stages_equal_the_slow_reference, state),
+        cmocka_unit_test_prestate(very_many_taps_do_not_overflow, state),
+    };
+    if (!kernels) {
+        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        return 0;
+    }
+    return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_resizes_hold),
-        cmocka_unit_test(golden_center_crops_hold),
-        cmocka_unit_test(random_stages_equal_the_slow_reference),
-        cmocka_unit_test(very_many_taps_do_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = 0;
+    for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++)
+        n_failed += test_set(cpu);
+    return n_failed;
 }

@@ -172,6 +172,35 @@ static void check_tensor(const struct mr_plan *plan, const struct image *image, 
             }
 }
 
+static void check_store(const struct mr_kernels *kernels, struct mr_plan *plan, const struct mr_store_half *half,
+                        const struct image *image, bool by_table)
+{
+    uint32_t width = (uint32_t)image->width, height = (uint32_t)image->height, n = plan->channels;
+    size_t len = (size_t)width * height * n * mr_dtype_size(plan->dtype);
+    uint8_t *out = malloc(len + 1), *row = malloc((size_t)n * width);
+    out[len] = 0xa5;
+    struct mr_store store = {.kernels = kernels,
+                             .out = out,
+                             .width = width,
+                             .height = height,
+                             .channels = n,
+                             .dtype = plan->dtype,
+                             .layout = plan->layout,
+                             .table = plan->table,
+                             .half = half->table,
+                             .scale = by_table ? NULL : plan->scale,
+                             .bias = plan->bias,
+                             .row = row};
+    for (uint32_t y = 0; y < height; y++) {
+        memcpy(mr_store_target(&store, y), image->pixels + (size_t)y * width * n, (size_t)width * n);
+        mr_store_commit(&store, y);
+    }
+    assert_int_equal(out[len], 0xa5);
+    check_tensor(plan, image, out);
+    free(row);
+    free(out);
+}
+
 static void every_dtype_and_layout_gets_every_value(void **state)
 {
     (void)state;
@@ -184,23 +213,10 @@ static void every_dtype_and_layout_gets_every_value(void **state)
         struct image image = image_make(67, 13, (int)plan.channels);
         for (size_t k = 0; k < 67 * 13 * plan.channels; k++)
             image.pixels[k] = (uint8_t)(k / plan.channels + 85 * (k % plan.channels));
-        size_t len = 67 * 13 * plan.channels * mr_dtype_size(plan.dtype);
-        uint8_t *out = malloc(len + 1), row[3 * 67];
-        out[len] = 0xa5;
-        struct mr_store store = {out,         67,         13,         plan.channels, plan.dtype,
-                                 plan.layout, plan.table, half.table, false,         row};
-        for (uint32_t y = 0; y < 13; y++) {
-            uint32_t n_planes = mr_store_n_planes(&store), pixel = plan.channels / n_planes;
-            for (uint32_t p = 0; p < n_planes; p++) {
-                uint8_t *to = mr_store_target(&store, y, p);
-                for (uint32_t k = 0; k < 67 * pixel; k++)
-                    to[k] = image.pixels[(y * 67 + k / pixel) * plan.channels + (n_planes == 3 ? p : k % pixel)];
-            }
-            mr_store_commit(&store, y);
-        }
-        assert_int_equal(out[len], 0xa5);
-        check_tensor(&plan, &image, out);
-        free(out);
+        for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++)
+            for (int by_table = 0; by_table < 2; by_table++)
+                if (mr_kernels_find(cpu))
+                    check_store(mr_kernels_find(cpu), &plan, &half, &image, by_table);
         image_free(&image);
     }
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which sets of instructions inner loops may use on this machine. */
+#ifndef BASE_CPU_H
+#define BASE_CPU_H
+
+#include <stdbool.h>
+
+enum mr_cpu {
+    MR_CPU_C,      /* what the compiler was asked for */
+    MR_CPU_AVX2,   /* and FMA, F16C; other machines than x86-64: loops written for it, as their own vectors */
+    MR_CPU_AVX512, /* F, BW, DQ, VL, VBMI, VBMI2, VNNI */
+    MR_CPU_N
+};
+
+/* c, avx2, avx512 */
+const char *mr_cpu_name(enum mr_cpu cpu);
+
+/* Do processor and system offer it? */
+bool mr_cpu_has(enum mr_cpu cpu);
+
+/* The best set there is, not above what the environment's MR_CPU (c, avx2 or avx512) says. Asks anew on each call. */
+enum mr_cpu mr_cpu_best(void);
+
+#endif

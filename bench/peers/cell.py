@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One cell of bench/peers: a fresh process, its marks, and what its process tree used.
+
+The process says what it has come to (adapter.py, ours.c), is looked at, and goes on when it is answered. CPU time is
+the tree's at the end of the measured time less that at its beginning; a process that has ended stays in the sums of the
+parent that waited for it. Memory is weighed only before and after the measured time, because reading smaps_rollup walks
+page tables and would slow down whoever has large ones. Easy to get wrong: processes whose parent has died belong to the
+tree too, so the runner makes itself the one that inherits them.
+"""
+
+import collections
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+WEIGH_EVERY = 0.2  # seconds
+WEIGH_AFTER = 1.0  # seconds after the measured time
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class CellError(Exception):
+    """Why a cell is void."""
+
+
+def inherit_orphans():
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def read_processes(proc="/proc"):
+    """pid: (parent, CPU seconds with those of children it has waited for)."""
+    found = {}
+    for entry in os.listdir(proc):
+        if not entry.isdigit():
+            continue
+        try:
+            with open("%s/%s/stat" % (proc, entry), encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            continue  # it ended meanwhile
+        fields = text[text.rindex(")") + 2:].split()
+        found[int(entry)] = (int(fields[1]), sum(int(field) for field in fields[11:15]) / TICK)
+    return found
+
+
+def descendants(processes, root):
+    """All below root, without it."""
+    children = {}
+    for pid, (parent, _) in processes.items():
+        children.setdefault(parent, []).append(pid)
+    found, left = [], list(children.get(root, []))
+    while left:
+        pid = left.pop()
+        found.append(pid)
+        left += children.get(pid, [])
+    return found
+
+
+def tree_cpu(root):
+    processes = read_processes()
+    return sum(processes[pid][1] for pid in descendants(processes, root))
+
+
+def tree_pss(root, proc="/proc"):
+    """Bytes: each page divided by the number of processes that share it."""
+    total = 0
+    for pid in descendants(read_processes(proc), root):
+        try:
+            with open("%s/%d/smaps_rollup" % (proc, pid), encoding="ascii", errors="replace") as file:
+                total += sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+        except OSError:
+            continue
+    return total
+
+
+def end_tree(process):
+    """Nothing of the cell is left when this returns."""
+    process.kill()
+    process.wait()
+    for _ in range(100):
+        left = descendants(read_processes(), os.getpid())
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+            except OSError:
+                continue  # ended, or the child of one that is ending
+        if not left:
+            return
+        time.sleep(0.02)
+
+
+class Cell:
+    """The conversation with one process."""
+
+    def __init__(self, command, log, limit_s, env=None):
+        self.facts = {}
+        self.peak = 0
+        self.log = log
+        self.buffer = b""
+        self.phase = "start"
+        self.cpu_begin = None
+        with open(log, "wb") as errors:
+            self.begun = time.monotonic()
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                                            env=env, start_new_session=True)
+        self.deadline = self.begun + limit_s
+
+    def run(self):
+        """The facts of the cell; raises CellError."""
+        try:
+            while not self.facts.get("done"):
+                line = self.next_line()
+                if line is None:
+                    raise CellError(self.last_words())
+                self.hear(line)
+            self.facts["done"].pop("mark")
+            return self.facts
+        finally:
+            end_tree(self.process)
+            self.process.stdin.close()
+            self.process.stdout.close()
+
+    def next_line(self):
+        while b"\n" not in self.buffer:
+            pause = WEIGH_EVERY if self.phase in ("first", "end") else 1.0
+            if select.select([self.process.stdout], [], [], pause)[0]:
+                part = os.read(self.process.stdout.fileno(), 65536)
+                if not part:
+                    return None
+                self.buffer += part
+                continue
+            if time.monotonic() > self.deadline:
+                raise CellError("not done after %.0f s, in phase %s" % (time.monotonic() - self.begun, self.phase))
+            if self.phase in ("first", "end"):
+                self.weigh()
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return line
+
+    def hear(self, line):
+        try:
+            fact = json.loads(line)
+            mark = fact["mark"]
+        except (ValueError, KeyError, TypeError):
+            raise CellError("said %r" % line[:100]) from None
+        if mark == "done":
+            self.facts["done"] = fact
+            return
+        if mark == "first":
+            self.facts["first_s"] = fact["t"] - self.begun
+        elif mark == "begin":
+            if self.phase == "first":
+                self.weigh()
+            self.cpu_begin = tree_cpu(os.getpid())
+        elif mark == "end":
+            self.facts["cpu_s"] = tree_cpu(os.getpid()) - (self.cpu_begin or 0.0)
+            self.weigh_after()
+        self.phase = mark
+        self.answer()
+
+    def weigh_after(self):
+        """The process goes on making batches meanwhile, but for the rows that only decode."""
+        if "first_s" not in self.facts:
+            return
+        self.answer()
+        until = time.monotonic() + WEIGH_AFTER
+        while time.monotonic() < until:
+            time.sleep(WEIGH_EVERY)
+            self.weigh()
+        self.facts["pss_bytes"] = self.peak
+
+    def weigh(self):
+        self.peak = max(self.peak, tree_pss(os.getpid()))
+
+    def answer(self):
+        try:
+            self.process.stdin.write(b"on\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise CellError(self.last_words()) from None
+
+    def last_words(self):
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass
+        with open(self.log, "rb") as file:
+            lines = file.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+        return "ended with status %s: %s" % (self.process.returncode, lines[-1][:200] if lines else "no word")
+
+
+def check_facts(facts, contract, labels):
+    """Raise CellError where a cell did not do the work of its contract; labels: those of the data, one per image."""
+    done = facts["done"]
+    if done.get("failed"):
+        raise CellError("%d images failed" % done["failed"])
+    if not done.get("images") or not done.get("seconds", 0) > 0:
+        raise CellError("no images were measured")
+    if contract is None:
+        return
+    shapes = {"A1": ([64, 3, 224, 224], [64, 224, 224, 3]), "A2": ([64, 3, 224, 224],)}[contract]
+    dtype = {"A1": "uint8", "A2": "float32"}[contract]
+    if done["dtype"] != dtype or done["shape"] not in shapes:
+        raise CellError("batches are %s %s" % (done["dtype"], done["shape"]))
+    check_order(done, labels)
+
+
+def check_order(done, labels):
+    """Each epoch is whole but for drop_last, in an order of its own."""
+    n = len(labels) // 64 * 64
+    seen = done["labels"]
+    if len(seen) != n * done["warm_epochs"]:
+        raise CellError("%d labels in %d epochs of %d" % (len(seen), done["warm_epochs"], n))
+    epochs = [seen[i:i + n] for i in range(0, len(seen), n)]
+    if len(set(labels)) > 1 and any(epoch == sorted(epoch) for epoch in epochs):
+        raise CellError("an epoch is not shuffled")
+    if len(set(labels)) > 1 and any(a == b for a, b in zip(epochs, epochs[1:])):
+        raise CellError("two epochs have the same order")
+    if not done["exact_epochs"]:
+        return
+    if any(collections.Counter(epoch) - collections.Counter(labels) for epoch in epochs):
+        raise CellError("an epoch has an image twice")

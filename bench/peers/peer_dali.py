@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA DALI on the CPU, with the operators of its ResNet-50 example.
+
+Easy to get wrong: its reader goes on from one epoch into the next, so batches do not stop at the end of an epoch as
+drop_last has it elsewhere; nothing is left out and nothing is waited for, which is no disadvantage to it. A batch is
+taken as one dense array, by as_tensor(), which copies nothing.
+"""
+
+from adapter import BATCH, MEAN, STD, Adapter, list_images
+
+
+def train_images(fn, types, files, contract):
+    images = fn.decoders.image_random_crop(files, device="cpu", output_type=types.RGB, random_area=[0.08, 1.0],
+                                           random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10)
+    images = fn.resize(images, device="cpu", resize_x=224, resize_y=224, interp_type=types.INTERP_LINEAR,
+                       antialias=True)
+    mirror = fn.random.coin_flip(probability=0.5)
+    if contract == "A1":
+        return fn.flip(images, device="cpu", horizontal=mirror)
+    return fn.crop_mirror_normalize(images, device="cpu", dtype=types.FLOAT, output_layout="CHW",
+                                    mean=[255 * m for m in MEAN], std=[255 * s for s in STD], mirror=mirror)
+
+
+def eval_images(fn, files):
+    """Resize(256) and CenterCrop(224) at torchvision's sizes and offsets, which DALI's own defaults round otherwise."""
+    from nvidia.dali import math, types
+    images = fn.decoders.image(files, device="cpu", output_type=types.RGB)
+    shape = fn.cast(fn.peek_image_shape(files), dtype=types.INT32)
+    size = 256 * shape[:2] // math.min(shape[0], shape[1])
+    images = fn.resize(images, device="cpu", resize_y=fn.cast(size[0], dtype=types.FLOAT),
+                       resize_x=fn.cast(size[1], dtype=types.FLOAT), interp_type=types.INTERP_LINEAR, antialias=True)
+    spare = size - 224
+    half = spare // 2
+    start = half + (spare - 2 * half) * (half - half // 2 * 2)  # Python's round(): a half goes to the even number
+    return fn.slice(images, start=start, shape=[224, 224], axes=[0, 1])
+
+
+def main():
+    adapter = Adapter()
+    arguments = adapter.arguments
+    import numpy
+    import nvidia.dali as dali
+    from nvidia.dali import fn, types
+    n_images = len(list_images(arguments.data))
+
+    pipeline = dali.Pipeline(batch_size=BATCH, num_threads=arguments.workers, device_id=None, seed=1)
+    with pipeline:
+        files, labels = fn.readers.file(file_root=arguments.data, random_shuffle=not arguments.eval, name="reader")
+        if arguments.eval:
+            images = eval_images(fn, files)
+        else:
+            images = train_images(fn, types, files, arguments.contract)
+        pipeline.set_outputs(images, labels)
+    pipeline.build()
+
+    def batches():
+        while True:
+            images, labels = pipeline.run()
+            yield numpy.asarray(images.as_tensor()), numpy.asarray(labels.as_tensor()).ravel()
+
+    def whole():
+        left = n_images
+        while left > 0:
+            images = numpy.array(numpy.asarray(pipeline.run()[0].as_tensor()))[:left]
+            left -= len(images)
+            yield images
+
+    layout = "nhwc" if arguments.contract == "A1" or arguments.eval else "nchw"
+    adapter.run(n_images, batches, whole, {"dali": dali.__version__}, layout, exact_epochs=False)
+
+
+if __name__ == "__main__":
+    main()

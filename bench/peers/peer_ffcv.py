@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FFCV, on a file of its own that holds re-encoded JPEGs (quality 90, longest side 512), as its ImageNet example has.
+
+    peer_ffcv.py --data FILE.beton ...       a cell
+    peer_ffcv.py --write FOLDER OUT          make OUT/train.beton, and OUT/jpeg/ with the very JPEG files inside it
+
+Easy to get wrong: the JPEG files for the other loaders must be FFCV's own bytes, taken out of its file; encoding the
+photographs once more would compare different files. It crops by INTER_AREA and knows no Resize(256): what it gives for
+eval:256:224 is its CenterCrop with the ratio 224/256.
+"""
+
+import os
+import shutil
+import sys
+
+import numpy
+from adapter import BATCH, MEAN, STD, Adapter, list_images
+
+
+class Photographs:
+    """What FFCV's writer asks for; workers get a copy of it each."""
+
+    def __init__(self, folder):
+        self.found = list_images(folder)
+
+    def __len__(self):
+        return len(self.found)
+
+    def __getitem__(self, i):
+        from PIL import Image
+        path, label = self.found[i]
+        return Image.open(path).convert("RGB"), label
+
+
+def write(folder, out):
+    from ffcv.fields import IntField, RGBImageField
+    from ffcv.writer import DatasetWriter
+    dataset = Photographs(folder)
+    half = out + ".half"
+    shutil.rmtree(half, ignore_errors=True)
+    os.makedirs(half)
+    fields = {"image": RGBImageField(write_mode="jpg", max_resolution=512, jpeg_quality=90), "label": IntField()}
+    DatasetWriter(os.path.join(half, "train.beton"), fields, num_workers=1).from_indexed_dataset(dataset)
+    extract(os.path.join(half, "train.beton"), dataset.found, folder, os.path.join(half, "jpeg"))
+    shutil.rmtree(out, ignore_errors=True)
+    os.rename(half, out)
+
+
+def extract(beton, found, folder, jpeg):
+    from ffcv.reader import Reader
+    reader = Reader(beton)
+    sizes = {int(row["ptr"]): int(row["size"]) for row in reader.alloc_table}
+    with open(beton, "rb") as file:
+        for row, (path, _) in zip(reader.metadata, found):
+            start = int(row["f0"]["data_ptr"])
+            file.seek(start)
+            place = os.path.join(jpeg, os.path.relpath(path, folder))
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(os.path.splitext(place)[0] + ".jpg", "wb") as image:
+                image.write(file.read(sizes[start]))
+
+
+def make_loader(arguments):
+    import torch
+    from ffcv.fields.basics import IntDecoder
+    from ffcv.fields.rgb_image import CenterCropRGBImageDecoder, RandomResizedCropRGBImageDecoder
+    from ffcv.loader import Loader, OrderOption
+    from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
+    if arguments.eval:
+        image = [CenterCropRGBImageDecoder((224, 224), ratio=224 / 256), ToTensor()]
+    else:
+        image = [RandomResizedCropRGBImageDecoder((224, 224), scale=(0.08, 1), ratio=(3 / 4, 4 / 3)),
+                 RandomHorizontalFlip()]
+        if arguments.contract == "A2":
+            scaled = [255 * numpy.array(MEAN), 255 * numpy.array(STD)]
+            image += [NormalizeImage(*scaled, numpy.float32), ToTensor(), ToTorchImage(channels_last=False)]
+        else:
+            image += [ToTensor()]
+    torch.set_grad_enabled(False)
+    return Loader(arguments.data, batch_size=BATCH, num_workers=arguments.workers, os_cache=True,
+                  order=OrderOption.SEQUENTIAL if arguments.eval else OrderOption.RANDOM,
+                  drop_last=not arguments.dump, pipelines={"image": image, "label": [IntDecoder(), ToTensor()]})
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--write":
+        write(sys.argv[2], sys.argv[3])
+        return
+    adapter = Adapter()
+    arguments = adapter.arguments
+    os.environ["NUMBA_NUM_THREADS"] = str(max(arguments.workers, os.cpu_count() or 1))
+    import importlib.metadata
+
+    import torch
+    loader = make_loader(arguments)
+
+    def batches():
+        while True:
+            for images, labels in loader:
+                yield images, labels.ravel()
+
+    def whole():
+        for images, _ in loader:
+            yield images.numpy().copy()
+
+    versions = {"ffcv": importlib.metadata.version("ffcv"), "torch": torch.__version__}
+    layout = "nchw" if arguments.contract == "A2" and not arguments.eval else "nhwc"
+    adapter.run(loader.reader.num_samples, batches, whole, versions, layout)
+
+
+if __name__ == "__main__":
+    main()

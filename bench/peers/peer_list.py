@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part in bench/peers/run: the rows, their commands, and the pairs whose ratios are the result.
+
+Easy to get wrong: what a row reads. "photos" are the files as they are; "beton" is FFCV's file of re-encoded ones;
+"jpeg" are the same JPEG files as in there, one by one.
+"""
+
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.path.join(ROOT, "build", "peers")
+
+MEAN_LIMIT = 0.25  # of 255; what a Pillow-like antialiased bilinear filter stays below, whatever it rounds
+MAX_LIMIT = 4
+
+
+class Peer:
+    """One row. contracts is empty for rows that only decode."""
+
+    def __init__(self, name, title, environment, command, contracts=("A1", "A2"), reads="photos"):
+        self.name = name
+        self.title = title
+        self.environment = environment
+        self.contracts = contracts
+        self.reads = reads
+        self.words = command
+
+    def command(self, data, *more):
+        """data: places of what is read, by kind."""
+        if self.environment == "millrace":
+            program = [os.path.join(BUILD, "millrace", "bench", "millrace-bench-" + self.words[0])]
+        else:
+            program = [os.path.join(BUILD, self.environment, "bin", "python"), "-B", os.path.join(HERE, self.words[0])]
+        return program + list(self.words[1:]) + ["--data", data[self.reads]] + [str(word) for word in more]
+
+    def missing(self, have_files):
+        """Why it cannot run here, or None. have_files: whether FFCV's files could be made."""
+        note = os.path.join(BUILD, self.environment + ".missing")
+        if os.path.exists(note):
+            with open(note, encoding="utf-8") as file:
+                return file.read().strip()
+        whole = self.command({self.reads: ""})[0]
+        if self.environment != "millrace":
+            whole = os.path.join(BUILD, self.environment, "setup-stamp")
+        if not os.path.exists(whole):
+            return "bench/peers/setup --only %s has not been run" % self.environment
+        if self.reads != "photos" and not have_files:
+            return "FFCV's files could not be made"
+        return None
+
+
+PEERS = [
+    Peer("ours", "millrace", "millrace", ["ours"]),
+    Peer("torch_pillow", "PyTorch DataLoader (Pillow)", "torch", ["peer_torch.py", "pillow"]),
+    Peer("torchvision_tensors", "torchvision tensors", "torch", ["peer_torch.py", "tensors"]),
+    Peer("dali", "DALI CPU", "dali", ["peer_dali.py"]),
+    Peer("spdl", "SPDL", "spdl", ["peer_spdl.py"], contracts=("A1",)),
+    Peer("ffcv", "FFCV (its re-encoded file)", "ffcv", ["peer_ffcv.py"], reads="beton"),
+    Peer("ours_reencoded", "millrace (FFCV's JPEG files)", "millrace", ["ours"], reads="jpeg"),
+    Peer("light_full", "full decode alone", "millrace", ["light", "--full"], contracts=()),
+    Peer("light_roi", "ROI decode alone", "millrace", ["light"], contracts=()),
+]
+
+# Of the issue's table: (ours, against, contract, field, at least | at most, bound); with two workers.
+TARGETS = [
+    ("ours", "torch_pillow", "A2", "img_s", "at least", 3.4),
+    ("ours", "torch_pillow", "A1", "img_s", "at least", 2.6),
+    ("ours", "torchvision_tensors", "A1", "img_s", "at least", 1.95),
+    ("ours", "dali", "A1", "img_s", "at least", 1.95),
+    ("ours", "dali", "A2", "img_s", "at least", 1.9),
+    ("ours", "spdl", "A1", "img_s", "at least", 3.4),
+    ("ours", "ffcv", "A1", "img_s", "at least", 1.35),
+    ("ours_reencoded", "ffcv", "A1", "img_s", "at least", 1.8),
+    ("ours", "light_roi", "A1", "img_s", "at least", 0.90),
+    ("ours", "light_roi", "A2", "img_s", "at least", 0.87),
+    ("ours", "torch_pillow", "A2", "cpu_s_per_1000", "at most", 0.32),
+    ("ours", "fastest", "A1", "first_s", "at most", 1 / 5),
+    ("ours", "leanest", "A1", "pss_mb", "at most", 0.8),
+]
+TARGET_WORKERS = 2
+
+
+def contracts_of(peer, contracts):
+    """What a row runs of the contracts wanted: None for the rows that only decode."""
+    return [None] if not peer.contracts else [contract for contract in contracts if contract in peer.contracts]

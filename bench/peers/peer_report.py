@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table and the figures of a file that bench/peers/run has written. Everything shown is computed here, from cells.
+
+Easy to get wrong: a missing peer and a void cell are results too, and must not drop out of a table because they have no
+figures.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import textwrap
+
+from peer_list import MAX_LIMIT, MEAN_LIMIT, TARGET_WORKERS, TARGETS
+from peer_stats import by_round, describe, paired
+
+OURS = "ours"
+FIELDS = ("img_s", "cpu_s_per_1000", "first_s", "pss_mb", "gap_p50_ms", "gap_p99_ms")
+COLOURS = {OURS: "#c44536", "ours_reencoded": "#e5989b", "light_full": "#adb5bd", "light_roi": "#8d99ae"}
+LINES = dict(COLOURS, torch_pillow="#2a9d8f", torchvision_tensors="#264653", dali="#76b900", spdl="#e9c46a",
+             ffcv="#457b9d")
+
+
+def contract_of(result, name, contract):
+    """None for rows that only decode, which stand beside every contract."""
+    return None if name.startswith("light_") else contract
+
+
+def values_of(result, name, contract, workers, field):
+    return by_round(result["cells"], name, contract_of(result, name, contract), workers, field)
+
+
+def ratio(result, above, below, contract, workers, field):
+    """Described ratios of two rows in the same rounds, or None."""
+    return describe(paired(values_of(result, above, contract, workers, field),
+                           values_of(result, below, contract, workers, field)))
+
+
+def rivals(result):
+    return [name for name in result["peers"] if not name.startswith(("ours", "light_"))]
+
+
+def best_rival(result, contract, workers, field):
+    """Name of the peer with the lowest median of a field, or None."""
+    medians = {}
+    for name in rivals(result):
+        about = describe(values_of(result, name, contract, workers, field).values())
+        if about:
+            medians[name] = about["median"]
+    return min(medians, key=medians.get) if medians else None
+
+
+def check_targets(result):
+    """The issue's table: dicts with the ratio and whether it is met; met is None where it could not be measured."""
+    rows = []
+    for above, against, contract, field, sense, bound in TARGETS:
+        name = best_rival(result, contract, TARGET_WORKERS, field) if against in ("fastest", "leanest") else against
+        found = ratio(result, above, name, contract, TARGET_WORKERS, field) if name in result["peers"] else None
+        met = None
+        if found:
+            met = found["median"] >= bound if sense == "at least" else found["median"] <= bound
+        rows.append({"of": above, "against": against, "peer": name, "contract": contract, "field": field,
+                     "sense": sense, "bound": bound, "ratio": found, "met": met})
+    return rows
+
+
+def show(about, digits=0):
+    """A median with its interval."""
+    if not about:
+        return "–"
+    text = "%.*f" % (digits, about["median"])
+    if about["low"] is not None:
+        text += " [%.*f, %.*f]" % (digits, about["low"], digits, about["high"])
+    return text
+
+
+def show_median(about, digits):
+    return "%.*f" % (digits, about["median"]) if about else "–"
+
+
+def row_of(result, name, contract, workers):
+    """One line of a table."""
+    about = result["peers"][name]
+    if about["missing"]:
+        return [about["title"], "missing: " + about["missing"]] + [""] * 7
+    found = {field: describe(values_of(result, name, contract, workers, field).values()) for field in FIELDS}
+    voids = [cell["void"] for cell in result["cells"]
+             if cell.get("void") and cell["peer"] == name and cell["workers"] == workers
+             and cell["contract"] == contract_of(result, name, contract)]
+    remarks = list(about.get("flags", []))
+    if voids:
+        remarks.append("%d void: %s" % (len(voids), voids[0]))
+    pixels = about.get("pixels", {})
+    return [about["title"], show(found["img_s"]),
+            "" if name == OURS else show(ratio(result, OURS, name, contract, workers, "img_s"), 2),
+            show_median(found["cpu_s_per_1000"], 2), show_median(found["first_s"], 3), show_median(found["pss_mb"], 0),
+            show_median(found["gap_p99_ms"], 0),
+            "%.2f / %d" % (pixels["mean"], pixels["max"]) if "mean" in pixels else "–", "; ".join(remarks)]
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return lines + ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
+
+
+def contract_tables(result):
+    lines = []
+    titles = {"A1": "A1: u8, 224 × 224, in host memory", "A2": "A2: f32 NCHW, normalised, in host memory"}
+    for contract in result["settings"]["contracts"]:
+        for workers in result["settings"]["workers"]:
+            lines += ["", "## %s; %d worker%s" % (titles[contract], workers, "s" if workers > 1 else ""), ""]
+            rows = [row_of(result, name, contract, workers) for name in result["peers"]
+                    if name.startswith("light_") or takes_part(result, name, contract)]
+            lines += table(["", "img/s", "millrace / this", "CPU s / 1000", "first batch s", "PSS MB", "gap p99 ms",
+                            "pixels", "remarks"], rows)
+    return lines
+
+
+def takes_part(result, name, contract):
+    return contract in result["peers"][name].get("contracts", ["A1", "A2"])
+
+
+def target_table(result):
+    rows = []
+    words = {"img_s": "img/s", "cpu_s_per_1000": "CPU s / 1000", "first_s": "first batch", "pss_mb": "PSS"}
+    for target in check_targets(result):
+        against = target["against"]
+        if target["peer"] and target["peer"] != against:
+            against += ", " + result["peers"][target["peer"]]["title"]
+        elif against in result["peers"]:
+            against = result["peers"][against]["title"]
+        of = "" if target["of"] == OURS else ", same files"
+        rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
+                     "%s %.2f" % (target["sense"], target["bound"]),
+                     {None: "not measured", True: "met", False: "missed"}[target["met"]]])
+    return table(["against", "contract", "of", "millrace / this", "aim", ""], rows)
+
+
+def markdown(result, figures):
+    machine, settings, data = result["machine"], result["settings"], result["data"]
+    lines = ["# millrace and its peers, %s" % result["date"][:10], "",
+             "Written by `%s`; [METHOD.md](../METHOD.md) defines the columns." % result["command"], "",
+             "%s, cores %s of %d, %d MB; %s; millrace at %s. %s: %d photographs, %.1f MB%s. %d rounds of %g s." % (
+                 machine["cpu"], ",".join(map(str, machine["cores"])), machine["cpus"], machine["memory_mb"],
+                 machine["system"], machine["commit"] or "an unknown commit", data["name"], data["images"],
+                 data["bytes"] / 1e6,
+                 ", re-encoded %.1f MB" % (data["reencoded_bytes"] / 1e6) if "reencoded_bytes" in data else "",
+                 settings["rounds"], settings["seconds"])]
+    if not result.get("complete"):
+        lines += ["", "**Not complete**: %d cells so far." % len(result["cells"])]
+    lines += ["", "Medians over the rounds, in brackets their bootstrap 95 %% interval. Pixels: mean and largest"
+              " difference from Pillow on `eval:256:224`, of 255; above %g or %d a row is flagged."
+              % (MEAN_LIMIT, MAX_LIMIT)]
+    if "quality" in result:
+        lines += ["", "Pixels were " + result["quality"] + "."]
+    lines += ["", "## Aims, %d workers" % TARGET_WORKERS, ""] + target_table(result)
+    for figure in figures:
+        lines += ["", "![%s](%s)" % (figure[1], os.path.basename(figure[0]))]
+    lines += contract_tables(result) + [""] + versions(result)
+    return "\n".join(lines) + "\n"
+
+
+def versions(result):
+    lines = ["## Versions", ""]
+    for about in result["peers"].values():
+        words = ["%s %s" % pair for pair in about.get("versions", {}).items()]
+        if words:
+            lines.append("- %s: %s" % (about["title"], ", ".join(words)))
+    return lines
+
+
+# ---- figures ----
+
+def quote(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def quote_wrapped(text):
+    """For the tics: gnuplot breaks a line where a quoted text says so."""
+    return '"' + "\\n".join(textwrap.wrap(text.replace('"', "'"), 14)) + '"'
+
+
+def bars(result, workers):
+    """gnuplot's script for throughput with its interval, a panel for each contract."""
+    contracts = result["settings"]["contracts"]
+    script = ["set terminal svg size 1080,%d font 'sans,13' background '#ffffff'" % (90 + 330 * len(contracts)),
+              "set multiplot layout %d,1" % len(contracts), "set style fill solid", "set boxwidth 0.62",
+              "set grid ytics lc '#dddddd'", "set border 3", "set tics nomirror", "unset key",
+              "set xtics scale 0 font ',11' noenhanced", "set bmargin 5", "set ylabel 'images a second'"]
+    for contract in contracts:
+        shown = []
+        for name, about in result["peers"].items():
+            found = describe(values_of(result, name, contract, workers, "img_s").values())
+            if found:
+                shown.append((name, about["title"], found))
+        if not shown:
+            continue
+        script += ["set title '%s, %d workers'" % ({"A1": "u8", "A2": "f32 NCHW, normalised"}[contract], workers),
+                   "set xrange [-0.6:%g]" % (len(shown) - 0.4),
+                   "set yrange [0:%g]" % (1.15 * max(found["high"] or found["median"] for _, _, found in shown)),
+                   "set xtics (%s)" % ", ".join("%s %d" % (quote_wrapped(title), i)
+                                                  for i, (_, title, _) in enumerate(shown)),
+                   "$rows << end"]
+        for i, (name, _, found) in enumerate(shown):
+            low, high = found["low"] or found["median"], found["high"] or found["median"]
+            colour = int(COLOURS.get(name, "#457b9d")[1:], 16)
+            script.append("%d %g %g %g %d" % (i, found["median"], low, high, colour))
+        script += ["end", "plot $rows using 1:2:5 with boxes lc rgb variable, "
+                          "$rows using 1:2:3:4 with yerrorbars lc rgb '#222222' pt -1 lw 1.5"]
+    return "\n".join(script + ["unset multiplot"]) + "\n"
+
+
+def lines_over_workers(result):
+    """gnuplot's script for throughput against workers."""
+    contracts = result["settings"]["contracts"]
+    workers = sorted(result["settings"]["workers"])
+    script = ["set terminal svg size 1000,%d font 'sans,13' background '#ffffff'" % (20 + 380 * len(contracts)),
+              "set multiplot layout %d,1" % len(contracts), "set grid lc '#dddddd'", "set border 3",
+              "set tics nomirror", "set key outside right", "set xlabel 'num\\_workers'",
+              "set ylabel 'images a second'",
+              "set xrange [%g:%g]" % (min(workers) - 0.2, max(workers) + 0.2), "set yrange [0:*]",
+              "set xtics (%s)" % ", ".join(map(str, workers))]
+    for contract in contracts:
+        plots = []
+        for number, (name, about) in enumerate(result["peers"].items()):
+            rows = []
+            for count in workers:
+                values = values_of(result, name, contract, count, "img_s")
+                if values:
+                    rows.append("%d %g" % (count, statistics.median(values.values())))
+            if rows:
+                block = "$w%d%s" % (number, contract)
+                script += [block + " << end"] + rows + ["end"]
+                colour = LINES.get(name)
+                plots.append("%s with linespoints pt 7 lw %g %s title %s" % (
+                    block, 3 if name == OURS else 1.5, "lc rgb '%s'" % colour if colour else "", quote(about["title"])))
+        if plots:
+            script += ["set title '%s'" % {"A1": "u8", "A2": "f32 NCHW, normalised"}[contract],
+                       "plot " + ", ".join(plots)]
+    return "\n".join(script + ["unset multiplot"]) + "\n"
+
+
+def draw(script, path):
+    """False where there is no gnuplot."""
+    try:
+        done = subprocess.run(["gnuplot"], input="set output %s\n%s" % (quote(path), script), text=True,
+                              stderr=subprocess.PIPE, check=False)
+    except OSError:
+        return False
+    if done.returncode != 0:
+        raise SystemExit("bench/peers/run: gnuplot: " + done.stderr.strip()[-300:])
+    return True
+
+
+def write(path):
+    """Table and figures beside a JSON file; returns the table."""
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)
+    base = path[:-5] if path.endswith(".json") else path
+    counts = result["settings"]["workers"]
+    workers = TARGET_WORKERS if TARGET_WORKERS in counts else counts[-1]
+    figures = []
+    if any(not cell.get("void") for cell in result["cells"]):
+        for script, end, title in ((bars(result, workers), "", "throughput"),
+                                   (lines_over_workers(result), "-workers", "throughput against workers")):
+            if draw(script, base + end + ".svg"):
+                figures.append((base + end + ".svg", title))
+    text = markdown(result, figures)
+    with open(base + ".md", "w", encoding="utf-8") as file:
+        file.write(text)
+    return text

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's DataLoader, in the two ways that its documents show: Pillow images, and torchvision's tensors.
+
+Which one it is comes first on the command line: pillow or tensors. Easy to get wrong: the workers persist, as every
+guide to its speed says, and each uses one thread.
+"""
+
+import sys
+
+from adapter import BATCH, MEAN, STD, Adapter
+
+
+def pillow_transform(arguments):
+    from torchvision import transforms
+    if arguments.eval:
+        return transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.PILToTensor()])
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    if arguments.contract == "A1":
+        steps += [transforms.PILToTensor()]
+    else:
+        steps += [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    return transforms.Compose(steps)
+
+
+def tensors_transform(arguments):
+    import torch
+    from torchvision.transforms import v2
+    if arguments.eval:
+        return v2.Compose([v2.Resize(256, antialias=True), v2.CenterCrop(224)])
+    steps = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()]
+    if arguments.contract == "A2":
+        steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    return v2.Compose(steps)
+
+
+def load_tensor(path):
+    from torchvision.io import ImageReadMode, decode_jpeg, read_file
+    return decode_jpeg(read_file(path), mode=ImageReadMode.RGB)
+
+
+def main():
+    way = sys.argv[1] if len(sys.argv) > 1 else ""
+    if way not in ("pillow", "tensors"):
+        raise SystemExit("usage: peer_torch.py pillow|tensors --data DIR ...")
+    adapter = Adapter(sys.argv[2:])
+    arguments = adapter.arguments
+    import torch
+    import torchvision
+    if way == "pillow":
+        dataset = torchvision.datasets.ImageFolder(arguments.data, pillow_transform(arguments))
+    else:
+        dataset = torchvision.datasets.ImageFolder(arguments.data, tensors_transform(arguments), loader=load_tensor)
+
+    def make(**more):
+        return torch.utils.data.DataLoader(dataset, BATCH, num_workers=arguments.workers, **more)
+
+    def batches():
+        loader = make(shuffle=True, drop_last=True, persistent_workers=True)
+        while True:
+            yield from loader
+
+    def whole():
+        for images, _ in make(shuffle=not arguments.eval):
+            yield images.numpy()
+
+    versions = {"torch": torch.__version__, "torchvision": torchvision.__version__}
+    if way == "pillow":
+        import PIL
+        versions["pillow"] = PIL.__version__
+    adapter.run(len(dataset), batches, whole, versions, "nchw")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel offers of pages of 2 MiB for shared memory. root stands before every path: "" but in tests. */
+#ifndef PINNED_HUGE_PAGES_H
+#define PINNED_HUGE_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MR_HUGE_PAGES_BYTES (UINT64_C(2) << 20)
+
+/* Bytes of the pool of such pages (vm.nr_hugepages) that nobody has or was promised. */
+uint64_t mr_huge_pages_free(const char *root);
+
+/* Whether shared memory whose mapping asks for them by madvise() gets transparent ones. */
+bool mr_huge_pages_on_request(const char *root);
+
+#endif

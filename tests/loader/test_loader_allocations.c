@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples of real files: once every buffer has met its largest sample, neither a worker nor the consumer asks for
+ * memory, and none is mapped. The linker turns the calls of this program, with the library in it, here (--wrap). Easy
+ * to get wrong: what libjpeg and libpng do within is theirs; and another epoch's order is made while this one runs, so
+ * an epoch's beginning is not counted.
+ */
+#include "tests/loader/rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/images.h"
+
+enum { N_IMAGES = 96, BATCH = 8, N_EPOCHS = 5, N_COUNTED = N_IMAGES - 3 * BATCH };
+
+static _Atomic bool counts;
+static _Atomic unsigned n_asked;
+
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *memory, size_t len);
+void *__wrap_aligned_alloc(size_t alignment, size_t len);
+int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len);
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
+int __wrap_munmap(void *at, size_t len);
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *memory, size_t len);
+void *__real_aligned_alloc(size_t alignment, size_t len);
+int __real_posix_memalign(void **memory_out, size_t alignment, size_t len);
+void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
+int __real_munmap(void *at, size_t len);
+
+static void note(void)
+{
+    if (counts)
+        n_asked++;
+}
+
+void *__wrap_malloc(size_t len)
+{
+    note();
+    return __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    note();
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *memory, size_t len)
+{
+    note();
+    return __real_realloc(memory, len);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t len)
+{
+    note();
+    return __real_aligned_alloc(alignment, len);
+}
+
+int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len)
+{
+    note();
+    return __real_posix_memalign(memory_out, alignment, len);
+}
+
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
+{
+    note();
+    return __real_mmap(at, len, prot, flags, fd, off);
+}
+
+int __wrap_munmap(void *at, size_t len)
+{
+    note();
+    return __real_munmap(at, len);
+}
+
+struct folder {
+    char path[64];
+    mr_dataset *dataset;
+};
+
+static void name_of(const struct folder *folder, unsigned i, char path_out[128])
+{
+    snprintf(path_out, 128, "%s/class/%03u.jpg", folder->path, i);
+}
+
+/* All the same, so that nobody's first meeting with the largest one comes late. */
+static int make_folder(void **state)
+{
+    static struct folder folder;
+    char path[128];
+    mr_error error;
+
+    strcpy(folder.path, "/tmp/millrace-allocations-XXXXXX");
+    if (!mkdtemp(folder.path))
+        return -1;
+    snprintf(path, sizeof path, "%s/class", folder.path);
+    if (mkdir(path, 0777) != 0)
+        return -1;
+    for (unsigned i = 0; i < N_IMAGES; i++) {
+        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 120, .height = 90, .seed = 7});
+        name_of(&folder, i, path);
+        mr_test_image_save(&image, path);
+        mr_test_image_free(&image);
+    }
+    if (mr_dataset_open(folder.path, NULL, &folder.dataset, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    *state = &folder;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    struct folder *folder = *state;
+    char path[128];
+
+    mr_dataset_destroy(folder->dataset);
+    for (unsigned i = 0; i < N_IMAGES; i++) {
+        name_of(folder, i, path);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/class", folder->path);
+    rmdir(path);
+    return rmdir(folder->path);
+}
+
+/* What was asked for after the first batches of the last epochs. */
+static unsigned run(const struct folder *folder, mr_loader_options options)
+{
+    mr_loader *loader;
+    mr_batch *batch;
+    mr_error error;
+
+    options.batch_size = BATCH;
+    options.n_epochs = N_EPOCHS;
+    n_asked = 0;
+    if (mr_loader_create(folder->dataset, NULL, &options, &loader, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    for (uint64_t epoch = 0; epoch < N_EPOCHS; epoch++) {
+        assert_int_equal(mr_loader_set_epoch(loader, epoch), MR_OK);
+        unsigned n = 0;
+        for (; mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK; n++) {
+            counts = epoch + 1 == N_EPOCHS && n >= 2;
+            mr_batch_release(batch);
+        }
+        counts = false;
+        assert_int_equal(n, N_IMAGES / BATCH);
+    }
+    mr_loader_destroy(loader);
+    return n_asked;
+}
+
+static void counter_counts(void **state)
+{
+    (void)state;
+    n_asked = 0;
+    counts = true;
+    void *volatile memory = malloc(3);
+    memory = realloc(memory, 30);
+    counts = false;
+    free(memory);
+    assert_int_equal(n_asked, 2);
+}
+
+static void sample_after_the_first_ones_takes_no_memory(void **state)
+{
+    static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
+    static const mr_dtype dtypes[] = {MR_U8, MR_F32};
+
+    for (unsigned i = 0; i < 8; i++) {
+        mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+        options.reader = readers[i & 1];
+        options.dtype = dtypes[i >> 1 & 1];
+        options.start = MR_START_THREAD;
+        options.num_workers = i < 4 ? MR_NO_WORKERS : 2;
+        unsigned n = run(*state, options);
+        /* A worker that got no CPU before may have met its first sample in the last epoch. */
+        for (unsigned more = 0; n != 0 && n < N_COUNTED && more < 5; more++)
+            n = run(*state, options);
+        if (n != 0)
+            fail_msg("case %u: %u times", i, n);
+    }
+}
+
+int main(void)
+{
+    if (STATIC_DEPS) {
+        puts("skipped: what libjpeg asks for cannot be told from the library's own, because it is linked statically");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counter_counts),
+        cmocka_unit_test(sample_after_the_first_ones_takes_no_memory),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

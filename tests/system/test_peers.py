@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/peers and bench/compare without any peer: their arithmetic, their conversation with a process, their tables.
+
+test_peers.py ROOT [millrace-bench-ours millrace-bench-light mr_make_folder]; the programs' own cases are skipped
+without them. Peers are played by small scripts here.
+"""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.abspath(sys.argv[1])
+PROGRAMS = sys.argv[2:]
+PEERS = os.path.join(ROOT, "bench", "peers")
+sys.path.insert(0, PEERS)
+import adapter  # noqa: E402
+import cell  # noqa: E402
+import peer_report  # noqa: E402
+import peer_stats  # noqa: E402
+
+# A peer: 128 images of 128 classes, batches at once. WAY changes what it does wrong.
+FAKE = """#!%(python)s
+import os, random, subprocess, sys, time
+sys.path.insert(0, %(peers)r)
+sys.dont_write_bytecode = True
+from adapter import Adapter
+WAY = %(way)r
+class Images:
+    dtype = "uint8"
+    shape = (64, 3, 224, 224)
+    def __len__(self):
+        return 64
+adapter = Adapter()
+if adapter.arguments.contract == "A2":
+    Images.dtype = "float32"
+if WAY == "dtype":
+    Images.dtype = "float64"
+if WAY == "garbage":
+    adapter.lines.write("hello\\n")
+    adapter.lines.flush()
+if WAY == "dies":
+    raise SystemExit("this peer is broken")
+if WAY == "hangs":
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    with open(adapter.arguments.data, "w") as file:
+        file.write(str(child.pid))
+    time.sleep(1000)
+def batches():
+    order = list(range(128))
+    while True:
+        if WAY != "sorted":
+            random.shuffle(order)
+        if WAY == "twice":
+            order = [0, 0] + order[2:]
+        if WAY == "child":
+            subprocess.run([sys.executable, "-c", "import time\\nt = time.process_time()\\n"
+                            "while time.process_time() < t + 0.3: pass"], check=True)
+        for i in (0, 64):
+            time.sleep(0.002)
+            yield Images(), order[i:i + 64]
+adapter.run(128, batches, None, {"fake": "1"}, "nchw")
+"""
+LABELS = list(range(128))
+
+
+def write_fake(folder, way="", name="fake"):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(FAKE % {"python": sys.executable, "peers": PEERS, "way": way})
+    os.chmod(path, 0o755)
+    return path
+
+
+def load_script(path, name):
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Statistics(unittest.TestCase):
+    def test_quantile_is_the_smallest_value_that_is_not_exceeded_by_the_share(self):
+        values = list(range(1, 101))
+        self.assertEqual(peer_stats.quantile(values, 0.99), 99)
+        self.assertEqual(peer_stats.quantile(values, 0.5), 50)
+        self.assertEqual(peer_stats.quantile([3], 0.99), 3)
+        self.assertEqual(peer_stats.quantile([2, 9, 4], 0.99), 9)
+        self.assertIsNone(peer_stats.quantile([], 0.5))
+
+    def test_interval_holds_the_median_and_is_the_same_each_time(self):
+        values = [1.0, 1.1, 0.9, 1.2, 1.05, 5.0]
+        low, high = peer_stats.interval(values)
+        self.assertEqual((low, high), peer_stats.interval(values))
+        self.assertTrue(0.9 <= low <= 1.075 <= high <= 5.0, (low, high))
+        self.assertEqual(peer_stats.interval([1.0, 1.0, 1.0]), (1.0, 1.0))
+        self.assertEqual(peer_stats.interval([1.0]), (None, None))
+
+    def test_ratios_are_taken_within_rounds_that_both_have(self):
+        self.assertEqual(peer_stats.paired({0: 10, 1: 20, 2: 30}, {0: 5, 2: 10, 3: 1}), [2, 3])
+
+    def test_void_cells_do_not_count(self):
+        row = {"peer": "a", "contract": "A1", "workers": 1, "img_s": 5}
+        cells = [dict(row, round=0), dict(row, round=1, void="broken"), dict(row, round=2, workers=2)]
+        self.assertEqual(peer_stats.by_round(cells, "a", "A1", 1, "img_s"), {0: 5})
+
+    def test_every_round_has_all_items_and_begins_further_on(self):
+        items = list("abcdef")
+        orders = [peer_stats.order_of_round(items, number, 3) for number in range(3)]
+        self.assertTrue(all(sorted(order) == items for order in orders))
+        self.assertEqual(orders[0], items)
+        self.assertEqual(orders[1], list("bafedc"))
+        self.assertEqual(orders[2], list("efabcd"))
+
+
+class Boxes(unittest.TestCase):
+    def test_drawn_boxes_lie_inside_and_keep_their_ratio(self):
+        import random
+        draw = random.Random(1)
+        areas = []
+        for _ in range(2000):
+            x, y, w, h = adapter.draw_box(500, 375, draw)
+            self.assertTrue(0 <= x <= 500 - w and 0 <= y <= 375 - h, (x, y, w, h))
+            self.assertTrue(0.74 < w / h < 1.35, (w, h))
+            areas.append(w * h / (500 * 375))
+        self.assertTrue(0.40 < sum(areas) / len(areas) < 0.46, sum(areas) / len(areas))
+
+    def test_an_image_that_no_box_fits_is_cropped_in_its_middle(self):
+        import random
+        self.assertEqual(adapter.draw_box(1000, 10, random.Random(1)), (493, 0, 13, 10))
+
+
+class Arguments(unittest.TestCase):
+    def check(self, script, *words):
+        done = subprocess.run([sys.executable, "-B", os.path.join(PEERS, script)] + list(words), capture_output=True,
+                              text=True, check=False, timeout=60)
+        return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
+
+    def test_run_refuses_what_it_does_not_know(self):
+        self.assertEqual(self.check("run", "--rounds", "0")[0], 2)
+        self.assertIn("torch is not one of", self.check("run", "--peers", "torch")[1])
+        self.assertIn("no list of different numbers", self.check("run", "--workers", "1,1")[1])
+        self.assertIn("--seconds", self.check("run", "--seconds", "nan")[1])
+
+    def test_run_refuses_a_folder_without_photographs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("holds 0 images", self.check("run", "--data", folder)[1])
+        self.assertIn("is no folder", self.check("run", "--data", folder)[1])
+
+    def test_adapters_refuse_what_they_do_not_know(self):
+        self.assertIn("--workers 0", self.check("peer_dali.py", "--data", "x", "--workers", "0")[1])
+        self.assertIn("--contract", self.check("peer_spdl.py", "--data", "x", "--contract", "A3")[1])
+        self.assertIn("u8 only", self.check("peer_spdl.py", "--data", "x", "--contract", "A2")[1])
+        self.assertIn("usage", self.check("peer_torch.py")[1])
+        self.assertIn("--workers", self.check("gpu", "--workers", "4,x")[1])
+        self.assertIn("needs --photos", self.check("gpu", "--build")[1])
+
+
+class Processes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.log = os.path.join(self.folder, "log")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def run_fake(self, way, limit_s=60, contract="A1"):
+        command = [write_fake(self.folder, way), "--data", os.path.join(self.folder, "data"), "--seconds", "0.3",
+                   "--contract", contract]
+        facts = cell.Cell(command, self.log, limit_s).run()
+        cell.check_facts(facts, contract, LABELS)
+        return facts
+
+    def void_of(self, *arguments, **more):
+        with self.assertRaises(cell.CellError) as caught:
+            self.run_fake(*arguments, **more)
+        return str(caught.exception)
+
+    def test_cell_has_times_and_memory_of_its_process(self):
+        facts = self.run_fake("", contract="A2")
+        self.assertGreaterEqual(facts["done"]["seconds"], 0.3)
+        self.assertEqual(facts["done"]["images"] % 64, 0)
+        self.assertGreater(facts["first_s"], 0)
+        self.assertGreater(facts["pss_bytes"], 1e6)
+
+    def test_cpu_of_children_that_ended_counts(self):
+        facts = self.run_fake("child")
+        self.assertGreaterEqual(facts["cpu_s"], 0.25)
+
+    def test_cell_is_void_with_the_last_words_of_its_process(self):
+        self.assertIn("this peer is broken", self.void_of("dies"))
+        self.assertIn("hello", self.void_of("garbage"))
+
+    def test_cell_that_hangs_ends_and_leaves_no_process(self):
+        self.assertIn("not done after", self.void_of("hangs", limit_s=10))
+        with open(os.path.join(self.folder, "data"), encoding="ascii") as file:
+            child = int(file.read())
+        self.assertNotIn(child, cell.read_processes())
+
+    def test_cell_is_void_when_it_did_other_work(self):
+        self.assertIn("float64", self.void_of("dtype"))
+        self.assertIn("not shuffled", self.void_of("sorted"))
+        self.assertIn("an image twice", self.void_of("twice"))
+
+    def test_facts_of_less_work_are_refused(self):
+        done = {"failed": 0, "images": 64, "seconds": 1.0, "dtype": "uint8", "shape": [64, 224, 224, 3],
+                "labels": LABELS[::-1] + LABELS[64:] + LABELS[:64], "warm_epochs": 2, "exact_epochs": True}
+        cell.check_facts({"done": done}, "A1", LABELS)
+        for change, words in (({"failed": 1}, "1 images failed"), ({"images": 0}, "no images"),
+                              ({"labels": LABELS}, "128 labels in 2 epochs"),
+                              ({"labels": 2 * LABELS[::-1]}, "the same order")):
+            with self.assertRaisesRegex(cell.CellError, words):
+                cell.check_facts({"done": dict(done, **change)}, "A1", LABELS)
+        with self.assertRaisesRegex(cell.CellError, "batches are"):
+            cell.check_facts({"done": dict(done, dtype="float32")}, "A2", LABELS)
+
+
+def make_result():
+    """Two rounds of two rows, one of them void once; a third is missing."""
+    rows = []
+    for number in (0, 1):
+        for peer, speed in (("ours", 1000.0), ("torch_pillow", 250.0)):
+            for contract in ("A1", "A2"):
+                row = {"round": number, "peer": peer, "contract": contract, "workers": 2}
+                if (number, peer, contract) == (1, "torch_pillow", "A1"):
+                    row["void"] = "a | bar"
+                else:
+                    row.update(img_s=speed + number, cpu_s_per_1000=1000 / speed, first_s=0.1, pss_mb=50.0)
+                rows.append(row)
+    titles = {"ours": "millrace", "torch_pillow": "PyTorch", "dali": "DALI"}
+    peers = {name: {"title": title, "missing": None, "contracts": ["A1", "A2"]} for name, title in titles.items()}
+    peers["dali"]["missing"] = "no network"
+    machine = {"cpu": "c", "cpus": 2, "cores": [0, 1], "memory_mb": 1, "system": "s", "commit": "x"}
+    return {"schema": "millrace-peers/1", "date": "2026-01-01T00:00:00", "command": "bench/peers/run",
+            "machine": machine, "data": {"name": "d", "images": 128, "bytes": 1, "sum": "0"}, "peers": peers,
+            "settings": {"rounds": 2, "seconds": 1, "contracts": ["A1", "A2"], "workers": [2]}, "cells": rows}
+
+
+class Reports(unittest.TestCase):
+    def test_missing_peers_and_void_cells_stay_in_the_table(self):
+        text = peer_report.markdown(make_result(), [])
+        self.assertIn("| DALI | missing: no network |", text)
+        self.assertIn("1 void: a \\| bar", text)
+        self.assertIn("Not complete", text)
+
+    def test_aims_are_met_missed_or_not_measured(self):
+        found = {(row["against"], row["contract"], row["field"]): row["met"]
+                 for row in peer_report.check_targets(make_result())}
+        self.assertIs(found["torch_pillow", "A2", "img_s"], True)
+        self.assertIs(found["fastest", "A1", "first_s"], False)
+        self.assertIsNone(found["dali", "A1", "img_s"])
+
+    def test_compare_finds_what_became_slower(self):
+        compare = load_script(os.path.join(ROOT, "bench", "compare"), "compare")
+        slow = make_result()
+        for row in slow["cells"]:
+            if row["peer"] == "ours":
+                row["img_s"] /= 2
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("old", "new", "cases", "broken")]
+            for path, result in zip(paths, (make_result(), slow, {"program": "p", "cases": []}, [1])):
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(result, file)
+            ratios = dict(compare.compare(paths[0], paths[1])[2])
+            self.assertAlmostEqual(ratios["ours A1 2, img_s"], 0.5)
+            self.assertAlmostEqual(ratios["torch_pillow A1 2, img_s"], 1.0)
+            self.assertAlmostEqual(ratios["ours / torch_pillow A2 2"], 0.5)
+            codes = [subprocess.run([sys.executable, os.path.join(ROOT, "bench", "compare")] + words, check=False,
+                                    capture_output=True).returncode
+                     for words in ([paths[0], paths[0], "--fail-below", "0.99"],
+                                   [paths[0], paths[1], "--fail-below", "0.9"], [paths[0], paths[1]],
+                                   [paths[0], paths[2]], [paths[0], paths[3]], [paths[0], folder + "/none"])]
+            self.assertEqual(codes, [0, 1, 0, 2, 2, 2])
+
+
+class WholeRun(unittest.TestCase):
+    """bench/peers/run in a tree of its own, where only millrace is there, and is played by a script."""
+
+    def setUp(self):
+        self.tree = tempfile.mkdtemp()
+        shutil.copytree(PEERS, os.path.join(self.tree, "bench", "peers"))
+        programs = os.path.join(self.tree, "build", "peers", "millrace", "bench")
+        os.makedirs(programs)
+        write_fake(programs, name="millrace-bench-ours")
+        self.data = os.path.join(self.tree, "data")
+        for i in LABELS:
+            os.makedirs(os.path.join(self.data, "%03d" % i))
+            with open(os.path.join(self.data, "%03d" % i, "x.jpg"), "wb") as file:
+                file.write(b"\xff\xd8")
+        self.out = os.path.join(self.tree, "out")
+
+    def tearDown(self):
+        shutil.rmtree(self.tree)
+
+    def start(self, *words):
+        command = [sys.executable, "-B", os.path.join(self.tree, "bench", "peers", "run"), "--no-build",
+                   "--data", self.data] + list(words)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def read(self):
+        with open(self.out + ".json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def await_cell(self, process):
+        for _ in range(600):
+            if process.poll() is not None or (os.path.exists(self.out + ".json") and self.read()["cells"]):
+                return
+            time.sleep(0.05)
+
+    def test_interrupted_run_goes_on_where_it_was(self):
+        process = self.start("--rounds", "2", "--seconds", "0.2", "--workers", "1", "--contracts", "A1", "--peers",
+                             "ours,dali,light_roi", "--out", self.out)
+        self.await_cell(process)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 130, errors)
+        before = self.read()["cells"]
+        self.assertTrue(1 <= len(before) < 2, len(before))
+        process = self.start("--resume", self.out + ".json")
+        text, errors = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, errors), (0, ""), text)
+        result = self.read()
+        self.assertEqual([row["round"] for row in result["cells"]], [0, 1])
+        self.assertEqual(result["cells"][0], before[0])
+        self.assertTrue(result["complete"])
+        self.assertIn("| DALI CPU | missing: bench/peers/setup --only dali has not been run |", text)
+        self.assertIn("| ROI decode alone | missing:", text)
+
+
+@unittest.skipIf(len(PROGRAMS) < 3, "needs our programs")
+class OurPrograms(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.data = os.path.join(self.folder, "data")
+        subprocess.run([PROGRAMS[2], self.data, "3", "50"], check=True, stdout=subprocess.DEVNULL)
+        self.labels = []
+        for label, name in enumerate(sorted(os.listdir(self.data))):
+            for file in os.listdir(os.path.join(self.data, name)):
+                if file.endswith(".png"):
+                    os.remove(os.path.join(self.data, name, file))
+                else:
+                    self.labels.append(label)
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def run_cell(self, program, contract, *words):
+        log = os.path.join(self.folder, "log")
+        command = [program, "--data", self.data, "--seconds", "0.3", "--workers", "1"] + list(words)
+        facts = cell.Cell(command, log, 60).run()
+        cell.check_facts(facts, contract, self.labels)
+        return facts
+
+    def test_our_rows_do_the_work_of_their_contracts(self):
+        for contract in ("A1", "A2"):
+            facts = self.run_cell(PROGRAMS[0], contract, "--contract", contract)
+            self.assertGreater(facts["pss_bytes"], 1e6)
+            self.assertEqual(len(facts["done"]["gaps"]) * 64, facts["done"]["images"])
+
+    def test_speed_of_light_decodes_every_photograph(self):
+        for words in ([], ["--full"]):
+            facts = self.run_cell(PROGRAMS[1], None, *words)
+            self.assertEqual(facts["done"]["images"] % len(self.labels), 0)
+            self.assertNotIn("first_s", facts)
+
+    def test_damaged_photographs_make_a_cell_void(self):
+        with open(os.path.join(self.data, sorted(os.listdir(self.data))[0], "broken.jpg"), "wb") as file:
+            file.write(b"\xff\xd8\xff")
+        for program in PROGRAMS[:2]:
+            with self.assertRaisesRegex(cell.CellError, "ended with status 1"):
+                self.run_cell(program, "A1")
+
+
+if __name__ == "__main__":
+    cell.inherit_orphans()
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A double of slow storage, linked around pread(): each call takes MR_TEST_READ_MS milliseconds longer. Easy to get
+ * wrong: worker processes are the library's own helper and do not have it, threads and `--workers 0` do.
+ */
+#include <stdlib.h>
+#include <sys/types.h>
+#include <time.h>
+
+ssize_t __real_pread(int fd, void *bytes, size_t len, off_t offset);
+ssize_t __wrap_pread(int fd, void *bytes, size_t len, off_t offset);
+
+ssize_t __wrap_pread(int fd, void *bytes, size_t len, off_t offset)
+{
+    const char *text = getenv("MR_TEST_READ_MS");
+    long ms = text != NULL ? strtol(text, NULL, 10) : 0;
+
+    if (ms > 0)
+        nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+    return __real_pread(fd, bytes, len, offset);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every loop of every set that this machine has gives the bits of plain C, over random sizes, scales, channels and
+ * tails, and touches nothing beyond its memory. Sets that are not there are skipped by name.
+ */
+#include "base/checked.h"
+#include "tests/transforms/guarded.h"
+#include "tests/transforms/reference.h"
+#include "transforms/kernels.h"
+#include "transforms/store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* One direction of a resize. */
+struct side {
+    int64_t in, out, lo, n;
+    bool reversed;
+};
+
+static int64_t between(uint64_t *random, int64_t low, int64_t high)
+{
+    return low + (int64_t)reference_below(random, (uint64_t)(high - low + 1));
+}
+
+static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out)
+{
+    struct side s = {.in = between(random, 1, most_in), .out = between(random, 1, most_out)};
+    switch (reference_below(random, 8)) {
+    case 0: s.out = s.in < most_out ? s.in : most_out; break;
+    case 1: s.in = s.out * between(random, 1, 9); break; /* exact steps */
+    case 2: s.out = 224; break;
+    default: break;
+    }
+    if (!mr_axis_is_usual(s.in, s.out))
+        s.out = s.in;
+    s.n = between(random, 1, s.out);
+    s.lo = between(random, 0, s.out - s.n);
+    if (reference_below(random, 2)) {
+        s.lo = 0;
+        s.n = s.out;
+    }
+    s.reversed = reference_below(random, 2);
+    return s;
+}
+
+static struct mr_axis build(const struct side *s, mr_axis_fill *fill, bool uniform)
+{
+    struct mr_axis axis = {0};
+    assert_int_equal(mr_axis_build(&axis, s->in, s->out, s->lo, s->n, s->reversed, uniform, fill, NULL), MR_OK);
+    return axis;
+}
+
+static void same_axis(const struct side *s, const struct mr_axis *axis, const struct mr_axis *plain)
+{
+    if (axis->max_taps != plain->max_taps || axis->n != plain->n || axis->pitch % MR_AXIS_LANES != 0)
+        fail_msg("%lld to %lld: %u taps, plain C has %u", (long long)s->in, (long long)s->out, axis->max_taps,
+                 plain->max_taps);
+    for (uint32_t i = 0; i < axis->pitch; i++) {
+        uint32_t p = i < plain->n ? i : plain->n - 1;
+        bool same = axis->start[i] == plain->start[p] && axis->count[i] == plain->count[p];
+        for (uint32_t k = 0; k < ((axis->max_taps + 3) & ~3u); k++) {
+            int32_t want = k < plain->count[p] ? plain->weight[(size_t)k * plain->pitch + p] : 0;
+            same &= axis->weight[(size_t)k * axis->pitch + i] == want;
+        }
+        if (!same)
+            fail_msg("%lld to %lld, outputs from %lld, reversed %d: output %u differs", (long long)s->in,
+                     (long long)s->out, (long long)s->lo, s->reversed, i);
+    }
+}
+
+static void axes_are_those_of_plain_c(void **state)
+{
+    const struct mr_kernels *kernels = *state;
+    uint64_t random = reference_seed();
+    for (int i = 0; i < 1500; i++) {
+        struct side side = i % 4 ? pick_side(&random, 900, 300) : pick_side(&random, 60000, 400);
+        struct mr_axis axis = build(&side, kernels->fill, false), plain = build(&side, NULL, false);
+        same_axis(&side, &axis, &plain);
+        mr_axis_fini(&axis);
+        mr_axis_fini(&plain);
+    }
+}
+
+/* ---- Both passes ---- */
+
+struct picture {
+    const struct side *x, *y;
+    uint32_t channels;
+    bool at_end;          /* of the guarded memory */
+    struct guarded *rows; /* of the input */
+    uint32_t n_rows;
+    size_t row_bytes;
+};
+
+/* The first row and column that the outputs read. */
+static void make_rows(struct picture *p, uint64_t *random)
+{
+    int64_t left, right, top, bottom;
+    mr_axis_span(p->x->in, p->x->out, p->x->lo, p->x->n, &left, &right);
+    mr_axis_span(p->y->in, p->y->out, p->y->lo, p->y->n, &top, &bottom);
+    p->row_bytes = (size_t)(right - left) * p->channels;
+    p->n_rows = (uint32_t)(bottom - top);
+    p->rows = calloc(p->n_rows, sizeof *p->rows);
+    uint64_t kind = reference_below(random, 3);
+    for (uint32_t y = 0; y < p->n_rows; y++) {
+        p->rows[y] = guarded_make(p->row_bytes, 1, p->at_end);
+        for (size_t i = 0; i < p->row_bytes; i++) {
+            uint64_t value = reference_random(random);
+            p->rows[y].at[i] = (uint8_t)(kind == 0 ? value : kind == 1 ? 255 : value & 1 ? 255 : 0);
+        }
+    }
+}
+
+static void free_rows(struct picture *p)
+{
+    for (uint32_t y = 0; y < p->n_rows; y++)
+        guarded_free(&p->rows[y]);
+    free(p->rows);
+}
+
+/* All input rows to strips, one after the other. */
+static struct guarded run_across(const struct mr_kernels *kernels, const struct picture *p, struct mr_across *across)
+{
+    struct guarded tables = guarded_make(kernels->across_bytes(across), MR_KERNELS_ALIGN, true);
+    across->tables = tables.at;
+    kernels->across_make(across);
+    size_t strip_bytes = across->stride * kernels->strip_bytes;
+    uint32_t n_strips = (p->n_rows + MR_STRIP_ROWS - 1) / MR_STRIP_ROWS;
+    struct guarded strips = guarded_make(n_strips * strip_bytes, MR_KERNELS_ALIGN, true);
+    bool short_rows = across->row_bytes > p->row_bytes;
+    struct guarded longer[MR_STRIP_ROWS];
+    for (uint32_t i = 0; short_rows && i < MR_STRIP_ROWS; i++)
+        longer[i] = guarded_make(across->row_bytes, 1, p->at_end);
+    for (uint32_t s = 0; s < n_strips; s++) {
+        const uint8_t *rows[MR_STRIP_ROWS];
+        for (uint32_t i = 0; i < MR_STRIP_ROWS; i++) {
+            uint32_t y = s * MR_STRIP_ROWS + i;
+            rows[i] = p->rows[y < p->n_rows ? y : p->n_rows - 1].at;
+            if (!short_rows)
+                continue;
+            memcpy(longer[i].at, rows[i], p->row_bytes);
+            rows[i] = longer[i].at;
+        }
+        kernels->across(across, rows, strips.at + s * strip_bytes);
+    }
+    for (uint32_t i = 0; short_rows && i < MR_STRIP_ROWS; i++)
+        guarded_free(&longer[i]);
+    guarded_free(&tables);
+    return strips;
+}
+
+static void run_down(const struct mr_kernels *kernels, const struct picture *p, const struct mr_axis *y, size_t stride,
+                     uint32_t n, const uint8_t *strips, uint8_t *out)
+{
+    struct mr_down down = {.y = y, .stride = stride};
+    struct guarded tables = guarded_make(kernels->down_bytes(y), MR_KERNELS_ALIGN, true);
+    down.tables = tables.at;
+    kernels->down_make(&down);
+    const uint8_t *near[MR_AXIS_MAX_TAPS];
+    struct guarded row = guarded_make(n, 1, p->at_end);
+    for (uint32_t i = 0; i < y->n; i++) {
+        uint32_t first = y->start[i] / MR_STRIP_ROWS;
+        uint32_t last = (y->start[i] + y->count[i] - 1) / MR_STRIP_ROWS;
+        for (uint32_t s = first; s <= last; s++)
+            near[s - first] = strips + s * stride * kernels->strip_bytes;
+        kernels->down(&down, i, near, n, row.at);
+        memcpy(out + (size_t)i * n, row.at, n);
+    }
+    guarded_free(&row);
+    guarded_free(&tables);
+}
+
+/* The whole output; which way the horizontal pass took. */
+static uint8_t *run_passes(const struct mr_kernels *kernels, const struct picture *p, uint32_t *way_out)
+{
+    struct mr_axis x = build(p->x, kernels->fill, true), y = build(p->y, kernels->fill, false);
+    uint32_t n = x.n * p->channels;
+    struct mr_across across = {.x = &x, .channels = p->channels, .row_bytes = (uint32_t)p->row_bytes};
+    across.stride = mr_align_up((size_t)x.pitch * p->channels + 4, MR_KERNELS_ALIGN);
+    uint8_t *out = malloc((size_t)y.n * n);
+    struct guarded strips = run_across(kernels, p, &across);
+    run_down(kernels, p, &y, across.stride, n, strips.at, out);
+    *way_out = across.way;
+    guarded_free(&strips);
+    mr_axis_fini(&x);
+    mr_axis_fini(&y);
+    return out;
+}
+
+static uint32_t compare_passes(const struct mr_kernels *kernels, uint64_t *random, int i)
+{
+    const uint32_t channels[] = {1, 3, 4};
+    struct side x = i % 3 == 0 ? pick_side(random, 5000, 60) : pick_side(random, 500, 130);
+    struct side y = i % 3 == 1 ? pick_side(random, 700, 8) : pick_side(random, 40, 40);
+    struct picture p = {.x = &x, .y = &y, .channels = channels[reference_below(random, 3)]};
+    y.reversed = false;
+    p.at_end = reference_below(random, 2);
+    make_rows(&p, random);
+    uint32_t way, unused;
+    uint8_t *fast = run_passes(kernels, &p, &way), *plain = run_passes(&mr_kernels_c, &p, &unused);
+    size_t n = (size_t)x.n * p.channels;
+    for (size_t at = 0; at < n * (size_t)y.n; at++)
+        if (fast[at] != plain[at])
+            fail_msg("case %d, %lldx%lld to %lldx%lld (%lldx%lld from %lld,%lld), %u channels, reversed %d, way %u: "
+                     "row %zu, value %zu is %u instead of %u",
+                     i, (long long)x.in, (long long)y.in, (long long)x.out, (long long)y.out, (long long)x.n,
+                     (long long)y.n, (long long)x.lo, (long long)y.lo, p.channels, x.reversed, way, at / n, at % n,
+                     fast[at], plain[at]);
+    free(fast);
+    free(plain);
+    free_rows(&p);
+    return way;
+}
+
+static void passes_are_those_of_plain_c(void **state)
+{
+    const struct mr_kernels *kernels = *state;
+    uint64_t random = reference_seed();
+    uint32_t n_of_way[8] = {0};
+    for (int i = 0; i < 240; i++)
+        n_of_way[compare_passes(kernels, &random, i)]++;
+    for (uint32_t way = 0; way < 4; way++)
+        if (n_of_way[way] == 0)
+            fail_msg("no case went way %u of 0 to 3", way);
+}
+
+/* ---- Rows to tensors ---- */
+
+static void pick_plan(struct mr_plan *plan, struct mr_store_half *half, uint64_t *random)
+{
+    const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
+    double mean[3], deviation[3];
+    for (int c = 0; c < 3; c++) {
+        mean[c] = (double)reference_below(random, 1000) / 700 - 0.2;
+        deviation[c] = (double)(1 + reference_below(random, 1000)) / 900;
+        if (reference_below(random, 10) == 0) /* subnormal halves, infinities, a scale that makes a NaN of 0 */
+            deviation[c] = reference_below(random, 2) ? 1e4 : reference_below(random, 2) ? 1e-7 : 1e-42;
+    }
+    *plan = (struct mr_plan){.channels = 3, .dtype = dtypes[reference_below(random, 4)]};
+    mr_store_tables(plan, mean, deviation, 3, false);
+    mr_store_half_init(half, plan);
+}
+
+static uint64_t bits_at(const struct guarded *memory, size_t at, size_t size)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, memory->at + at * size, size);
+    return bits;
+}
+
+static void same_memory(struct guarded *fast, struct guarded *plain, size_t size, const struct mr_store *store,
+                        const char *what)
+{
+    for (size_t i = 0; i < fast->len / size; i++)
+        if (bits_at(fast, i, size) != bits_at(plain, i, size))
+            fail_msg("%s, %s: element %zu of %zu is %llx instead of %llx", what, mr_dtype_name(store->dtype), i,
+                     fast->len / size, (unsigned long long)bits_at(fast, i, size),
+                     (unsigned long long)bits_at(plain, i, size));
+    guarded_free(fast);
+    guarded_free(plain);
+}
+
+/* Floats must be aligned as such. */
+static void compare_planes(const struct mr_kernels *kernels, const struct mr_store *store, uint32_t n, bool at_end,
+                           const uint8_t *bytes)
+{
+    size_t size = mr_dtype_size(store->dtype);
+    struct guarded row = guarded_copy(bytes, 3 * (size_t)n, at_end), fast[3], plain[3];
+    for (int c = 0; c < 3; c++) {
+        fast[c] = guarded_make(n * size, size, at_end);
+        plain[c] = guarded_make(n * size, size, at_end);
+    }
+    kernels->planes(store, row.at, n, (void *[3]){fast[0].at, fast[1].at, fast[2].at});
+    mr_kernels_c.planes(store, row.at, n, (void *[3]){plain[0].at, plain[1].at, plain[2].at});
+    for (int c = 0; c < 3; c++)
+        same_memory(&fast[c], &plain[c], size, store, "planes");
+    guarded_free(&row);
+}
+
+static void compare_values(const struct mr_kernels *kernels, const struct mr_store *store, uint32_t n, bool at_end,
+                           const uint8_t *bytes, uint32_t channels, uint32_t first)
+{
+    size_t size = mr_dtype_size(store->dtype), len = (size_t)n * channels;
+    struct guarded row = guarded_copy(bytes, len, at_end);
+    struct guarded fast = guarded_make(len * size, size, at_end), plain = guarded_make(len * size, size, at_end);
+    kernels->values(store, row.at, n * channels, first, channels, fast.at);
+    mr_kernels_c.values(store, row.at, n * channels, first, channels, plain.at);
+    same_memory(&fast, &plain, size, store, "values");
+    guarded_free(&row);
+}
+
+static void tensors_are_those_of_plain_c(void **state)
+{
+    const struct mr_kernels *kernels = *state;
+    uint64_t random = reference_seed();
+    for (int i = 0; i < 1500; i++) {
+        struct mr_plan plan;
+        struct mr_store_half half;
+        pick_plan(&plan, &half, &random);
+        struct mr_store store = {.kernels = kernels,
+                                 .dtype = plan.dtype,
+                                 .table = plan.table,
+                                 .half = half.table,
+                                 .scale = plan.scale,
+                                 .bias = plan.bias};
+        uint32_t n = (uint32_t)between(&random, 1, i % 3 ? 70 : 300);
+        uint8_t bytes[900];
+        for (size_t k = 0; k < sizeof bytes; k++)
+            bytes[k] = (uint8_t)reference_random(&random);
+        bool at_end = reference_below(&random, 2);
+        compare_planes(kernels, &store, n, at_end, bytes);
+        if (plan.dtype == MR_U8)
+            continue;
+        compare_values(kernels, &store, n, at_end, bytes, 3, 0);
+        compare_values(kernels, &store, n, at_end, bytes, 1, (uint32_t)reference_below(&random, 3));
+    }
+}
+
+/* ---- Which set ---- */
+
+static void the_environment_limits_the_set(void **state)
+{
+    (void)state;
+    enum mr_cpu best = MR_CPU_N;
+    while (!mr_kernels_find(--best))
+        ;
+    unsetenv("MR_CPU");
+    assert_int_equal(mr_kernels_best()->cpu, best);
+    setenv("MR_CPU", "unheard of", 1);
+    assert_int_equal(mr_kernels_best()->cpu, best);
+    for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++) {
+        setenv("MR_CPU", mr_cpu_name(cpu), 1);
+        assert_true(mr_kernels_best()->cpu <= cpu);
+        if (mr_kernels_find(cpu))
+            assert_int_equal(mr_kernels_best()->cpu, cpu);
+    }
+    unsetenv("MR_CPU");
+}
+
+static int test_set(enum mr_cpu cpu)
+{
+    const struct mr_kernels *kernels = mr_kernels_find(cpu);
+    void *state = (void *)(uintptr_t)kernels;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(axes_are_those_of_plain_c, state),
+        cmocka_unit_test_prestate(passes_are_those_of_plain_c, state),
+        cmocka_unit_test_prestate(tensors_are_those_of_plain_c, state),
+    };
+    if (!kernels) {
+        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        return 0;
+    }
+    return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_environment_limits_the_set)};
+    int n_failed = cmocka_run_group_tests_name("choice", tests, NULL, NULL);
+    for (enum mr_cpu cpu = MR_CPU_AVX2; cpu < MR_CPU_N; cpu++)
+        n_failed += test_set(cpu);
+    return n_failed;
+}

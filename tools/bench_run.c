@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What bench and tune do alike. Easy to get wrong: a sample that fails does not end the measuring, but the exit status
+ * has to say so at the end.
+ */
+#include "tools/bench_run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/aside.h"
+#include "tools/bench_json.h"
+#include "tools/command.h"
+#include "tools/say.h"
+
+int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc, char **argv)
+{
+    *run = (struct mr_bench_run){.args = args};
+    if (args->json != NULL && (!mr_bench_json_check() || !mr_aside_check(args->json)))
+        return MR_EXIT_FAILED;
+    if (!mr_bench_report_meta(&run->meta, argc, argv))
+        return MR_EXIT_FAILED;
+    int exit_status = mr_feed_open(&run->feed, &args->common);
+    if (exit_status != MR_EXIT_OK)
+        mr_bench_report_free(&run->meta);
+    mr_progress_init(&run->progress);
+    return exit_status;
+}
+
+int mr_bench_run_close(struct mr_bench_run *run, int exit_status)
+{
+    mr_feed_close(&run->feed);
+    mr_bench_report_free(&run->meta);
+    return exit_status == MR_EXIT_OK && run->failed ? MR_EXIT_FAILED : exit_status;
+}
+
+/* As it was given, or the long form where --mean and --std were added to it. */
+static char *transform_text(const struct mr_feed *feed, bool added)
+{
+    if (!added)
+        return strdup(feed->transform_name);
+    size_t size = mr_transform_format(feed->transform, NULL, 0) + 1;
+    char *text = malloc(size);
+    if (text != NULL)
+        mr_transform_format(feed->transform, text, size);
+    return text;
+}
+
+/* What the loader made of the options; known as soon as one loader has been there. */
+static bool complete_meta(struct mr_bench_run *run, const struct mr_bench_row *row)
+{
+    const struct mr_bench_args *args = run->args;
+
+    run->meta.data = args->common.data;
+    run->meta.device = args->device != NULL ? args->device : "host";
+    run->meta.seconds = args->how.seconds;
+    run->meta.step_ms = args->how.step_s * 1e3;
+    run->meta.n_samples = mr_dataset_count(run->feed.dataset);
+    run->meta.options = *mr_loader_resolved(run->feed.loader);
+    run->meta.options.dtype = row->dtype;
+    run->meta.transform = transform_text(&run->feed, args->common.n_channels > 0);
+    if (run->meta.transform == NULL)
+        mr_say_error("out of memory");
+    return run->meta.transform != NULL;
+}
+
+static void tell_failures(struct mr_bench_run *run, const struct mr_bench_row *row)
+{
+    if (row->failure[0] != '\0') {
+        mr_say_error("--workers %" PRIu32 ": %" PRIu64 " batches failed; the first: %s", row->workers, row->n_failed,
+                     row->failure);
+        run->failed = true;
+    } else if (row->n_failed > 0 && !run->damage_told) {
+        mr_feed_report_damage(&run->feed); /* the same samples in every row */
+        run->damage_told = true;
+    }
+}
+
+static bool report_row(struct mr_bench_run *run, struct mr_bench_row *row)
+{
+    if (!run->head_told) {
+        if (!complete_meta(run, row) || !mr_bench_report_head(&run->meta))
+            return false;
+        run->head_told = true;
+        run->first_img_s = row->img_s;
+    }
+    row->ratio = run->first_img_s > 0 ? row->img_s / run->first_img_s : 0;
+    bool good = mr_bench_report_row(row);
+    tell_failures(run, row);
+    return good;
+}
+
+int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round, struct mr_bench_row *row_out)
+{
+    mr_loader_options options = mr_loader_args_options(&run->args->common, workers);
+    int exit_status = mr_bench_row_measure(&run->feed, &options, &run->args->how, &run->progress, row_out);
+
+    row_out->round = round;
+    if (exit_status == MR_EXIT_OK && !report_row(run, row_out))
+        exit_status = MR_EXIT_FAILED;
+    mr_feed_stop(&run->feed);
+    return exit_status;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run of bench or tune: one loader after the other over the same dataset, each of them a row of the table. */
+#ifndef TOOLS_BENCH_RUN_H
+#define TOOLS_BENCH_RUN_H
+
+#include "tools/bench_args.h"
+#include "tools/bench_report.h"
+#include "tools/feed.h"
+
+struct mr_bench_run {
+    const struct mr_bench_args *args;
+    struct mr_feed feed;
+    struct mr_bench_meta meta;
+    struct mr_progress progress;
+    double first_img_s; /* of the first row */
+    bool head_told;
+    bool damage_told;
+    bool failed; /* a sample failed under policy fail */
+};
+
+/*
+ * Look at the options and the machine, and open the dataset. Functions that return int return an exit status, after a
+ * message. On failure nothing is held.
+ */
+int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc, char **argv);
+/* Measure and print one row. */
+int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round, struct mr_bench_row *row_out);
+/* Returns exit_status, or that of a sample that failed. */
+int mr_bench_run_close(struct mr_bench_run *run, int exit_status);
+
+#endif

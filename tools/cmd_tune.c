@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace tune: the smallest number of workers that is enough. All numbers are measured twice, upwards and downwards;
+ * those that came near the best are measured again in turns, until it is clear which of them are within the bound. Easy
+ * to get wrong: a machine that others use changes from one second to the next, so only figures of the same round are
+ * compared.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/arg_value.h"
+#include "tools/bench_json.h"
+#include "tools/bench_run.h"
+#include "tools/command.h"
+#include "tools/say.h"
+#include "tools/tune_pick.h"
+
+#define DEFAULT_SECONDS 2.0
+
+enum { KEY_MAX_WORKERS = 256, MAX_COUNTS = MR_LOADER_ARGS_MAX_WORKERS, FULL_ROUNDS = 2, ROUNDS = 3 };
+
+struct tune_args {
+    struct mr_bench_args common;
+    uint32_t max_workers;
+    bool max_given;
+};
+
+struct tune {
+    struct mr_bench_run run;
+    struct mr_tune_count counts[MAX_COUNTS];
+    size_t n;
+    struct mr_bench_row *rows; /* of all rounds, as measured */
+    size_t n_rows;
+};
+
+static const struct argp_option options[] = {
+    {"max-workers", KEY_MAX_WORKERS, "N", 0, "Most workers to try (default: the CPUs that this process may use)", 0},
+    {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct tune_args *args = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
+    case KEY_MAX_WORKERS:
+        args->max_workers = (uint32_t)mr_arg_value_number(state, "max-workers", value, 0, MR_MAX_WORKERS);
+        args->max_given = true;
+        return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
+    case ARGP_KEY_END:
+        if (args->max_given && args->common.common.n_workers > 0)
+            argp_error(state, "--workers names what is tried, so --max-workers has no meaning");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+    const struct mr_tune_count *x = a, *y = b;
+
+    return (x->workers > y->workers) - (x->workers < y->workers);
+}
+
+/* Rising, each once. */
+static void choose_counts(struct tune *tune, const struct tune_args *args)
+{
+    const struct mr_loader_args *loader = &args->common.common;
+    uint32_t steps[MAX_COUNTS];
+
+    tune->n = loader->n_workers;
+    for (size_t i = 0; i < tune->n; i++)
+        tune->counts[i].workers = loader->workers[i] == MR_NO_WORKERS ? 0 : loader->workers[i];
+    if (tune->n == 0) {
+        uint32_t most = args->max_given ? args->max_workers : tune->run.meta.n_cpus;
+        tune->n = mr_tune_pick_counts(most < MR_MAX_WORKERS ? most : MR_MAX_WORKERS, steps, MAX_COUNTS);
+        for (size_t i = 0; i < tune->n; i++)
+            tune->counts[i].workers = steps[i];
+    }
+    qsort(tune->counts, tune->n, sizeof *tune->counts, compare_counts);
+    size_t n = 0;
+    for (size_t i = 0; i < tune->n; i++)
+        if (n == 0 || tune->counts[i].workers != tune->counts[n - 1].workers)
+            tune->counts[n++] = tune->counts[i];
+    tune->n = n;
+}
+
+static int measure_count(struct tune *tune, struct mr_tune_count *count, uint32_t round)
+{
+    struct mr_bench_row *row = &tune->rows[tune->n_rows];
+    int exit_status = mr_bench_run_row(&tune->run, count->workers > 0 ? count->workers : MR_NO_WORKERS, round, row);
+
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    tune->n_rows++;
+    mr_tune_pick_add(count, row);
+    return MR_EXIT_OK;
+}
+
+/* One round over those that are close: forwards, and every second time backwards. */
+static int measure_round(struct tune *tune, uint32_t round)
+{
+    int exit_status = MR_EXIT_OK;
+
+    for (size_t i = 0; i < tune->n && exit_status == MR_EXIT_OK; i++) {
+        struct mr_tune_count *count = &tune->counts[round % 2 == 0 ? i : tune->n - 1 - i];
+        if (count->close)
+            exit_status = measure_count(tune, count, round);
+    }
+    return exit_status;
+}
+
+static int measure(struct tune *tune, struct mr_tune_answer *answer_out)
+{
+    int exit_status = MR_EXIT_OK;
+    bool sure = false;
+
+    for (size_t i = 0; i < tune->n; i++)
+        tune->counts[i].close = true; /* all of them in the first rounds */
+    for (uint32_t round = 0; exit_status == MR_EXIT_OK && !sure && round < MR_TUNE_MAX_ROUNDS; round++) {
+        exit_status = measure_round(tune, round);
+        if (exit_status == MR_EXIT_OK && round + 1 == FULL_ROUNDS)
+            sure = mr_tune_pick_close(tune->counts, tune->n) < 2;
+        if (exit_status == MR_EXIT_OK && round + 1 >= ROUNDS)
+            sure = mr_tune_pick_choose(tune->counts, tune->n, answer_out);
+    }
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    mr_tune_pick_choose(tune->counts, tune->n, answer_out);
+    mr_tune_pick_explain(answer_out, tune->run.meta.n_cpus);
+    return MR_EXIT_OK;
+}
+
+static void print_ratios(const struct mr_tune_answer *answer)
+{
+    printf("\nworkers  of the best  lowest  highest  rounds\n");
+    for (size_t i = 0; i < answer->n; i++) {
+        const struct mr_tune_count *count = &answer->counts[i];
+        if (count->close)
+            printf("%7" PRIu32 " %10.1f %% %7.3f %8.3f %7" PRIu32 "\n", count->workers, 100 * count->ratio,
+                   count->lowest, count->highest, count->n_rounds);
+    }
+}
+
+/* The last line is the answer. */
+static void print_answer(const struct mr_tune_answer *answer)
+{
+    const struct mr_tune_count *pick = &answer->counts[answer->pick], *best = &answer->counts[answer->best];
+
+    print_ratios(answer);
+    printf("\nworkers %" PRIu32 ": %.1f img/s, ", pick->workers, answer->img_s);
+    if (pick == best)
+        printf("the best");
+    else
+        printf("%.1f %% of the best (%" PRIu32 " workers)", 100 * pick->ratio, best->workers);
+    printf("; %s: %s\n", mr_tune_pick_name(answer->reason), answer->why);
+}
+
+static int run_tune(struct tune *tune, const struct tune_args *args)
+{
+    struct mr_tune_answer answer;
+
+    choose_counts(tune, args);
+    tune->rows = calloc(tune->n * MR_TUNE_MAX_ROUNDS, sizeof *tune->rows);
+    if (tune->rows == NULL) {
+        mr_say_error("out of memory");
+        return MR_EXIT_FAILED;
+    }
+    int exit_status = measure(tune, &answer);
+    if (exit_status == MR_EXIT_OK) {
+        print_answer(&answer);
+        if (args->common.json != NULL &&
+            !mr_bench_json_store(args->common.json, &tune->run.meta, tune->rows, tune->n_rows, &answer))
+            exit_status = MR_EXIT_FAILED;
+    }
+    free(tune->rows);
+    return exit_status;
+}
+
+int mr_cmd_tune_run(int argc, char **argv)
+{
+    struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
+    const struct argp argp = {
+        options,
+        parse,
+        NULL,
+        "Find the smallest number of workers within 3 % of the best throughput, and what the bound is: decoding, "
+        "reading "
+        "or the consumer. --workers takes a list of the numbers to try (default 0,1,2,3,4,6,8,12,... up to "
+        "--max-workers)."
+        "\v"
+        "Example:\n"
+        "  millrace tune --data imagefolder:train --dtype f32\n"
+        "  millrace tune --data imagefolder:train --batch-size 256 --step 85",
+        children,
+        NULL,
+        NULL};
+    struct tune_args args = {0};
+    struct tune tune = {0};
+    int exit_status = MR_EXIT_FAILED;
+
+    mr_bench_args_init(&args.common, DEFAULT_SECONDS);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0)
+        exit_status = mr_bench_run_open(&tune.run, &args.common, argc, argv);
+    if (exit_status == MR_EXIT_OK)
+        exit_status = mr_bench_run_close(&tune.run, run_tune(&tune, &args));
+    mr_bench_args_free(&args.common);
+    return exit_status;
+}
