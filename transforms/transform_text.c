@@ -197,7 +197,7 @@ static mr_status take_range(struct parser *p, struct item *item, const char *nam
 
 static mr_status add_random_resized_crop(struct parser *p, struct item *item)
 {
-    uint32_t height, width;
+    uint32_t height = 0, width = 0;
     double scale[2] = {0.08, 1.0}, ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status == MR_OK)
