@@ -82,6 +82,7 @@ static void fails_on_the_device(mr_group *group, void *arg)
     float x[3] = {0};
     for (int i = 0; i < 3; i++)
         RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+    atomic_store(&told->ranks[mr_group_rank(group)].breaks_at, 2); /* not before all three are under way */
     mr_status status = MR_PENDING;
     uint64_t until = rig_now_ms() + 5000;
     if (by_test) /* both ranks have come to it */
@@ -107,7 +108,6 @@ static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state
         bool how = by_test;
         told = rig_use_device();
         for (int r = 0; r < 2; r++) {
-            atomic_store(&told->ranks[r].breaks_at, 2);
             atomic_store(&told->ranks[r].test_status, MR_ERR_DEVICE);
             atomic_store(&told->ranks[r].held_above, 1);
             atomic_store(&told->ranks[r].is_held, true); /* what is behind it does not end by itself */
