@@ -62,14 +62,16 @@ static int be_rank(uint32_t number, void *arg)
     setup.report.clean_up = NULL; /* the parent's */
     setup.report.failed = false;
     setup.report.n_notes = 0;
-    if (job->n_ranks > 1 && !job->same_device)
-        setup.device = gpu_setup_device_name(job->setup, number);
+    char *own = job->n_ranks > 1 && !job->same_device ? gpu_setup_device_name(job->setup, number) : NULL;
+    if (own)
+        setup.device = own;
     rank.cuda = gpu_cuda_open(&setup);
     if (!job->same_device && join(&rank, job->timeout_ms, &rank.group, &error) != MR_OK)
         gpu_report_die(rank.report, "rank %u: %s", number, error.text);
     job->run(&rank);
     mr_group_destroy(rank.group);
     gpu_cuda_close(&rank.cuda);
+    free(own);
     fflush(stdout);
     return setup.report.failed ? 1 : 0;
 }
