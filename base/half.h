@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * f32 to f16 and bf16, to nearest, ties to even, by integers alone: the same bits from every compiler, on the host and
- * on a GPU. Easy to get wrong: a carry out of the mantissa must raise the exponent, up to infinity, and a NaN must stay
- * one.
+ * on a GPU; and back, which is exact. Easy to get wrong: a carry out of the mantissa must raise the exponent, up to
+ * infinity, and a NaN must stay one.
  */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
@@ -55,6 +55,29 @@ MR_HOST_DEVICE uint16_t mr_half_f16(float value)
     if (exponent < 102) /* below half of the smallest subnormal */
         return (uint16_t)sign;
     return (uint16_t)(sign | mr_half_shift((magnitude & 0x7fffffu) | 0x800000u, 126 - exponent));
+}
+
+MR_HOST_DEVICE float mr_half_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+MR_HOST_DEVICE float mr_half_from_bf16(uint16_t half)
+{
+    return mr_half_float((uint32_t)half << 16);
+}
+
+MR_HOST_DEVICE float mr_half_from_f16(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t exponent = half >> 10 & 0x1fu;
+    uint32_t mantissa = half & 0x3ffu;
+    /* A subnormal half is a normal float: it must not pass through a subnormal float, which may be flushed. */
+    uint32_t small = mr_half_bits((float)mantissa * 0x1p-24f);
+    uint32_t usual = (exponent == 31 ? 255u : exponent + 112u) << 23 | mantissa << 13;
+    return mr_half_float(sign | (exponent == 0 ? small : usual));
 }
 
 #endif

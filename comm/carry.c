@@ -8,24 +8,10 @@
 #include "comm/carry.h"
 
 #include <dlfcn.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "base/error.h"
 #include "comm/module.h"
 #include "comm/mpi_carry.h"
-
-static int32_t fail(mr_error *error, int32_t status, const char *format, ...) MR_PRINTF(3, 4);
-
-static int32_t fail(mr_error *error, int32_t status, const char *format, ...)
-{
-    char text[MR_ERROR_TEXT];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return mr_error_set(error, (mr_status)status, "%s", text);
-}
 
 static mr_status find(mr_mpi_carry_function **carry_out, mr_error *error)
 {
@@ -53,7 +39,7 @@ mr_status mr_carry_by_mpi(void *user, const struct mr_launcher *who, char *addre
                                           .deadline_ns = how->deadline_ns,
                                           .timeout_ms = how->timeout_ms,
                                           .adopt = how->adopt,
-                                          .fail = fail};
+                                          .fail = mr_module_fail};
     mr_status status = find(&carry, error);
     return status ? status : (mr_status)carry(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
 }

@@ -31,31 +31,15 @@ template <typename T> struct plain {
     static T store(T value) { return value; }
 };
 
-float from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 struct bf16 {
     using stored = uint16_t;
-    static float load(uint16_t bits) { return from_bits((uint32_t)bits << 16); }
+    static float load(uint16_t bits) { return mr_half_from_bf16(bits); }
     static uint16_t store(float value) { return mr_half_bf16(value); }
 };
 
 struct f16 {
     using stored = uint16_t;
-    static float load(uint16_t bits)
-    {
-        uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
-        uint32_t exponent = bits >> 10 & 0x1fu;
-        uint32_t mantissa = bits & 0x3ffu;
-        /* A subnormal half is a normal float: it must not pass through a subnormal float, which may be flushed. */
-        uint32_t small = mr_half_bits((float)mantissa * 0x1p-24f);
-        uint32_t usual = (exponent == 31 ? 255u : exponent + 112u) << 23 | mantissa << 13;
-        return from_bits(sign | (exponent == 0 ? small : usual));
-    }
+    static float load(uint16_t bits) { return mr_half_from_f16(bits); }
     static uint16_t store(float value) { return mr_half_f16(value); }
 };
 

@@ -7,24 +7,12 @@
  */
 #include "comm/group.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-
-static int32_t fail(mr_error *error, int32_t status, const char *format, ...) MR_PRINTF(3, 4);
-
-static int32_t fail(mr_error *error, int32_t status, const char *format, ...)
-{
-    char text[MR_ERROR_TEXT];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return mr_error_set(error, (mr_status)status, "%s", text);
-}
+#include "comm/module.h"
 
 /* The keys of engines get the group's prefix. */
 static int32_t whole_key(const struct mr_group *group, const char *key, char key_out[MR_STORE_KEY + 1], mr_error *error)
@@ -124,6 +112,6 @@ void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns, struct mr
         .local_address = client ? mr_store_local_address(client) : "127.0.0.1",
         .device = group->device[0] ? group->device : NULL,
         .adopt = group->adopt,
-        .fail = fail,
+        .fail = mr_module_fail,
     };
 }

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,4 +108,14 @@ mr_status mr_module_open(const char *name, const struct mr_engine_table **table_
         mr_error_set(error, status, "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)",
                      why.text, folders ? folders : "", beside);
     return status;
+}
+
+int32_t mr_module_fail(mr_error *error, int32_t status, const char *format, ...)
+{
+    char text[MR_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return mr_error_set(error, (mr_status)status, "%s", text);
 }

@@ -15,4 +15,7 @@
  */
 mr_status mr_module_open(const char *name, const struct mr_engine_table **table_out, mr_error *error);
 
+/* What engines get as setup->fail. */
+int32_t mr_module_fail(mr_error *error, int32_t status, const char *format, ...) MR_PRINTF(3, 4);
+
 #endif

@@ -13,30 +13,6 @@
 
 #include <math.h>
 
-static float from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float widen_bf16(uint16_t half)
-{
-    return from_bits((uint32_t)half << 16);
-}
-
-static float widen_f16(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t magnitude = half & 0x7fffu;
-    if (magnitude >= 0x7c00u) /* infinity and NaN */
-        return from_bits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-    if (magnitude >= 0x400u)
-        return from_bits(sign | ((magnitude << 13) + 0x38000000u));
-    float value = (float)magnitude * 0x1p-24f; /* subnormal, exact */
-    return sign ? -value : value;
-}
-
 static float least(float a, float b)
 {
     if (isnan(a) || isnan(b))
@@ -71,10 +47,10 @@ static void put(void *halves, uint64_t i, uint16_t half)
         for (int i = 0; i < *len; i++)                                                                                 \
             put(inout, i, narrow(combine(widen(get(in, i)), widen(get(inout, i)))));                                   \
     }
-OPERATION(min_f16, widen_f16, least, mr_half_f16)
-OPERATION(max_f16, widen_f16, most, mr_half_f16)
-OPERATION(min_bf16, widen_bf16, least, mr_half_bf16)
-OPERATION(max_bf16, widen_bf16, most, mr_half_bf16)
+OPERATION(min_f16, mr_half_from_f16, least, mr_half_f16)
+OPERATION(max_f16, mr_half_from_f16, most, mr_half_f16)
+OPERATION(min_bf16, mr_half_from_bf16, least, mr_half_bf16)
+OPERATION(max_bf16, mr_half_from_bf16, most, mr_half_bf16)
 
 int mr_mpi_reduce_init(struct mr_mpi_ops *ops)
 {
@@ -97,7 +73,7 @@ void mr_mpi_reduce_fini(struct mr_mpi_ops *ops)
 void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        out[i] = dtype == MR_F16 ? widen_f16(get(halves, i)) : widen_bf16(get(halves, i));
+        out[i] = dtype == MR_F16 ? mr_half_from_f16(get(halves, i)) : mr_half_from_bf16(get(halves, i));
 }
 
 void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves, uint64_t count)

@@ -15,6 +15,7 @@
 struct format {
     const char *name;
     uint16_t (*round)(float value);
+    float (*widen)(uint16_t half);
     int mantissa_bits;
     int exponent_bits;
 };
@@ -29,7 +30,17 @@ static uint16_t round_bf16(float value)
     return mr_half_bf16(value);
 }
 
-static const struct format formats[] = {{"f16", round_f16, 10, 5}, {"bf16", round_bf16, 7, 8}};
+static float widen_f16(uint16_t half)
+{
+    return mr_half_from_f16(half);
+}
+
+static float widen_bf16(uint16_t half)
+{
+    return mr_half_from_bf16(half);
+}
+
+static const struct format formats[] = {{"f16", round_f16, widen_f16, 10, 5}, {"bf16", round_bf16, widen_bf16, 7, 8}};
 
 /* Positive bits to what they stand for; those of infinity to what would come next if there were one more exponent. */
 static double value_of(const struct format *f, uint32_t bits)
@@ -107,12 +118,31 @@ static void a_nan_stays_one_with_its_sign(void **state)
     }
 }
 
+static void widening_is_exact(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const struct format *f = &formats[i];
+        uint32_t infinity = ((1u << f->exponent_bits) - 1) << f->mantissa_bits;
+        for (uint32_t bits = 0; bits < infinity; bits++) {
+            assert_true((double)f->widen((uint16_t)bits) == value_of(f, bits));
+            assert_true((double)f->widen((uint16_t)(bits | 0x8000u)) == -value_of(f, bits));
+            assert_int_equal(f->round(f->widen((uint16_t)(bits | 0x8000u))), bits | 0x8000u);
+        }
+        assert_true(isinf(f->widen((uint16_t)infinity)) && f->widen((uint16_t)infinity) > 0);
+        assert_true(isinf(f->widen((uint16_t)(infinity | 0x8000u))) && f->widen((uint16_t)(infinity | 0x8000u)) < 0);
+        for (uint32_t bits = infinity + 1; bits < 0x8000u; bits++)
+            assert_true(isnan(f->widen((uint16_t)bits)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_is_rounded_to_itself),
         cmocka_unit_test(the_middle_goes_to_the_even_one_and_its_neighbours_to_theirs),
         cmocka_unit_test(what_is_tiny_becomes_zero_and_what_is_huge_infinity),
+        cmocka_unit_test(widening_is_exact),
         cmocka_unit_test(a_nan_stays_one_with_its_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

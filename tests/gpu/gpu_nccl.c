@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/comm/contract_collectives.h"
@@ -320,28 +319,6 @@ static void measure(struct rank *rank)
 
 /* ---- all ---- */
 
-static int count_gpus(uint32_t number, void *n_out)
-{
-    (void)number;
-    *(uint32_t *)n_out = mr_device_count(MR_DEVICE_CUDA, NULL);
-    return 0;
-}
-
-/* In a child: this process may not begin with CUDA. */
-static uint32_t n_gpus(struct gpu_setup *setup)
-{
-    mr_launch_result result = {0};
-    mr_error error;
-    uint32_t *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        gpu_report_die(&setup->report, "no shared memory");
-    if (mr_spawn(count_gpus, 1, shared, NULL, &result, &error) != MR_OK)
-        gpu_report_die(&setup->report, "mr_spawn: %s", error.text);
-    uint32_t n = *shared;
-    munmap(shared, sizeof *shared);
-    return n;
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -366,7 +343,7 @@ int main(int argc, char **argv)
     };
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
-    uint32_t n = n_gpus(&setup);
+    uint32_t n = mr_device_count(MR_DEVICE_CUDA, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].job.n_ranks <= n || cases[i].job.same_device) {
             run_job(&setup, cases[i].name, &cases[i].job);

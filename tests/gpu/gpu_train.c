@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, N_TRAIN = 1000, N_BRIEF = 50, MAX_WORDS = 24 };
@@ -283,28 +282,6 @@ static char *find_program(struct gpu_report *report)
     return gpu_setup_text("%s/train_cifar10", path);
 }
 
-static int count_gpus(uint32_t number, void *n_out)
-{
-    (void)number;
-    *(uint32_t *)n_out = mr_device_count(MR_DEVICE_CUDA, NULL);
-    return 0;
-}
-
-/* In a child: this process may not begin with CUDA. */
-static uint32_t n_gpus(struct gpu_setup *setup)
-{
-    mr_launch_result result = {0};
-    mr_error error;
-    uint32_t *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        gpu_report_die(&setup->report, "no shared memory");
-    if (mr_spawn(count_gpus, 1, shared, NULL, &result, &error) != MR_OK)
-        gpu_report_die(&setup->report, "mr_spawn: %s", error.text);
-    uint32_t n = *shared;
-    munmap(shared, sizeof *shared);
-    return n;
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -325,7 +302,7 @@ int main(int argc, char **argv)
     char *real = gpu_setup_text("%s/data_batch_1.bin", setup.photos);
     t.real = access(real, R_OK) == 0 ? setup.photos : NULL;
     make_pictures(&t);
-    uint32_t n = n_gpus(&setup);
+    uint32_t n = mr_device_count(MR_DEVICE_CUDA, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!gpu_report_begin(&setup.report, cases[i].name))
             continue;
