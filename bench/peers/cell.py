@@ -17,7 +17,9 @@ import signal
 import subprocess
 import time
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+LIBC = ctypes.CDLL(None, use_errno=True)
 WEIGH_EVERY = 0.2  # seconds
 WEIGH_AFTER = 1.0  # seconds after the measured time
 TICK = os.sysconf("SC_CLK_TCK")
@@ -28,7 +30,12 @@ class CellError(Exception):
 
 
 def inherit_orphans():
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_runner():
+    """In the child: a runner that is killed can end nobody."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def read_processes(proc="/proc"):
@@ -107,7 +114,7 @@ class Cell:
         with open(log, "wb") as errors:
             self.begun = time.monotonic()
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                                            env=env, start_new_session=True)
+                                            env=env, start_new_session=True, preexec_fn=die_with_runner)
         self.deadline = self.begun + limit_s
 
     def run(self):

@@ -206,6 +206,22 @@ class Processes(unittest.TestCase):
             child = int(file.read())
         self.assertNotIn(child, cell.read_processes())
 
+    def test_process_of_a_runner_that_is_killed_dies(self):
+        words = ("import sys, time; sys.path.insert(0, %r); import cell; "
+                 "print(cell.Cell(['sleep', '600'], '/dev/null', 600).process.pid, flush=True); time.sleep(600)")
+        with subprocess.Popen([sys.executable, "-B", "-c", words % os.path.dirname(cell.__file__)],
+                              stdout=subprocess.PIPE) as runner:
+            child = int(runner.stdout.readline())
+            runner.kill()
+        until = time.monotonic() + 10
+        while cell.read_processes().get(child) and time.monotonic() < until:
+            try:
+                os.waitpid(child, os.WNOHANG)  # orphans come to this process where it has asked for them
+            except ChildProcessError:
+                pass
+            time.sleep(0.05)
+        self.assertNotIn(child, cell.read_processes())
+
     def test_cell_is_void_when_it_did_other_work(self):
         self.assertIn("float64", self.void_of("dtype"))
         self.assertIn("not shuffled", self.void_of("sorted"))
