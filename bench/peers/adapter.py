@@ -17,6 +17,7 @@ import time
 
 BATCH = 64
 WARM_EPOCHS = 2
+EPOCHS_AT_ONCE = 16  # see shuffled_epochs()
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
@@ -67,6 +68,17 @@ def draw_box(width, height, random):
     else:
         w, h = width, height
     return (width - w) // 2, (height - h) // 2, w, h
+
+
+def shuffled_epochs(n):
+    """Dataset indices of EPOCHS_AT_ONCE epochs in a row, each shuffled anew, without its incomplete last batch.
+
+    For peers that come to a stop at an epoch's end. In a training that is once in many minutes, with the few photographs
+    of a measurement twice a second; so they are given these as one long epoch.
+    """
+    import numpy
+    random = numpy.random.default_rng()
+    return numpy.concatenate([random.permutation(n)[:n // BATCH * BATCH] for _ in range(EPOCHS_AT_ONCE)])
 
 
 class Adapter:
