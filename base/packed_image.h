@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sample of a pack, as the pack's index describes it: all that geometry and codec need before the read. The dataset
+ * fills it in, the transforms use it. Whoever fills it in from a file has checked nothing but that its pointers may be
+ * read; mr_packed_check() says whether it makes sense.
+ */
+#ifndef BASE_PACKED_IMAGE_H
+#define BASE_PACKED_IMAGE_H
+
+#include <stdint.h>
+
+/* How a sample's bytes are kept; the numbers stand in files. */
+enum mr_packed_encoding {
+    MR_PACKED_JPEG = 1, /* the file's bytes as they are: a JPEG, a PNG, or anything else */
+    MR_PACKED_RAW = 2,  /* u8 pixels, H,W,3 */
+    MR_PACKED_DCT = 3,  /* tiles of quantised coefficients: nibbles with escapes */
+    MR_PACKED_DCT8 = 4, /* the same as int8 */
+};
+
+/* Plain integer arithmetic (that of jidctint.c in 32 bits) gives libjpeg-turbo's pixels, for decoders elsewhere. */
+#define MR_PACKED_PLAIN 1u
+
+#define MR_PACKED_MAX_COMPONENTS 4
+/* MCUs to a tile, blocks to an MCU (JPEG's limit). */
+#define MR_PACKED_TILE_MCUS 8
+#define MR_PACKED_MAX_MCU_BLOCKS 10
+
+/* What many samples share: one JPEG encoder with one quality. 528 bytes, little-endian in files. */
+struct mr_packed_template {
+    uint8_t n_components; /* 1 to 4 */
+    uint8_t colour;       /* enum mr_packed_colour */
+    uint8_t h[MR_PACKED_MAX_COMPONENTS]; /* sampling factors, 1 to 4; both 1 where there is one component */
+    uint8_t v[MR_PACKED_MAX_COMPONENTS];
+    uint8_t zero[6];
+    uint16_t quant[MR_PACKED_MAX_COMPONENTS][64]; /* of each component, in natural order; 0 where there is none */
+};
+
+/* libjpeg's J_COLOR_SPACE of the file, by numbers of our own. */
+enum mr_packed_colour {
+    MR_PACKED_GREY = 1,
+    MR_PACKED_RGB = 2,
+    MR_PACKED_YCC = 3,
+    MR_PACKED_CMYK = 4,
+    MR_PACKED_YCCK = 5,
+};
+
+struct mr_packed_image {
+    uint32_t encoding; /* enum mr_packed_encoding */
+    uint32_t flags;
+    uint32_t width; /* as stored, before EXIF turns it; 0 where a MR_PACKED_JPEG's header could not be read */
+    uint32_t height;
+    uint32_t orientation; /* EXIF, 1 to 8 */
+    uint32_t n_rows;      /* DCT, DCT8: rows of MCUs; else 0 */
+    uint64_t len;         /* bytes of the sample */
+    /* DCT, DCT8: */
+    const struct mr_packed_template *template;
+    const uint32_t *rows; /* n_rows + 1 offsets from the sample's start: row r is [rows[r], rows[r + 1]) */
+};
+
+#endif
