@@ -21,6 +21,28 @@ endif()
 message(STATUS "millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
 message(STATUS "  sanitizers: ${mr_sanitize_text}; outside libraries linked: ${mr_link_text}")
 message(STATUS "  libjpeg: ${LIBJPEG_VERSION}; libpng: ${LIBPNG_VERSION}")
+# Which sets of loops transforms/kernels.c was told of; on other machines than x86-64 SIMDe stands behind the AVX2 one.
+get_property(
+  mr_sets
+  SOURCE ${PROJECT_SOURCE_DIR}/transforms/kernels.c
+  DIRECTORY ${PROJECT_SOURCE_DIR}/transforms
+  PROPERTY COMPILE_DEFINITIONS)
+set(mr_sets_text "c")
+if("MR_WITH_AVX2=1" IN_LIST mr_sets)
+  if(MR_HAVE_SIMDE)
+    string(APPEND mr_sets_text " simde")
+  else()
+    string(APPEND mr_sets_text " avx2")
+  endif()
+else()
+  string(APPEND mr_sets_text "; no vectors for this machine (package libsimde-dev)")
+endif()
+if("MR_WITH_AVX512=1" IN_LIST mr_sets)
+  string(APPEND mr_sets_text " avx512")
+elseif(DEFINED MR_COMPILES_AVX512)
+  string(APPEND mr_sets_text "; this compiler lacks AVX-512 with VBMI2 and VNNI")
+endif()
+message(STATUS "  sets of loops: ${mr_sets_text}")
 mr_summary_line("io_uring reader" "${LIBURING_FOUND}" "liburing ${LIBURING_VERSION}" "only the pread reader is built")
 mr_summary_line("DLPack" "${DLPACK_INCLUDE_DIR}" "yes" "batches cannot be exported (package libdlpack-dev)")
 if(MR_CUDA)

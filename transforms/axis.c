@@ -55,23 +55,33 @@ bool mr_axis_is_usual(int64_t in, int64_t out)
     return in <= MR_AXIS_MAX_IN && (in == out || 2 * make_filter(in, out).support + 1 <= MR_AXIS_MAX_TAPS);
 }
 
+/* Tables begin where a vector of them would, so that no load of the loops lies in two cache lines. */
+#define TABLE_ALIGN (MR_AXIS_LANES * sizeof(int32_t))
+
+static mr_status reserve_dwords(struct mr_scratch *scratch, size_t n, mr_error *error)
+{
+    return mr_scratch_reserve(scratch, n + TABLE_ALIGN / sizeof(int32_t), sizeof(int32_t), error);
+}
+
 /* Room for most taps of each output. */
 static mr_status reserve(struct mr_axis *axis, uint32_t most, mr_error *error)
 {
     size_t n_weights;
-    if (!mr_checked_mul(axis->pitch, most, &n_weights))
+    if (!mr_checked_mul(axis->pitch, most, &n_weights) || n_weights > SIZE_MAX - TABLE_ALIGN)
         return mr_error_memory(error, SIZE_MAX);
-    mr_status status = mr_scratch_reserve(&axis->starts, axis->pitch, sizeof *axis->start, error);
+    mr_status status = reserve_dwords(&axis->starts, axis->pitch, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&axis->counts, axis->pitch, sizeof *axis->count, error);
+        status = reserve_dwords(&axis->counts, axis->pitch, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&axis->weights, n_weights, sizeof *axis->weight, error);
+        status = reserve_dwords(&axis->weights, n_weights, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&axis->shares, most, sizeof(double), error);
-    axis->start = axis->starts.memory;
-    axis->count = axis->counts.memory;
-    axis->weight = axis->weights.memory;
-    return status;
+    if (status != MR_OK)
+        return status;
+    axis->start = (uint32_t *)(void *)mr_scratch_align(&axis->starts, TABLE_ALIGN);
+    axis->count = (uint32_t *)(void *)mr_scratch_align(&axis->counts, TABLE_ALIGN);
+    axis->weight = (int32_t *)(void *)mr_scratch_align(&axis->weights, TABLE_ALIGN);
+    return MR_OK;
 }
 
 static void fill_identity(struct mr_axis *axis, uint32_t most)

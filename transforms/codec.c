@@ -6,8 +6,10 @@
  */
 #include "transforms/codec.h"
 
+#include "base/packed_image.h"
 #include "transforms/codec_format.h"
 #include "transforms/codec_jpeg.h"
+#include "transforms/codec_packed.h"
 #include "transforms/codec_png.h"
 
 #include <assert.h>
@@ -24,6 +26,7 @@ static const struct mr_codec_format *const formats[N_FORMATS] = {&mr_codec_jpeg,
 struct mr_codec {
     struct mr_codec_limits limits;
     void *states[N_FORMATS];
+    void *packed;                         /* the state of mr_codec_packed, which no first bytes name */
     const struct mr_codec_format *format; /* of the open image, NULL when none is */
     void *state;                          /* its state */
     struct mr_image_head head;
@@ -150,6 +153,11 @@ mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec 
             return status;
         }
     }
+    mr_status status = mr_codec_packed.create(&codec->limits, &codec->packed, error);
+    if (status != MR_OK) {
+        mr_codec_destroy(codec);
+        return status;
+    }
     *codec_out = codec;
     return MR_OK;
 }
@@ -164,7 +172,18 @@ void mr_codec_destroy(struct mr_codec *codec)
         if (codec->states[i])
             formats[i]->destroy(codec->states[i]);
     }
+    if (codec->packed)
+        mr_codec_packed.destroy(codec->packed);
     free(codec);
+}
+
+static void set_open(struct mr_codec *codec, const struct mr_codec_format *format, void *state,
+                     struct mr_image_head *head_out)
+{
+    codec->format = format;
+    codec->state = state;
+    codec->begun = false;
+    *head_out = codec->head;
 }
 
 mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
@@ -176,15 +195,26 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
         if (strcmp(formats[i]->name, sniffed) != 0)
             continue;
         mr_status status = formats[i]->open(codec->states[i], bytes, len, &codec->head, error);
-        if (status != MR_OK)
-            return status;
-        codec->format = formats[i];
-        codec->state = codec->states[i];
-        codec->begun = false;
-        *head_out = codec->head;
-        return MR_OK;
+        if (status == MR_OK)
+            set_open(codec, formats[i], codec->states[i], head_out);
+        return status;
     }
     return refuse(sniffed, bytes, len, error);
+}
+
+mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
+                               size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+{
+    assert(!codec->format && image->encoding != MR_PACKED_RAW);
+    if (image->encoding == MR_PACKED_JPEG)
+        return mr_codec_open(codec, bytes, len, head_out, error);
+    const char *why_not;
+    if (!mr_codec_packed_works(&why_not))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_status status = mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
+    if (status == MR_OK)
+        set_open(codec, &mr_codec_packed, codec->packed, head_out);
+    return status;
 }
 
 mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,

@@ -38,6 +38,17 @@ void mr_codec_destroy(struct mr_codec *codec);
 mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
                         mr_error *error);
 
+struct mr_packed_image;
+
+/*
+ * The same for a sample of a pack: bytes are [offset, offset + len) of it, at least those that mr_packed_range() names
+ * for the box, with MR_TILE_SLACK readable bytes behind; image has passed mr_packed_check() and stays valid as they do.
+ * MR_PACKED_JPEG goes the way of mr_codec_open(); MR_PACKED_RAW is not for codecs.
+ * MR_ERR_UNSUPPORTED, for every sample of coefficients, where this machine's libjpeg cannot be fed with them.
+ */
+mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
+                               size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error);
+
 /* Choose the box to decode, inside the image and not empty. Pixels equal those of a full decode, bit for bit. */
 mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                          mr_error *error);

@@ -11,6 +11,12 @@
 /* Rows that one call of rows() gives at most: enough to make the call cheap, few enough to stay in the L1 cache. */
 #define MR_CODEC_ROWS 8
 
+/*
+ * Pixels around the box that a JPEG's are decoded with, since upsampling looks at neighbours. One is too few where the
+ * cut is narrow: 4:2:0 crops that are one pixel wide differ.
+ */
+#define MR_CODEC_JPEG_MARGIN 2
+
 struct mr_codec_format {
     const char *name; /* as mr_codec_sniff() calls it */
     mr_status (*create)(const struct mr_codec_limits *limits, void **state_out, mr_error *error);

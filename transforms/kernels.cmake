@@ -19,7 +19,11 @@ set(mr_avx512_flags
 
 # mr_kernels(set flags...): the files of a set, and their word in kernels.c.
 function(mr_kernels set)
-  foreach(part axis resample store)
+  set(parts axis down resample store tile)
+  if(set STREQUAL avx2)
+    list(APPEND parts idct) # AVX-512 has no better one
+  endif()
+  foreach(part IN LISTS parts)
     target_sources(mr_transforms PRIVATE ${part}_${set}.c)
     set_source_files_properties(${part}_${set}.c PROPERTIES COMPILE_OPTIONS "-O3;${ARGN}")
   endforeach()
@@ -38,6 +42,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
   mr_kernels(avx2 ${mr_avx2_flags})
   if(MR_COMPILES_AVX512)
     mr_kernels(avx512 ${mr_avx512_flags})
+    target_sources(mr_transforms PRIVATE tile_encode_avx512.c) # the other sets use tile.c's
+    set_source_files_properties(tile_encode_avx512.c PROPERTIES COMPILE_OPTIONS "-O3;${mr_avx512_flags}")
   endif()
 else()
   # Through SIMDe the loops for AVX2 become the machine's own vectors (NEON on arm64).

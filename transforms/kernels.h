@@ -61,6 +61,21 @@ struct mr_kernels {
     /* n values to as many floats; their channels are first, first + 1, ... and first again after `channels`, 1 or 3. */
     void (*values)(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
                    void *out);
+
+    /* Blocks first to last - 1 of a tile, as mr_tile_expand_dct() and mr_tile_expand_dct8() (tile.h). */
+    bool (*expand_dct)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
+                       int16_t (*out)[64]);
+    bool (*expand_dct8)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
+                        int16_t (*out)[64]);
+    /*
+     * The inverse DCT of two blocks of coefficients, bit for bit as libjpeg-turbo's vectors do it: the first to columns
+     * at to at + 7 of eight rows, the second to the eight columns behind. NULL: libjpeg's own, block by block.
+     */
+    void (*idct_pair)(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
+                      size_t at);
+    /* Blocks to a tile, as mr_tile_encode_dct() and mr_tile_encode_dct8(). */
+    size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
+    size_t (*encode_dct8)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 };
 
 /* The set for this machine, or the one that MR_CPU limits it to. */

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "transforms/kernels.h"
 #include "transforms/store.h"
+#include "transforms/tile.h"
 
 #include <string.h>
 
@@ -199,4 +200,8 @@ const struct mr_kernels mr_kernels_c = {
     .down = down_c,
     .planes = planes_c,
     .values = values_c,
+    .expand_dct = mr_tile_expand_dct,
+    .expand_dct8 = mr_tile_expand_dct8,
+    .encode_dct = mr_tile_encode_dct,
+    .encode_dct8 = mr_tile_encode_dct8,
 };

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "transforms/geometry.h"
+#include "transforms/packed.h"
 #include "transforms/resample.h"
 #include "transforms/scratch.h"
 #include "transforms/source.h"
@@ -21,7 +22,7 @@ static_assert(MR_GEOMETRY_FIELDS == 8, "mr_geometry_report() writes eight fields
 
 struct mr_pixels {
     const struct mr_plan *plan;
-    uint64_t max_pixels;
+    struct mr_codec_limits limits;
     bool with_timing;
     struct mr_codec *codec; /* only where samples are encoded */
     struct mr_resample resample;
@@ -37,7 +38,8 @@ struct mr_pixels {
 struct run {
     const uint8_t *bytes;
     size_t len;
-    bool encoded;
+    const struct mr_packed_image *packed; /* NULL: bytes are the whole of an image file or of a raw sample */
+    uint64_t offset;                      /* of bytes in the packed sample */
     struct mr_rng *rng;
     void *out;
     struct mr_pixels_report *report;
@@ -56,7 +58,7 @@ mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_lim
     if (!pixels)
         return mr_error_memory(error, sizeof *pixels);
     pixels->plan = plan;
-    pixels->max_pixels = mr_codec_resolve_limits(limits).max_pixels;
+    pixels->limits = mr_codec_resolve_limits(limits);
     pixels->with_timing = with_timing;
     pixels->resample.kernels = mr_kernels_best();
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
@@ -137,10 +139,10 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
     uint32_t channels = pixels->plan->work_channels;
     uint64_t n_pixels;
     if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
-        n_pixels > pixels->max_pixels)
+        n_pixels > pixels->limits.max_pixels)
         return mr_error_set(run->error, MR_ERR_DAMAGED, "image becomes %lldx%lld pixels; the limit is %llu pixels",
                             (long long)stage->window.width, (long long)stage->window.height,
-                            (unsigned long long)pixels->max_pixels);
+                            (unsigned long long)pixels->limits.max_pixels);
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)
         return status;
@@ -191,23 +193,33 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
     return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &store);
 }
 
-/* The source is set; draw, check the size and make the pixels. */
-static mr_status run_image(struct mr_pixels *pixels, struct run *run)
+/* Draw, and check the size. */
+static mr_status make_geometry(struct mr_pixels *pixels, uint32_t width, uint32_t height, struct mr_rng *rng,
+                               mr_error *error)
 {
     const struct mr_plan *plan = pixels->plan;
     struct mr_geometry *g = &pixels->geometry;
-    mr_status status = mr_geometry_make(plan, run->width, run->height, run->rng, g, run->error);
+    mr_status status = mr_geometry_make(plan, width, height, rng, g, error);
     if (status != MR_OK)
         return status;
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
     if (made->width != plan->out_width || made->height != plan->out_height)
-        return mr_error_set(run->error, MR_ERR_DAMAGED, "image gives %lldx%lld, the batch has %ux%u",
-                            (long long)made->width, (long long)made->height, plan->out_width, plan->out_height);
-    mr_geometry_report(g, run->width, run->height, run->report->geometry);
+        return mr_error_set(error, MR_ERR_DAMAGED, "image gives %lldx%lld, the batch has %ux%u", (long long)made->width,
+                            (long long)made->height, plan->out_width, plan->out_height);
+    return MR_OK;
+}
+
+/* The source is set. */
+static mr_status run_image(struct mr_pixels *pixels, struct run *run)
+{
+    mr_status status = make_geometry(pixels, run->width, run->height, run->rng, run->error);
+    if (status != MR_OK)
+        return status;
+    mr_geometry_report(&pixels->geometry, run->width, run->height, run->report->geometry);
     return run_stages(pixels, run);
 }
 
-/* Decode the whole open image and turn it; the source is then an image in memory. */
+/* Read the whole source and turn it; the source is then an image in memory. */
 static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_t orientation)
 {
     const uint8_t *rows[MR_SOURCE_MAX_ROWS];
@@ -230,22 +242,37 @@ static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_
     return status;
 }
 
+static bool turns(const struct mr_plan *plan, uint32_t orientation)
+{
+    return plan->use_exif && orientation >= 2 && orientation <= 8;
+}
+
+/* The source is the image as it is stored. */
+static mr_status run_stored(struct mr_pixels *pixels, struct run *run, uint32_t width, uint32_t height,
+                            uint32_t orientation)
+{
+    run->width = width;
+    run->height = height;
+    mr_status status = MR_OK;
+    if (turns(pixels->plan, orientation))
+        status = turn_upright(pixels, run, orientation);
+    return status == MR_OK ? run_image(pixels, run) : status;
+}
+
 static mr_status run_encoded(struct mr_pixels *pixels, struct run *run)
 {
+    struct mr_codec *codec = pixels->codec;
     struct mr_image_head head;
     uint64_t start = now(pixels);
-    mr_status status = mr_codec_open(pixels->codec, run->bytes, run->len, &head, run->error);
+    mr_status status =
+        run->packed ? mr_codec_open_packed(codec, run->packed, run->bytes, run->len, run->offset, &head, run->error)
+                    : mr_codec_open(codec, run->bytes, run->len, &head, run->error);
     run->report->decode_ns += now(pixels) - start;
     if (status != MR_OK)
         return status;
-    run->width = head.width;
-    run->height = head.height;
-    mr_source_init_codec(&run->source, pixels->codec);
-    if (pixels->plan->use_exif && head.orientation >= 2 && head.orientation <= 8)
-        status = turn_upright(pixels, run, head.orientation);
-    if (status == MR_OK)
-        status = run_image(pixels, run);
-    run->report->n_warnings = mr_codec_close(pixels->codec);
+    mr_source_init_codec(&run->source, codec);
+    status = run_stored(pixels, run, head.width, head.height, head.orientation);
+    run->report->n_warnings = mr_codec_close(codec);
     return status;
 }
 
@@ -276,18 +303,93 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
     return run_image(pixels, run);
 }
 
+static mr_status run_timed(struct mr_pixels *pixels, struct run *run,
+                           mr_status (*way)(struct mr_pixels *pixels, struct run *run))
+{
+    uint64_t start = now(pixels);
+    mr_status status = way(pixels, run);
+    uint64_t total = now(pixels) - start;
+    run->report->transform_ns = total - run->report->decode_ns;
+    return status;
+}
+
+/* encoded: what the sample is; the plan says what the dataset's samples are. */
+static mr_status check_kind(const struct mr_pixels *pixels, bool encoded, mr_error *error)
+{
+    if (encoded == (pixels->plan->kind.encoded != 0))
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "sample is %s, the dataset's samples are %s",
+                        encoded ? "an encoded image" : "raw", encoded ? "raw" : "encoded images");
+}
+
 mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t len, bool encoded, struct mr_rng *rng,
                         void *out, struct mr_pixels_report *report_out, mr_error *error)
 {
-    struct run run = {
-        .bytes = bytes, .len = len, .encoded = encoded, .rng = rng, .out = out, .report = report_out, .error = error};
+    struct run run = {.bytes = bytes, .len = len, .rng = rng, .out = out, .report = report_out, .error = error};
     memset(report_out, 0, sizeof *report_out);
-    if (encoded != (pixels->plan->kind.encoded != 0))
-        return mr_error_set(error, MR_ERR_DAMAGED, "sample is %s, the dataset's samples are %s",
-                            encoded ? "an encoded image" : "raw", encoded ? "raw" : "encoded images");
-    uint64_t start = now(pixels);
-    mr_status status = encoded ? run_encoded(pixels, &run) : run_raw(pixels, &run);
-    uint64_t total = now(pixels) - start;
-    report_out->transform_ns = total - report_out->decode_ns;
-    return status;
+    mr_status status = check_kind(pixels, encoded, error);
+    return status == MR_OK ? run_timed(pixels, &run, encoded ? run_encoded : run_raw) : status;
+}
+
+/* Samples of packs. */
+
+static mr_status check_packed(const struct mr_pixels *pixels, const struct mr_packed_image *image, mr_error *error)
+{
+    mr_status status = check_kind(pixels, true, error);
+    return status == MR_OK ? mr_packed_check(image, &pixels->limits, error) : status;
+}
+
+/* The draws that are to come, on copies of what they change. */
+static mr_status foresee(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
+                         mr_error *error)
+{
+    struct mr_rng copy = *rng;
+    struct mr_mt19937 torch;
+    if (copy.torch) {
+        torch = *copy.torch;
+        copy.torch = &torch;
+    }
+    return make_geometry(pixels, image->width, image->height, &copy, error);
+}
+
+mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
+                          uint64_t *offset_out, uint64_t *len_out, mr_error *error)
+{
+    mr_status status = check_packed(pixels, image, error);
+    bool whole = image->encoding == MR_PACKED_JPEG || turns(pixels->plan, image->orientation);
+    if (status == MR_OK && !whole)
+        status = foresee(pixels, image, rng, error);
+    if (status != MR_OK)
+        return status;
+    const struct mr_box *need = &pixels->geometry.stages[0].need;
+    *offset_out = 0;
+    *len_out = whole ? image->len : 0;
+    if (!whole && need->width > 0)
+        mr_packed_range(image, *need, offset_out, len_out);
+    return MR_OK;
+}
+
+static mr_status run_pixels(struct mr_pixels *pixels, struct run *run)
+{
+    const struct mr_packed_image *image = run->packed;
+    mr_source_init_part(&run->source, run->bytes, run->len, run->offset, image->width, 3);
+    return run_stored(pixels, run, image->width, image->height, image->orientation);
+}
+
+mr_status mr_pixels_run_packed(struct mr_pixels *pixels, const struct mr_packed_image *image, const uint8_t *bytes,
+                               size_t len, uint64_t offset, struct mr_rng *rng, void *out,
+                               struct mr_pixels_report *report_out, mr_error *error)
+{
+    struct run run = {.bytes = bytes,
+                      .len = len,
+                      .packed = image,
+                      .offset = offset,
+                      .rng = rng,
+                      .out = out,
+                      .report = report_out,
+                      .error = error};
+    memset(report_out, 0, sizeof *report_out);
+    mr_status status = check_packed(pixels, image, error);
+    return status == MR_OK ? run_timed(pixels, &run, image->encoding == MR_PACKED_RAW ? run_pixels : run_encoded)
+                           : status;
 }

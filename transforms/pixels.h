@@ -5,6 +5,7 @@
 #ifndef TRANSFORMS_PIXELS_H
 #define TRANSFORMS_PIXELS_H
 
+#include "base/packed_image.h"
 #include "base/rng.h"
 #include "transforms/codec.h"
 #include "transforms/plan.h"
@@ -31,5 +32,17 @@ void mr_pixels_destroy(struct mr_pixels *pixels);
  */
 mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t len, bool encoded, struct mr_rng *rng,
                         void *out, struct mr_pixels_report *report_out, mr_error *error);
+
+/*
+ * The same for a sample of a pack, in two steps: which bytes of it these draws need, as one range, and after the read
+ * the pixels. rng is taken as it stands at the start of the sample's draws, both times; the draws are made twice.
+ * MR_ERR_DAMAGED also where the index does not make sense.
+ */
+mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
+                          uint64_t *offset_out, uint64_t *len_out, mr_error *error);
+/* bytes: [offset, offset + len) of the sample, with 64 readable bytes behind, holding at least that range. */
+mr_status mr_pixels_run_packed(struct mr_pixels *pixels, const struct mr_packed_image *image, const uint8_t *bytes,
+                               size_t len, uint64_t offset, struct mr_rng *rng, void *out,
+                               struct mr_pixels_report *report_out, mr_error *error);
 
 #endif

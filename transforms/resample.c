@@ -17,7 +17,7 @@ void mr_resample_fini(struct mr_resample *resample)
     mr_scratch_fini(&resample->ring);
     mr_scratch_fini(&resample->across_tables);
     mr_scratch_fini(&resample->down_tables);
-    mr_scratch_fini(&resample->taps);
+    mr_scratch_fini(&resample->order);
     *resample = (struct mr_resample){0};
 }
 
@@ -75,18 +75,15 @@ static mr_status reserve_ring(struct mr_resample *r, mr_error *error)
     for (r->n_strips = 1; r->n_strips < need;)
         r->n_strips *= 2;
     r->strip_bytes = r->across.stride * r->used->strip_bytes;
-    mr_status status = reserve_aligned(&r->ring, r->n_strips, r->strip_bytes, &r->strips, error);
+    mr_status status = reserve_aligned(&r->ring, r->n_strips, r->strip_bytes, &r->first_strip, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&r->held, MR_STRIP_ROWS, r->across.row_bytes, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&r->taps, r->n_strips, sizeof(const uint8_t *), error);
+        status = mr_scratch_reserve(&r->order, 2 * (size_t)r->n_strips, sizeof *r->strips, error);
+    r->strips = r->order.memory;
+    for (uint32_t i = 0; status == MR_OK && i < r->n_strips; i++)
+        r->strips[i] = r->strips[r->n_strips + i] = r->first_strip + i * r->strip_bytes;
     return status;
-}
-
-/* Where row y of the window goes in the output. */
-static uint32_t output_row(const struct mr_resample *r, int64_t y)
-{
-    return (uint32_t)(r->stage->vflip ? r->stage->window.height - 1 - y : y);
 }
 
 /* Columns of the output before the live ones. */
@@ -96,32 +93,49 @@ static int64_t left_of_live(const struct mr_stage *s)
     return s->hflip ? s->window.width - before - s->live.width : before;
 }
 
-/* Start row y of the window: columns outside the live part become zero. Returns the place of the first live one. */
-static uint8_t *open_row(struct mr_resample *r, int64_t y)
+/* Where output rows go. Once for an image: it would be a good part of what a row costs. */
+static void find_output(struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
-    size_t before = (size_t)left_of_live(s) * r->channels;
-    size_t live = (size_t)s->live.width * r->channels;
-    size_t behind = (size_t)s->window.width * r->channels - before - live;
-    uint8_t *row = mr_store_target(r->store, output_row(r, y));
-    if (before)
-        memset(row, 0, before);
-    if (behind)
-        memset(row + before + live, 0, behind);
-    return row + before;
+    bool any = s->live.width > 0; /* else the whole row is blank: zeros are written to all of it */
+    uint8_t *first = mr_store_target(r->store, 0);
+    r->before = any ? (size_t)left_of_live(s) * r->channels : 0;
+    r->live_bytes = (size_t)(any ? s->live.width : s->window.width) * r->channels;
+    r->behind = (size_t)s->window.width * r->channels - r->before - r->live_bytes;
+    r->in_place = mr_store_is_in_place(r->store);
+    r->out_step = (size_t)(mr_store_target(r->store, 1) - first);
+    r->out = first + r->before;
 }
 
-static void close_row(struct mr_resample *r, int64_t y)
+/* Where row y of the window goes in the output. */
+static uint32_t output_row(const struct mr_resample *r, int64_t y)
 {
-    mr_store_commit(r->store, output_row(r, y));
+    return (uint32_t)(r->stage->vflip ? r->stage->window.height - 1 - y : y);
+}
+
+/* Start output row y: columns outside the live part become zero. Returns the place of the first live one. */
+static uint8_t *open_row(struct mr_resample *r, uint32_t y)
+{
+    uint8_t *row = r->out + y * r->out_step;
+    if (r->before)
+        memset(row - r->before, 0, r->before);
+    if (r->behind)
+        memset(row + r->live_bytes, 0, r->behind);
+    return row;
+}
+
+static void close_row(struct mr_resample *r, uint32_t y)
+{
+    if (!r->in_place)
+        mr_store_commit(r->store, y);
 }
 
 static void write_zero_rows(struct mr_resample *r, int64_t from, int64_t to)
 {
-    size_t len = (size_t)r->stage->window.width * r->channels;
     for (int64_t y = from; y < to; y++) {
-        memset(mr_store_target(r->store, output_row(r, y)), 0, len);
-        close_row(r, y);
+        uint32_t row = output_row(r, y);
+        memset(open_row(r, row), 0, r->live_bytes);
+        close_row(r, row);
     }
 }
 
@@ -138,6 +152,9 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     r->store = store;
     r->channels = channels;
     r->n_pushed = r->n_across = r->n_emitted = 0;
+    if (stage->window.width == 0 || stage->window.height == 0)
+        return MR_OK; /* the store may have no memory either */
+    find_output(r);
     if (stage->live.width == 0) {
         write_zero_rows(r, 0, stage->window.height);
         return MR_OK;
@@ -159,11 +176,11 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
 /* One row through the stage where no axis is resampled. */
 static void push_plain(struct mr_resample *r, const uint8_t *row)
 {
-    int64_t y = r->stage->live.y - r->stage->window.y + r->n_pushed;
+    uint32_t y = output_row(r, r->stage->live.y - r->stage->window.y + r->n_pushed);
     size_t n = r->x.n, channels = r->channels;
     uint8_t *out = open_row(r, y);
     if (!r->x.reversed)
-        memcpy(out, row, n * channels);
+        memcpy(out, row, r->live_bytes);
     for (size_t i = 0; r->x.reversed && i < n; i++)
         for (size_t c = 0; c < channels; c++)
             out[i * channels + c] = row[(n - 1 - i) * channels + c];
@@ -171,21 +188,18 @@ static void push_plain(struct mr_resample *r, const uint8_t *row)
     r->n_pushed++;
 }
 
-static uint8_t *strip_of(const struct mr_resample *r, uint32_t row)
+/* Of the ring, the one that has input row `row`. */
+static uint32_t strip_of(const struct mr_resample *r, uint32_t row)
 {
-    return r->strips + (row / MR_STRIP_ROWS & (r->n_strips - 1)) * r->strip_bytes;
+    return row / MR_STRIP_ROWS & (r->n_strips - 1);
 }
 
-/* Output row i of the live part, of the rows that begin at `start` of the input. */
-static void make_row(struct mr_resample *r, uint32_t i, uint32_t start, uint32_t end)
+/* Output row i of the live part. */
+static void make_row(struct mr_resample *r, uint32_t i)
 {
-    int64_t y = r->stage->live.y - r->stage->window.y + i;
-    const uint8_t **strips = r->taps.memory;
-    uint32_t n = 0;
-    for (uint32_t row = start - start % MR_STRIP_ROWS; row < end; row += MR_STRIP_ROWS)
-        strips[n++] = strip_of(r, row);
-    uint8_t *out = open_row(r, y);
-    r->used->down(&r->down, i, strips, r->x.n * r->channels, out);
+    uint32_t y = output_row(r, r->stage->live.y - r->stage->window.y + i);
+    const uint8_t *const *strips = r->strips + strip_of(r, r->y.start[i]);
+    r->used->down(&r->down, i, strips, (uint32_t)r->live_bytes, open_row(r, y));
     close_row(r, y);
 }
 
@@ -194,10 +208,9 @@ static void emit(struct mr_resample *r)
 {
     for (; r->n_emitted < r->y.n; r->n_emitted++) {
         uint32_t i = r->n_emitted;
-        uint32_t end = r->y.start[i] + r->y.count[i];
-        if (end > r->n_across)
+        if (r->y.start[i] + r->y.count[i] > r->n_across)
             return;
-        make_row(r, i, r->y.start[i], end);
+        make_row(r, i);
     }
 }
 
@@ -206,7 +219,7 @@ static void make_strip(struct mr_resample *r)
 {
     for (uint32_t i = r->n_pushed - r->n_across; i < MR_STRIP_ROWS; i++)
         r->waiting[i] = r->waiting[i - 1];
-    r->used->across(&r->across, r->waiting, strip_of(r, r->n_across));
+    r->used->across(&r->across, r->waiting, r->first_strip + strip_of(r, r->n_across) * r->strip_bytes);
     r->n_across = r->n_pushed;
     emit(r);
 }

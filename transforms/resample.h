@@ -20,19 +20,26 @@ struct mr_resample {
     struct mr_axis y;
     struct mr_across across;
     struct mr_down down;
+    uint8_t *out;    /* where the store takes row 0, at its first live column */
+    size_t out_step; /* from there to the next row's; 0 where all rows go through one in scratch */
+    size_t before;   /* bytes of an output row that show nothing, before the live ones and behind them */
+    size_t behind;
+    size_t live_bytes;
+    bool in_place;      /* the store has nothing left to do once a row is there */
     size_t row_bytes;   /* of an input row */
     uint32_t n_pushed;  /* input rows taken */
     uint32_t n_across;  /* of them, those that are in the ring; the others wait */
     uint32_t n_emitted; /* live output rows made */
     uint32_t n_strips;  /* in the ring, a power of two */
-    uint8_t *strips;    /* the ring's first */
+    uint8_t *first_strip;
     size_t strip_bytes;
+    const uint8_t **strips; /* the ring's, twice in a row, so that those of an output row follow each other */
     const uint8_t *waiting[MR_STRIP_ROWS];
     struct mr_scratch held; /* copies of rows that wait, or that are too short for the loops */
-    struct mr_scratch ring; /* strips */
+    struct mr_scratch ring; /* the strips */
     struct mr_scratch across_tables;
     struct mr_scratch down_tables;
-    struct mr_scratch taps; /* pointers to the strips of one output row */
+    struct mr_scratch order; /* pointers to them */
 };
 
 /* The struct starts as zeros; memory grows to the largest stage seen and is kept. */

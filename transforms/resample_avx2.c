@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both passes for AVX2. A weight of 22 bits is hi = w >> 11 and lo = w & 2047, so that products of u8 and 16 bits sum
- * up by vpmaddwd: sum = (hi sum << 11) + lo sum. A strip is two rows of dwords, each with the u16 values of two rows.
- *
- * Easy to get wrong: the rounding. What is shifted right by 21 is twice the value; vpavgw with 0 adds one and halves.
+ * The horizontal pass for AVX2, and the table of the set. A strip is two rows of dwords, each with the u16 values of
+ * two rows; pairs_avx2.h says how weights are multiplied. Easy to get wrong: the rounding. What is shifted right by 21
+ * is twice the value; vpavgw with 0 adds one and halves.
  */
 #include "transforms/kernels_simd.h"
-#include "transforms/simd_avx2.h"
+#include "transforms/pairs_avx2.h"
 
 #include <string.h>
 
 /* The ways of a horizontal pass. */
 enum {
     TWO_TAPS,   /* all of them, and the neighbours', in one load of 16 bytes */
-    FOUR_TAPS,  /* the same */
+    QUADS,      /* a load for each four taps */
     PAIRS,      /* a load for each two taps */
     WIDE_PIXELS /* outputs too far apart: one after the other */
 };
@@ -32,6 +31,14 @@ struct offsets {
     int32_t at[4];
 };
 
+/* Wide pixels: where the loads of one begin, and how many bytes of each lie before its taps. */
+struct place {
+    int32_t at;
+    int32_t lead;
+};
+
+#define WIDE_LEAD 4
+
 /* ---- Tables ---- */
 
 static uint32_t n_groups(const struct mr_across *a)
@@ -39,17 +46,18 @@ static uint32_t n_groups(const struct mr_across *a)
     return a->x->pitch / 8 * a->channels;
 }
 
-/* Wide pixels: taps are a multiple of 16. */
-static uint32_t wide_taps(const struct mr_axis *x)
+/* Wide pixels: taps are a multiple of what one load holds. */
+static uint32_t wide_taps(const struct mr_across *a)
 {
-    return (x->max_taps + 15) & ~15u;
+    uint32_t step = a->channels == 1 ? 16 : 4;
+    return (a->x->max_taps + step - 1) & ~(step - 1);
 }
 
 static size_t across_bytes_avx2(const struct mr_across *a)
 {
     size_t n_steps = a->x->max_taps > MAX_GROUP_TAPS ? 0 : (a->x->max_taps + 3) / 4;
     size_t groups = n_steps * n_groups(a) * (sizeof(struct group) + sizeof(struct offsets));
-    size_t wide = (size_t)a->x->n * wide_taps(a->x) * 2 * sizeof(int16_t);
+    size_t wide = a->x->n * (sizeof(struct place) + 2 * sizeof(int16_t) * (size_t)wide_taps(a));
     return groups > wide ? groups : wide;
 }
 
@@ -63,16 +71,15 @@ static struct offsets *find_offsets(const struct mr_across *a)
     return (struct offsets *)(void *)(find_groups(a) + (size_t)a->n_steps * n_groups(a));
 }
 
-/* Words of weights of two taps of eight pixels. */
-INLINE __m256i pair_hi(__m256i w0, __m256i w1)
+static struct place *find_places(const struct mr_across *a)
 {
-    return _mm256_or_si256(_mm256_srli_epi32(w0, 11), _mm256_slli_epi32(_mm256_srli_epi32(w1, 11), 16));
+    return (struct place *)(void *)a->tables;
 }
 
-INLINE __m256i pair_lo(__m256i w0, __m256i w1)
+/* For each pixel hi of all its taps, then lo. */
+static int16_t *find_wide_words(const struct mr_across *a)
 {
-    const __m256i low = _mm256_set1_epi32(2047);
-    return _mm256_or_si256(_mm256_and_si256(w0, low), _mm256_slli_epi32(_mm256_and_si256(w1, low), 16));
+    return (int16_t *)(void *)(find_places(a) + a->x->n);
 }
 
 /* The smallest of each half's dwords, in all of them. */
@@ -172,24 +179,42 @@ static void join_pairs(const struct mr_across *a)
     struct group *groups = find_groups(a);
     const __m256i step = _mm256_set1_epi32((int)(2 * a->channels * 0x00010001u)),
                   high = _mm256_set1_epi32((int)0x80008000);
-    for (uint32_t g = 0; g < n_groups(a); g++)
+    for (uint32_t g = 0; g < a->n_steps * n_groups(a); g++)
         groups[g].from1 = _mm256_or_si256(_mm256_add_epi8(groups[g].from0, step), high);
 }
 
+/* The words of one pixel's taps, `before` zeros ahead of them. */
+static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps, int16_t *words)
+{
+    for (uint32_t k = 0; k < n_taps; k++) {
+        uint32_t tap = k - before; /* huge before the first one */
+        int32_t w = tap < x->max_taps ? x->weight[(size_t)tap * x->pitch + i] : 0;
+        words[k] = (int16_t)(w >> 11);
+        words[n_taps + k] = (int16_t)(w & 2047);
+    }
+}
+
+/*
+ * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
+ * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
+ */
 static void make_wide(struct mr_across *a)
 {
     const struct mr_axis *x = a->x;
-    uint32_t n_taps = wide_taps(x);
-    int16_t *words = (int16_t *)(void *)a->tables;
-    for (uint32_t i = 0; i < x->n; i++, words += 2 * n_taps)
-        for (uint32_t k = 0; k < n_taps; k++) {
-            int32_t w = k < x->max_taps ? x->weight[(size_t)k * x->pitch + i] : 0;
-            words[k] = (int16_t)(w >> 11);
-            words[n_taps + k] = (int16_t)(w & 2047);
-        }
+    uint32_t n_taps = wide_taps(a), least = n_taps * a->channels + 2 * WIDE_LEAD;
+    if (a->row_bytes < least)
+        a->row_bytes = least;
+    uint32_t last = a->row_bytes / a->channels - n_taps, more = a->channels == 3 ? WIDE_LEAD : 0;
+    struct place *place = find_places(a);
+    int16_t *words = find_wide_words(a);
+    for (uint32_t i = 0; i < x->n; i++, words += 2 * (size_t)n_taps) {
+        uint32_t start = x->start[i] < last ? x->start[i] : last;
+        uint32_t lead = (start + n_taps) * a->channels + more > a->row_bytes ? more : 0;
+        place[i] = (struct place){(int32_t)(start * a->channels - lead), (int32_t)lead};
+        make_pixel(x, i, x->start[i] - start, n_taps, words);
+    }
     a->way = WIDE_PIXELS;
     a->n_steps = n_taps;
-    a->row_bytes += n_taps * a->channels + 16;
 }
 
 /* False where the taps of neighbours are too far apart. */
@@ -209,8 +234,8 @@ static bool make_groups(struct mr_across *a)
         if (largest(making.reach2) > 15)
             return false;
     }
-    a->way = x->max_taps <= 2 ? TWO_TAPS : x->max_taps <= 4 && largest(making.reach4) <= 15 ? FOUR_TAPS : PAIRS;
-    if (a->way == FOUR_TAPS)
+    a->way = x->max_taps <= 2 ? TWO_TAPS : largest(making.reach4) <= 15 ? QUADS : PAIRS;
+    if (a->way == QUADS)
         join_pairs(a);
     return true;
 }
@@ -225,24 +250,28 @@ static void across_make_avx2(struct mr_across *a)
 
 /* ---- The horizontal pass ---- */
 
-/* Eight values of one row, before they are rounded. */
-INLINE __m256i sum_groups(const struct group *group, const struct offsets *offsets, size_t n, const uint8_t *row,
-                          uint32_t way, uint32_t n_steps)
+INLINE __m256i add_taps(__m256i sum, __m256i words, __m256i weights)
 {
-    __m256i hi, lo;
-    if (way == TWO_TAPS) {
-        __m256i p = _mm256_shuffle_epi8(load_halves(row + offsets->at[0], row + offsets->at[1]), group->from0);
-        hi = _mm256_madd_epi16(p, group->hi0);
-        lo = _mm256_madd_epi16(p, group->lo0);
-        return _mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo);
-    }
-    hi = lo = _mm256_setzero_si256();
-    for (uint32_t step = 0; step < n_steps; step++, group += n, offsets += n) {
-        __m256i first = load_halves(row + offsets->at[0], row + offsets->at[1]);
-        __m256i second = way == FOUR_TAPS ? first : load_halves(row + offsets->at[2], row + offsets->at[3]);
-        __m256i p = _mm256_shuffle_epi8(first, group->from0), q = _mm256_shuffle_epi8(second, group->from1);
-        hi = _mm256_add_epi32(hi, _mm256_add_epi32(_mm256_madd_epi16(p, group->hi0), _mm256_madd_epi16(q, group->hi1)));
-        lo = _mm256_add_epi32(lo, _mm256_add_epi32(_mm256_madd_epi16(p, group->lo0), _mm256_madd_epi16(q, group->lo1)));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(words, weights));
+}
+
+/* Eight values of one row, before they are rounded. n: groups to the next step's. */
+INLINE __m256i sum_groups(const struct group *group, const struct offsets *offsets, size_t n, const uint8_t *row,
+                          bool joined, uint32_t n_pairs)
+{
+    __m256i hi = _mm256_setzero_si256(), lo = hi;
+    for (uint32_t pair = 0; pair < n_pairs; pair += 2, group += n, offsets += n) {
+        __m256i bytes = load_halves(row + offsets->at[0], row + offsets->at[1]);
+        __m256i words = _mm256_shuffle_epi8(bytes, group->from0);
+        hi = pair == 0 ? _mm256_madd_epi16(words, group->hi0) : add_taps(hi, words, group->hi0);
+        lo = pair == 0 ? _mm256_madd_epi16(words, group->lo0) : add_taps(lo, words, group->lo0);
+        if (pair + 1 == n_pairs)
+            break;
+        if (!joined)
+            bytes = load_halves(row + offsets->at[2], row + offsets->at[3]);
+        words = _mm256_shuffle_epi8(bytes, group->from1);
+        hi = add_taps(hi, words, group->hi1);
+        lo = add_taps(lo, words, group->lo1);
     }
     return _mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo);
 }
@@ -254,17 +283,18 @@ INLINE __m256i join_rows(__m256i a, __m256i b)
     return _mm256_avg_epu16(twice, _mm256_setzero_si256());
 }
 
-INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, uint32_t way,
-                          uint32_t n_steps)
+INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, bool joined,
+                          uint32_t n_pairs)
 {
     const struct group *group = find_groups(a);
     const struct offsets *offsets = find_offsets(a);
     uint32_t n = n_groups(a);
     uint8_t *pair0 = strip, *pair1 = strip + 4 * a->stride;
+    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]}; /* the strip is none of theirs */
     for (uint32_t g = 0; g < n; g++, group++, offsets++, pair0 += 32, pair1 += 32) {
         __m256i sum[MR_STRIP_ROWS];
         for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
-            sum[i] = sum_groups(group, offsets, n, rows[i], way, n_steps);
+            sum[i] = sum_groups(group, offsets, n, row[i], joined, n_pairs);
         store256(pair0, join_rows(sum[0], sum[1]));
         store256(pair1, join_rows(sum[2], sum[3]));
     }
@@ -278,12 +308,13 @@ INLINE __m128i join_halves(__m256i sum)
 }
 
 /* One pixel of two rows, which are the halves of the vectors: a dword for each channel, of 3 or 4. */
-INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, const int16_t *hi, const int16_t *lo, uint32_t n_taps,
-                         int channels)
+INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const int16_t *hi, const int16_t *lo,
+                         uint32_t n_taps, int channels)
 {
     int c = channels, z = -128;
-    const __m256i from0 = _mm256_broadcastsi128_si256(
+    __m256i from0 = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, z, (char)c, z, 1, z, (char)(c + 1), z, 2, z, (char)(c + 2), z, 3, z, (char)(c + 3), z));
+    from0 = _mm256_add_epi8(from0, _mm256_set1_epi16((short)lead));
     const __m256i from1 = _mm256_add_epi8(from0, _mm256_set1_epi16((short)(2 * c)));
     __m256i hi_sum = _mm256_setzero_si256(), lo_sum = hi_sum;
     for (uint32_t k = 0; k < n_taps; k += 4, a += 4 * c, b += 4 * c) {
@@ -323,142 +354,46 @@ INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, c
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
 INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, int channels)
 {
-    const int16_t *words = (const int16_t *)(const void *)a->tables;
+    const struct place *place = find_places(a);
+    const int16_t *words = find_wide_words(a);
     uint32_t n_taps = a->n_steps;
-    for (uint32_t i = 0; i < a->x->n; i++, words += 2 * n_taps) {
-        size_t at = (size_t)a->x->start[i] * (size_t)channels;
+    for (uint32_t i = 0; i < a->x->n; i++, place++, words += 2 * (size_t)n_taps) {
         for (uint32_t r = 0; r < MR_STRIP_ROWS; r += 2) {
-            const uint8_t *row0 = rows[r] + at, *row1 = rows[r + 1] + at;
+            const uint8_t *row0 = rows[r] + place->at, *row1 = rows[r + 1] + place->at;
             __m256i sum = channels == 1 ? sum_gray(row0, row1, words, words + n_taps, n_taps)
-                                        : sum_pixel(row0, row1, words, words + n_taps, n_taps, channels);
+                                        : sum_pixel(row0, row1, place->lead, words, words + n_taps, n_taps, channels);
             uint8_t *out = strip + 4 * (r / 2 * a->stride + (size_t)i * (size_t)channels);
             _mm_storeu_si128((__m128i *)(void *)out, join_halves(sum));
         }
     }
 }
 
+/* The usual numbers of taps as constants, so that the inner loops are unrolled. */
+INLINE void across_pairs(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, bool joined)
+{
+    uint32_t n_pairs = (a->x->max_taps + 1) / 2;
+    switch (n_pairs) {
+    case 2: across_groups(a, rows, strip, joined, 2); break;
+    case 3: across_groups(a, rows, strip, joined, 3); break;
+    case 4: across_groups(a, rows, strip, joined, 4); break;
+    default: across_groups(a, rows, strip, joined, n_pairs); break;
+    }
+}
+
 static void across_avx2(const struct mr_across *a, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
 {
     if (a->way == TWO_TAPS)
-        across_groups(a, rows, strip, TWO_TAPS, 1);
-    else if (a->way == FOUR_TAPS)
-        across_groups(a, rows, strip, FOUR_TAPS, 1);
-    else if (a->way == PAIRS && a->n_steps == 1)
-        across_groups(a, rows, strip, PAIRS, 1);
-    else if (a->way == PAIRS && a->n_steps == 2)
-        across_groups(a, rows, strip, PAIRS, 2);
+        across_groups(a, rows, strip, true, 1);
+    else if (a->way == QUADS)
+        across_pairs(a, rows, strip, true);
     else if (a->way == PAIRS)
-        across_groups(a, rows, strip, PAIRS, a->n_steps);
+        across_pairs(a, rows, strip, false);
     else if (a->channels == 1)
         across_wide(a, rows, strip, 1);
     else if (a->channels == 3)
         across_wide(a, rows, strip, 3);
     else
         across_wide(a, rows, strip, 4);
-}
-
-/* ---- The vertical pass ---- */
-
-/* Pairs of rows that the taps of one output touch, and two weights for each. */
-#define MAX_PAIRS (MR_AXIS_MAX_TAPS / 2 + 1)
-struct pairs {
-    uint32_t n;
-    const uint8_t *row[MAX_PAIRS];
-    int32_t hi[MAX_PAIRS];
-    int32_t lo[MAX_PAIRS];
-};
-
-/* The tables: room for pairs, then the words of pair p of all outputs: [p][hi, lo][output]. */
-static size_t down_bytes_avx2(const struct mr_axis *y)
-{
-    return sizeof(struct pairs) + ((size_t)y->max_taps / 2 + 1) * 2 * y->pitch * sizeof(int32_t);
-}
-
-static int32_t *find_words(const struct mr_down *down)
-{
-    return (int32_t *)(void *)(down->tables + sizeof(struct pairs));
-}
-
-INLINE __m256i weights_of(const struct mr_axis *y, uint32_t tap, uint32_t i)
-{
-    return tap < y->max_taps ? load256(y->weight + (size_t)tap * y->pitch + i) : _mm256_setzero_si256();
-}
-
-/* An output whose first tap is the second row of a pair has its weights one place later. */
-static void down_make_avx2(struct mr_down *down)
-{
-    const struct mr_axis *y = down->y;
-    int32_t *words = find_words(down);
-    for (uint32_t p = 0; p <= y->max_taps / 2; p++, words += 2 * (size_t)y->pitch)
-        for (uint32_t i = 0; i < y->pitch; i += 8) {
-            __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(load256(y->start + i), 31), 31);
-            __m256i before = p > 0 ? weights_of(y, 2 * p - 1, i) : _mm256_setzero_si256();
-            __m256i first = weights_of(y, 2 * p, i), second = weights_of(y, 2 * p + 1, i);
-            __m256i w0 = _mm256_blendv_epi8(first, before, odd), w1 = _mm256_blendv_epi8(second, first, odd);
-            store256(words + i, pair_hi(w0, w1));
-            store256(words + y->pitch + i, pair_lo(w0, w1));
-        }
-}
-
-static void find_pairs(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, struct pairs *pairs)
-{
-    const struct mr_axis *y = down->y;
-    const int32_t *words = find_words(down) + i;
-    uint32_t row = y->start[i] % MR_STRIP_ROWS, first = row / 2;
-    pairs->n = (row + y->count[i] + 1) / 2 - first;
-    for (uint32_t p = 0; p < pairs->n; p++, words += 2 * (size_t)y->pitch) {
-        pairs->row[p] = strips[(first + p) / 2] + (first + p) % 2 * 4 * down->stride;
-        pairs->hi[p] = words[0];
-        pairs->lo[p] = words[y->pitch];
-    }
-}
-
-/* Twice the values at byte `at` of the rows. */
-INLINE __m256i sum_pairs(const struct pairs *pairs, size_t at, uint32_t n)
-{
-    __m256i p = load256(pairs->row[0] + at);
-    __m256i hi = _mm256_madd_epi16(p, _mm256_set1_epi32(pairs->hi[0]));
-    __m256i lo = _mm256_madd_epi16(p, _mm256_set1_epi32(pairs->lo[0]));
-    for (uint32_t k = 1; k < n; k++) {
-        p = load256(pairs->row[k] + at);
-        hi = _mm256_add_epi32(hi, _mm256_madd_epi16(p, _mm256_set1_epi32(pairs->hi[k])));
-        lo = _mm256_add_epi32(lo, _mm256_madd_epi16(p, _mm256_set1_epi32(pairs->lo[k])));
-    }
-    return _mm256_srli_epi32(_mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo), 21);
-}
-
-/* 32 values. */
-INLINE __m256i sum_32(const struct pairs *pairs, size_t at, uint32_t n)
-{
-    const __m256i zero = _mm256_setzero_si256(), in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    __m256i a = _mm256_packus_epi32(sum_pairs(pairs, at, n), sum_pairs(pairs, at + 32, n));
-    __m256i b = _mm256_packus_epi32(sum_pairs(pairs, at + 64, n), sum_pairs(pairs, at + 96, n));
-    __m256i bytes = _mm256_packus_epi16(_mm256_avg_epu16(a, zero), _mm256_avg_epu16(b, zero));
-    return _mm256_permutevar8x32_epi32(bytes, in_order);
-}
-
-INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, uint32_t n, uint8_t *out)
-{
-    uint32_t at = 0;
-    for (; at + 32 <= n; at += 32)
-        store256(out + at, sum_32(pairs, 4 * (size_t)at, n_pairs));
-    if (at < n) {
-        uint8_t rest[32];
-        store256(rest, sum_32(pairs, 4 * (size_t)at, n_pairs));
-        memcpy(out + at, rest, n - at);
-    }
-}
-
-static void down_avx2(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
-{
-    struct pairs *pairs = (struct pairs *)(void *)down->tables;
-    find_pairs(down, i, strips, pairs);
-    switch (pairs->n) {
-    case 1: sum_row(pairs, 1, n, out); break;
-    case 2: sum_row(pairs, 2, n, out); break;
-    case 3: sum_row(pairs, 3, n, out); break;
-    default: sum_row(pairs, pairs->n, n, out); break;
-    }
 }
 
 const struct mr_kernels mr_kernels_avx2 = {
@@ -468,9 +403,14 @@ const struct mr_kernels mr_kernels_avx2 = {
     .across_bytes = across_bytes_avx2,
     .across_make = across_make_avx2,
     .across = across_avx2,
-    .down_bytes = down_bytes_avx2,
-    .down_make = down_make_avx2,
-    .down = down_avx2,
+    .down_bytes = mr_down_bytes_avx2,
+    .down_make = mr_down_make_avx2,
+    .down = mr_down_row_avx2,
     .planes = mr_store_planes_avx2,
     .values = mr_store_values_avx2,
+    .expand_dct = mr_tile_expand_dct_avx2,
+    .expand_dct8 = mr_tile_expand_dct8_avx2,
+    .idct_pair = mr_idct_pair_avx2,
+    .encode_dct = mr_tile_encode_dct,
+    .encode_dct8 = mr_tile_encode_dct8,
 };

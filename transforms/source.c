@@ -8,10 +8,23 @@ void mr_source_init_pixels(struct mr_source *source, const uint8_t *pixels, uint
                            uint32_t channels, mr_layout layout, uint8_t *row)
 {
     bool planes = layout == MR_NCHW && channels > 1;
-    *source = (struct mr_source){.pixels = pixels, .channels = channels, .row = row};
+    *source = (struct mr_source){.pixels = pixels, .n_rows = height, .channels = channels, .row = row};
     source->pixel_step = planes ? 1 : channels;
     source->row_step = width * source->pixel_step;
     source->channel_step = planes ? (size_t)width * height : 1;
+}
+
+void mr_source_init_part(struct mr_source *source, const uint8_t *bytes, size_t len, uint64_t offset, uint32_t width,
+                         uint32_t channels)
+{
+    size_t row_step = (size_t)width * channels;
+    size_t cut = (size_t)(offset % row_step), skip = cut ? row_step - cut : 0; /* the end of a row that begins before */
+    *source = (struct mr_source){.channels = channels, .row_step = row_step, .pixel_step = channels, .channel_step = 1};
+    source->first_row = (int64_t)(offset / row_step) + (cut ? 1 : 0);
+    if (len < skip)
+        return;
+    source->pixels = bytes + skip;
+    source->n_rows = (int64_t)((len - skip) / row_step);
 }
 
 void mr_source_init_codec(struct mr_source *source, struct mr_codec *codec)
@@ -23,8 +36,12 @@ mr_status mr_source_begin(struct mr_source *source, struct mr_box box, mr_error 
 {
     source->box = box;
     source->n_given = 0;
-    if (!source->codec)
-        return MR_OK;
+    if (!source->codec) {
+        if (box.y >= source->first_row && box.y + box.height <= source->first_row + source->n_rows)
+            return MR_OK;
+        return mr_error_set(error, MR_ERR_DAMAGED, "rows %lld to %lld of the sample's pixels were not read",
+                            (long long)box.y, (long long)(box.y + box.height - 1));
+    }
     return mr_codec_begin(source->codec, (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.width, (uint32_t)box.height,
                           error);
 }
@@ -48,7 +65,7 @@ mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SO
     *n_out = planes ? 1 : left < MR_SOURCE_MAX_ROWS ? (uint32_t)left : MR_SOURCE_MAX_ROWS;
     for (uint32_t i = 0; i < *n_out; i++, s->n_given++) {
         const uint8_t *row =
-            s->pixels + (size_t)(s->box.y + s->n_given) * s->row_step + (size_t)s->box.x * s->pixel_step;
+            s->pixels + (size_t)(s->box.y - s->first_row + s->n_given) * s->row_step + (size_t)s->box.x * s->pixel_step;
         rows_out[i] = planes ? interleave(s, row) : row;
     }
     return MR_OK;

@@ -12,8 +12,10 @@
 
 struct mr_source {
     struct mr_codec *codec; /* NULL: the pixels below */
-    const uint8_t *pixels;  /* of the whole input */
-    size_t pixel_step;      /* bytes from a pixel to its right neighbour, to the next row, to the next channel */
+    const uint8_t *pixels;  /* of rows first_row to first_row + n_rows - 1 */
+    int64_t first_row;      /* 0 but for a part of a packed sample */
+    int64_t n_rows;
+    size_t pixel_step; /* bytes from a pixel to its right neighbour, to the next row, to the next channel */
     size_t row_step;
     size_t channel_step;
     uint32_t channels;
@@ -26,10 +28,14 @@ struct mr_source {
  */
 void mr_source_init_pixels(struct mr_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
                            uint32_t channels, mr_layout layout, uint8_t *row);
+/* The same for interleaved pixels of which bytes are only [offset, offset + len); a box must lie in the rows that are
+ * there as a whole. */
+void mr_source_init_part(struct mr_source *source, const uint8_t *bytes, size_t len, uint64_t offset, uint32_t width,
+                         uint32_t channels);
 /* The input is the image that is open in codec. */
 void mr_source_init_codec(struct mr_source *source, struct mr_codec *codec);
 
-/* Choose the box, not empty. */
+/* Choose the box, not empty. MR_ERR_DAMAGED where its rows are not there, or from the decoder. */
 mr_status mr_source_begin(struct mr_source *source, struct mr_box box, mr_error *error);
 /* The next 1 to MR_SOURCE_MAX_ROWS interleaved rows of the box, valid until the next call. */
 mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SOURCE_MAX_ROWS], uint32_t *n_out,

@@ -56,8 +56,7 @@ static bool is_planar(const struct mr_store *store)
     return store->layout == MR_NCHW && store->channels == 3;
 }
 
-/* Rows are the output's own bytes already. */
-static bool is_in_place(const struct mr_store *store)
+bool mr_store_is_in_place(const struct mr_store *store)
 {
     return store->dtype == MR_U8 && !store->spread && !is_planar(store);
 }
@@ -71,7 +70,7 @@ static void *find_out(const struct mr_store *store, uint32_t y, uint32_t plane)
 
 uint8_t *mr_store_target(const struct mr_store *store, uint32_t y)
 {
-    if (is_in_place(store))
+    if (mr_store_is_in_place(store))
         return store->out + (size_t)y * store->width * store->channels;
     return store->spread ? store->row + (size_t)store->channels * store->width : store->row;
 }
@@ -102,13 +101,15 @@ static void spread_row(const struct mr_store *store, const uint8_t *one, uint32_
 
 void mr_store_commit(const struct mr_store *store, uint32_t y)
 {
-    if (is_in_place(store))
+    if (mr_store_is_in_place(store))
         return;
     const uint8_t *row = mr_store_target(store, y);
     if (store->spread) {
         spread_row(store, row, y);
     } else if (is_planar(store)) {
-        void *const out[3] = {find_out(store, y, 0), find_out(store, y, 1), find_out(store, y, 2)};
+        uint8_t *first = find_out(store, y, 0);
+        size_t plane = (size_t)store->height * store->width * mr_dtype_size(store->dtype);
+        void *const out[3] = {first, first + plane, first + 2 * plane};
         const struct mr_kernels *kernels = store->scale || store->dtype == MR_U8 ? store->kernels : &mr_kernels_c;
         kernels->planes(store, row, store->width, out);
     } else {

@@ -43,6 +43,8 @@ void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan);
 /* Bytes of scratch for each pixel of a row. */
 uint32_t mr_store_row_bytes(const struct mr_plan *plan);
 
+/* Is a row that lies where mr_store_target() says part of the output already? Then nothing is to be committed. */
+bool mr_store_is_in_place(const struct mr_store *store);
 /* Where to put output row y, as interleaved pixels ... */
 uint8_t *mr_store_target(const struct mr_store *store, uint32_t y);
 /* ... and, once it is there, its way into the tensor. */

@@ -57,18 +57,23 @@ INLINE void split_32(const uint8_t *row, const __m256i byte_of[3][3], void *cons
     }
 }
 
+/* Of channel i in each of three pieces of 16 bytes; 128: the byte is in another one. */
+static const uint8_t places[3][3][16] = {{{0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+                                          {128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14, 128, 128, 128, 128, 128},
+                                          {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 1, 4, 7, 10, 13}},
+                                         {{1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+                                          {128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128},
+                                          {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14}},
+                                         {{2, 5, 8, 11, 14, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+                                          {128, 128, 128, 128, 128, 1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128},
+                                          {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15}}};
+
 static void split(const uint8_t *row, uint32_t n, void *const out[3])
 {
-    uint8_t from[3][3][16];
     __m256i byte_of[3][3];
     for (int i = 0; i < 3; i++)
-        for (int piece = 0; piece < 3; piece++) {
-            for (int p = 0; p < 16; p++) {
-                int at = 3 * p + i - 16 * piece;
-                from[i][piece][p] = at >= 0 && at < 16 ? (uint8_t)at : 0x80;
-            }
-            byte_of[i][piece] = _mm256_broadcastsi128_si256(load128(from[i][piece]));
-        }
+        for (int piece = 0; piece < 3; piece++)
+            byte_of[i][piece] = _mm256_broadcastsi128_si256(load128(places[i][piece]));
     for (uint32_t at = 0; at + 32 <= n; at += 32)
         split_32(row + 3 * (size_t)at, byte_of, out, at);
     if (n % 32)
@@ -130,11 +135,11 @@ INLINE void put_24(mr_dtype dtype, const uint8_t *row, const __m256 scale[3], co
 /* Vector i of three holds channels (8i), (8i + 1), ... of `channels`, 1 or 3, from the first one on. */
 INLINE void repeat(const float *of_channel, uint32_t first, uint32_t channels, __m256 out[3])
 {
-    float each[24];
-    for (uint32_t i = 0; i < 24; i++)
-        each[i] = of_channel[first + i % channels];
-    for (int i = 0; i < 3; i++)
-        out[i] = _mm256_loadu_ps(each + 8 * i);
+    float a = of_channel[first], b = channels == 1 ? a : of_channel[first + 1];
+    float c = channels == 1 ? a : of_channel[first + 2];
+    out[0] = _mm256_setr_ps(a, b, c, a, b, c, a, b);
+    out[1] = _mm256_setr_ps(c, a, b, c, a, b, c, a);
+    out[2] = _mm256_setr_ps(b, c, a, b, c, a, b, c);
 }
 
 /* n is a multiple of channels, so that the last step's values begin with the first channel as well. */

@@ -60,33 +60,40 @@ INLINE void split_64(const uint8_t *row, const __m512i byte_of[3], const __mmask
         _mm512_storeu_si512((uint8_t *)out[i] + at, find_channel(piece, byte_of[i], in_third[i]));
 }
 
-/* Fewer than 64. */
-INLINE void split_rest(const uint8_t *row, uint32_t n, const __m512i byte_of[3], const __mmask64 in_third[3],
-                       void *const out[3], uint32_t at)
+/* Fewer than 64, in a row that has no more. */
+INLINE void split_few(const uint8_t *row, uint32_t n, const __m512i byte_of[3], const __mmask64 in_third[3],
+                      void *const out[3])
 {
     __m512i piece[3];
     for (uint32_t i = 0; i < 3; i++)
         piece[i] = _mm512_maskz_loadu_epi8(first_bytes(3 * n > 64 * i ? 3 * n - 64 * i : 0), row + 64 * i);
     for (int i = 0; i < 3; i++)
-        _mm512_mask_storeu_epi8((uint8_t *)out[i] + at, first_bytes(n), find_channel(piece, byte_of[i], in_third[i]));
+        _mm512_mask_storeu_epi8(out[i], first_bytes(n), find_channel(piece, byte_of[i], in_third[i]));
 }
 
+/* Every third byte. */
+static const uint8_t thirds[64] = {0,   3,   6,   9,   12,  15,  18,  21,  24,  27,  30,  33,  36,  39,  42,  45,
+                                   48,  51,  54,  57,  60,  63,  66,  69,  72,  75,  78,  81,  84,  87,  90,  93,
+                                   96,  99,  102, 105, 108, 111, 114, 117, 120, 123, 126, 129, 132, 135, 138, 141,
+                                   144, 147, 150, 153, 156, 159, 162, 165, 168, 171, 174, 177, 180, 183, 186, 189};
+
+/* The end of a row is a step that overlaps the one before; a store with a mask takes longer. */
 INLINE void split(const uint8_t *row, uint32_t n, void *const out[3])
 {
-    uint8_t from[64];
     __m512i byte_of[3];
     __mmask64 in_third[3];
-    for (uint32_t p = 0; p < 64; p++)
-        from[p] = (uint8_t)(3 * p);
-    for (uint8_t i = 0; i < 3; i++) {
-        byte_of[i] = _mm512_add_epi8(_mm512_loadu_si512(from), _mm512_set1_epi8((char)i));
-        in_third[i] = _mm512_movepi8_mask(byte_of[i]);
+    for (char i = 0; i < 3; i++) {
+        byte_of[(int)i] = _mm512_add_epi8(_mm512_loadu_si512(thirds), _mm512_set1_epi8(i));
+        in_third[(int)i] = _mm512_movepi8_mask(byte_of[(int)i]);
     }
-    uint32_t at = 0;
-    for (; at + 64 <= n; at += 64)
+    if (n < 64) {
+        split_few(row, n, byte_of, in_third, out);
+        return;
+    }
+    for (uint32_t at = 0; at + 64 <= n; at += 64)
         split_64(row + 3 * (size_t)at, byte_of, in_third, out, at);
-    if (at < n)
-        split_rest(row + 3 * (size_t)at, n - at, byte_of, in_third, out, at);
+    if (n % 64)
+        split_64(row + 3 * (size_t)(n - 64), byte_of, in_third, out, n - 64);
 }
 
 /* n pixels, at most 16. */
@@ -133,11 +140,14 @@ void mr_store_planes_avx512(const struct mr_store *store, const uint8_t *row, ui
 /* Vector i of three holds channels (16i), (16i + 1), ... of `channels`, 1 or 3, from the first one on. */
 INLINE void repeat(const float *of_channel, uint32_t first, uint32_t channels, __m512 out[3])
 {
-    float each[48];
-    for (uint32_t i = 0; i < 48; i++)
-        each[i] = of_channel[first + i % channels];
-    for (int i = 0; i < 3; i++)
-        out[i] = _mm512_loadu_ps(each + 16 * i);
+    if (channels == 1) {
+        out[0] = out[1] = out[2] = _mm512_set1_ps(of_channel[first]);
+        return;
+    }
+    __m512 three = _mm512_maskz_loadu_ps(7, of_channel + first);
+    out[0] = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0), three);
+    out[1] = _mm512_permutexvar_ps(_mm512_setr_epi32(1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1), three);
+    out[2] = _mm512_permutexvar_ps(_mm512_setr_epi32(2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2), three);
 }
 
 /* n values, at most 16. */

@@ -5,8 +5,34 @@ target_link_libraries(mr_codec_support PUBLIC mr_transforms mr_base mr_test_imag
 foreach(name jpeg png limits damage exif)
   mr_test(test_codec_${name} SOURCES test_codec_${name}.c LIBS mr_codec_support)
 endforeach()
+mr_test(test_no_copies SOURCES test_no_copies.c LIBS mr_transforms mr_base mr_test_images)
 # Encoded samples, and all three ways to allocate counted.
 target_sources(test_pixels PRIVATE allocations.c)
 target_link_libraries(test_pixels PRIVATE mr_test_images)
 target_link_options(test_pixels PRIVATE -Wl,--wrap=realloc)
 target_compile_definitions(test_pixels PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
+# Samples of packs.
+mr_test(test_packed SOURCES test_packed.c LIBS mr_transforms mr_base)
+mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
+mr_test(test_pixels_packed SOURCES test_pixels_packed.c allocations.c guarded.c packed_sample.c reference.c
+        LIBS mr_transforms mr_base mr_test_images mr_dep_zlib)
+target_link_options(test_pixels_packed PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+target_compile_definitions(test_pixels_packed PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
+foreach(set c avx2)
+  add_test(NAME test_pixels_packed.${set} COMMAND test_pixels_packed)
+  set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
+endforeach()
+# The packer.
+add_library(mr_packer_support STATIC packer_support.c packed_sample.c)
+target_link_libraries(mr_packer_support PUBLIC mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
+foreach(name packer packer_entropy packer_restore plain_jpeg)
+  mr_test(test_${name} SOURCES test_${name}.c LIBS mr_packer_support)
+endforeach()
+mr_test(test_packer_anew SOURCES test_packer_anew.c reference.c LIBS mr_packer_support mr_dep_zlib)
+# Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
+foreach(simd NONE SSE2)
+  string(TOLOWER ${simd} name)
+  add_test(NAME test_codec_packed.${name} COMMAND test_codec_packed)
+  set_tests_properties(test_codec_packed.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
+                                                            "JSIMD_FORCE${simd}=1")
+endforeach()

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a file: a sample of coefficients has the pixels of the decoded file, what is restored is the file or a
+ * JPEG of the same coefficients, and what is not packed has a reason. Restoring from altered bytes does no harm. One
+ * packer of each kind sees all inputs.
+ */
+#include "tests/fuzz/fuzz_packer.h"
+
+#include "transforms/packer.h"
+#include "transforms/tile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_KINDS 8
+
+static void require(int holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fuzz_packer: %s\n", what);
+    abort();
+}
+
+static struct mr_packer *make_packer(uint32_t encoding, uint32_t kind)
+{
+    struct mr_packer_options options = {.encoding = encoding,
+                                        .restorable = kind & FUZZ_PACKER_RESTORABLE,
+                                        .max_side = kind & FUZZ_PACKER_SMALL ? 24 : 0,
+                                        .limits = {.max_pixels = 1 << 17, .max_decoder_bytes = 16 << 20}};
+    struct mr_packer *packer;
+    require(mr_packer_create(&options, &packer, NULL) == MR_OK, "no packer");
+    return packer;
+}
+
+/* One that packs, and one that restores and decodes. */
+static struct mr_packer *packer_of(uint32_t kind)
+{
+    static struct mr_packer *packers[N_KINDS];
+    kind %= N_KINDS;
+    if (!packers[kind])
+        packers[kind] = make_packer(kind & FUZZ_PACKER_DCT8 ? MR_PACKED_DCT8 : MR_PACKED_DCT, kind);
+    return packers[kind];
+}
+
+static struct mr_packer *other_packer(int i)
+{
+    static struct mr_packer *packers[2];
+    if (!packers[i])
+        packers[i] = make_packer(i ? MR_PACKED_DCT : MR_PACKED_RAW, 0);
+    return packers[i];
+}
+
+static void *copy_of(const void *bytes, size_t len, size_t slack)
+{
+    uint8_t *copy = malloc(len + slack + !(len + slack));
+    require(copy != NULL, "no memory");
+    if (len > 0)
+        memcpy(copy, bytes, len);
+    memset(copy + len, 0xff, slack);
+    return copy;
+}
+
+/* A file of the same coefficients, made without what stands beside, is packed as the same bytes again. */
+static void check_same(const struct mr_packed_sample *sample)
+{
+    struct mr_packed_sample again;
+    struct mr_packer *packer = other_packer(1);
+    const uint8_t *made;
+    size_t made_len;
+    mr_status status = mr_packer_restore(packer, &sample->image, sample->bytes, NULL, 0, &made, &made_len, NULL);
+    require(status == MR_OK || status == MR_ERR_DAMAGED, "a sample that cannot be restored");
+    if (status != MR_OK || sample->image.encoding != MR_PACKED_DCT)
+        return;
+    uint8_t *file = copy_of(made, made_len, 0);
+    require(mr_packer_pack(packer, file, made_len, &again, NULL) == MR_OK, "no memory");
+    if (again.image.encoding == MR_PACKED_DCT)
+        require(again.image.len == sample->image.len && memcmp(again.bytes, sample->bytes, again.image.len) == 0,
+                "a restored file has other coefficients");
+    free(file);
+}
+
+static void check_coefficients(const struct mr_packed_sample *sample, const uint8_t *file, size_t len)
+{
+    struct mr_packed_sample raw;
+    const uint8_t *made;
+    size_t made_len;
+    require(mr_packer_try(other_packer(1), &sample->image, sample->bytes, NULL) == MR_OK, "a sample is damaged");
+    if (sample->beside_len > 0) {
+        require(mr_packer_restore(other_packer(1), &sample->image, sample->bytes, sample->beside, sample->beside_len,
+                                  &made, &made_len, NULL) == MR_OK,
+                "a file cannot be restored");
+        require(made_len == len && memcmp(made, file, len) == 0, "a restored file is another one");
+    }
+    require(mr_packer_pack(other_packer(0), file, len, &raw, NULL) == MR_OK, "no memory");
+    require(raw.image.encoding == MR_PACKED_RAW, "coefficients of what cannot be decoded");
+    require(sample->made_anew || (raw.image.width == sample->image.width && raw.image.height == sample->image.height),
+            "another size");
+    check_same(sample);
+}
+
+static void restore_altered(const struct mr_packed_sample *sample, const uint8_t *noise, size_t len)
+{
+    const uint8_t *made;
+    size_t made_len;
+    uint8_t *bytes = copy_of(sample->bytes, sample->image.len, MR_TILE_SLACK);
+    uint8_t *beside = copy_of(sample->beside, sample->beside_len, 0);
+    for (size_t i = 0; i + 2 < len && i < 60; i += 3) {
+        size_t at = noise[i] | (size_t)noise[i + 1] << 8;
+        if (i % 2)
+            bytes[at % sample->image.len] = noise[i + 2];
+        else if (sample->beside_len > 0)
+            beside[at % sample->beside_len] = noise[i + 2];
+    }
+    mr_status status =
+        mr_packer_restore(other_packer(1), &sample->image, bytes, beside, sample->beside_len, &made, &made_len, NULL);
+    require(status == MR_OK || status == MR_ERR_DAMAGED, "a status that is not allowed");
+    free(bytes);
+    free(beside);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct mr_packed_sample sample;
+    if (len == 0)
+        return 0;
+    uint8_t kind = bytes[0];
+    uint8_t *file = copy_of(bytes + 1, len - 1, 0);
+    require(mr_packer_pack(packer_of(kind), file, len - 1, &sample, NULL) == MR_OK, "no memory");
+    if (sample.image.encoding == MR_PACKED_JPEG) {
+        require(sample.why[0] != 0 && strchr(sample.why, '\n') == NULL, "kept without a reason");
+        require(sample.beside_len == 0, "a file as it is with something beside");
+    } else {
+        require(!sample.damaged && sample.why[0] == 0, "packed with a reason not to be");
+        check_coefficients(&sample, file, len - 1);
+        if (kind & FUZZ_PACKER_ALTER)
+            restore_altered(&sample, bytes + 1 + len / 2, len - 1 - len / 2);
+    }
+    free(file);
+    return 0;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptions of packed samples: layouts by counting, ranges by looking at every row of pixels, and whatever a hostile
+ * index may say.
+ */
+#include "transforms/packed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MAX_ROWS 64
+
+static const struct mr_codec_limits zeros;
+
+/* A sample that makes sense: 4:2:0, 100 x 50 pixels, 7 x 4 MCUs. */
+struct sample {
+    struct mr_packed_image image;
+    struct mr_packed_template template;
+    uint32_t rows[MAX_ROWS + 1];
+};
+
+static void make(struct sample *sample)
+{
+    memset(sample, 0, sizeof *sample);
+    sample->template =
+        (struct mr_packed_template){.n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    for (uint32_t r = 0; r <= MAX_ROWS; r++)
+        sample->rows[r] = 100 * r;
+    sample->image = (struct mr_packed_image){.encoding = MR_PACKED_DCT,
+                                             .width = 100,
+                                             .height = 50,
+                                             .orientation = 1,
+                                             .n_rows = 4,
+                                             .len = 400,
+                                             .template = &sample->template,
+                                             .rows = sample->rows};
+}
+
+static void expect(const struct sample *sample, const char *text)
+{
+    mr_error error = {0};
+    mr_status status = mr_packed_check(&sample->image, &zeros, &error);
+    assert_string_equal(error.text, text);
+    assert_int_equal(status, *text ? MR_ERR_DAMAGED : MR_OK);
+}
+
+static void what_makes_sense_passes(void **state)
+{
+    (void)state;
+    struct sample s;
+    make(&s);
+    expect(&s, "");
+    s.image.encoding = MR_PACKED_DCT8;
+    expect(&s, "");
+    s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
+    expect(&s, "");
+    s.image = (struct mr_packed_image){.encoding = MR_PACKED_JPEG, .len = 5};
+    expect(&s, "");
+    make(&s);
+    s.template = (struct mr_packed_template){.n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
+    s.image.n_rows = 7;
+    s.image.len = 700;
+    expect(&s, "");
+    s.template =
+        (struct mr_packed_template){.n_components = 4, .colour = MR_PACKED_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}};
+    s.image.n_rows = 4;
+    s.image.len = 400;
+    expect(&s, "");
+}
+
+static void sizes_that_cannot_be_are_damage(void **state)
+{
+    (void)state;
+    struct sample s;
+    make(&s);
+    s.image.encoding = 5;
+    expect(&s, "the pack says encoding 5, which is not known");
+    s.image.encoding = 0;
+    expect(&s, "the pack says encoding 0, which is not known");
+    make(&s);
+    s.image.width = 0;
+    expect(&s, "the pack says 0 x 50 pixels");
+    s.image.width = UINT32_MAX;
+    expect(&s, "4294967295 x 50 pixels are above the limit of 178956970");
+    s.image.width = 65536;
+    expect(&s, "the pack says 65536 x 50 pixels for a JPEG");
+    make(&s);
+    s.image.height = 65536;
+    expect(&s, "the pack says 100 x 65536 pixels for a JPEG");
+    make(&s);
+    s.image.orientation = 0;
+    expect(&s, "the pack says orientation 0; there are 1 to 8");
+    s.image.orientation = 9;
+    expect(&s, "the pack says orientation 9; there are 1 to 8");
+    s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 1, .len = 62};
+    expect(&s, "the pack says 62 bytes for 7 x 3 pixels of 3");
+    s.image.len = 64;
+    expect(&s, "the pack says 64 bytes for 7 x 3 pixels of 3");
+    /* Three times as many bytes as 64 bits can say. */
+    const struct mr_codec_limits none = {.max_pixels = UINT64_MAX};
+    s.image.width = s.image.height = UINT32_MAX;
+    s.image.len = (uint64_t)UINT32_MAX * UINT32_MAX * 3;
+    assert_int_equal(mr_packed_check(&s.image, &none, NULL), MR_ERR_DAMAGED);
+}
+
+static void templates_that_cannot_be_are_damage(void **state)
+{
+    (void)state;
+    struct sample s;
+    make(&s);
+    s.image.template = NULL;
+    expect(&s, "the pack has no template for the sample");
+    make(&s);
+    s.image.rows = NULL;
+    expect(&s, "the pack has no table of rows for the sample");
+    make(&s);
+    s.template.n_components = 0;
+    expect(&s, "the pack says colour 3 with 0 components");
+    s.template.n_components = 255;
+    expect(&s, "the pack says colour 3 with 255 components");
+    s.template.n_components = 2;
+    expect(&s, "the pack says colour 3 with 2 components");
+    s.template.n_components = 3;
+    s.template.colour = 6;
+    expect(&s, "the pack says colour 6 with 3 components");
+    make(&s);
+    s.template.h[1] = 0;
+    expect(&s, "the pack says sampling factors 0x1 for component 1 of 3");
+    s.template.h[1] = 5;
+    expect(&s, "the pack says sampling factors 5x1 for component 1 of 3");
+    make(&s);
+    s.template.v[2] = 255;
+    expect(&s, "the pack says sampling factors 1x255 for component 2 of 3");
+    make(&s);
+    memset(s.template.h, 4, 3);
+    expect(&s, "the pack says 16 blocks to an MCU; the limit is 10");
+    make(&s);
+    s.template = (struct mr_packed_template){.n_components = 1, .colour = MR_PACKED_GREY, .h = {2}, .v = {1}};
+    expect(&s, "the pack says sampling factors 2x1 for component 0 of 1");
+}
+
+static void tables_of_rows_that_cannot_be_are_damage(void **state)
+{
+    (void)state;
+    struct sample s;
+    const char *damaged = "the pack's table of the sample's rows is damaged";
+    make(&s);
+    s.image.n_rows = 3;
+    expect(&s, "the pack says 3 rows of MCUs where the size makes 4");
+    s.image.n_rows = UINT32_MAX;
+    expect(&s, "the pack says 4294967295 rows of MCUs where the size makes 4");
+    const uint32_t values[] = {0, 1, 99, 101, 199, 201, 299, 400, 401, UINT32_MAX};
+    for (uint32_t row = 0; row <= 4; row++) {
+        for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+            make(&s);
+            s.rows[row] = values[i];
+            bool ok = row == 0 || row == 4 ? values[i] == 100 * row
+                                           : values[i] >= 100 * row - 98 && values[i] <= 100 * row + 98;
+            expect(&s, ok ? "" : damaged);
+        }
+    }
+    make(&s);
+    s.image.len = 401;
+    expect(&s, damaged);
+    s.image.len = (UINT64_C(1) << 32) + 400;
+    expect(&s, damaged);
+    make(&s); /* two tiles need four bytes */
+    s.image.width = 129;
+    s.rows[1] = 3;
+    expect(&s, damaged);
+    s.rows[1] = 4;
+    expect(&s, "");
+}
+
+/* Of any factors: an MCU covers what they say, and the last ones end with the image or behind it. */
+static void layouts_cover_the_image(void **state)
+{
+    (void)state;
+    struct sample s;
+    struct mr_packed_layout layout;
+    make(&s);
+    for (uint32_t i = 0; i < 5000; i++) {
+        s.image.width = 1 + i * 7 % 611;
+        s.image.height = 1 + i * 13 % 517;
+        s.template.h[0] = (uint8_t)(1 + i % 4);
+        s.template.v[0] = (uint8_t)(1 + i / 4 % 2);
+        s.template.h[2] = (uint8_t)(1 + i / 8 % 2);
+        mr_packed_layout(&s.image, &layout);
+        uint32_t h = s.template.h[0] > s.template.h[2] ? s.template.h[0] : s.template.h[2];
+        assert_int_equal(layout.mcu_width, 8 * h);
+        assert_int_equal(layout.mcu_height, 8u * s.template.v[0]);
+        assert_int_equal(layout.n_blocks, s.template.h[0] * s.template.v[0] + 1 + s.template.h[2]);
+        assert_in_range(layout.n_columns * layout.mcu_width, s.image.width, s.image.width + layout.mcu_width - 1);
+        assert_in_range(layout.n_rows * layout.mcu_height, s.image.height, s.image.height + layout.mcu_height - 1);
+        assert_in_range(layout.n_tiles * 8, layout.n_columns, layout.n_columns + 7);
+    }
+}
+
+static void ranges_hold_the_rows_of_the_box_and_two_pixels_around_it(void **state)
+{
+    (void)state;
+    struct sample s;
+    make(&s);
+    for (int64_t y = 0; y < 50; y++) {
+        for (int64_t height = 1; height <= 50 - y; height++) {
+            uint64_t first = UINT64_MAX, last = 0, offset, len;
+            for (int64_t row = y - 2; row < y + height + 2; row++) {
+                if (row < 0 || row > 49)
+                    continue;
+                uint64_t mcu = (uint64_t)row / 16;
+                first = mcu < first ? mcu : first;
+                last = mcu;
+            }
+            mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = y, .width = 9, .height = height}, &offset, &len);
+            assert_int_equal(offset, 100 * first);
+            assert_int_equal(len, 100 * (last + 1 - first));
+        }
+    }
+}
+
+static void ranges_of_pixels_are_rows_and_of_files_everything(void **state)
+{
+    (void)state;
+    uint64_t offset, len;
+    struct mr_packed_image image = {.encoding = MR_PACKED_RAW, .width = 10, .height = 20, .len = 600};
+    mr_packed_range(&image, (struct mr_box){.x = 3, .y = 4, .width = 2, .height = 5}, &offset, &len);
+    assert_int_equal(offset, 4 * 30);
+    assert_int_equal(len, 5 * 30);
+    image.encoding = MR_PACKED_JPEG;
+    mr_packed_range(&image, (struct mr_box){.x = 3, .y = 4, .width = 2, .height = 5}, &offset, &len);
+    assert_int_equal(offset, 0);
+    assert_int_equal(len, 600);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_makes_sense_passes),
+        cmocka_unit_test(sizes_that_cannot_be_are_damage),
+        cmocka_unit_test(templates_that_cannot_be_are_damage),
+        cmocka_unit_test(tables_of_rows_that_cannot_be_are_damage),
+        cmocka_unit_test(layouts_cover_the_image),
+        cmocka_unit_test(ranges_hold_the_rows_of_the_box_and_two_pixels_around_it),
+        cmocka_unit_test(ranges_of_pixels_are_rows_and_of_files_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole samples out of packs: the tensor, the draws and the report are those of the file, whatever the transform and
+ * however the sample is kept, from no byte more than mr_pixels_range() names.
+ */
+#include "tests/support/images.h"
+#include "tests/transforms/allocations.h"
+#include "tests/transforms/guarded.h"
+#include "tests/transforms/packed_sample.h"
+#include "tests/transforms/reference.h"
+#include "transforms/pixels.h"
+#include "transforms/tile.h"
+#include "transforms/transform.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct mr_codec_limits zeros;
+static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
+
+static mr_status plan_of(const char *text, mr_dtype dtype, mr_layout layout, struct mr_plan *plan)
+{
+    mr_transform *transform;
+    assert_int_equal(mr_transform_parse(text, &transform, NULL), MR_OK);
+    mr_status status = mr_plan_compile(transform, &files, dtype, layout, plan, NULL);
+    mr_transform_destroy(transform);
+    return status;
+}
+
+/* One image and the ways that a pack may keep it. */
+enum { AS_FILE, AS_PIXELS, AS_DCT, AS_DCT8, N_WAYS };
+
+struct picture {
+    struct mr_test_image file;
+    uint32_t width, height;
+    struct packed_sample ways[N_WAYS];
+};
+
+static void make_picture(struct picture *p, const struct mr_test_jpeg *options)
+{
+    p->file = mr_test_jpeg(options);
+    uint8_t *pixels = mr_test_jpeg_pixels(p->file.bytes, p->file.len, &p->width, &p->height);
+    packed_sample_file(&p->file, &p->ways[AS_FILE]);
+    packed_sample_raw(pixels, p->width, p->height, &p->ways[AS_PIXELS]);
+    assert_true(packed_sample_make(&p->file, MR_PACKED_DCT, &p->ways[AS_DCT]));
+    assert_true(packed_sample_make(&p->file, MR_PACKED_DCT8, &p->ways[AS_DCT8]));
+    for (int way = 0; options->orientation && way < N_WAYS; way++)
+        p->ways[way].image.orientation = options->orientation;
+    free(pixels);
+}
+
+static void free_picture(struct picture *p)
+{
+    for (int way = 0; way < N_WAYS; way++)
+        packed_sample_free(&p->ways[way]);
+    mr_test_image_free(&p->file);
+}
+
+/* What a run leaves behind. */
+struct result {
+    mr_status status;
+    uint8_t *out;
+    struct mr_pixels_report report;
+    uint32_t next_draw;
+    mr_error error;
+};
+
+static struct mr_rng start(uint64_t index, struct mr_mt19937 *torch)
+{
+    struct mr_rng rng;
+    if (torch)
+        mr_mt19937_init(torch, index);
+    mr_rng_init(&rng, 1, 2, index);
+    if (torch)
+        mr_rng_init_torch(&rng, torch);
+    return rng;
+}
+
+static struct result run_file(struct mr_pixels *pixels, const struct mr_plan *plan, const struct picture *p,
+                              uint64_t index, bool torch)
+{
+    struct mr_mt19937 mt;
+    struct mr_rng rng = start(index, torch ? &mt : NULL);
+    struct result r = {.out = calloc(1, plan->out_bytes)};
+    r.status = mr_pixels_run(pixels, p->file.bytes, p->file.len, true, &rng, r.out, &r.report, &r.error);
+    r.next_draw = mr_rng_u32(&rng);
+    return r;
+}
+
+/* extra: so many bytes are read before and behind what is needed, where the sample has them. */
+static struct result run_packed(struct mr_pixels *pixels, const struct mr_plan *plan,
+                                const struct packed_sample *sample, uint64_t index, bool torch, uint64_t extra)
+{
+    struct mr_mt19937 mt;
+    struct mr_rng rng = start(index, torch ? &mt : NULL);
+    struct result r = {.out = calloc(1, plan->out_bytes)};
+    uint64_t offset = 0, len = 0;
+    r.status = mr_pixels_range(pixels, &sample->image, &rng, &offset, &len, &r.error);
+    if (r.status == MR_OK) {
+        assert_true(offset <= sample->image.len && len <= sample->image.len - offset);
+        uint64_t before = extra < offset ? extra : offset, behind = sample->image.len - offset - len;
+        offset -= before;
+        len += before + (extra < behind ? extra : behind);
+        struct guarded bytes = guarded_copy(sample->bytes + offset, (size_t)len + MR_TILE_SLACK, true);
+        memset(bytes.at + len, 0x5a, MR_TILE_SLACK);
+        r.status = mr_pixels_run_packed(pixels, &sample->image, bytes.at, (size_t)len, offset, &rng, r.out, &r.report,
+                                        &r.error);
+        guarded_free(&bytes);
+        r.next_draw = mr_rng_u32(&rng);
+    }
+    return r;
+}
+
+static void check_same(struct mr_pixels *pixels, const struct mr_plan *plan, struct picture *p, uint64_t index,
+                       bool torch, const char *text)
+{
+    struct result want = run_file(pixels, plan, p, index, torch);
+    for (int way = 0; way < N_WAYS; way++) {
+        struct result got = run_packed(pixels, plan, &p->ways[way], index, torch, index % 3 * 40);
+        if (got.status != want.status)
+            fail_msg("%s, way %d: status %d instead of %d, %s", text, way, got.status, want.status, got.error.text);
+        if (want.status == MR_OK) {
+            if (memcmp(got.out, want.out, plan->out_bytes) != 0)
+                fail_msg("%s, %ux%u, way %d, index %llu: the tensor differs", text, p->width, p->height, way,
+                         (unsigned long long)index);
+            assert_memory_equal(got.report.geometry, want.report.geometry, sizeof want.report.geometry);
+            assert_int_equal(got.report.n_warnings, want.report.n_warnings);
+            assert_int_equal(got.next_draw, want.next_draw);
+        } else {
+            assert_string_equal(got.error.text, want.error.text);
+        }
+        free(got.out);
+    }
+    free(want.out);
+}
+
+static const char *const texts[] = {"train:24",
+                                    "eval:40:32",
+                                    "random_crop(9:5,padding=2)+hflip",
+                                    "train:24+vflip+rgb",
+                                    "resize(30)+random_resized_crop(16)+hflip",
+                                    "center_crop(7)",
+                                    "center_crop(150)+vflip+resize(33:44)",
+                                    "random_resized_crop(5,scale=0.001:0.01)",
+                                    "random_crop(8,padding=40)", /* often shows nothing of the image */
+                                    "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
+                                    "random_crop(120:100)"}; /* larger than some images: damaged, both ways */
+#define N_TEXTS (sizeof texts / sizeof texts[0])
+
+static const uint8_t samplings[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}};
+
+static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
+{
+    (void)state;
+    uint64_t random = reference_seed();
+    for (size_t t = 0; t < N_TEXTS; t++) {
+        struct mr_plan plan;
+        struct mr_pixels *pixels;
+        assert_int_equal(plan_of(texts[t], t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC, &plan), MR_OK);
+        assert_int_equal(mr_pixels_create(&plan, &zeros, t % 2, &pixels, NULL), MR_OK);
+        for (uint32_t i = 0; i < 20; i++) {
+            struct mr_test_jpeg options = {.width = 8 + (uint32_t)reference_below(&random, 200),
+                                           .height = 8 + (uint32_t)reference_below(&random, 150),
+                                           .seed = (uint32_t)reference_random(&random),
+                                           .progressive = i % 3 == 2,
+                                           .restart = i % 4 == 1 ? 2 : 0};
+            options.colour = i % 7 == 6 ? MR_TEST_GREY : i % 9 == 8 ? MR_TEST_YCCK : MR_TEST_YCC;
+            if (options.colour == MR_TEST_YCC)
+                memcpy(options.sampling, (uint8_t[3][2]){{samplings[i % 5][0], samplings[i % 5][1]}, {1, 1}, {1, 1}},
+                       6);
+            struct picture p;
+            make_picture(&p, &options);
+            for (uint64_t index = 0; index < 8; index++)
+                check_same(pixels, &plan, &p, index, index % 2, texts[t]);
+            free_picture(&p);
+        }
+        mr_pixels_destroy(pixels);
+    }
+}
+
+static void exif_turns_packed_images_before_the_crop(void **state)
+{
+    (void)state;
+    const char *exif[] = {"exif+train:20", "train:20"};
+    for (int t = 0; t < 2; t++) {
+        struct mr_plan plan;
+        struct mr_pixels *pixels;
+        assert_int_equal(plan_of(exif[t], MR_U8, MR_NHWC, &plan), MR_OK);
+        assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+        for (uint32_t orientation = 1; orientation <= 8; orientation++) {
+            struct picture p;
+            make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50, .orientation = orientation});
+            for (uint64_t index = 0; index < 6; index++)
+                check_same(pixels, &plan, &p, index, false, exif[t]);
+            struct mr_rng rng = start(3, NULL);
+            uint64_t offset, len;
+            assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
+            if (t == 0 && orientation > 1)
+                assert_int_equal(len, p.ways[AS_DCT].image.len);
+            free_picture(&p);
+        }
+        mr_pixels_destroy(pixels);
+    }
+}
+
+static void a_crop_reads_a_part_of_the_sample_only(void **state)
+{
+    (void)state;
+    struct mr_plan plan;
+    struct mr_pixels *pixels;
+    struct picture p;
+    uint64_t offset, len;
+    make_picture(&p, &(struct mr_test_jpeg){.width = 200, .height = 320});
+    assert_int_equal(plan_of("center_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    struct mr_rng rng = start(0, NULL);
+    const struct mr_packed_image *dct = &p.ways[AS_DCT].image, *raw = &p.ways[AS_PIXELS].image;
+    assert_int_equal(mr_pixels_range(pixels, dct, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(offset, dct->rows[148 / 16]); /* rows 150 to 169, and two around them */
+    assert_int_equal(offset + len, dct->rows[171 / 16 + 1]);
+    assert_int_equal(mr_pixels_range(pixels, raw, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(offset, 150 * 600);
+    assert_int_equal(len, 20 * 600);
+    assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_FILE].image, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(offset, 0);
+    assert_int_equal(len, p.file.len);
+    mr_pixels_destroy(pixels);
+    free_picture(&p);
+}
+
+static void a_window_beside_the_image_needs_no_bytes(void **state)
+{
+    (void)state;
+    struct mr_plan plan;
+    struct mr_pixels *pixels;
+    struct picture p;
+    uint32_t n_empty = 0;
+    make_picture(&p, &(struct mr_test_jpeg){.width = 40, .height = 30});
+    assert_int_equal(plan_of("random_crop(8,padding=40)", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    for (uint64_t index = 0; index < 50; index++) {
+        struct mr_rng rng = start(index, NULL);
+        uint64_t offset, len;
+        assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
+        n_empty += len == 0;
+        check_same(pixels, &plan, &p, index, false, "beside");
+    }
+    assert_in_range(n_empty, 10, 49);
+    mr_pixels_destroy(pixels);
+    free_picture(&p);
+}
+
+static void pictures_that_are_no_jpegs_stay_files(void **state)
+{
+    (void)state;
+    struct mr_plan plan;
+    struct mr_pixels *pixels;
+    struct packed_sample sample;
+    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
+    assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    packed_sample_file(&png, &sample);
+    struct picture p = {.file = png};
+    for (uint64_t index = 0; index < 5; index++) {
+        struct result want = run_file(pixels, &plan, &p, index, false);
+        struct result got = run_packed(pixels, &plan, &sample, index, false, 0);
+        assert_int_equal(got.status, MR_OK);
+        assert_memory_equal(got.out, want.out, plan.out_bytes);
+        free(want.out);
+        free(got.out);
+    }
+    packed_sample_free(&sample);
+    packed_sample_file(&(struct mr_test_image){(uint8_t *)"text", 4}, &sample);
+    struct result got = run_packed(pixels, &plan, &sample, 0, false, 0);
+    assert_int_equal(got.status, MR_ERR_DAMAGED);
+    assert_string_equal(got.error.text, "not an image: the first bytes are 74 65 78 74");
+    free(got.out);
+    packed_sample_free(&sample);
+    mr_pixels_destroy(pixels);
+    mr_test_image_free(&png);
+}
+
+static void what_the_index_says_is_checked_before_it_is_used(void **state)
+{
+    (void)state;
+    struct mr_plan plan, raw_plan;
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct picture p;
+    mr_error error;
+    uint64_t offset, len;
+    uint8_t out[20 * 20 * 3];
+    struct mr_rng rng = start(0, NULL);
+    make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50});
+    assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    struct packed_sample *s = &p.ways[AS_DCT];
+    s->image.n_rows++;
+    assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "the pack says 5 rows of MCUs where the size makes 4");
+    assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes, s->image.len, 0, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
+    s = &p.ways[AS_PIXELS];
+    assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
+    assert_non_null(strstr(error.text, "of the sample's pixels were not read"));
+    s = &p.ways[AS_DCT8];
+    assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
+    assert_non_null(strstr(error.text, "of the pack's sample were not read as a whole"));
+    check_same(pixels, &plan,
+               &(struct picture){.file = p.file,
+                                 .ways = {p.ways[AS_FILE], p.ways[AS_PIXELS], p.ways[AS_DCT8], p.ways[AS_DCT8]}},
+               1, false, "afterwards");
+    mr_pixels_destroy(pixels);
+    struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
+    assert_int_equal(mr_plan_compile(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW, &raw_plan, NULL), MR_OK);
+    assert_int_equal(mr_pixels_create(&raw_plan, &zeros, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "sample is an encoded image, the dataset's samples are raw");
+    mr_pixels_destroy(pixels);
+    free_picture(&p);
+}
+
+static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
+{
+    (void)state;
+    if (ALLOCATIONS_STATIC_DEPS) {
+        print_message("libjpeg's allocations cannot be told from the room's in this build\n");
+        skip();
+    }
+    struct mr_plan plan;
+    struct mr_pixels *pixels;
+    struct mr_pixels_report report;
+    struct picture p;
+    uint8_t out[24 * 24 * 3];
+    make_picture(&p, &(struct mr_test_jpeg){.width = 400, .height = 300});
+    assert_int_equal(plan_of("train:24", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    for (int round = 0; round < 2; round++) {
+        allocations = (struct allocations){0};
+        for (uint64_t index = 0; index < 50; index++) {
+            for (int way = 0; way < N_WAYS; way++) {
+                const struct packed_sample *s = &p.ways[way];
+                struct mr_rng rng = start(index, NULL);
+                uint64_t offset, len;
+                assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, NULL), MR_OK);
+                assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes + offset, (size_t)len, offset, &rng,
+                                                      out, &report, NULL),
+                                 MR_OK);
+            }
+        }
+        assert_true(round == 1 || allocations.n_own > 0);
+    }
+    assert_int_equal(allocations.n_own, 0);
+    mr_pixels_destroy(pixels);
+    free_picture(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_way_to_keep_an_image_gives_the_files_tensor),
+        cmocka_unit_test(exif_turns_packed_images_before_the_crop),
+        cmocka_unit_test(a_crop_reads_a_part_of_the_sample_only),
+        cmocka_unit_test(a_window_beside_the_image_needs_no_bytes),
+        cmocka_unit_test(pictures_that_are_no_jpegs_stay_files),
+        cmocka_unit_test(what_the_index_says_is_checked_before_it_is_used),
+        cmocka_unit_test(a_warm_object_allocates_nothing_itself_for_packs),
+    };
+    int cannot = packed_sample_cannot_run();
+    if (cannot)
+        return cannot;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packed samples by arithmetic alone: does the description make sense, how do MCUs and tiles lie, and which bytes does
+ * a box need. Nothing here sees pixels or libjpeg.
+ */
+#ifndef TRANSFORMS_PACKED_H
+#define TRANSFORMS_PACKED_H
+
+#include "base/packed_image.h"
+#include "transforms/codec.h"
+#include "transforms/geometry.h"
+
+/* Of a DCT or DCT8 sample. With one component an MCU is one block. */
+struct mr_packed_layout {
+    uint32_t mcu_width; /* pixels */
+    uint32_t mcu_height;
+    uint32_t n_columns; /* MCUs to a row */
+    uint32_t n_rows;    /* of MCUs */
+    uint32_t n_tiles;   /* to a row */
+    uint32_t n_blocks;  /* to an MCU */
+};
+
+/* From width, height and template, which mr_packed_check() has passed (but for rows, which it need not have). */
+void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layout *layout_out);
+
+/*
+ * Whatever a hostile index may say: sizes within limits, sampling factors, quantisation tables, offsets that grow and
+ * end at len, lengths of raw pixels. MR_ERR_DAMAGED with words (without the sample's name).
+ */
+mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits, mr_error *error);
+
+/* The first and the last row of MCUs that a box inside the image is decoded from, margins and all. */
+void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_layout *layout, struct mr_box box,
+                    uint32_t *first_out, uint32_t *last_out);
+
+/* The bytes of a checked sample that a box inside the image needs: one range. All of it for MR_PACKED_JPEG. */
+void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uint64_t *offset_out, uint64_t *len_out);
+
+#endif

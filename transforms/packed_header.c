@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The header says baseline, one scan of all components. Easy to get wrong: what a header implies of colours is a guess
+ * from markers and names of components, so the colour space is set after it, from the template.
+ */
+#include "transforms/packed_header.h"
+
+#include <string.h>
+
+#include <jerror.h>
+
+/* The source: nothing behind the header. */
+
+static void source_nothing(j_decompress_ptr cinfo)
+{
+    (void)cinfo;
+}
+
+static boolean source_fill(j_decompress_ptr cinfo)
+{
+    ERREXIT(cinfo, JERR_INPUT_EOF);
+    return FALSE;
+}
+
+static void source_skip(j_decompress_ptr cinfo, long n_bytes)
+{
+    (void)n_bytes;
+    ERREXIT(cinfo, JERR_INPUT_EOF);
+}
+
+/* Component c has table c. */
+static size_t make_header(const struct mr_packed_image *image, uint8_t header[MR_PACKED_HEADER_BYTES])
+{
+    const struct mr_packed_template *template = image->template;
+    uint8_t n = template->n_components, *at = header;
+    const uint8_t frame[] = {0xff,
+                             0xd8,
+                             0xff,
+                             0xc0,
+                             0,
+                             (uint8_t)(8 + 3 * n),
+                             8,
+                             (uint8_t)(image->height >> 8),
+                             (uint8_t)image->height,
+                             (uint8_t)(image->width >> 8),
+                             (uint8_t)image->width,
+                             n};
+    memcpy(at, frame, sizeof frame);
+    at += sizeof frame;
+    for (uint8_t c = 0; c < n; c++) {
+        *at++ = (uint8_t)(c + 1);
+        *at++ = (uint8_t)(template->h[c] << 4 | template->v[c]);
+        *at++ = c;
+    }
+    const uint8_t scan[] = {0xff, 0xda, 0, (uint8_t)(6 + 2 * n), n};
+    memcpy(at, scan, sizeof scan);
+    at += sizeof scan;
+    for (uint8_t c = 0; c < n; c++) {
+        *at++ = (uint8_t)(c + 1);
+        *at++ = 0;
+    }
+    const uint8_t end[] = {0, 63, 0};
+    memcpy(at, end, sizeof end);
+    return (size_t)(at + sizeof end - header);
+}
+
+static J_COLOR_SPACE colour_of(const struct mr_packed_template *template)
+{
+    switch (template->colour) {
+    case MR_PACKED_GREY: return JCS_GRAYSCALE;
+    case MR_PACKED_RGB: return JCS_RGB;
+    case MR_PACKED_CMYK: return JCS_CMYK;
+    case MR_PACKED_YCCK: return JCS_YCCK;
+    default: return JCS_YCbCr;
+    }
+}
+
+/* libjpeg wants Huffman tables to begin with, so it gets the smallest: one symbol. */
+static JHUFF_TBL *make_symbol(j_decompress_ptr cinfo)
+{
+    JHUFF_TBL *table = jpeg_alloc_huff_table((j_common_ptr)cinfo);
+    memset(table->bits, 0, sizeof table->bits);
+    memset(table->huffval, 0, sizeof table->huffval);
+    table->bits[1] = 1;
+    return table;
+}
+
+void mr_packed_header_init(struct mr_packed_header *header)
+{
+    header->source.init_source = source_nothing;
+    header->source.fill_input_buffer = source_fill;
+    header->source.skip_input_data = source_skip;
+    header->source.resync_to_restart = jpeg_resync_to_restart;
+    header->source.term_source = source_nothing;
+}
+
+void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cinfo, const struct mr_packed_image *image)
+{
+    const struct mr_packed_template *template = image->template;
+    header->source.next_input_byte = header->bytes;
+    header->source.bytes_in_buffer = make_header(image, header->bytes);
+    cinfo->src = &header->source;
+    jpeg_read_header(cinfo, TRUE);
+    for (int c = 0; c < template->n_components; c++) {
+        cinfo->quant_tbl_ptrs[c] = jpeg_alloc_quant_table((j_common_ptr)cinfo);
+        memcpy(cinfo->quant_tbl_ptrs[c]->quantval, template->quant[c], sizeof template->quant[c]);
+    }
+    cinfo->dc_huff_tbl_ptrs[0] = make_symbol(cinfo);
+    cinfo->ac_huff_tbl_ptrs[0] = make_symbol(cinfo);
+    cinfo->jpeg_color_space = colour_of(template);
+    cinfo->out_color_space = template->n_components == 4 ? JCS_CMYK : JCS_RGB;
+}

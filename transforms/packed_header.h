@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libjpeg must know of a packed JPEG before it makes its tables and buffers: a header of a few bytes, made from
+ * the template, and tables put in by hand.
+ */
+#ifndef TRANSFORMS_PACKED_HEADER_H
+#define TRANSFORMS_PACKED_HEADER_H
+
+#include "base/packed_image.h"
+#include "transforms/jpeg_box.h"
+
+/* SOI, SOF with four components, SOS. */
+#define MR_PACKED_HEADER_BYTES (2 + 10 + 3 * 4 + 8 + 2 * 4)
+
+struct mr_packed_header {
+    struct jpeg_source_mgr source;
+    uint8_t bytes[MR_PACKED_HEADER_BYTES];
+};
+
+void mr_packed_header_init(struct mr_packed_header *header);
+
+/*
+ * Inside a step, as jpeg_read_header(), for a decompressor that has been created; it is ready to be started then. image
+ * has been checked; header must stay where it is until the decompressor is destroyed.
+ */
+void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cinfo,
+                           const struct mr_packed_image *image);
+
+#endif

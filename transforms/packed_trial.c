@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The picture is 4:2:0, two tiles wide and three MCUs high, of coefficients from a small generator. The JPEG is written
+ * by hand: with Huffman codes of one length each, an encoder is a dozen lines. Easy to get wrong: a DC is coded as its
+ * difference from the block before of the same component, and an 0xff in the data is followed by a zero.
+ */
+#include "transforms/packed_trial.h"
+
+#include "base/packed_image.h"
+#include "transforms/codec_jpeg.h"
+#include "transforms/codec_packed.h"
+#include "transforms/tile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 149
+#define HEIGHT 35
+#define COLUMNS 10 /* MCUs */
+#define ROWS 3
+#define TILES 2
+#define MCU_BLOCKS 6
+#define N_BLOCKS (COLUMNS * ROWS * MCU_BLOCKS)
+#define LAST_AC 6 /* the last position in zigzag order that is not zero */
+#define MAX_AC 31
+#define MAX_DC 127 /* so differences have up to eight bits */
+#define HEADER_ROOM 1024
+#define COUNTS 4 /* before the number of codes of one bit, in a Huffman table's segment */
+#define BLOCK_ROOM                                                                                                     \
+    32 /* bytes; 4 + 9 + 6 x (3 + 5) + 3 bits, and as many again where each byte is followed by a zero                 \
+        */
+
+static const uint8_t natural[LAST_AC + 1] = {0, 1, 8, 16, 9, 2, 3};
+
+struct trial {
+    uint32_t random;
+    int16_t blocks[N_BLOCKS][64];
+    struct mr_packed_template template;
+    uint32_t rows[ROWS + 1];
+    uint8_t pack[ROWS * TILES * (2 + MR_TILE_MAX_BYTES) + MR_TILE_SLACK];
+
+    uint8_t jpeg[HEADER_ROOM + N_BLOCKS * BLOCK_ROOM];
+    size_t jpeg_len;
+    uint32_t bits; /* not yet written, the last one lowest */
+    uint32_t n_bits;
+
+    uint8_t pixels[2][WIDTH * HEIGHT * 3];
+};
+
+static uint32_t draw(struct trial *trial)
+{
+    trial->random = trial->random * 1664525 + 1013904223;
+    return trial->random >> 8;
+}
+
+static void make_blocks(struct trial *trial)
+{
+    for (uint32_t i = 0; i < N_BLOCKS; i++) {
+        int16_t *block = trial->blocks[i];
+        block[0] = (int16_t)((int)(draw(trial) % (2 * MAX_DC + 1)) - MAX_DC);
+        for (uint32_t k = 1; k <= LAST_AC && draw(trial) % 4 > 0; k++) {
+            int16_t value = (int16_t)(1 + draw(trial) % MAX_AC);
+            block[natural[k]] = draw(trial) % 2 ? value : (int16_t)-value;
+        }
+    }
+}
+
+/* By diagonals, which are the same in zigzag order. One component's values go beyond 16 bits. */
+static uint16_t quant_of(uint32_t component, uint32_t diagonal)
+{
+    return (uint16_t)(component == 1 ? 2900 + 100 * diagonal : 3 + component + diagonal);
+}
+
+static void make_template(struct mr_packed_template *template)
+{
+    *template = (struct mr_packed_template){.n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    for (uint32_t c = 0; c < 3; c++)
+        for (uint32_t i = 0; i < 64; i++)
+            template->quant[c][i] = quant_of(c, i / 8 + i % 8);
+}
+
+/* The pack's sample. */
+
+static void put_u16(uint8_t *at, size_t value)
+{
+    at[0] = (uint8_t)value;
+    at[1] = (uint8_t)(value >> 8);
+}
+
+static void make_pack(struct trial *trial)
+{
+    uint8_t *at = trial->pack;
+    for (uint32_t row = 0; row < ROWS; row++) {
+        uint8_t *sizes = at;
+        at += 2 * TILES;
+        for (uint32_t tile = 0; tile < TILES; tile++) {
+            uint32_t first = tile * MR_PACKED_TILE_MCUS;
+            uint32_t n = COLUMNS - first < MR_PACKED_TILE_MCUS ? COLUMNS - first : MR_PACKED_TILE_MCUS;
+            size_t len = mr_tile_encode_dct((const int16_t(*)[64])trial->blocks + (row * COLUMNS + first) * MCU_BLOCKS,
+                                            n * MCU_BLOCKS, at);
+            put_u16(sizes + 2 * (size_t)tile, len);
+            at += len;
+        }
+        trial->rows[row + 1] = (uint32_t)(at - trial->pack);
+    }
+}
+
+/* The JPEG. */
+
+static void put(struct trial *trial, const void *bytes, size_t len)
+{
+    memcpy(trial->jpeg + trial->jpeg_len, bytes, len);
+    trial->jpeg_len += len;
+}
+
+/* Put n bits, at most 24, the highest first. */
+static void put_bits(struct trial *trial, uint32_t value, uint32_t n)
+{
+    trial->bits = trial->bits << n | value;
+    for (trial->n_bits += n; trial->n_bits >= 8; trial->n_bits -= 8) {
+        uint8_t byte = (uint8_t)(trial->bits >> (trial->n_bits - 8));
+        put(trial, (const uint8_t[]){byte, 0}, byte == 0xff ? 2 : 1);
+    }
+}
+
+static void put_tables(struct trial *trial)
+{
+    for (uint8_t c = 0; c < 3; c++) {
+        put(trial, (const uint8_t[]){0xff, 0xdb, 0, 3 + 2 * 64, 0x10 | c}, 5);
+        for (uint32_t diagonal = 0; diagonal < 15; diagonal++) {
+            uint16_t q = quant_of(c, diagonal);
+            for (uint32_t n = diagonal < 8 ? diagonal + 1 : 15 - diagonal; n > 0; n--)
+                put(trial, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
+        }
+    }
+    /* DC: sizes 0 to 9 are codes 0 to 9 of four bits. AC: end of block and sizes 1 to 5 are codes 0 to 5 of three. */
+    const uint8_t dc[] = {0xff, 0xc4, 0, 29, 0x00, [COUNTS + 4] = 10, [COUNTS + 17] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const uint8_t ac[] = {0xff, 0xc4, 0, 25, 0x10, [COUNTS + 3] = 6, [COUNTS + 17] = 0, 1, 2, 3, 4, 5};
+    put(trial, dc, sizeof dc);
+    put(trial, ac, sizeof ac);
+}
+
+static void put_value(struct trial *trial, int value, uint32_t code_bits)
+{
+    uint32_t magnitude = (uint32_t)(value < 0 ? -value : value), size = 0;
+    while (magnitude >> size)
+        size++;
+    put_bits(trial, size, code_bits);
+    put_bits(trial, value < 0 ? (uint32_t)(value - 1) & ((1u << size) - 1) : magnitude, size);
+}
+
+static void put_block(struct trial *trial, const int16_t block[64], int16_t *before)
+{
+    put_value(trial, block[0] - *before, 4);
+    *before = block[0];
+    for (uint32_t k = 1; k <= LAST_AC && block[natural[k]]; k++)
+        put_value(trial, block[natural[k]], 3);
+    put_bits(trial, 0, 3);
+}
+
+static void make_jpeg(struct trial *trial)
+{
+    const uint8_t frame[] = {0xff, 0xc0, 0, 17, 8, 0, HEIGHT, 0, WIDTH, 3, 1, 0x22, 0, 2, 0x11, 1, 3, 0x11, 2};
+    const uint8_t scan[] = {0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0};
+    const uint8_t component[MCU_BLOCKS] = {0, 0, 0, 0, 1, 2};
+    int16_t before[3] = {0};
+    put(trial, (const uint8_t[]){0xff, 0xd8}, 2);
+    put_tables(trial);
+    put(trial, frame, sizeof frame);
+    put(trial, scan, sizeof scan);
+    for (uint32_t i = 0; i < N_BLOCKS; i++)
+        put_block(trial, trial->blocks[i], &before[component[i % MCU_BLOCKS]]);
+    put_bits(trial, 0x7f, 7);
+    put(trial, (const uint8_t[]){0xff, 0xd9}, 2);
+}
+
+/* Both ways. */
+
+struct box {
+    uint32_t x, y, width, height;
+};
+
+static mr_status read_box(const struct mr_codec_format *codec, void *state, const struct box *box, uint8_t *pixels,
+                          mr_error *error)
+{
+    const uint8_t *rows[MR_CODEC_ROWS];
+    mr_status status = codec->begin(state, box->x, box->y, box->width, box->height, error);
+    for (uint32_t y = 0; status == MR_OK && y < box->height;) {
+        uint32_t n = 0;
+        status = codec->rows(state, rows, MR_CODEC_ROWS, &n, error);
+        for (uint32_t i = 0; status == MR_OK && i < n; i++, y++)
+            memcpy(pixels + (size_t)y * box->width * 3, rows[i], (size_t)box->width * 3);
+    }
+    codec->close(state);
+    return status;
+}
+
+static mr_status compare(struct trial *trial, void *jpeg, void *packed, const struct box *box, mr_error *error)
+{
+    struct mr_image_head head;
+    struct mr_packed_image image = {.encoding = MR_PACKED_DCT,
+                                    .width = WIDTH,
+                                    .height = HEIGHT,
+                                    .orientation = 1,
+                                    .n_rows = ROWS,
+                                    .len = trial->rows[ROWS],
+                                    .template = &trial->template,
+                                    .rows = trial->rows};
+    mr_status status = mr_codec_jpeg.open(jpeg, trial->jpeg, trial->jpeg_len, &head, error);
+    if (status == MR_OK)
+        status = read_box(&mr_codec_jpeg, jpeg, box, trial->pixels[0], error);
+    if (status == MR_OK)
+        status = mr_codec_packed_open(packed, &image, trial->pack, image.len, 0, &head, error);
+    if (status == MR_OK)
+        status = read_box(&mr_codec_packed, packed, box, trial->pixels[1], error);
+    if (status == MR_OK && memcmp(trial->pixels[0], trial->pixels[1], (size_t)box->width * box->height * 3) != 0)
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg makes other pixels of a packed JPEG");
+    return status;
+}
+
+static mr_status compare_boxes(struct trial *trial, mr_error *error)
+{
+    static const struct box boxes[] = {{0, 0, WIDTH, HEIGHT}, {100, 20, 40, 10}, {140, 34, 9, 1}};
+    const struct mr_codec_limits zeros = {0}, limits = mr_codec_resolve_limits(&zeros);
+    void *jpeg = NULL, *packed = NULL;
+    mr_status status = mr_codec_jpeg.create(&limits, &jpeg, error);
+    if (status == MR_OK)
+        status = mr_codec_packed.create(&limits, &packed, error);
+    for (size_t i = 0; status == MR_OK && i < sizeof boxes / sizeof boxes[0]; i++)
+        status = compare(trial, jpeg, packed, &boxes[i], error);
+    if (packed)
+        mr_codec_packed.destroy(packed);
+    if (jpeg)
+        mr_codec_jpeg.destroy(jpeg);
+    return status;
+}
+
+mr_status mr_packed_trial_run(mr_error *error)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    if (!trial)
+        return mr_error_memory(error, sizeof *trial);
+    make_blocks(trial);
+    make_template(&trial->template);
+    make_pack(trial);
+    make_jpeg(trial);
+    mr_error cause = {0};
+    mr_status status = compare_boxes(trial, &cause);
+    free(trial);
+    if (status == MR_OK)
+        return MR_OK;
+    return mr_error_set(error, status == MR_ERR_NO_MEMORY ? status : MR_ERR_UNSUPPORTED,
+                        "packed JPEGs cannot be decoded here: %s", cause.text);
+}

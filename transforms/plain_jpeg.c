@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arithmetic on eight numbers at a time, by the compiler's vectors, and loops over whole rows that it vectorises; both
+ * are compiled twice, the second time for AVX2.
+ *
+ * Easy to get wrong: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed. libjpeg-turbo
+ * upsamples a component of one or two columns by repeating, and treats h1v2 as fancy however narrow it is.
+ */
+#include "transforms/plain_jpeg.h"
+
+#include "base/checked.h"
+#include "base/cpu.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+/* Bytes before and behind a line, for the samples that are repeated there. */
+#define EDGE 64
+
+/* GCC 12 has them, and clang. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define HAS_SHUFFLES 1
+#endif
+#endif
+#ifndef HAS_SHUFFLES
+#define HAS_SHUFFLES 0
+#endif
+
+typedef uint32_t lanes __attribute__((vector_size(32)));
+typedef int32_t signed_lanes __attribute__((vector_size(32)));
+typedef uint16_t word_lanes __attribute__((vector_size(16)));
+
+struct mr_plain_loops {
+    void (*blocks)(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+                   const int16_t (*blocks)[64]);
+    const uint8_t *(*row)(struct mr_plain_jpeg *plain, uint32_t y);
+};
+
+/* ---- The inverse DCT ---- */
+
+/* jidctint.c's islow in one dimension, over the index of m; its constants have 13 bits behind the point. */
+INLINE void transform(lanes m[8], uint32_t bias, int shift)
+{
+    lanes z1 = (m[2] + m[6]) * 4433u;
+    lanes t2 = z1 - m[6] * 15137u, t3 = z1 + m[2] * 6270u;
+    lanes t0 = (m[0] + m[4]) << 13, t1 = (m[0] - m[4]) << 13;
+    lanes a0 = t0 + t3 + bias, a3 = t0 - t3 + bias, a1 = t1 + t2 + bias, a2 = t1 - t2 + bias;
+    t0 = m[7];
+    t1 = m[5];
+    t2 = m[3];
+    t3 = m[1];
+    z1 = (t0 + t3) * (uint32_t)-7373;
+    lanes z2 = (t1 + t2) * (uint32_t)-20995, z3 = t0 + t2, z4 = t1 + t3, z5 = (z3 + z4) * 9633u;
+    z3 = z3 * (uint32_t)-16069 + z5;
+    z4 = z4 * (uint32_t)-3196 + z5;
+    t0 = t0 * 2446u + z1 + z3;
+    t1 = t1 * 16819u + z2 + z4;
+    t2 = t2 * 25172u + z2 + z3;
+    t3 = t3 * 12299u + z1 + z4;
+    m[0] = (lanes)((signed_lanes)(a0 + t3) >> shift);
+    m[7] = (lanes)((signed_lanes)(a0 - t3) >> shift);
+    m[1] = (lanes)((signed_lanes)(a1 + t2) >> shift);
+    m[6] = (lanes)((signed_lanes)(a1 - t2) >> shift);
+    m[2] = (lanes)((signed_lanes)(a2 + t1) >> shift);
+    m[5] = (lanes)((signed_lanes)(a2 - t1) >> shift);
+    m[3] = (lanes)((signed_lanes)(a3 + t0) >> shift);
+    m[4] = (lanes)((signed_lanes)(a3 - t0) >> shift);
+}
+
+#if HAS_SHUFFLES
+
+#define PAIR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+INLINE void transpose(lanes m[8])
+{
+    lanes a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = PAIR(m[i], m[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        a[i + 1] = PAIR(m[i], m[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int i = 0; i < 8; i += i % 4 == 1 ? 3 : 1) {
+        b[i] = PAIR(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        b[i + 2] = PAIR(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        m[i] = PAIR(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        m[i + 4] = PAIR(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+/* in[0] and in[1], lane by lane in turns. */
+INLINE void zip(const lanes in[2], lanes out[2])
+{
+    out[0] = PAIR(in[0], in[1], 0, 8, 1, 9, 2, 10, 3, 11);
+    out[1] = PAIR(in[0], in[1], 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+#else
+
+INLINE void transpose(lanes m[8])
+{
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < i; j++) {
+            uint32_t kept = m[i][j];
+            m[i][j] = m[j][i];
+            m[j][i] = kept;
+        }
+}
+
+INLINE void zip(const lanes in[2], lanes out[2])
+{
+    for (int i = 0; i < 16; i++)
+        out[i / 8][i % 8] = in[i % 2][i / 2];
+}
+
+#endif
+
+/* A lane is a row and a vector a column: to bytes, 0 to 255, four columns in each lane. */
+INLINE void clamp_columns(const lanes m[4], lanes *out)
+{
+    lanes bytes = {0};
+    for (int i = 0; i < 4; i++) {
+        signed_lanes v = (signed_lanes)m[i];
+        for (int k = 0; k < 8; k++) {
+            v[k] = v[k] > 0 ? v[k] : 0;
+            v[k] = v[k] < 255 ? v[k] : 255;
+        }
+        bytes |= (lanes)v << 8 * i;
+    }
+    *out = bytes;
+}
+
+/* One block to 8 x 8 samples. */
+INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *out, size_t stride)
+{
+    lanes m[8];
+    for (int i = 0; i < 8; i++) {
+        signed_lanes wide; /* not convertvector: GCC 12 makes two steps of it */
+        for (int k = 0; k < 8; k++)
+            wide[k] = block[8 * i + k];
+        m[i] = (lanes)wide * quant[i];
+    }
+    transform(m, 1u << 10, 11);
+    transpose(m);
+    transform(m, (1u << 17) + (128u << 18), 18);
+    lanes halves[2], rows[2];
+    clamp_columns(m, &halves[0]);
+    clamp_columns(m + 4, &halves[1]);
+    zip(halves, rows);
+    for (int i = 0; i < 8; i++)
+        memcpy(out + (size_t)i * stride, (const uint8_t *)rows + (size_t)i * 8, 8);
+}
+
+INLINE void make_blocks(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+                        const int16_t (*blocks)[64])
+{
+    const struct mr_packed_template *template = plain->template;
+    const int16_t(*mcu)[64] = blocks;
+    for (uint32_t c = 0; c < template->n_components; c++) {
+        const struct mr_plain_plane *plane = &plain->planes[c];
+        uint32_t h = template->h[c], v = template->v[c];
+        lanes quant[8];
+        for (int i = 0; i < 8; i++) {
+            word_lanes words;
+            memcpy(&words, template->quant[c] + 8 * i, sizeof words);
+            quant[i] = __builtin_convertvector(words, lanes);
+        }
+        for (uint32_t m = 0; m < n_mcus; m++)
+            for (uint32_t y = 0; y < v; y++)
+                for (uint32_t x = 0; x < h; x++) {
+                    uint8_t *out = plane->at + ((size_t)row * v + y) * 8 * plane->stride;
+                    inverse_dct(mcu[(size_t)m * plain->layout.n_blocks + y * h + x], quant,
+                                out + ((size_t)(column + m) * h + x) * 8, plane->stride);
+                }
+        mcu += h * v;
+    }
+}
+
+/* ---- Upsampling ---- */
+
+/* Each sample becomes two, three parts of it and one of its left or right neighbour; the edge is its own neighbour. */
+INLINE void widen(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_t bias_right, int shift,
+                  uint8_t *restrict out)
+{
+    in[-1] = in[0];
+    in[n] = in[n - 1];
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t left = (uint16_t)(3u * in[i] + in[(ptrdiff_t)i - 1] + bias_left); /* at most 4088 */
+        uint16_t right = (uint16_t)(3u * in[i] + in[i + 1] + bias_right);
+        out[2 * (size_t)i] = (uint8_t)(left >> shift);
+        out[2 * (size_t)i + 1] = (uint8_t)(right >> shift);
+    }
+}
+
+/* Row of samples that is nearest to row y of pixels, of two to a sample, and the one that is next to it. */
+INLINE void find_rows(const struct mr_plain_plane *plane, uint32_t y, const uint8_t **near, const uint8_t **far)
+{
+    uint32_t j = y / 2, last = plane->height - 1;
+    uint32_t other = y % 2 ? (j < last ? j + 1 : last) : (j > 0 ? j - 1 : 0);
+    *near = plane->at + j * plane->stride;
+    *far = plane->at + other * plane->stride;
+}
+
+INLINE const uint8_t *line_h2v1(const struct mr_plain_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+{
+    const uint8_t *row = plane->at + y * plane->stride;
+    for (uint32_t i = 0; i < plane->width; i++)
+        sums[i] = row[i];
+    widen(sums, plane->width, 1, 2, 2, out);
+    return out;
+}
+
+INLINE const uint8_t *line_h2v2(const struct mr_plain_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+{
+    const uint8_t *near, *far;
+    find_rows(plane, y, &near, &far);
+    for (uint32_t i = 0; i < plane->width; i++)
+        sums[i] = (uint16_t)(3u * near[i] + far[i]);
+    widen(sums, plane->width, 8, 7, 4, out);
+    return out;
+}
+
+INLINE const uint8_t *line_h1v2(const struct mr_plain_plane *plane, uint32_t y, uint8_t *restrict out)
+{
+    const uint8_t *near, *far;
+    uint32_t bias = y % 2 ? 2 : 1;
+    find_rows(plane, y, &near, &far);
+    for (uint32_t i = 0; i < plane->width; i++)
+        out[i] = (uint8_t)((3u * near[i] + far[i] + bias) >> 2);
+    return out;
+}
+
+INLINE const uint8_t *line_repeated(const struct mr_plain_plane *plane, uint32_t y, uint8_t *out)
+{
+    const uint8_t *row = plane->at + y / plane->down * plane->stride;
+    if (plane->across == 1)
+        return row;
+    for (uint32_t i = 0; i < plane->width; i++)
+        memset(out + (size_t)i * plane->across, row[i], plane->across);
+    return out;
+}
+
+/* A component's row y at the width of the image. */
+INLINE const uint8_t *make_line(const struct mr_plain_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+{
+    bool wide = plane->across == 2 && plane->width > 2;
+    if (wide && plane->down == 1)
+        return line_h2v1(plane, y, sums, out);
+    if (wide && plane->down == 2)
+        return line_h2v2(plane, y, sums, out);
+    if (plane->across == 1 && plane->down == 2)
+        return line_h1v2(plane, y, out);
+    return line_repeated(plane, y, out);
+}
+
+/* ---- Colour ---- */
+
+/* In 16 bits, which the sums fit, so that vectors hold more of them. */
+INLINE uint8_t clamp(int16_t value)
+{
+    value = value > 0 ? value : 0;
+    value = value < 255 ? value : 255;
+    return (uint8_t)value;
+}
+
+/* Three rows of one colour each to pixels. */
+INLINE void interleave(const uint8_t *a, const uint8_t *b, const uint8_t *c, uint32_t n, uint8_t *restrict out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        out[3 * (size_t)i] = a[i];
+        out[3 * (size_t)i + 1] = b[i];
+        out[3 * (size_t)i + 2] = c[i];
+    }
+}
+
+/* value * factor / 65536, to the nearest, halves up: in 16 bits, by the upper half of a product. */
+INLINE int16_t scale(int16_t value, int16_t factor)
+{
+    int16_t twice = (int16_t)(2 * value);
+    return (int16_t)(((int16_t)(twice * factor >> 16) + 1) >> 1);
+}
+
+/* jdcolor.c's tables, as what they are made of: 1.402 is 65536 + 26345 parts of 65536, 1.772 is 2 * 65536 - 14942. */
+INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb, const uint8_t *restrict cr, uint32_t n,
+                        uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int16_t blue = (int16_t)(cb[i] - 128), red = (int16_t)(cr[i] - 128);
+        r[i] = clamp((int16_t)(y[i] + red + scale(red, 26345)));
+        g[i] = clamp((int16_t)(y[i] + (int16_t)((-22554 * blue - 46802 * red + 32768) >> 16)));
+        b[i] = clamp((int16_t)(y[i] + 2 * blue + scale(blue, -14942)));
+    }
+}
+
+INLINE const uint8_t *make_row(struct mr_plain_jpeg *plain, uint32_t y)
+{
+    /* lines: one of each component, one of each colour, RGB (three of them), sums (two), each between its edges. */
+    uint8_t *lines = (uint8_t *)plain->lines.memory + EDGE;
+    const uint8_t *rows[MR_PLAIN_COMPONENTS];
+    uint8_t *out = lines + 6 * plain->line_bytes;
+    uint16_t *sums = (uint16_t *)(void *)(out + 3 * plain->line_bytes + EDGE);
+    uint32_t n = plain->template->n_components;
+    rows[0] = rows[1] = rows[2] = make_line(&plain->planes[0], y, sums, lines);
+    for (uint32_t c = 1; c < n; c++)
+        rows[c] = make_line(&plain->planes[c], y, sums, lines + c * plain->line_bytes);
+    if (plain->template->colour == MR_PACKED_YCC) {
+        uint8_t *r = lines + 3 * plain->line_bytes, *g = r + plain->line_bytes, *b = g + plain->line_bytes;
+        convert_ycc(rows[0], rows[1], rows[2], plain->width, r, g, b);
+        interleave(r, g, b, plain->width, out);
+    } else {
+        interleave(rows[0], rows[1], rows[2], plain->width, out);
+    }
+    return out;
+}
+
+/* ---- The same for AVX2 ---- */
+
+static void blocks_plain(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+                         const int16_t (*blocks)[64])
+{
+    make_blocks(plain, row, column, n_mcus, blocks);
+}
+
+static const uint8_t *row_plain(struct mr_plain_jpeg *plain, uint32_t y)
+{
+    return make_row(plain, y);
+}
+
+static const struct mr_plain_loops plain_loops = {.blocks = blocks_plain, .row = row_plain};
+
+#if defined(__x86_64__)
+
+__attribute__((target("avx2"))) static void blocks_avx2(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column,
+                                                        uint32_t n_mcus, const int16_t (*blocks)[64])
+{
+    make_blocks(plain, row, column, n_mcus, blocks);
+}
+
+__attribute__((target("avx2"))) static const uint8_t *row_avx2(struct mr_plain_jpeg *plain, uint32_t y)
+{
+    return make_row(plain, y);
+}
+
+static const struct mr_plain_loops avx2_loops = {.blocks = blocks_avx2, .row = row_avx2};
+
+static const struct mr_plain_loops *best_loops(void)
+{
+    return mr_cpu_best() >= MR_CPU_AVX2 ? &avx2_loops : &plain_loops;
+}
+
+#else
+
+static const struct mr_plain_loops *best_loops(void)
+{
+    return &plain_loops;
+}
+
+#endif
+
+/* ---- One image ---- */
+
+static uint32_t most(const uint8_t *factors, uint32_t n)
+{
+    uint32_t most = 1;
+    for (uint32_t c = 0; c < n; c++)
+        most = factors[c] > most ? factors[c] : most;
+    return most;
+}
+
+bool mr_plain_jpeg_covers(const struct mr_packed_template *template)
+{
+    uint32_t n = template->n_components;
+    if (template->colour != MR_PACKED_GREY && template->colour != MR_PACKED_RGB && template->colour != MR_PACKED_YCC)
+        return false;
+    for (uint32_t c = 0; c < n; c++)
+        if (most(template->h, n) % template->h[c] != 0 || most(template->v, n) % template->v[c] != 0)
+            return false;
+    return n <= MR_PLAIN_COMPONENTS;
+}
+
+void mr_plain_jpeg_fini(struct mr_plain_jpeg *plain)
+{
+    mr_scratch_fini(&plain->samples);
+    mr_scratch_fini(&plain->lines);
+}
+
+/* Sides are at most 65535 and MCUs 32 pixels wide, so nothing overflows. */
+static size_t set_plane(struct mr_plain_jpeg *plain, uint32_t c)
+{
+    const struct mr_packed_template *template = plain->template;
+    struct mr_plain_plane *plane = &plain->planes[c];
+    uint32_t h = template->h[c], v = template->v[c];
+    plane->across = plain->layout.mcu_width / 8 / h;
+    plane->down = plain->layout.mcu_height / 8 / v;
+    plane->width = (plain->width + plane->across - 1) / plane->across;
+    plane->height = (plain->height + plane->down - 1) / plane->down;
+    plane->stride = (size_t)plain->layout.n_columns * 8 * h;
+    return plane->stride * plain->layout.n_rows * 8 * v;
+}
+
+mr_status mr_plain_jpeg_begin(struct mr_plain_jpeg *plain, const struct mr_packed_image *image, mr_error *error)
+{
+    size_t offsets[MR_PLAIN_COMPONENTS], total = 0;
+    plain->template = image->template;
+    plain->width = image->width;
+    plain->height = image->height;
+    plain->loops = best_loops();
+    mr_packed_layout(image, &plain->layout);
+    for (uint32_t c = 0; c < image->template->n_components; c++) {
+        offsets[c] = total;
+        total += set_plane(plain, c);
+    }
+    plain->line_bytes = mr_align_up((size_t)plain->layout.n_columns * plain->layout.mcu_width + EDGE, EDGE);
+    mr_status status = mr_scratch_reserve(&plain->samples, total, 1, error);
+    if (status == MR_OK)
+        status = mr_scratch_reserve(&plain->lines, 11 * plain->line_bytes + 4 * EDGE, 1, error);
+    if (status != MR_OK)
+        return status;
+    for (uint32_t c = 0; c < image->template->n_components; c++)
+        plain->planes[c].at = (uint8_t *)plain->samples.memory + offsets[c];
+    return MR_OK;
+}
+
+void mr_plain_jpeg_blocks(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+                          const int16_t (*blocks)[64])
+{
+    plain->loops->blocks(plain, row, column, n_mcus, blocks);
+}
+
+const uint8_t *mr_plain_jpeg_row(struct mr_plain_jpeg *plain, uint32_t y)
+{
+    return plain->loops->row(plain, y);
+}
