@@ -27,9 +27,9 @@ struct mr_dataset {
     struct mr_sample_kind kind; /* with callbacks */
 };
 
-static const char *const kind_names[] = {"imagefolder", "cifar10", "list", "records", NULL};
+static const char *const kind_names[] = {"imagefolder", "cifar10", "list", "records", "pack", NULL};
 static mr_kind_open_fn *const kind_opens[] = {mr_imagefolder_open, mr_records_open_cifar10, mr_list_open,
-                                              mr_records_open};
+                                              mr_records_open, mr_pack_open};
 
 static mr_status create(mr_dataset **dataset_out, mr_error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and reads one file, plainly. O_NONBLOCK so that a FIFO that is called x.jpg does not hang the caller. */
+/* Opens, reads, writes one file, plainly. O_NONBLOCK so that a FIFO that is called x.jpg does not hang the caller. */
 #include "dataset/file.h"
 
 #include <errno.h>
@@ -7,10 +7,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of a pack the shard is to be named, not only the sample. */
+static void name_file(const struct mr_table *table, int64_t index, char name_out[MR_TABLE_WHICH])
+{
+    if (mr_table_is_pack(table))
+        mr_table_which(table, index, name_out);
+    else
+        mr_table_name(table, index, name_out, MR_TABLE_WHICH);
+}
+
 mr_status mr_file_error(const struct mr_table *table, int64_t index, int os_error, mr_error *error)
 {
-    char name[512];
-    mr_table_name(table, index, name, sizeof name);
+    char name[MR_TABLE_WHICH];
+    name_file(table, index, name);
     mr_status status = mr_error_os(error, MR_ERR_IO, os_error, "%s", name);
     if (error)
         error->index = index;
@@ -20,8 +29,8 @@ mr_status mr_file_error(const struct mr_table *table, int64_t index, int os_erro
 /* As the readers say it. */
 static mr_status not_regular(const struct mr_table *table, int64_t index, mr_error *error)
 {
-    char name[512];
-    mr_table_name(table, index, name, sizeof name);
+    char name[MR_TABLE_WHICH];
+    name_file(table, index, name);
     mr_error_set(error, MR_ERR_IO, "%s: not a regular file", name);
     if (error)
         error->index = index;
@@ -61,5 +70,21 @@ int mr_file_read_at(int fd, uint64_t offset, void *out, size_t len, size_t *n_ou
         done += (size_t)n;
     }
     *n_out = done;
+    return 0;
+}
+
+int mr_file_write_at(int fd, const void *bytes, size_t len, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pwrite(fd, (const char *)bytes + done, len - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return -ENOSPC;
+        done += (size_t)n;
+    }
     return 0;
 }

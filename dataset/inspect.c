@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says what a file looks like by its first bytes. It looks at headers only and never fails on what it finds: a JPEG
- * whose frame header is missing is a "jpeg" of unknown size. Easy to get wrong: every length comes from the file, and
- * the walk over a JPEG's segments is bounded in steps.
+ * Says what a file looks like by its first bytes, or what a pack's index says of it. It looks at headers only and never
+ * fails on what it finds: a JPEG whose frame header is missing is a "jpeg" of unknown size. Easy to get wrong: every
+ * length comes from the file, and the walk over a JPEG's segments is bounded in steps.
  */
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/packed_image.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
 
@@ -34,14 +36,28 @@ static bool is_frame_header(uint8_t marker)
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
+/* Where a file lies: alone, or in a shard of a pack. */
+struct view {
+    int fd;
+    uint64_t start;
+    uint64_t len;
+};
+
+/* Up to len bytes; fewer at the end. Returns 0 or a negative errno. */
+static int look_at(const struct view *view, uint64_t at, void *out, size_t len, size_t *n_out)
+{
+    uint64_t rest = at < view->len ? view->len - at : 0;
+    return mr_file_read_at(view->fd, view->start + at, out, rest < len ? (size_t)rest : len, n_out);
+}
+
 /* Read the frame header; photographs may have hundreds of kilobytes of profiles and previews before it. */
-static void inspect_jpeg(int fd, mr_sample_info *info)
+static void inspect_jpeg(const struct view *view, mr_sample_info *info)
 {
     uint64_t at = 2;
     for (int i = 0; i < MAX_SEGMENTS; i++) {
         uint8_t head[10];
         size_t n;
-        if (mr_file_read_at(fd, at, head, sizeof head, &n) < 0 || n < 4 || head[0] != 0xff)
+        if (look_at(view, at, head, sizeof head, &n) < 0 || n < 4 || head[0] != 0xff)
             return;
         if (head[1] == 0xff) { /* a fill byte */
             at++;
@@ -109,26 +125,70 @@ static const char *format_of(const uint8_t *head, size_t n)
     return looks_like_text(head, n) ? "text" : "unknown";
 }
 
-static mr_status inspect_file(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+static int inspect_bytes(const struct view *view, mr_sample_info *info)
 {
     uint8_t head[HEAD_BYTES];
-    struct stat st;
     size_t n;
-    int fd;
-    mr_status status = mr_file_open_sample(table, index, (uint64_t)index, &fd, error);
+    int rc = look_at(view, 0, head, sizeof head, &n);
+    if (rc < 0)
+        return rc;
+    set_format(info, format_of(head, n));
+    if (strcmp(info->format, "jpeg") == 0)
+        inspect_jpeg(view, info);
+    else if (strcmp(info->format, "png") == 0)
+        inspect_png(head, n, info);
+    return 0;
+}
+
+static mr_status inspect_file(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+{
+    struct view view = {.len = UINT64_MAX};
+    struct stat st;
+    mr_status status = mr_file_open_sample(table, index, (uint64_t)index, &view.fd, error);
     if (status < 0)
         return status;
-    int rc = mr_file_read_at(fd, 0, head, sizeof head, &n);
-    if (rc == 0 && fstat(fd, &st) == 0) {
+    int rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
+    if (rc == 0) {
         info->len_bytes = (uint64_t)st.st_size;
-        set_format(info, format_of(head, n));
-        if (strcmp(info->format, "jpeg") == 0)
-            inspect_jpeg(fd, info);
-        else if (strcmp(info->format, "png") == 0)
-            inspect_png(head, n, info);
+        rc = inspect_bytes(&view, info);
     }
-    close(fd);
+    close(view.fd);
     return rc < 0 ? mr_file_error(table, index, -rc, error) : MR_OK;
+}
+
+/* A file that is kept as it is: by its first bytes, like any other. */
+static mr_status inspect_kept(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+{
+    struct mr_extent extent;
+    struct view view = {0};
+    mr_table_extents(table, index, &extent);
+    mr_status status = mr_file_open_sample(table, index, extent.file, &view.fd, error);
+    if (status < 0)
+        return status;
+    view.start = extent.offset;
+    view.len = info->len_bytes = extent.len;
+    int rc = inspect_bytes(&view, info);
+    close(view.fd);
+    return rc < 0 ? mr_file_error(table, index, -rc, error) : MR_OK;
+}
+
+static mr_status inspect_packed(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+{
+    static const char *const formats[] = {[MR_PACKED_RAW] = "raw", [MR_PACKED_DCT] = "dct", [MR_PACKED_DCT8] = "dct8"};
+    struct mr_packed_image image;
+    mr_status status = mr_table_packed(table, index, &image, error);
+    if (status < 0)
+        return status;
+    if (image.encoding == MR_PACKED_JPEG)
+        return inspect_kept(table, index, info, error);
+    bool known = image.encoding < sizeof formats / sizeof *formats && formats[image.encoding];
+    set_format(info, known ? formats[image.encoding] : "unknown");
+    info->width = image.width;
+    info->height = image.height;
+    info->len_bytes = image.len;
+    if (known)
+        info->channels = image.encoding == MR_PACKED_RAW ? 3 : image.template->n_components;
+    return MR_OK;
 }
 
 static void inspect_raw(const struct mr_sample_kind *kind, mr_sample_info *info)
@@ -156,6 +216,8 @@ mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info 
     mr_status status = MR_OK;
     if (mr_table_loose_files(table))
         status = inspect_file(table, index, &info, error);
+    else if (mr_table_is_pack(table))
+        status = inspect_packed(table, index, &info, error);
     else
         inspect_raw(mr_table_kind(table), &info);
     if (status == MR_OK)

@@ -24,6 +24,7 @@ mr_kind_open_fn mr_imagefolder_open;
 mr_kind_open_fn mr_list_open;
 mr_kind_open_fn mr_records_open;
 mr_kind_open_fn mr_records_open_cifar10;
+mr_kind_open_fn mr_pack_open;
 
 /*
  * Open a directory from which paths will start, so that a chdir of the program changes nothing, and find its absolute

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/packed_image.h"
 
 /* Address space of a new buffer; its pages are taken only as far as they are written. */
 #define FIRST_BYTES ((size_t)1 << 20)
@@ -237,7 +238,7 @@ static struct mr_reader_request *take_free(struct mr_reader *reader)
     return request;
 }
 
-void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
+static struct mr_reader_request *start(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset)
 {
     struct mr_reader_request *request = take_free(reader);
     reader->n_busy++;
@@ -245,9 +246,47 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
     request->state = MR_READER_PENDING;
     request->tag = tag;
     request->index = index;
+    request->offset = offset;
+    return request;
+}
+
+/* All of a pack's sample but what only restoring needs. */
+static void submit_packed(struct mr_reader *reader, uint64_t tag, int64_t index)
+{
+    struct mr_packed_image image;
+    mr_error error;
+    mr_status status = mr_table_packed(reader->table, index, &image, &error);
+    if (status == MR_OK) {
+        mr_reader_submit_range(reader, tag, index, 0, image.len);
+        return;
+    }
+    struct mr_reader_request *request = start(reader, tag, index, 0);
+    request->error = error;
+    mr_reader_finish(reader, request, status, 0);
+}
+
+void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
+{
+    if (mr_table_is_pack(reader->table)) {
+        submit_packed(reader, tag, index);
+        return;
+    }
+    struct mr_reader_request *request = start(reader, tag, index, 0);
     request->n_extents = mr_table_extents(reader->table, index, request->extents);
     assert(request->n_extents >= 1 && request->n_extents <= MR_TABLE_MAX_EXTENTS);
     reader->backend->begin(reader, request);
+}
+
+void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
+{
+    assert(mr_table_is_pack(reader->table));
+    struct mr_reader_request *request = start(reader, tag, index, offset);
+    request->n_extents = 1;
+    mr_status status = mr_table_extent_part(reader->table, index, offset, len, &request->extents[0], &request->error);
+    if (status < 0 || len == 0) /* no bytes are there whatever the file holds */
+        mr_reader_finish(reader, request, status, 0);
+    else
+        reader->backend->begin(reader, request);
 }
 
 bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out)
@@ -267,6 +306,7 @@ bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_ou
                                  .index = request->index,
                                  .bytes = request->status == MR_OK ? request->bytes : NULL,
                                  .len = request->len,
+                                 .offset = request->offset,
                                  .status = request->status,
                                  .error = request->status == MR_OK ? NULL : &request->error,
                                  .buffer = (uint32_t)(request - reader->requests)};

@@ -25,6 +25,7 @@ struct mr_read {
     int64_t index;
     uint8_t *bytes; /* the extents one after the other */
     size_t len;
+    uint64_t offset;  /* of the bytes in a pack's sample, else 0 */
     mr_status status; /* MR_OK; MR_ERR_DAMAGED: missing, unreadable, a directory, shorter than asked, too large;
                          MR_ERR_NO_MEMORY; MR_ERR_IO: no descriptor to be had for a second */
     const mr_error
@@ -47,6 +48,12 @@ uint32_t mr_reader_n_pending(const struct mr_reader *reader);
 
 /* Begin to read a sample. Never fails: what goes wrong comes back through reap. */
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index);
+
+/*
+ * The same for a part of a sample of a pack: [offset, offset + len) of it and of what stands beside it, which the read
+ * says again. No bytes are MR_OK too; a part that lies outside is MR_ERR_DAMAGED.
+ */
+void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len);
 
 /*
  * Take one ended read, in any order. wait: sleep until there is one (when anything is pending).

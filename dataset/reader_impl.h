@@ -22,6 +22,7 @@ enum mr_reader_state { MR_READER_FREE, MR_READER_PENDING, MR_READER_ENDED, MR_RE
 struct mr_reader_request {
     uint64_t tag;
     int64_t index;
+    uint64_t offset; /* in a pack's sample */
     enum mr_reader_state state;
     mr_status status;
     uint8_t *bytes;

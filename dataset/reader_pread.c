@@ -178,7 +178,8 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request
     return MR_OK;
 }
 
-/* A descriptor of the cache, where many samples share a file and a place is to be had, or one for this read alone. */
+/* A descriptor of the cache, where many samples share a file and a place is to be had, or one for this read alone.
+ * size_out may be NULL. */
 static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out, uint64_t *size_out)
 {
     struct stat st;
@@ -192,7 +193,7 @@ static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out
     *cached_out = fd >= 0;
     if (fd == -EBUSY)
         return open_alone(reader, file, size_out);
-    if (fd >= 0)
+    if (fd >= 0 && size_out)
         *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     return fd;
 }
@@ -200,13 +201,13 @@ static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out
 static mr_status read_extent(struct mr_reader *reader, struct mr_reader_request *request,
                              const struct mr_extent *extent, size_t *len)
 {
-    bool cached;
-    uint64_t size;
-    int fd = open_extent(reader, extent->file, &cached, &size);
+    bool cached, to_end = extent->len == MR_LEN_UNKNOWN;
+    uint64_t size = 0;
+    int fd = open_extent(reader, extent->file, &cached, to_end ? &size : NULL);
     if (fd < 0)
         return fail_os(reader, request, -fd);
-    mr_status status = extent->len == MR_LEN_UNKNOWN ? read_rest(reader, request, fd, extent->offset, size, len)
-                                                     : read_exactly(reader, request, fd, extent, len);
+    mr_status status = to_end ? read_rest(reader, request, fd, extent->offset, size, len)
+                              : read_exactly(reader, request, fd, extent, len);
     if (cached)
         mr_file_cache_release(reader->cache, extent->file);
     else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a table. Any number of processes map the same region; all they share is read-only. Easy to get wrong: the list
- * file beside the table is not sealed and may be overwritten under us, so its lines are parsed with care every time.
+ * file (a pack's index) beside the table is not sealed and may be overwritten under us, so its lines are parsed with
+ * care every time.
  */
 #include "dataset/table.h"
 
@@ -16,18 +17,9 @@
 #include <sys/stat.h>
 
 #include "dataset/list_line.h"
-#include "dataset/table_format.h"
+#include "dataset/table_impl.h"
 
-struct mr_table {
-    const struct mr_table_header *header;
-    const char *names; /* the section, or the list file */
-    size_t names_len;
-    const uint64_t *index;
-    int root;
-    locale_t c_locale; /* numbers in lists */
-};
-
-static const void *section(const struct mr_table *table, enum mr_table_section which)
+const void *mr_table_section_at(const struct mr_table *table, enum mr_table_section which)
 {
     return (const char *)table->header + table->header->sections[which].off;
 }
@@ -40,7 +32,7 @@ static uint64_t section_len(const struct mr_table *table, enum mr_table_section 
 static bool ends_with_nul(const struct mr_table *table, enum mr_table_section which)
 {
     uint64_t len = section_len(table, which);
-    return len == 0 || ((const char *)section(table, which))[len - 1] == '\0';
+    return len == 0 || ((const char *)mr_table_section_at(table, which))[len - 1] == '\0';
 }
 
 /* The region is ours and sealed; this holds against a descriptor of something else and against another build. */
@@ -74,6 +66,7 @@ static bool sections_are_sound(const struct mr_table *table)
     if (header->scheme != MR_SCHEME_LIST && !ends_with_nul(table, MR_SECTION_NAMES))
         return false;
     switch (header->scheme) {
+    case MR_SCHEME_PACK: return true;
     case MR_SCHEME_FOLDER: return header->n_files == 0 || section_len(table, MR_SECTION_FOLDERS) > 0;
     case MR_SCHEME_LIST: return true;
     case MR_SCHEME_RECORDS: return section_len(table, MR_SECTION_STARTS) / sizeof(uint64_t) > header->n_files;
@@ -117,31 +110,44 @@ static mr_status attach_region(struct mr_table *table, int fd, mr_error *error)
     return MR_OK;
 }
 
+/* The file beside the region, which must still be as long as it was. */
+static mr_status attach_beside(struct mr_table *table, int fd, const char *what, mr_error *error)
+{
+    uint64_t len = 0;
+    mr_status status = map_file(fd, what, &table->beside, &len, error);
+    if (status < 0)
+        return status;
+    table->beside_len = len;
+    if (len < table->header->names_file_bytes)
+        return mr_error_set(error, MR_ERR_IO, "%s shrank from %" PRIu64 " to %" PRIu64 " bytes since it was opened",
+                            what, table->header->names_file_bytes, len);
+    return MR_OK;
+}
+
+static mr_status attach_list(struct mr_table *table, int fd, mr_error *error)
+{
+    table->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (table->c_locale == (locale_t)0)
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
+    mr_status status = attach_beside(table, fd, "the list file", error);
+    table->names = table->beside;
+    table->names_len = table->beside_len;
+    return status;
+}
+
 static mr_status attach_names(struct mr_table *table, int fd, mr_error *error)
 {
     if (!sections_are_sound(table))
         return mr_error_set(error, MR_ERR_INVALID, "the dataset's table is inconsistent");
-    table->index = section(table, MR_SECTION_INDEX);
-    if (table->header->scheme != MR_SCHEME_LIST) {
-        table->names = section(table, MR_SECTION_NAMES);
-        table->names_len = section_len(table, MR_SECTION_NAMES);
+    table->index = mr_table_section_at(table, MR_SECTION_INDEX);
+    if (table->header->scheme == MR_SCHEME_LIST)
+        return attach_list(table, fd, error);
+    table->names = mr_table_section_at(table, MR_SECTION_NAMES);
+    table->names_len = section_len(table, MR_SECTION_NAMES);
+    if (!mr_table_is_pack(table))
         return MR_OK;
-    }
-    table->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (table->c_locale == (locale_t)0)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
-    const void *map = NULL;
-    uint64_t len = 0;
-    mr_status status = map_file(fd, "the list file", &map, &len, error);
-    if (status < 0)
-        return status;
-    table->names = map;
-    table->names_len = len;
-    if (len < table->header->names_file_bytes)
-        return mr_error_set(error, MR_ERR_IO,
-                            "the list file shrank from %" PRIu64 " to %" PRIu64 " bytes since it was opened",
-                            table->header->names_file_bytes, len);
-    return MR_OK;
+    mr_status status = attach_beside(table, fd, "the pack's index", error);
+    return status < 0 ? status : mr_table_pack_attach(table, error);
 }
 
 mr_status mr_table_attach(const int fds[MR_TABLE_N_FDS], struct mr_table **table_out, mr_error *error)
@@ -166,8 +172,8 @@ void mr_table_detach(struct mr_table *table)
 {
     if (!table)
         return;
-    if (table->names && table->header->scheme == MR_SCHEME_LIST)
-        munmap((void *)table->names, table->names_len);
+    if (table->beside)
+        munmap((void *)table->beside, table->beside_len);
     if (table->header)
         munmap((void *)table->header, table->header->total_bytes);
     if (table->c_locale != (locale_t)0)
@@ -192,12 +198,12 @@ int mr_table_root(const struct mr_table *table)
 
 bool mr_table_loose_files(const struct mr_table *table)
 {
-    return table->header->scheme != MR_SCHEME_RECORDS;
+    return table->header->scheme == MR_SCHEME_FOLDER || table->header->scheme == MR_SCHEME_LIST;
 }
 
 bool mr_table_shared_files(const struct mr_table *table)
 {
-    return table->header->scheme == MR_SCHEME_RECORDS;
+    return !mr_table_loose_files(table);
 }
 
 uint64_t mr_table_n_files(const struct mr_table *table)
@@ -207,7 +213,7 @@ uint64_t mr_table_n_files(const struct mr_table *table)
 
 const char *mr_table_absolute_root(const struct mr_table *table)
 {
-    return section(table, MR_SECTION_ABSOLUTE);
+    return mr_table_section_at(table, MR_SECTION_ABSOLUTE);
 }
 
 uint32_t mr_table_n_classes(const struct mr_table *table)
@@ -219,8 +225,8 @@ const char *mr_table_class_name(const struct mr_table *table, uint32_t i)
 {
     if (i >= mr_table_n_classes(table))
         return NULL;
-    const uint64_t *starts = section(table, MR_SECTION_CLASSES);
-    return (const char *)section(table, MR_SECTION_CLASS_NAMES) + starts[i];
+    const uint64_t *starts = mr_table_section_at(table, MR_SECTION_CLASSES);
+    return (const char *)mr_table_section_at(table, MR_SECTION_CLASS_NAMES) + starts[i];
 }
 
 /* The i-th text between separators; its length without the separator. False only in a list that was overwritten. */
@@ -264,14 +270,14 @@ static uint64_t last_at_most(const uint64_t *firsts, uint64_t n, uint64_t stride
 
 static const struct mr_table_folder *find_folder(const struct mr_table *table, uint64_t file)
 {
-    const struct mr_table_folder *folders = section(table, MR_SECTION_FOLDERS);
+    const struct mr_table_folder *folders = mr_table_section_at(table, MR_SECTION_FOLDERS);
     uint64_t n = section_len(table, MR_SECTION_FOLDERS) / sizeof *folders;
     return &folders[last_at_most(&folders->first_file, n, sizeof *folders / sizeof(uint64_t), file)];
 }
 
 static uint64_t find_file(const struct mr_table *table, int64_t index, uint64_t *record_out)
 {
-    const uint64_t *starts = section(table, MR_SECTION_STARTS);
+    const uint64_t *starts = mr_table_section_at(table, MR_SECTION_STARTS);
     uint64_t file = last_at_most(starts, table->header->n_files, 1, (uint64_t)index);
     *record_out = (uint64_t)index - starts[file];
     return file;
@@ -290,6 +296,8 @@ uint32_t mr_table_extents(const struct mr_table *table, int64_t index, struct mr
         extents_out[0] = (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
         return 1;
     }
+    if (mr_table_is_pack(table))
+        return mr_table_pack_extents(table, index, extents_out);
     const struct mr_table_record *record = &table->header->record;
     uint64_t number, file = find_file(table, index, &number);
     for (uint64_t i = 0; i < record->n_parts; i++)
@@ -323,7 +331,7 @@ int mr_table_path(const struct mr_table *table, uint64_t file, char path_out[MR_
     if (!find_name(table, file, '\0', &name, &len))
         return -EINVAL;
     if (table->header->scheme == MR_SCHEME_FOLDER)
-        folder = (const char *)section(table, MR_SECTION_FOLDER_PATHS) + find_folder(table, file)->path;
+        folder = (const char *)mr_table_section_at(table, MR_SECTION_FOLDER_PATHS) + find_folder(table, file)->path;
     return join(folder, name, len, path_out);
 }
 
@@ -331,12 +339,16 @@ void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, 
 {
     char path[MR_TABLE_PATH];
     uint64_t number = 0;
+    if (mr_table_is_pack(table)) {
+        mr_table_pack_name(table, index, name_out, size);
+        return;
+    }
     uint64_t file = mr_table_shared_files(table) ? find_file(table, index, &number) : (uint64_t)index;
     if (mr_table_path(table, file, path) != 0) {
         snprintf(name_out, size, "sample %" PRId64, index);
         return;
     }
-    const char *prefix = path[0] == '/' ? "" : section(table, MR_SECTION_PREFIX);
+    const char *prefix = path[0] == '/' ? "" : mr_table_section_at(table, MR_SECTION_PREFIX);
     if (mr_table_shared_files(table))
         snprintf(name_out, size, "%s%s#%" PRIu64, prefix, path, number);
     else
@@ -346,6 +358,10 @@ void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, 
 void mr_table_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH])
 {
     char name[MR_TABLE_WHICH - 32] = "callback sample";
+    if (table && mr_table_is_pack(table)) {
+        mr_table_pack_which(table, index, which_out);
+        return;
+    }
     if (table)
         mr_table_name(table, index, name, sizeof name);
     snprintf(which_out, MR_TABLE_WHICH, "%s (index %" PRId64 ")", name, index);
@@ -365,10 +381,12 @@ void mr_table_widen(const struct mr_table *table, const uint8_t *bytes, void *la
     memcpy(label_out, &label, sizeof label);
 }
 
-/* Labels of loose files. */
+/* Labels of loose files and of packs. */
 static mr_status known_label(const struct mr_table *table, int64_t index, void *label_out, mr_error *error)
 {
     const struct mr_sample_kind *kind = &table->header->kind;
+    if (mr_table_is_pack(table))
+        return mr_table_pack_label(table, index, label_out, error);
     if (table->header->scheme == MR_SCHEME_FOLDER) {
         int64_t label = (int64_t)find_folder(table, (uint64_t)index)->class_;
         memcpy(label_out, &label, sizeof label);
@@ -387,7 +405,7 @@ static mr_status known_label(const struct mr_table *table, int64_t index, void *
 mr_status mr_table_label(const struct mr_table *table, int64_t index, void *label_out, struct mr_extent *extent_out,
                          mr_error *error)
 {
-    if (mr_table_loose_files(table))
+    if (table->header->scheme != MR_SCHEME_RECORDS)
         return known_label(table, index, label_out, error);
     const struct mr_table_record *record = &table->header->record;
     if (record->label_len == 0) {
@@ -405,7 +423,7 @@ mr_status mr_table_label(const struct mr_table *table, int64_t index, void *labe
 mr_status mr_table_split(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
                          const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error)
 {
-    if (mr_table_loose_files(table)) {
+    if (table->header->scheme != MR_SCHEME_RECORDS) {
         *data_out = bytes;
         *data_len_out = len;
         return known_label(table, index, label_out, error);

@@ -13,6 +13,8 @@
 #include "base/sample_kind.h"
 
 struct mr_list_line;
+struct mr_pack_index;
+struct mr_packed_image;
 
 /* Descriptors by place; -1 where a dataset does not need one. A worker inherits them under numbers of its own. */
 enum { MR_TABLE_FD_TABLE, MR_TABLE_FD_NAMES, MR_TABLE_FD_ROOT, MR_TABLE_N_FDS };
@@ -49,10 +51,12 @@ uint32_t mr_table_extents(const struct mr_table *table, int64_t index, struct mr
 /* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */
 int mr_table_path(const struct mr_table *table, uint64_t file, char path_out[MR_TABLE_PATH]);
 
-/* Name of a sample for messages: the path as the user would write it, with "#record" for records. */
+/* Name of a sample for messages: the path as the user would write it, with "#record" for records; of a pack the file
+ * that was packed. */
 void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, size_t size);
 
-/* The same with the index, as errors about a sample begin: "path (index 7)". table NULL: a sample of callbacks. */
+/* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
+ * pack. table NULL: a sample of callbacks. */
 #define MR_TABLE_WHICH 640
 void mr_table_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH]);
 
@@ -62,6 +66,25 @@ void mr_table_which(const struct mr_table *table, int64_t index, char which_out[
  */
 mr_status mr_table_split(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
                          const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
+
+/*
+ * Of a pack. Samples are described before they are read, and a reader is told which bytes of one it wants
+ * (mr_reader_submit_range()); mr_table_extents() says all of them but what only restoring needs.
+ */
+bool mr_table_is_pack(const struct mr_table *table);
+/* image_out's pointers lead into the table. MR_ERR_DAMAGED, with the sample's name, where the index points outside. */
+mr_status mr_table_packed(const struct mr_table *table, int64_t index, struct mr_packed_image *image_out,
+                          mr_error *error);
+/* Do all of a sample's bytes, with what stands beside them, have the checksum of the index? MR_ERR_DAMAGED. */
+mr_status mr_table_verify(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
+                          mr_error *error);
+/* One extent: all bytes of a sample of a pack, with what stands beside them. */
+void mr_table_extent_whole(const struct mr_table *table, int64_t index, struct mr_extent *extent_out);
+/* [offset, offset + len) of them as an extent. MR_ERR_DAMAGED, with the sample's name, where the sample has none. */
+mr_status mr_table_extent_part(const struct mr_table *table, int64_t index, uint64_t offset, uint64_t len,
+                               struct mr_extent *extent_out, mr_error *error);
+/* NULL: it is no pack. */
+const struct mr_pack_index *mr_table_pack(const struct mr_table *table);
 
 /* The following serve the public calls of dataset.c; workers do not need them. */
 

@@ -17,9 +17,10 @@
 #define MR_TABLE_STEP 16u
 
 enum mr_table_scheme {
-    MR_SCHEME_FOLDER = 1, /* one file per sample; NAMES holds file names, FOLDERS where they lie */
-    MR_SCHEME_LIST = 2,   /* one file per sample; INDEX points into the list file, which is mapped beside the table */
-    MR_SCHEME_RECORDS = 3 /* many samples per file; NAMES holds the files' paths, STARTS their first samples */
+    MR_SCHEME_FOLDER = 1,  /* one file per sample; NAMES holds file names, FOLDERS where they lie */
+    MR_SCHEME_LIST = 2,    /* one file per sample; INDEX points into the list file, which is mapped beside the table */
+    MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the files' paths, STARTS their first samples */
+    MR_SCHEME_PACK = 4, /* many samples per file; NAMES holds the shards' names, the index is mapped beside the table */
 };
 
 enum mr_table_section {
@@ -66,7 +67,7 @@ struct mr_table_header {
     uint64_t total_bytes;
     uint64_t n_samples;
     uint64_t n_files;
-    uint64_t names_file_bytes; /* of the list file */
+    uint64_t names_file_bytes; /* of the list file, of a pack's index */
     struct mr_sample_kind kind;
     struct mr_table_record record;
     struct {

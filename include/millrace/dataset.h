@@ -31,12 +31,14 @@ typedef struct mr_dataset_options {
  *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the list
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]
  *                                  [&label_dtype=][&label_shape=]
+ *   pack:DIR                       a pack, as mr_pack() and `millrace pack` write it (docs/pack-format.md)
  *
  * %XX escapes any byte of a SPEC; kinds, keys and values that are names are taken in any case. options and error may be
  * NULL.
  * Returns MR_OK; MR_ERR_INVALID (the SPEC or an argument), MR_ERR_IO (a file or folder that cannot be read, named),
  * MR_ERR_DAMAGED (one whose content is wrong, named: a malformed list, an empty class folder, a file that holds no
- * record), MR_ERR_NO_MEMORY.
+ * record, an index of a pack that was altered, a shard of another length), MR_ERR_UNSUPPORTED (a pack of another
+ * version), MR_ERR_NO_MEMORY.
  * Ownership: *dataset_out is the caller's, to be destroyed; NULL on failure.
  * Blocks: reads directories and lists.
  */
@@ -94,7 +96,8 @@ MR_API uint32_t mr_dataset_n_classes(const mr_dataset *dataset);
 MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
 
 /**
- * Name of a sample for messages: the file's path, with "#record" for records.
+ * Name of a sample for messages: the file's path, with "#record" for records; of a pack the file that was packed, by
+ * its path below what was packed.
  *
  * Writes at most size bytes with the final NUL. Returns MR_OK, or MR_ERR_INVALID when index is out of range.
  */
@@ -109,7 +112,8 @@ MR_API mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *l
 
 /** What `millrace list` says of one sample: its format by its first bytes, and its size. */
 typedef struct mr_sample_info {
-    char format[16]; /* "jpeg", "png", "raw", or what the first bytes look like: "webp", "gif", "text", "empty", ... */
+    char format[16]; /* "jpeg", "png", "raw", or what the first bytes look like: "webp", "gif", "text", "empty", ...; of
+                        a pack also "dct" and "dct8" */
     uint32_t width;  /* 0 where unknown */
     uint32_t height;
     uint32_t channels;
@@ -120,14 +124,15 @@ typedef struct mr_sample_info {
  * Read the first bytes of a sample and say what it is. A damaged file is not an error: its format says what it looks
  * like.
  *
- * Returns MR_OK; MR_ERR_IO when the file cannot be read; MR_ERR_UNSUPPORTED for callbacks.
+ * Returns MR_OK; MR_ERR_IO when the file cannot be read; MR_ERR_DAMAGED where a pack's index points outside of the
+ * pack; MR_ERR_UNSUPPORTED for callbacks.
  */
 MR_API mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info *info_out, mr_error *error);
 
 /**
  * Write the dataset's files and labels as a list that "list:FILE" reads, under a temporary name, then renamed.
  *
- * Returns MR_OK; MR_ERR_UNSUPPORTED for records and callbacks and where there is no sample; MR_ERR_IO.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs and callbacks and where there is no sample; MR_ERR_IO.
  */
 MR_API mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error);
 

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of a pack, as structs: docs/pack-format.md says the same in words. Everything is little-endian and
+ * 8-aligned; offsets and counts are 64 bits wide.
+ *
+ *   DIR/index            header and sections; written last, under a temporary name, then renamed: a folder that has it
+ *                        holds a complete pack
+ *   DIR/shard-00000 ...  the samples, each one's bytes, then what restoring it needs
+ *   DIR/journal          while packing: a record for each sample whose bytes are in a shard; a reader leaves it alone
+ */
+#ifndef DATASET_PACK_FORMAT_H
+#define DATASET_PACK_FORMAT_H
+
+#include "base/packed_image.h"
+
+#include <millrace/batch.h>
+
+#include <assert.h>
+
+#define MR_PACK_MAGIC UINT64_C(0x3178646e4970726d) /* "mrpIndx1" */
+#define MR_PACK_VERSION 1u
+#define MR_PACK_INDEX "index"
+#define MR_PACK_JOURNAL "journal"
+#define MR_PACK_SHARD "shard-%05u"
+#define MR_PACK_SHARD_BYTES (UINT64_C(1) << 30)
+#define MR_PACK_MAX_ALIGN 4096u
+#define MR_PACK_MAX_LABEL_BYTES (UINT64_C(1) << 30)
+
+enum mr_pack_section {
+    MR_PACK_SAMPLES,     /* struct mr_pack_sample */
+    MR_PACK_ROWS,        /* u32: the samples' row tables, n_rows + 1 each */
+    MR_PACK_TEMPLATES,   /* struct mr_packed_template, each once */
+    MR_PACK_LABELS,      /* label_bytes for each sample */
+    MR_PACK_NAMES,       /* NUL-terminated: each sample's file, relative to what was packed */
+    MR_PACK_CLASSES,     /* u64: start of each class's name in CLASS_NAMES */
+    MR_PACK_CLASS_NAMES, /* NUL-terminated */
+    MR_PACK_SHARDS,      /* u64: bytes of each shard file */
+    MR_PACK_ORIGIN, /* NUL-terminated: what was packed and how, for people and for going on after an interruption */
+    MR_PACK_N_SECTIONS
+};
+
+struct mr_pack_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t file_bytes;
+    uint64_t checksum; /* XXH3 (64 bits) of the whole file with this field as 0 */
+    uint64_t n_samples;
+    uint32_t label_dtype; /* mr_dtype */
+    uint32_t label_ndim;
+    int64_t label_shape[MR_MAX_NDIM - 1];
+    uint64_t label_bytes;
+    struct {
+        uint64_t off; /* 8-aligned */
+        uint64_t len;
+    } sections[MR_PACK_N_SECTIONS];
+};
+
+struct mr_pack_sample {
+    uint64_t offset; /* in its shard */
+    uint64_t len;    /* bytes; beside_len more follow */
+    uint64_t beside_len;
+    uint64_t checksum;  /* XXH3 (64 bits) of both */
+    uint64_t rows;      /* index of its first in ROWS */
+    uint64_t name;      /* offset in NAMES */
+    uint64_t head_hash; /* XXH3 of the JPEG's bytes up to its first scan, 0 where it is none */
+    uint32_t shard;
+    uint32_t template; /* index in TEMPLATES; of DCT and DCT8 */
+    uint32_t width;    /* as in struct mr_packed_image */
+    uint32_t height;
+    uint32_t n_rows;
+    uint16_t encoding;
+    uint8_t flags;
+    uint8_t orientation;
+};
+
+/* The journal: this, then records. */
+struct mr_pack_journal_head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t zero;
+};
+#define MR_PACK_JOURNAL_MAGIC UINT64_C(0x316c6e724a70726d) /* "mrpJrnl1" */
+
+enum mr_pack_record_kind {
+    MR_PACK_RECORD_BEGIN = 1,    /* struct mr_pack_begin, class names, origin: the first record */
+    MR_PACK_RECORD_TEMPLATE = 2, /* struct mr_packed_template, before the first sample that has it */
+    MR_PACK_RECORD_SAMPLE = 3,   /* struct mr_pack_sample, row table, label, name */
+    MR_PACK_RECORD_MARK = 4,     /* nothing: the bytes of all samples before it are on the disk */
+};
+
+/* len bytes follow, then zeros up to a multiple of 8. */
+struct mr_pack_record {
+    uint64_t checksum; /* XXH3 (64 bits) of all of the record behind it, the zeros too */
+    uint64_t len;
+    uint64_t number; /* of the record, from 0 */
+    uint32_t kind;
+    uint32_t zero;
+};
+
+struct mr_pack_begin {
+    uint64_t n_samples;
+    uint64_t shard_bytes;
+    uint32_t align;
+    uint32_t label_dtype;
+    uint64_t label_ndim;
+    int64_t label_shape[MR_MAX_NDIM - 1];
+    uint64_t label_bytes;
+    uint64_t n_classes;
+    uint64_t class_names_len; /* NUL-terminated each; then origin, NUL-terminated */
+};
+
+static_assert(sizeof(struct mr_pack_header) == 256, "stands in files");
+static_assert(sizeof(struct mr_pack_sample) == 80, "stands in files");
+static_assert(sizeof(struct mr_packed_template) == 528, "stands in files");
+static_assert(sizeof(struct mr_pack_record) == 32, "stands in files");
+static_assert(sizeof(struct mr_pack_begin) == 112, "stands in files");
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a pack: the index is read and checked once, in full, here; each shard is looked at. Easy to get wrong: workers
+ * map the same index file by its descriptor and do not check it again, so what they use is what was checked.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/kinds.h"
+#include "dataset/pack_index.h"
+#include "dataset/table_build.h"
+
+struct opening {
+    const char *dir;
+    const char *slash; /* between dir and a name: "/" or "" */
+    int root;
+    char path[PATH_MAX + 64]; /* of the index, for messages */
+    const void *map;
+    size_t len;
+    struct mr_pack_index index;
+};
+
+/* A folder without an index is perhaps a pack in the making, and otherwise none. */
+static mr_status no_index(const struct opening *opening, int os_error, mr_error *error)
+{
+    if (os_error == ENOENT && faccessat(opening->root, MR_PACK_JOURNAL, F_OK, 0) == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is not finished: it holds a part of a pack and no index",
+                            opening->dir);
+    return mr_error_os(error, MR_ERR_IO, os_error, "cannot open the pack's index %s", opening->path);
+}
+
+static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error)
+{
+    struct stat st;
+    int fd = openat(opening->root, MR_PACK_INDEX, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return no_index(opening, errno, error);
+    *fd_out = fd;
+    if (fstat(fd, &st) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat %s", opening->path);
+    if (!S_ISREG(st.st_mode))
+        return mr_error_set(error, MR_ERR_IO, "%s is not a regular file", opening->path);
+    if (st.st_size == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is empty", opening->path);
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot map %jd bytes of %s", (intmax_t)st.st_size, opening->path);
+    opening->map = map;
+    opening->len = (size_t)st.st_size;
+    return MR_OK;
+}
+
+/* Shards are there, and as long as the index says. */
+static mr_status add_shards(const struct opening *opening, struct mr_table_builder *builder, mr_error *error)
+{
+    uint64_t n = mr_pack_index_n_shards(&opening->index);
+    mr_status status = MR_OK;
+    for (uint64_t i = 0; status == MR_OK && i < n; i++) {
+        char name[32];
+        struct stat st;
+        uint64_t bytes = mr_pack_index_shard_bytes(&opening->index, i);
+        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
+        if (i > UINT32_MAX || fstatat(opening->root, name, &st, 0) != 0)
+            return mr_error_os(error, MR_ERR_IO, i > UINT32_MAX ? ENOENT : errno, "%s%s%s", opening->dir,
+                               opening->slash, name);
+        if (!S_ISREG(st.st_mode))
+            return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir, opening->slash, name);
+        if ((uint64_t)st.st_size != bytes)
+            return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64, opening->dir,
+                                opening->slash, name, (intmax_t)st.st_size, bytes);
+        status = mr_table_builder_name(builder, name, error);
+    }
+    builder->header.n_files = n;
+    return status;
+}
+
+static mr_status add_classes(const struct opening *opening, struct mr_table_builder *builder, mr_error *error)
+{
+    uint64_t n = mr_pack_index_n_classes(&opening->index);
+    mr_status status = MR_OK;
+    for (uint64_t i = 0; status == MR_OK && i < n; i++) {
+        const char *name = mr_pack_index_class(&opening->index, i);
+        if (!name || i >= UINT32_MAX)
+            return mr_error_set(error, MR_ERR_DAMAGED, "%s: the name of class %" PRIu64 " lies outside of it",
+                                opening->path, i);
+        status = mr_table_builder_class(builder, name, error);
+    }
+    return status;
+}
+
+static mr_status build(struct opening *opening, struct mr_table_builder *builder, int *fd_out, mr_error *error)
+{
+    mr_status status = mr_pack_index_attach(opening->map, opening->len, opening->path, &opening->index, error);
+    if (status < 0)
+        return status;
+    const struct mr_pack_header *header = opening->index.header;
+    struct mr_sample_kind *kind = &builder->header.kind;
+    kind->encoded = 1;
+    kind->picture = 1;
+    kind->label_dtype = (mr_dtype)header->label_dtype;
+    kind->label_ndim = header->label_ndim;
+    memcpy(kind->label_shape, header->label_shape, sizeof kind->label_shape);
+    kind->label_bytes = opening->index.label_bytes;
+    builder->header.n_samples = opening->index.n_samples;
+    builder->header.names_file_bytes = opening->len;
+    status = add_shards(opening, builder, error);
+    if (status == MR_OK)
+        status = add_classes(opening, builder, error);
+    return status < 0 ? status : mr_table_builder_finish(builder, fd_out, error);
+}
+
+static mr_status open_pack(struct opening *opening, struct mr_table_builder *builder, int fds[MR_TABLE_N_FDS],
+                           mr_error *error)
+{
+    char absolute[PATH_MAX];
+    mr_status status = mr_root_open(opening->dir, &fds[MR_TABLE_FD_ROOT], absolute, error);
+    opening->root = fds[MR_TABLE_FD_ROOT];
+    if (status == MR_OK)
+        status = mr_table_builder_root(builder, opening->dir, absolute, error);
+    if (status == MR_OK)
+        status = map_index(opening, &fds[MR_TABLE_FD_NAMES], error);
+    if (status == MR_OK)
+        status = build(opening, builder, &fds[MR_TABLE_FD_TABLE], error);
+    if (opening->map)
+        munmap((void *)opening->map, opening->len);
+    return status;
+}
+
+mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
+                       mr_error *error)
+{
+    (void)options;
+    const char *dir = spec->paths[0];
+    struct opening opening = {.dir = dir, .slash = dir[strlen(dir) - 1] == '/' ? "" : "/", .root = -1};
+    if (mr_spec_finish(spec, "none", error) < 0)
+        return MR_ERR_INVALID;
+    snprintf(opening.path, sizeof opening.path, "%.*s%s" MR_PACK_INDEX, PATH_MAX, dir, opening.slash);
+    struct mr_table_builder builder;
+    mr_status status = mr_table_builder_init(&builder, MR_SCHEME_PACK, error);
+    if (status == MR_OK)
+        status = open_pack(&opening, &builder, fds_out, error);
+    mr_table_builder_fini(&builder);
+    return status;
+}

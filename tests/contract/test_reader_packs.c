@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a pack's samples through every reader: the bytes that were asked for, and the same errors to the letter. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/pack_index.h"
+#include "tests/contract/reader_support.h"
+#include "tests/dataset/invented_pack.h"
+
+enum { N = 40, SHARD = 9000 };
+
+static mr_dataset *open_pack(void)
+{
+    mr_error error = {0};
+    mr_dataset *dataset;
+    char spec[600];
+    snprintf(spec, sizeof spec, "pack:%s", in_folder("p"));
+    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return dataset;
+}
+
+static mr_dataset *make_pack(void)
+{
+    struct mr_pack_writer_options options = invented_options(N, SHARD);
+    invented_write(in_folder("p"), &options);
+    return open_pack();
+}
+
+struct range {
+    int64_t index;
+    uint64_t offset;
+    uint64_t len;
+};
+
+static void expect_bytes(const struct mr_read *read, const struct range *range, const char *way)
+{
+    struct invented want;
+    uint8_t whole[INVENTED_MAX_BYTES + 64];
+    invent((uint64_t)range->index, &want);
+    invented_whole(&want, whole);
+    if (read->status != MR_OK)
+        fail_msg("%s: %s", way, read->error->text);
+    assert_int_equal(read->index, range->index);
+    assert_int_equal(read->offset, range->offset);
+    assert_int_equal(read->len, range->len);
+    assert_non_null(read->bytes);
+    assert_memory_equal(read->bytes, whole + range->offset, range->len);
+    for (size_t i = 0; i < 64; i++)
+        assert_int_equal(read->bytes[read->len + i], 0);
+}
+
+/* All ranges, as many in flight as the depth allows. */
+static void expect_ranges(const mr_dataset *dataset, const struct range *ranges, size_t n)
+{
+    for (const struct way *way = ways; way < ways + N_WAYS; way++) {
+        for (size_t d = 0; d < N_DEPTHS && way_works(way); d++) {
+            struct mr_reader *reader = make_reader(dataset, way, depths[d], NO_LIMIT);
+            size_t n_submitted = 0, n_ended = 0;
+            while (n_ended < n) {
+                struct mr_read read;
+                for (; n_submitted < n && mr_reader_n_busy(reader) < depths[d]; n_submitted++)
+                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index, ranges[n_submitted].offset,
+                                           ranges[n_submitted].len);
+                assert_true(mr_reader_reap(reader, true, &read));
+                expect_bytes(&read, &ranges[read.tag], way->name);
+                mr_reader_recycle(reader, &read);
+                n_ended++;
+            }
+            assert_int_equal(mr_reader_n_pending(reader), 0);
+            mr_reader_destroy(reader);
+        }
+    }
+}
+
+static void parts_of_samples_give_their_bytes(void **state)
+{
+    (void)state;
+    enum { N_RANGES = 300 };
+    struct range ranges[N_RANGES];
+    mr_dataset *dataset = make_pack();
+    uint64_t seed = fresh_seed();
+    for (size_t i = 0; i < N_RANGES; i++) {
+        struct mr_extent whole;
+        ranges[i].index = (int64_t)(draw(&seed) % N);
+        mr_table_extent_whole(mr_dataset_table(dataset), ranges[i].index, &whole);
+        ranges[i].offset = draw(&seed) % (whole.len + 1);
+        ranges[i].len = draw(&seed) % (whole.len - ranges[i].offset + 1);
+    }
+    expect_ranges(dataset, ranges, N_RANGES);
+    mr_dataset_destroy(dataset);
+}
+
+static void whole_samples_come_with_what_stands_beside(void **state)
+{
+    (void)state;
+    struct range ranges[N];
+    mr_dataset *dataset = make_pack();
+    for (int64_t i = 0; i < N; i++) {
+        struct mr_extent whole;
+        mr_table_extent_whole(mr_dataset_table(dataset), i, &whole);
+        ranges[i] = (struct range){i, 0, whole.len};
+    }
+    expect_ranges(dataset, ranges, N);
+    mr_dataset_destroy(dataset);
+}
+
+static void no_bytes_are_no_error(void **state)
+{
+    (void)state;
+    struct invented want;
+    mr_dataset *dataset = make_pack();
+    invent(0, &want);
+    const uint64_t end = want.entry.image.len + want.entry.beside_len;
+    const struct range ranges[] = {{0, 0, 0}, {0, 50, 0}, {0, end, 0}, {1, 0, 3}};
+    expect_ranges(dataset, ranges, 4);
+    mr_dataset_destroy(dataset);
+}
+
+static void a_sample_that_is_asked_for_comes_without_what_stands_beside(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    for (const struct way *way = ways; way < ways + N_WAYS; way++) {
+        if (!way_works(way))
+            continue;
+        int64_t indices[N];
+        for (int64_t i = 0; i < N; i++)
+            indices[i] = i;
+        struct outcome *outcomes = read_all(dataset, way, 8, NO_LIMIT, indices, N);
+        for (int64_t i = 0; i < N; i++) {
+            struct invented want;
+            invent((uint64_t)i, &want);
+            assert_int_equal(outcomes[i].status, MR_OK);
+            assert_int_equal(outcomes[i].len, want.entry.image.len);
+            assert_memory_equal(outcomes[i].bytes, want.bytes, outcomes[i].len);
+        }
+        free_outcomes(outcomes, N);
+    }
+    mr_dataset_destroy(dataset);
+}
+
+/* Every reader ends this range with these words, and reads on. */
+static void expect_range_error(const mr_dataset *dataset, const struct range *range, uint64_t max_bytes,
+                               const char *words)
+{
+    for (const struct way *way = ways; way < ways + N_WAYS; way++) {
+        struct mr_read read;
+        if (!way_works(way))
+            continue;
+        struct mr_reader *reader = make_reader(dataset, way, 2, max_bytes);
+        mr_reader_submit_range(reader, 5, range->index, range->offset, range->len);
+        assert_true(mr_reader_reap(reader, true, &read));
+        if (read.status != MR_ERR_DAMAGED || strcmp(read.error->text, words) != 0)
+            fail_msg("%s: %s: \"%s\" instead of \"%s\"", way->name, mr_status_name(read.status),
+                     read.status == MR_OK ? "" : read.error->text, words);
+        assert_int_equal(read.error->index, range->index);
+        assert_int_equal(read.tag, 5);
+        assert_null(read.bytes);
+        mr_reader_recycle(reader, &read);
+        mr_reader_submit_range(reader, 6, 20, 3, 5);
+        assert_true(mr_reader_reap(reader, true, &read));
+        expect_bytes(&read, &(struct range){20, 3, 5}, way->name);
+        mr_reader_recycle(reader, &read);
+        mr_reader_destroy(reader);
+    }
+}
+
+static const char *words_of(int64_t index, const char *shard, const char *rest)
+{
+    static char text[MR_ERROR_TEXT];
+    struct invented sample;
+    invent((uint64_t)index, &sample);
+    snprintf(text, sizeof text, "%s/%s (%s, index %d): %s", in_folder("p"), shard, sample.name, (int)index, rest);
+    return text;
+}
+
+static void parts_outside_of_a_sample_are_damaged(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack(); /* sample 0: 100 bytes and 1 beside */
+    const struct {
+        uint64_t offset, len;
+        const char *rest;
+    } cases[] = {
+        {0, 102, "102 bytes at 0 are not within its 101"},
+        {102, 0, "0 bytes at 102 are not within its 101"},
+        {50, UINT64_MAX, "18446744073709551615 bytes at 50 are not within its 101"},
+        {UINT64_MAX, 2, "2 bytes at 18446744073709551615 are not within its 101"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_range_error(dataset, &(struct range){0, cases[i].offset, cases[i].len}, NO_LIMIT,
+                           words_of(0, "shard-00000", cases[i].rest));
+    mr_dataset_destroy(dataset);
+}
+
+static void a_part_above_the_limit_is_named_with_its_size(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    expect_range_error(dataset, &(struct range){0, 1, 90}, 89,
+                       words_of(0, "shard-00000", "90 bytes are above the limit of 89"));
+    mr_dataset_destroy(dataset);
+}
+
+static void a_shard_that_was_cut_off_says_where_it_ends(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    assert_int_equal(truncate(in_folder("p/shard-00000"), 60), 0);
+    expect_range_error(dataset, &(struct range){0, 10, 80}, NO_LIMIT,
+                       words_of(0, "shard-00000", "file ends at byte 60, needs 90"));
+    assert_int_equal(remove(in_folder("p/shard-00000")), 0);
+    expect_range_error(dataset, &(struct range){0, 10, 80}, NO_LIMIT,
+                       words_of(0, "shard-00000", "No such file or directory"));
+    mr_dataset_destroy(dataset);
+}
+
+static void a_sample_that_points_outside_is_damaged_for_every_reader(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    mr_dataset_destroy(dataset);
+    size_t len;
+    uint8_t *bytes = read_whole(in_folder("p/index"), &len);
+    struct mr_pack_header header;
+    memcpy(&header, bytes, sizeof header);
+    memset(bytes + header.sections[MR_PACK_SAMPLES].off + offsetof(struct mr_pack_sample, offset), 0xff, 8);
+    mend_index(bytes, len);
+    write_whole(in_folder("p/index"), bytes, len);
+    free(bytes);
+    dataset = open_pack();
+    const char *words = words_of(0, "index", "its entry in the index points outside of the pack");
+    expect_range_error(dataset, &(struct range){0, 0, 10}, NO_LIMIT, words);
+    for (const struct way *way = ways; way < ways + N_WAYS; way++) {
+        if (!way_works(way))
+            continue;
+        struct outcome *outcomes = read_all(dataset, way, 4, NO_LIMIT, (const int64_t[]){0, 1}, 2);
+        assert_int_equal(outcomes[0].status, MR_ERR_DAMAGED);
+        assert_string_equal(outcomes[0].text, words);
+        assert_int_equal(outcomes[1].status, MR_OK);
+        free_outcomes(outcomes, 2);
+    }
+    mr_dataset_destroy(dataset);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(parts_of_samples_give_their_bytes),
+        T(whole_samples_come_with_what_stands_beside),
+        T(no_bytes_are_no_error),
+        T(a_sample_that_is_asked_for_comes_without_what_stands_beside),
+        T(parts_outside_of_a_sample_are_damaged),
+        T(a_part_above_the_limit_is_named_with_its_size),
+        T(a_shard_that_was_cut_off_says_where_it_ends),
+        T(a_sample_that_points_outside_is_damaged_for_every_reader),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

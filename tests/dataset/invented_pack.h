@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packs of invented bytes: what a pack's files are is tested without any image. What fails here ends the test. */
+#ifndef TESTS_DATASET_INVENTED_PACK_H
+#define TESTS_DATASET_INVENTED_PACK_H
+
+#include "dataset/pack_writer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define INVENTED_MAX_BYTES 1200
+#define INVENTED_MAX_ROWS 8
+#define INVENTED_CLASSES 3
+
+/* Sample i: encodings in turns, bytes that tell their place, some with bytes beside, label 3 i. */
+struct invented {
+    struct mr_pack_entry entry; /* its pointers lead into this */
+    struct mr_packed_template template;
+    uint32_t rows[INVENTED_MAX_ROWS + 1];
+    uint8_t bytes[INVENTED_MAX_BYTES];
+    uint8_t beside[64];
+    char name[64];
+    int64_t label;
+};
+void invent(uint64_t i, struct invented *out);
+/* All of its bytes, those beside too; returns their number. */
+size_t invented_whole(const struct invented *invented, uint8_t out[INVENTED_MAX_BYTES + 64]);
+const char *invented_class(void *user, uint32_t i);
+
+/* Labels are one int64; classes and origin are given. */
+struct mr_pack_writer_options invented_options(uint64_t n_samples, uint64_t shard_bytes);
+
+/* Go on until all samples are there, and finish. Returns the first failure. */
+mr_status invented_write_some(const char *dir, const struct mr_pack_writer_options *options, uint64_t n_stop,
+                              mr_error *error);
+/* A complete pack in dir, which is made. */
+void invented_write(const char *dir, const struct mr_pack_writer_options *options);
+
+/* Trees of tests that write many packs lie in memory, where syncing costs nothing. Call before the first one. */
+void keep_trees_in_memory(void);
+
+/* A whole file. Ownership: free(). */
+uint8_t *read_whole(const char *path, size_t *len_out);
+void write_whole(const char *path, const void *bytes, size_t len);
+/* The bytes of an index that were changed get the checksum that they should have. */
+void mend_index(uint8_t *bytes, size_t len);
+/* The same for a journal, as far as its records go: their numbers too. */
+void mend_journal(uint8_t *bytes, size_t len);
+
+#endif

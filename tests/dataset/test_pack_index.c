@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The index of a pack: what was written is read, and nothing that it says is believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset/pack_index.h"
+#include "tests/dataset/invented_pack.h"
+#include "tests/dataset/tree.h"
+
+enum { N = 12 };
+
+/* The bytes of a good index; freshly written for each test. */
+static uint8_t *make_index(size_t *len_out)
+{
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(N, 3000);
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "p"), &options);
+    uint8_t *bytes = read_whole(tree_at(&tree, "p/index"), len_out);
+    tree_destroy(&tree);
+    return bytes;
+}
+
+static void expect_refused(const void *bytes, size_t len, mr_status status, const char *words)
+{
+    struct mr_pack_index index;
+    mr_error error = {0};
+    mr_status got = mr_pack_index_attach(bytes, len, "DIR/index", &index, &error);
+    if (got != status || !strstr(error.text, words) || strncmp(error.text, "DIR/index", 9) != 0)
+        fail_msg("%s: \"%s\" does not say \"%s\"", mr_status_name(got), error.text, words);
+}
+
+static void attach(const void *bytes, size_t len, struct mr_pack_index *index)
+{
+    mr_error error = {0};
+    if (mr_pack_index_attach(bytes, len, "DIR/index", index, &error) != MR_OK)
+        fail_msg("%s", error.text);
+}
+
+static void what_was_written_is_read(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    struct mr_pack_index index;
+    struct invented want;
+    attach(bytes, len, &index);
+    assert_int_equal(index.n_samples, N);
+    assert_int_equal(index.header->file_bytes, len);
+    assert_string_equal(mr_pack_index_origin(&index), "invented, for a test");
+    for (uint64_t i = 0; i < N; i++) {
+        const struct mr_pack_sample *sample;
+        struct mr_packed_image image;
+        uint8_t whole[INVENTED_MAX_BYTES + 64];
+        int64_t label;
+        invent(i, &want);
+        assert_true(mr_pack_index_sample(&index, i, &sample, &image));
+        assert_string_equal(mr_pack_index_name(&index, i), want.name);
+        memcpy(&label, mr_pack_index_label(&index, i), sizeof label);
+        assert_int_equal(label, want.label);
+        assert_int_equal(image.encoding, want.entry.image.encoding);
+        assert_int_equal(image.flags, want.entry.image.flags);
+        assert_int_equal(image.width, want.entry.image.width);
+        assert_int_equal(image.height, want.entry.image.height);
+        assert_int_equal(image.orientation, want.entry.image.orientation);
+        assert_int_equal(image.len, want.entry.image.len);
+        assert_int_equal(image.n_rows, want.entry.image.n_rows);
+        assert_int_equal(sample->beside_len, want.entry.beside_len);
+        assert_int_equal(sample->head_hash, want.entry.head_hash);
+        assert_int_equal(sample->checksum, mr_pack_index_hash(whole, invented_whole(&want, whole)));
+        if (!want.entry.image.rows) {
+            assert_null(image.rows);
+            assert_null(image.template);
+            continue;
+        }
+        assert_memory_equal(image.rows, want.rows, (image.n_rows + 1) * sizeof *want.rows);
+        assert_memory_equal(image.template, &want.template, sizeof want.template);
+    }
+    free(bytes);
+}
+
+static void templates_stand_there_once(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    struct mr_pack_index index;
+    attach(bytes, len, &index);
+    assert_int_equal(index.lens[MR_PACK_TEMPLATES], 2 * sizeof(struct mr_packed_template));
+    free(bytes);
+}
+
+static void classes_are_read_and_end(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    struct mr_pack_index index;
+    attach(bytes, len, &index);
+    assert_int_equal(mr_pack_index_n_classes(&index), INVENTED_CLASSES);
+    for (uint32_t i = 0; i < INVENTED_CLASSES; i++)
+        assert_string_equal(mr_pack_index_class(&index, i), invented_class(NULL, i));
+    assert_null(mr_pack_index_class(&index, INVENTED_CLASSES));
+    assert_null(mr_pack_index_name(&index, N));
+    assert_null(mr_pack_index_label(&index, N));
+    free(bytes);
+}
+
+static void an_index_that_was_cut_off_is_refused_wherever(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    for (size_t cut = 0; cut < len; cut += cut < 300 ? 1 : 97) {
+        uint8_t *copy = malloc(cut ? cut : 1); /* where a sanitizer sees its end */
+        memcpy(copy, bytes, cut);
+        expect_refused(copy, cut, MR_ERR_DAMAGED,
+                       cut < 12    ? "is no index of a pack"
+                       : cut < 256 ? "ends within its header"
+                                   : "its header says");
+        free(copy);
+    }
+    free(bytes);
+}
+
+static void every_altered_byte_is_found(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    for (size_t at = 0; at < len; at++) {
+        bytes[at] ^= 0x10;
+        struct mr_pack_index index;
+        if (mr_pack_index_attach(bytes, len, "DIR/index", &index, NULL) == MR_OK)
+            fail_msg("byte %zu may be altered", at);
+        bytes[at] ^= 0x10;
+    }
+    free(bytes);
+}
+
+static void another_version_says_so(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    bytes[8] = 2;
+    mend_index(bytes, len);
+    expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "is of version 2, this library reads version 1");
+    free(bytes);
+}
+
+/* One field of the header set, its checksum right. */
+static void expect_refused_with(size_t at, uint64_t value, size_t size, const char *words)
+{
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    memcpy(bytes + at, &value, size);
+    mend_index(bytes, len);
+    expect_refused(bytes, len, MR_ERR_DAMAGED, words);
+    free(bytes);
+}
+
+#define AT(field) offsetof(struct mr_pack_header, field)
+
+static void headers_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    expect_refused_with(AT(header_bytes), 264, 4, "its header has 264 bytes");
+    expect_refused_with(AT(label_ndim), 8, 4, "8 dimensions");
+    expect_refused_with(AT(label_ndim), UINT32_MAX, 4, "4294967295 dimensions");
+    expect_refused_with(AT(label_dtype), 99, 4, "labels of dtype 99");
+    expect_refused_with(AT(label_dtype), 0, 4, "labels of dtype 0");
+    expect_refused_with(AT(label_dtype), MR_F32, 4, "labels of dtype 2");
+    expect_refused_with(AT(label_bytes), 0, 8, "0 bytes");
+    expect_refused_with(AT(label_bytes), UINT64_MAX, 8, "18446744073709551615 bytes");
+    expect_refused_with(AT(n_samples), N + 1, 8, "its header says 13 samples");
+    expect_refused_with(AT(n_samples), UINT64_MAX, 8, "its header says 18446744073709551615 samples");
+}
+
+static void sections_outside_of_the_file_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t places[] = {0, 8, 252, 257, UINT64_MAX, UINT64_MAX - 7, INT64_MAX - 7, (uint64_t)1 << 40};
+    for (int which = 0; which < MR_PACK_N_SECTIONS; which++) {
+        size_t at = AT(sections) + 16 * (size_t)which;
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+            expect_refused_with(at, places[i], 8, "lie outside of its");
+        expect_refused_with(at + 8, UINT64_MAX, 8, "lie outside of its");
+        expect_refused_with(at + 8, (uint64_t)1 << 40, 8, "lie outside of its");
+    }
+}
+
+static void sections_of_odd_lengths_are_refused(void **state)
+{
+    (void)state;
+    expect_refused_with(AT(sections[MR_PACK_SAMPLES].len), 81, 8, "no multiple of 80");
+    expect_refused_with(AT(sections[MR_PACK_ROWS].len), 7, 8, "no multiple of 4");
+    expect_refused_with(AT(sections[MR_PACK_TEMPLATES].len), 100, 8, "no multiple of 528");
+    expect_refused_with(AT(sections[MR_PACK_CLASSES].len), 12, 8, "no multiple of 8");
+    expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 12, 8, "no multiple of 8");
+    expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 0, 8, "12 samples and no shard");
+    expect_refused_with(AT(sections[MR_PACK_LABELS].len), 95, 8, "95 bytes of labels for 12 samples");
+    expect_refused_with(AT(sections[MR_PACK_NAMES].len), 5, 8, "do not end with a zero byte");
+    expect_refused_with(AT(sections[MR_PACK_CLASS_NAMES].len), 2, 8, "do not end with a zero byte");
+    expect_refused_with(AT(sections[MR_PACK_ORIGIN].len), 3, 8, "do not end with a zero byte");
+}
+
+/* One field of sample 0, which has coefficients, set: it is damaged and the others are not. */
+static void expect_sample_damaged(size_t at, uint64_t value, size_t size)
+{
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    struct mr_pack_header header;
+    struct mr_pack_index index;
+    const struct mr_pack_sample *sample;
+    struct mr_packed_image image;
+    memcpy(&header, bytes, sizeof header);
+    memcpy(bytes + header.sections[MR_PACK_SAMPLES].off + at, &value, size);
+    mend_index(bytes, len);
+    attach(bytes, len, &index);
+    if (mr_pack_index_sample(&index, 0, &sample, &image))
+        fail_msg("byte %zu of a sample may be %llu", at, (unsigned long long)value);
+    assert_true(mr_pack_index_sample(&index, 1, &sample, &image));
+    free(bytes);
+}
+
+#define OF(field) offsetof(struct mr_pack_sample, field)
+
+static void samples_that_point_outside_are_damaged(void **state)
+{
+    (void)state;
+    expect_sample_damaged(OF(offset), UINT64_MAX, 8);
+    expect_sample_damaged(OF(offset), 3000, 8);
+    expect_sample_damaged(OF(len), UINT64_MAX, 8);
+    expect_sample_damaged(OF(len), INT64_MAX, 8);
+    expect_sample_damaged(OF(len), 5000, 8);
+    expect_sample_damaged(OF(beside_len), UINT64_MAX - 100, 8);
+    expect_sample_damaged(OF(beside_len), 5000, 8);
+    expect_sample_damaged(OF(rows), UINT64_MAX, 8);
+    expect_sample_damaged(OF(rows), 1000, 8);
+    expect_sample_damaged(OF(shard), 100, 4);
+    expect_sample_damaged(OF(shard), UINT32_MAX, 4);
+    expect_sample_damaged(OF(template), 2, 4);
+    expect_sample_damaged(OF(template), UINT32_MAX, 4);
+    expect_sample_damaged(OF(n_rows), UINT32_MAX, 4);
+    expect_sample_damaged(OF(n_rows), 1000, 4);
+}
+
+static void names_that_point_outside_are_none(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    struct mr_pack_header header;
+    struct mr_pack_index index;
+    memcpy(&header, bytes, sizeof header);
+    memcpy(bytes + header.sections[MR_PACK_SAMPLES].off + OF(name), &header.sections[MR_PACK_NAMES].len, 8);
+    memset(bytes + header.sections[MR_PACK_CLASSES].off, 0xff, 8);
+    mend_index(bytes, len);
+    attach(bytes, len, &index);
+    assert_null(mr_pack_index_name(&index, 0));
+    assert_non_null(mr_pack_index_name(&index, 1));
+    assert_null(mr_pack_index_class(&index, 0));
+    assert_non_null(mr_pack_index_class(&index, 1));
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(templates_stand_there_once),
+        cmocka_unit_test(classes_are_read_and_end),
+        cmocka_unit_test(an_index_that_was_cut_off_is_refused_wherever),
+        cmocka_unit_test(every_altered_byte_is_found),
+        cmocka_unit_test(another_version_says_so),
+        cmocka_unit_test(headers_that_make_no_sense_are_refused),
+        cmocka_unit_test(sections_outside_of_the_file_are_refused),
+        cmocka_unit_test(sections_of_odd_lengths_are_refused),
+        cmocka_unit_test(samples_that_point_outside_are_damaged),
+        cmocka_unit_test(names_that_point_outside_are_none),
+    };
+    keep_trees_in_memory();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as the index of a pack, in memory and as a dataset, and as the journal of one that is to be gone on with:
+ * no crash, nothing read past the end, one line that says what is wrong; and whatever a journal says, the pack is whole
+ * in the end. Everything happens in a folder of its own.
+ *
+ * Easy to get wrong: without right checksums a fuzzer sees nothing but the comparison of checksums.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/xxh3.h"
+#include "dataset/dataset.h"
+#include "dataset/pack_index.h"
+#include "dataset/reader.h"
+#include "tests/dataset/invented_pack.h"
+#include "tests/fuzz/fuzz_pack.h"
+
+enum { MAX_SHARDS = 8, MAX_SHARD = 1 << 16, MAX_SAMPLES = 64, MAX_LABEL = 1 << 16 };
+
+static char folder[64];
+
+static void require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fuzz_pack: %s\n", what);
+    abort();
+}
+
+static void clear_folder(void)
+{
+    DIR *dir = opendir(folder);
+    require(dir != NULL, "cannot open the folder");
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            require(unlinkat(dirfd(dir), entry->d_name, 0) == 0, "cannot empty the folder");
+    closedir(dir);
+}
+
+static void remove_folder(void)
+{
+    clear_folder();
+    rmdir(folder);
+}
+
+/* In memory where that is to be had: the writer syncs. */
+static void make_folder(void)
+{
+    if (*folder)
+        return;
+    snprintf(folder, sizeof folder, "%s/fuzz-pack-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    require(mkdtemp(folder) != NULL && atexit(remove_folder) == 0, "cannot make a folder");
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void put_file(const char *name, const void *bytes, size_t len)
+{
+    int fd = open(in_folder(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    require(fd >= 0 && write(fd, bytes, len) == (ssize_t)len && close(fd) == 0, "cannot write a file");
+}
+
+static void require_words(mr_status status, const mr_error *error)
+{
+    require(status < 0 && error->text[0] && !strchr(error->text, '\n'), "no line says what is wrong");
+}
+
+/* Make the header's constants and the checksum right. */
+static void mend_header(uint8_t *bytes, size_t len)
+{
+    struct mr_pack_header header;
+    if (len < sizeof header)
+        return;
+    memcpy(&header, bytes, sizeof header);
+    header.magic = MR_PACK_MAGIC;
+    header.version = MR_PACK_VERSION;
+    header.header_bytes = sizeof header;
+    header.file_bytes = len;
+    memcpy(bytes, &header, sizeof header);
+    mend_index(bytes, len);
+}
+
+/* Use every byte, so that a sanitizer sees them read. */
+static uint64_t touch(const void *bytes, size_t len)
+{
+    return len > 0 ? mr_xxh3(bytes, len) : 0;
+}
+
+static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
+{
+    const struct mr_pack_sample *sample;
+    struct mr_packed_image image;
+    const char *name = mr_pack_index_name(index, i);
+    uint64_t sum = name ? touch(name, strlen(name)) : 0;
+    sum += touch(mr_pack_index_label(index, i), index->label_bytes);
+    if (!mr_pack_index_sample(index, i, &sample, &image))
+        return sum;
+    require(sample->shard < mr_pack_index_n_shards(index), "a shard that is not there");
+    require(sample->offset + sample->len + sample->beside_len <= mr_pack_index_shard_bytes(index, sample->shard),
+            "a sample beyond its shard");
+    if (image.rows)
+        sum += touch(image.rows, ((size_t)image.n_rows + 1) * sizeof *image.rows) +
+               touch(image.template, sizeof *image.template);
+    return sum;
+}
+
+static void try_memory(const uint8_t *bytes, size_t len)
+{
+    struct mr_pack_index index;
+    mr_error error = {0};
+    mr_status status = mr_pack_index_attach(bytes, len, "index", &index, &error);
+    if (status != MR_OK) {
+        require_words(status, &error);
+        return;
+    }
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < index.n_samples && i < MAX_SAMPLES; i++)
+        sum += touch_sample(&index, i);
+    for (uint64_t i = 0; i < mr_pack_index_n_classes(&index) && i < MAX_SAMPLES; i++) {
+        const char *name = mr_pack_index_class(&index, i);
+        sum += name ? touch(name, strlen(name)) : 0;
+    }
+    sum += touch(mr_pack_index_origin(&index), strlen(mr_pack_index_origin(&index)));
+    require(sum != 1, "a sum that does not occur"); /* keeps the reads */
+}
+
+/* Shards of the sizes that the index wants, where they are small. */
+static void make_shards(const uint8_t *bytes, size_t len)
+{
+    struct mr_pack_index index;
+    if (mr_pack_index_attach(bytes, len, "index", &index, NULL) != MR_OK)
+        return;
+    for (uint64_t i = 0; i < mr_pack_index_n_shards(&index) && i < MAX_SHARDS; i++) {
+        char name[32];
+        uint64_t size = mr_pack_index_shard_bytes(&index, i);
+        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
+        put_file(name, "", 0);
+        if (size <= MAX_SHARD)
+            require(truncate(in_folder(name), (off_t)size) == 0, "cannot make a shard");
+    }
+}
+
+static void ask_reader(struct mr_reader *reader, int64_t i)
+{
+    struct mr_read read;
+    mr_reader_submit(reader, 1, i);
+    require(mr_reader_reap(reader, true, &read), "a read was lost");
+    if (read.status != MR_OK)
+        require_words(read.status, read.error);
+    mr_reader_recycle(reader, &read);
+    mr_reader_submit_range(reader, 2, i, (uint64_t)i * 77, 5);
+    require(mr_reader_reap(reader, true, &read), "a read was lost");
+    require(read.status != MR_OK || read.len == 5, "another length");
+    mr_reader_recycle(reader, &read);
+}
+
+static void ask_all(mr_dataset *dataset)
+{
+    const struct mr_table *table = mr_dataset_table(dataset);
+    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = MAX_SHARD};
+    struct mr_reader *reader;
+    uint64_t label_bytes = mr_dataset_kind(dataset)->label_bytes;
+    void *label = malloc(label_bytes <= MAX_LABEL ? label_bytes : 1);
+    require(label && mr_reader_create(table, &options, &reader, NULL) == MR_OK, "no memory");
+    for (int64_t i = 0; i < mr_dataset_count(dataset) && i < MAX_SAMPLES; i++) {
+        char name[64], which[MR_TABLE_WHICH];
+        mr_sample_info info;
+        mr_error error = {0};
+        struct mr_extent extent;
+        mr_table_name(table, i, name, sizeof name);
+        mr_table_which(table, i, which);
+        require(strstr(which, "index ") != NULL, "a sample without its index");
+        mr_status status = mr_table_verify(table, i, (const uint8_t *)"", 0, &error);
+        if (status != MR_OK)
+            require_words(status, &error);
+        if (label_bytes <= MAX_LABEL)
+            require(mr_table_label(table, i, label, &extent, NULL) == MR_OK, "no label");
+        (void)mr_dataset_inspect(dataset, i, &info, &error);
+        ask_reader(reader, i);
+    }
+    mr_reader_destroy(reader);
+    free(label);
+}
+
+static void try_dataset(const uint8_t *bytes, size_t len)
+{
+    char spec[128];
+    mr_dataset *dataset;
+    mr_error error = {0};
+    clear_folder();
+    put_file(MR_PACK_INDEX, bytes, len);
+    make_shards(bytes, len);
+    snprintf(spec, sizeof spec, "pack:%s", folder);
+    mr_status status = mr_dataset_open(spec, NULL, &dataset, &error);
+    if (status == MR_OK)
+        ask_all(dataset);
+    else
+        require_words(status, &error);
+    mr_dataset_destroy(dataset);
+}
+
+/* The shards as they were when the seeds' journal was written. */
+static void make_part(void)
+{
+    struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
+    require(invented_write_some(folder, &options, FUZZ_PACK_SAMPLES - 1, NULL) == MR_OK, "cannot write a pack");
+}
+
+static void try_journal(const uint8_t *bytes, size_t len)
+{
+    struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
+    char spec[128];
+    mr_dataset *dataset;
+    mr_error error = {0};
+    clear_folder();
+    make_part();
+    put_file(MR_PACK_JOURNAL, bytes, len);
+    mr_status status = invented_write_some(folder, &options, UINT64_MAX, &error);
+    if (status != MR_OK) {
+        require_words(status, &error);
+        return;
+    }
+    snprintf(spec, sizeof spec, "pack:%s", folder);
+    status = mr_dataset_open(spec, NULL, &dataset, &error);
+    if (status != MR_OK)
+        fprintf(stderr, "%s\n", error.text);
+    require(status == MR_OK && mr_dataset_count(dataset) == FUZZ_PACK_SAMPLES, "a pack that cannot be opened");
+    ask_all(dataset);
+    mr_dataset_destroy(dataset);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    if (len == 0)
+        return 0;
+    int what = bytes[0];
+    size_t n = len - 1;
+    uint8_t *copy = malloc(n > 0 ? n : 1); /* ends where a sanitizer sees it */
+    require(copy != NULL, "out of memory");
+    memcpy(copy, bytes + 1, n);
+    make_folder();
+    if (what & FUZZ_PACK_JOURNAL) {
+        if (what & FUZZ_PACK_MEND)
+            mend_journal(copy, n);
+        try_journal(copy, n);
+    } else {
+        if (what & FUZZ_PACK_MEND)
+            mend_header(copy, n);
+        try_memory(copy, n);
+        try_dataset(copy, n);
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fuzzed function as a plain test: an index and a journal, cut short and with numbers exchanged for hostile ones,
+ * with right and with wrong checksums. With a folder as argument it writes the whole files there instead, as seeds for
+ * libFuzzer, and their names, separated by commas, to the file "list" there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/dataset/invented_pack.h"
+#include "tests/fuzz/fuzz_pack.h"
+
+static unsigned long n_inputs;
+
+/* A file with the byte that says what it is before it. Ownership: free(). */
+static uint8_t *load(const char *path, uint8_t what, size_t *len_out)
+{
+    size_t len;
+    uint8_t *file = read_whole(path, &len), *input = malloc(len + 1);
+    if (!input)
+        abort();
+    input[0] = what;
+    memcpy(input + 1, file, len);
+    free(file);
+    *len_out = len + 1;
+    return input;
+}
+
+static void remove_pack(const char *dir)
+{
+    static const char *const names[] = {"index",       "journal",     "shard-00000", "shard-00001",
+                                        "shard-00002", "shard-00003", "shard-00004"};
+    char path[128];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+/* Of a journal all samples but the last are there. */
+static uint8_t *make_seed(uint8_t what, size_t *len_out)
+{
+    char dir[] = "/tmp/fuzz-pack-seed-XXXXXX", path[64];
+    struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
+    uint64_t n = what & FUZZ_PACK_JOURNAL ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
+    if (!mkdtemp(dir) || invented_write_some(dir, &options, n, NULL) != MR_OK)
+        abort();
+    snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_JOURNAL ? MR_PACK_JOURNAL : MR_PACK_INDEX);
+    uint8_t *input = load(path, what, len_out);
+    remove_pack(dir);
+    return input;
+}
+
+static void feed(const uint8_t *input, size_t len)
+{
+    LLVMFuzzerTestOneInput(input, len);
+    n_inputs++;
+}
+
+/* A number of 4 or 8 bytes exchanged, at every place where one may stand. */
+static void feed_numbers(uint8_t *input, size_t len, size_t step)
+{
+    static const uint64_t numbers[] = {0, 1, 3, 255, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    for (size_t at = 1; at + 8 <= len; at += step) {
+        uint8_t kept[8];
+        memcpy(kept, input + at, sizeof kept);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            memcpy(input + at, &numbers[i], numbers[i] > UINT32_MAX ? 8 : 4);
+            feed(input, len);
+            memcpy(input + at, kept, sizeof kept);
+        }
+    }
+}
+
+static void feed_seed(uint8_t what, size_t step, size_t cut_step)
+{
+    size_t len;
+    uint8_t *input = make_seed(what, &len);
+    feed(input, len);
+    feed_numbers(input, len, step);
+    for (size_t cut = 0; cut < len; cut += cut_step)
+        feed(input, cut);
+    free(input);
+}
+
+static int write_seeds(const char *dir)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/list", dir);
+    FILE *list = fopen(path, "w");
+    if (!list)
+        return 1;
+    for (uint8_t what = 0; what < 4; what++) {
+        size_t len;
+        uint8_t *input = make_seed(what, &len);
+        snprintf(path, sizeof path, "%s/seed-%d", dir, what);
+        write_whole(path, input, len);
+        fprintf(list, "%s%s", what ? "," : "", path);
+        free(input);
+    }
+    return fclose(list) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return write_seeds(argv[1]);
+    feed_seed(0, 97, 61);
+    feed_seed(FUZZ_PACK_MEND, 4, 61);
+    feed_seed(FUZZ_PACK_JOURNAL, 97, 61);
+    feed_seed(FUZZ_PACK_JOURNAL | FUZZ_PACK_MEND, 4, 61);
+    printf("%lu inputs\n", n_inputs);
+    return 0;
+}
