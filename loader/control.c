@@ -18,7 +18,8 @@ uint64_t mr_control_build(void)
                               sizeof(struct mr_worker_record),
                               sizeof(struct mr_record),
                               sizeof(struct mr_slot_layout),
-                              sizeof(struct mr_trace_ring)};
+                              sizeof(struct mr_trace_ring),
+                              sizeof(struct mr_cache_region)};
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a over the parts */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = (hash ^ parts[i]) * UINT64_C(1099511628211);
@@ -34,10 +35,15 @@ uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint
     control->records_off = mr_align_up(sizeof *control, 64);
     control->ring_off = control->records_off + (uint64_t)n_workers * sizeof(struct mr_worker_record);
     uint64_t end = mr_align_up(control->ring_off + entries * sizeof(uint32_t), 64);
-    if (!control->with_trace)
-        return end;
-    control->trace_off = end;
-    return end + (uint64_t)n_workers * sizeof(struct mr_trace_ring);
+    if (control->with_trace) {
+        control->trace_off = end;
+        end += (uint64_t)n_workers * sizeof(struct mr_trace_ring);
+    }
+    if (control->with_cache) {
+        control->cache_off = end;
+        end += mr_cache_region_bytes(control->n_samples);
+    }
+    return end;
 }
 
 struct mr_shared mr_control_map(uint8_t *base)
@@ -65,6 +71,11 @@ struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t seq
     const struct mr_control *control = shared->control;
     uint32_t slot = atomic_load_explicit(&shared->ring[sequence & control->ring_mask], memory_order_acquire);
     return mr_slot_at(&control->layout, shared->base, slot);
+}
+
+struct mr_cache_region *mr_control_cache(const struct mr_shared *shared)
+{
+    return shared->control->with_cache ? (void *)(shared->base + shared->control->cache_off) : NULL;
 }
 
 struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint32_t worker)

@@ -8,6 +8,7 @@
 
 #include <stdalign.h>
 
+#include "loader/cache_region.h"
 #include "loader/trace_ring.h"
 #include "pinned/slab.h"
 #include "pinned/slot.h"
@@ -33,6 +34,7 @@ struct mr_worker_record {
     _Atomic uint64_t wait_ns;
     _Atomic uint64_t busy_ns;
     _Atomic uint64_t bytes_read;
+    _Atomic uint64_t n_cached; /* samples from the cache */
     _Atomic uint32_t uses_uring;
     _Atomic uint32_t failed; /* 1: error says why the worker could not go on (release) */
     int32_t cpu;             /* written by the host before the start; -1: no affinity */
@@ -62,6 +64,9 @@ struct mr_control {
     uint64_t ring_off;
     uint32_t with_trace;                      /* workers put their spans into rings of their own */
     uint32_t slab_pages;                      /* enum mr_slab_pages; workers ask for the same */
+    uint32_t with_cache;                      /* there is a cache; its region is valid */
+    uint64_t cache_off;                       /* struct mr_cache_region, where one was laid out; else 0 */
+    uint32_t verify_packs;                    /* 1: samples of a pack are read whole and held against their checksum */
     uint64_t trace_off;                       /* those rings, by worker; 0 without */
     uint64_t near_cpus[MR_CONTROL_CPUS / 64]; /* bit c % 64 of word c / 64: CPU c is near the device; before near */
     struct mr_slot_layout layout;
@@ -93,8 +98,8 @@ struct mr_shared {
 /* Identifies layout and version of the shared structures. */
 uint64_t mr_control_build(void);
 
-/* Where control, records and rings lie; fills in the offsets and returns the bytes before the slots. with_trace is set
- * before. */
+/* Where control, records, rings and the cache's region lie; fills in the offsets and returns the bytes before the
+ * slots. with_trace, with_cache and n_samples are set before. */
 uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint32_t n_slots);
 
 /* Pointers into a slab that the host has filled in. */
@@ -104,6 +109,9 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
 
 /* The slot that holds the batch of this sequence number now, by the ring. */
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence);
+
+/* What is known of the cache; NULL where there is none. */
+struct mr_cache_region *mr_control_cache(const struct mr_shared *shared);
 
 /* A worker's ring for the trace; NULL where there is none. */
 struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint32_t worker);

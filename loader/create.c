@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/packed_image.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
+#include "loader/caching.h"
 #include "loader/copying.h"
 #include "loader/finishing.h"
 #include "loader/loader.h"
@@ -103,6 +105,8 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->with_timing = o->with_timing;
     c->with_trace = core->trace != NULL;
     c->max_file_bytes = o->max_file_bytes;
+    c->verify_packs = o->verify_packs;
+    c->with_cache = o->cache != NULL;
     c->limits = (struct mr_codec_limits){.max_pixels = o->max_pixels};
 }
 
@@ -269,6 +273,27 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     return status;
 }
 
+/* The region lies in the slab; without a use for a cache the workers do not see it. */
+static mr_status start_caching(mr_loader *loader, mr_error *error)
+{
+    struct mr_control *control = loader->core->shared.control;
+    mr_loader_options *o = &loader->core->options;
+    if (!control->with_cache)
+        return MR_OK;
+    struct mr_cache_region *region = mr_control_cache(&loader->core->shared);
+    struct mr_cache_options options = {.dir = o->cache,
+                                       .budget_bytes = o->cache_bytes,
+                                       .encoding = MR_PACKED_DCT,
+                                       .slowdown_percent =
+                                           o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
+                                       .max_file_bytes = o->max_file_bytes,
+                                       .limits = control->limits};
+    mr_status status = mr_caching_start(&options, mr_dataset_table(loader->dataset), region, &loader->caching, error);
+    control->with_cache = loader->caching != NULL;
+    o->cache = loader->caching ? region->path : NULL; /* the caller's text is valid during the creation only */
+    return status;
+}
+
 static mr_status build(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_core *core = loader->core;
@@ -282,6 +307,8 @@ static mr_status build(mr_loader *loader, const mr_transform *transform, mr_erro
     core->options.trace = mr_trace_path(core->trace);
     if (status == MR_OK)
         status = make_slab(core, &plan, n_samples, error);
+    if (status == MR_OK)
+        status = start_caching(loader, error);
     if (status == MR_OK)
         status = make_batches(core, error);
     if (status == MR_OK)
@@ -346,6 +373,7 @@ void mr_loader_destroy(mr_loader *loader)
     if (loader->has_reserver) /* after the workers, who would keep a thread of low priority waiting */
         pthread_join(loader->reserver, NULL);
     mr_worker_destroy(loader->worker);
+    mr_caching_stop(loader->caching);
     mr_trace_destroy(core->trace);
     mr_dataset_destroy(loader->dataset);
     mr_damage_fini(&loader->damage);

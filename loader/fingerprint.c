@@ -15,6 +15,7 @@
 #include "base/digest.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
+#include "dataset/pack_index.h"
 #include "loader/loader.h"
 #include "transforms/transform.h"
 
@@ -146,6 +147,34 @@ static bool add_labels(struct mr_digest *digest, const struct mr_table *table)
     return true;
 }
 
+static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_index *pack, uint64_t i)
+{
+    const struct mr_pack_sample *sample;
+    struct mr_packed_image image;
+    if (!mr_pack_index_sample(pack, i, &sample, &image)) {
+        mr_digest_add_u64(digest, UINT64_MAX); /* no encoding */
+        return;
+    }
+    const uint64_t words[] = {sample->encoding, sample->checksum, sample->head_hash,
+                              sample->width,    sample->height,   sample->orientation};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        mr_digest_add_u64(digest, words[k]);
+}
+
+/* Of a pack what each sample holds and is called, however the pack is cut into shards and wherever it lies. */
+static void add_pack(struct mr_digest *digest, const struct mr_table *table)
+{
+    const struct mr_pack_index *pack = mr_table_pack(table);
+    mr_digest_add_text(digest, "pack");
+    for (uint64_t i = 0; i < (uint64_t)mr_table_count(table); i++) {
+        const char *name = mr_pack_index_name(pack, i);
+        const void *label = mr_pack_index_label(pack, i);
+        add_packed_sample(digest, pack, i);
+        mr_digest_add_text(digest, name ? name : "");
+        mr_digest_add(digest, label ? label : "", label ? mr_table_kind(table)->label_bytes : 0);
+    }
+}
+
 static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
 {
     const struct mr_table *table = mr_dataset_table(dataset);
@@ -153,6 +182,10 @@ static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
     mr_digest_add_u64(digest, (uint64_t)mr_dataset_count(dataset));
     if (!table) /* callbacks: nobody knows more */
         return true;
+    if (mr_table_is_pack(table)) {
+        add_pack(digest, table);
+        return true;
+    }
     add_names(digest, table);
     add_sizes(digest, table);
     return add_labels(digest, table);

@@ -3,6 +3,7 @@
 #ifndef LOADER_LOADER_H
 #define LOADER_LOADER_H
 
+#include "loader/caching.h"
 #include "loader/core.h"
 #include "loader/damage.h"
 #include "loader/supervisor.h"
@@ -13,6 +14,7 @@ struct mr_loader {
     mr_dataset *dataset;
     struct mr_supervisor *supervisor; /* NULL with MR_NO_WORKERS */
     struct mr_worker *worker;         /* in the caller's thread, with MR_NO_WORKERS only */
+    struct mr_caching *caching;       /* NULL without a cache */
     pthread_t planner;
     bool has_planner;
     pthread_t copying; /* to devices */

@@ -1,47 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The size of a batch whose images bring their own size: that of the first image that is not damaged. */
+/*
+ * The size of a batch whose images bring their own size: that of the first image that is not damaged. A pack's index
+ * says it without a read, but for files that are kept as they were.
+ */
 #include "loader/probe.h"
 
+#include "base/packed_image.h"
 #include "dataset/reader.h"
+#include "loader/material.h"
 #include "transforms/codec.h"
+#include "transforms/packed.h"
 
 enum { MAX_TRIES = 16 };
 
-static mr_status read_head(struct mr_reader *reader, struct mr_codec *codec, int64_t index,
-                           struct mr_image_head *head_out, mr_error *error)
+struct probe {
+    const struct mr_table *table;
+    struct mr_reader *reader;
+    struct mr_codec *codec;
+    struct mr_codec_limits limits;
+};
+
+static mr_status read_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
 {
     struct mr_read read;
-    mr_reader_submit(reader, 0, index);
-    if (!mr_reader_reap(reader, true, &read))
+    mr_reader_submit(probe->reader, 0, index);
+    if (!mr_reader_reap(probe->reader, true, &read))
         return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)index);
     mr_status status = read.status;
     if (status != MR_OK)
         mr_error_copy(error, read.error);
     else
-        status = mr_codec_open(codec, read.bytes, read.len, head_out, error);
+        status = mr_codec_open(probe->codec, read.bytes, read.len, head_out, error);
     if (read.status == MR_OK && status == MR_OK)
-        mr_codec_close(codec);
-    mr_reader_recycle(reader, &read);
+        mr_codec_close(probe->codec);
+    mr_reader_recycle(probe->reader, &read);
     return status;
 }
 
-static mr_status probe_table(mr_dataset *dataset, struct mr_codec *codec, struct mr_plan *plan,
-                             const mr_loader_options *options, mr_error *error)
+/* The size that a pack's index says. MR_PENDING: the sample is a file's bytes, to be looked at like a file. */
+static mr_status look_up_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
 {
-    struct mr_reader *reader;
-    struct mr_image_head head;
-    struct mr_reader_options reader_options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = options->max_file_bytes};
-    mr_status status = mr_reader_create(mr_dataset_table(dataset), &reader_options, &reader, error);
+    struct mr_packed_image image;
+    mr_status status = mr_table_packed(probe->table, index, &image, error);
     if (status != MR_OK)
         return status;
-    int64_t n = mr_dataset_count(dataset);
+    if (image.encoding == MR_PACKED_JPEG)
+        return MR_PENDING;
+    mr_error words;
+    status = mr_packed_check(&image, &probe->limits, &words);
+    if (status != MR_OK) {
+        mr_material_name(probe->table, index, &words);
+        mr_error_copy(error, &words);
+        return status;
+    }
+    *head_out = (struct mr_image_head){image.width, image.height, image.orientation};
+    return MR_OK;
+}
+
+static mr_status find_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
+{
+    mr_status status = MR_PENDING;
+    if (mr_table_is_pack(probe->table))
+        status = look_up_head(probe, index, head_out, error);
+    return status == MR_PENDING ? read_head(probe, index, head_out, error) : status;
+}
+
+static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t max_file_bytes, mr_error *error)
+{
+    struct mr_image_head head;
+    struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = max_file_bytes};
+    mr_status status = mr_reader_create(probe->table, &reader_options, &probe->reader, error);
+    if (status != MR_OK)
+        return status;
+    int64_t n = mr_table_count(probe->table);
     for (int64_t i = 0; i < n && i < MAX_TRIES; i++) {
-        status = read_head(reader, codec, i, &head, error);
+        status = find_head(probe, i, &head, error);
         if (status == MR_OK)
             break;
     }
-    mr_reader_destroy(reader);
+    mr_reader_destroy(probe->reader);
     if (status != MR_OK)
         return status;
     bool turned = plan->use_exif && head.orientation >= 5;
@@ -50,16 +87,17 @@ static mr_status probe_table(mr_dataset *dataset, struct mr_codec *codec, struct
 
 mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options, mr_error *error)
 {
-    if (!mr_dataset_table(dataset))
+    struct probe probe = {.table = mr_dataset_table(dataset)};
+    if (!probe.table)
         return mr_error_set(
             error, MR_ERR_INVALID,
             "the transform does not fix the size of encoded images from callbacks; add a resize or crop");
-    struct mr_codec *codec;
     struct mr_codec_limits limits = {.max_pixels = options->max_pixels};
-    mr_status status = mr_codec_create(&limits, &codec, error);
+    probe.limits = mr_codec_resolve_limits(&limits);
+    mr_status status = mr_codec_create(&limits, &probe.codec, error);
     if (status != MR_OK)
         return status;
-    status = probe_table(dataset, codec, plan, options, error);
-    mr_codec_destroy(codec);
+    status = probe_table(&probe, plan, options->max_file_bytes, error);
+    mr_codec_destroy(probe.codec);
     return status;
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transforms/pixels.h"
+#include "loader/cached.h"
+#include "loader/material.h"
 
 struct mr_producer {
     struct mr_worker_job job;
@@ -17,14 +18,9 @@ struct mr_producer {
     struct mr_worker_record *record;
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_pixels *pixels;
-    struct mr_reader *spare; /* for candidates that nobody has read ahead; made when first needed */
-};
-
-/* The bytes of a candidate, wherever they come from. */
-struct material {
-    const uint8_t *bytes;
-    size_t len;
-    bool encoded;
+    struct mr_material_source source;
+    struct mr_cached *cached; /* NULL without a cache */
+    struct mr_reader *spare;  /* for candidates that nobody has read ahead; made when first needed */
 };
 
 mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer **producer_out, mr_error *error)
@@ -43,6 +39,11 @@ mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer
         mr_producer_destroy(p);
         return status;
     }
+    p->source = (struct mr_material_source){.table = job->table,
+                                            .pixels = p->pixels,
+                                            .max_bytes = p->control->max_file_bytes,
+                                            .verifies = p->control->verify_packs};
+    p->cached = mr_cached_create(mr_control_cache(&job->shared), job->table, p->pixels);
     *producer_out = p;
     return MR_OK;
 }
@@ -51,6 +52,7 @@ void mr_producer_destroy(struct mr_producer *p)
 {
     if (!p)
         return;
+    mr_cached_destroy(p->cached);
     if (p->pixels)
         mr_pixels_destroy(p->pixels);
     if (p->spare)
@@ -74,15 +76,24 @@ int64_t mr_producer_candidate(const struct mr_producer *p, const struct mr_slot_
     return (want + skipped) % p->control->n_samples;
 }
 
-/* "path (index 7): words", with the sample's index in the record. */
-static void name_sample(const struct mr_producer *p, int64_t index, mr_error *error)
+/* The draws of a candidate in the epoch of its slot. */
+static void init_draws(const struct mr_producer *p, const struct mr_slot_view *view, int64_t index,
+                       struct mr_rng *rng_out)
 {
-    char which[MR_TABLE_WHICH];
-    mr_error words = *error;
-    mr_table_which(p->job.table, index, which);
-    mr_error_set(error, (mr_status)words.status, "%s: %s", which, words.text);
-    error->os_error = words.os_error;
-    error->index = index;
+    uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
+    mr_rng_init(rng_out, p->control->seed, epoch, (uint64_t)index);
+}
+
+enum mr_submitted mr_producer_submit(struct mr_producer *p, const struct mr_slot_view *view, int64_t index,
+                                     struct mr_reader *reader, uint64_t tag)
+{
+    struct mr_rng rng;
+    mr_error unused;
+    init_draws(p, view, index, &rng);
+    if (mr_cached_prefetch(p->cached, index, &rng))
+        return MR_SUBMITTED_CACHED;
+    bool submitted = mr_material_submit(&p->source, reader, tag, index, &rng, &unused) == MR_OK;
+    return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
 }
 
 /* Rows are decoded and transformed in turns: the spans have the sums, one behind the other. */
@@ -96,22 +107,21 @@ static void trace_pixels(const struct mr_producer *p, int64_t index, uint64_t be
 }
 
 static mr_status run_pixels(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
-                            const struct material *material, mr_error *error)
+                            const struct mr_material *material, mr_error *error)
 {
     struct mr_rng rng;
     struct mr_pixels_report report;
-    uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
-    mr_rng_init(&rng, p->control->seed, epoch, (uint64_t)index);
+    init_draws(p, view, index, &rng);
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    mr_status status = mr_pixels_run(p->pixels, material->bytes, material->len, material->encoded, &rng,
-                                     view->data + place * p->control->layout.sample_bytes, &report, error);
+    mr_status status = mr_material_run(&p->source, material, &rng, view->data + place * p->control->layout.sample_bytes,
+                                       &report, error);
     if (p->control->with_timing) {
         atomic_fetch_add_explicit(&p->record->decode_ns, report.decode_ns, memory_order_relaxed);
         atomic_fetch_add_explicit(&p->record->transform_ns, report.transform_ns, memory_order_relaxed);
     }
     trace_pixels(p, index, begin_ns, &report);
     if (status != MR_OK) {
-        name_sample(p, index, error);
+        mr_material_name(p->job.table, index, error);
         return status;
     }
     memcpy(view->geometry + place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
@@ -128,36 +138,55 @@ static uint8_t *label_at(const struct mr_producer *p, const struct mr_slot_view 
 static mr_status use_read(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place,
                           const struct mr_read *read, mr_error *error)
 {
-    if (read->status != MR_OK) {
-        *error = *read->error;
-        return read->status;
+    struct mr_material material;
+    mr_status status = mr_material_take(&p->source, read, label_at(p, view, place), &material, error);
+    return status == MR_OK ? run_pixels(p, view, place, read->index, &material, error) : status;
+}
+
+/* From the cache. False: nothing was done, or what was done does not count, and the file is to be read. */
+static bool use_cached(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
+{
+    struct mr_rng rng;
+    struct mr_material material;
+    mr_error unused;
+    if (!p->cached)
+        return false;
+    uint64_t begin_ns = mr_trace_ring_begin(p->ring);
+    init_draws(p, view, index, &rng);
+    if (!mr_cached_take(p->cached, index, &rng, label_at(p, view, place), &material))
+        return false;
+    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
+    atomic_fetch_add_explicit(&p->record->bytes_read, material.len, memory_order_relaxed);
+    if (run_pixels(p, view, place, index, &material, &unused) == MR_OK) {
+        atomic_fetch_add_explicit(&p->record->n_cached, 1, memory_order_relaxed);
+        return true;
     }
-    struct material material = {.encoded = mr_table_kind(p->job.table)->encoded};
-    mr_status status = mr_table_split(p->job.table, read->index, read->bytes, read->len, &material.bytes, &material.len,
-                                      label_at(p, view, place), error);
-    error->index = read->index;
-    if (status != MR_OK)
-        return status;
-    return run_pixels(p, view, place, read->index, &material, error);
+    mr_cached_drop(p->cached, index);
+    return false;
+}
+
+static mr_status open_spare(struct mr_producer *p, mr_error *error)
+{
+    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = p->control->max_file_bytes};
+    return p->spare ? MR_OK : mr_reader_create(p->job.table, &options, &p->spare, error);
 }
 
 static mr_status read_and_use(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
                               mr_error *error)
 {
-    if (!p->spare) {
-        struct mr_reader_options options = {
-            .kind = MR_READER_PREAD, .depth = 1, .max_bytes = p->control->max_file_bytes};
-        mr_status status = mr_reader_create(p->job.table, &options, &p->spare, error);
-        if (status != MR_OK)
-            return status;
-    }
+    struct mr_rng rng;
     struct mr_read read;
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    mr_reader_submit(p->spare, 0, index);
+    init_draws(p, view, index, &rng);
+    mr_status status = open_spare(p, error);
+    if (status == MR_OK)
+        status = mr_material_submit(&p->source, p->spare, 0, index, &rng, error);
+    if (status != MR_OK)
+        return status;
     if (!mr_reader_reap(p->spare, true, &read))
         return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)index);
     mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
-    mr_status status = use_read(p, view, place, &read, error);
+    status = use_read(p, view, place, &read, error);
     mr_reader_recycle(p->spare, &read);
     return status;
 }
@@ -196,12 +225,12 @@ static mr_status use_callback(struct mr_producer *p, const struct mr_slot_view *
         status = check_callback_sample(p, &sample, error);
     }
     if (status != MR_OK) {
-        name_sample(p, index, error);
+        mr_material_name(p->job.table, index, error);
     } else {
         uint64_t label_bytes = p->control->layout.label_bytes;
         const void *label = sample.label_record ? sample.label_record : (const void *)&sample.label;
         memcpy(label_at(p, view, place), label, label_bytes);
-        struct material material = {sample.bytes, sample.len_bytes, sample.encoded};
+        struct mr_material material = {.bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
         status = run_pixels(p, view, place, index, &material, error);
     }
     if (callbacks->release)
@@ -216,9 +245,13 @@ static mr_status try_candidate(struct mr_producer *p, const struct mr_slot_view 
     atomic_fetch_add_explicit(&p->record->beat, 1, memory_order_relaxed); /* the time limit is each candidate's */
     if (p->job.callbacks)
         return use_callback(p, view, place, index, error);
-    if (read && read->index == index)
-        return use_read(p, view, place, read, error);
-    return read_and_use(p, view, place, index, error);
+    bool is_read = read && read->index == index;
+    if (!is_read && use_cached(p, view, place, index))
+        return MR_OK;
+    mr_status status = is_read ? use_read(p, view, place, read, error) : read_and_use(p, view, place, index, error);
+    if (status == MR_OK)
+        mr_cached_met(p->cached, index);
+    return status;
 }
 
 /* What a device will find at this place. */
@@ -276,4 +309,14 @@ void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, ui
     }
     bool hole = p->control->on_error == MR_ON_ERROR_ZERO || p->control->holes;
     leave_hole(p, view, place, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_FAILED);
+}
+
+void mr_producer_fill(struct mr_producer *p, uint64_t worked_ns)
+{
+    mr_cached_fill(p->cached, worked_ns);
+}
+
+bool mr_producer_fill_idle(struct mr_producer *p)
+{
+    return mr_cached_fill_idle(p->cached);
 }

@@ -7,7 +7,7 @@
 
 #include "base/options.h"
 
-enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000 };
+enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000, DEFAULT_SLOWDOWN = 25 };
 enum {
     MAX_BATCH = 65535,
     MIN_DEFAULT_SLOTS = 4,
@@ -159,6 +159,15 @@ static mr_status resolve_device(mr_loader_options *o, mr_error *error)
     return MR_OK;
 }
 
+static mr_status resolve_cache(mr_loader_options *o, mr_error *error)
+{
+    if (o->cache && o->cache[0] == '\0')
+        o->cache = NULL;
+    if (o->cache_slowdown == MR_CACHE_WHEN_IDLE)
+        return MR_OK;
+    return take_u32(&o->cache_slowdown, DEFAULT_SLOWDOWN, 100, "cache_slowdown", error);
+}
+
 mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks, mr_loader_options *resolved_out,
                              mr_error *error)
 {
@@ -174,6 +183,8 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
         status = resolve_affinity(o, error);
     if (status == MR_OK)
         status = resolve_device(o, error);
+    if (status == MR_OK)
+        status = resolve_cache(o, error);
     if (status != MR_OK)
         return status;
     if (o->max_file_bytes == 0)

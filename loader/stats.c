@@ -63,6 +63,7 @@ static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s
     s->transform_ns += atomic_load(&record->transform_ns);
     s->wait_ns += atomic_load(&record->wait_ns);
     s->bytes_read += atomic_load(&record->bytes_read);
+    s->n_cached += atomic_load(&record->n_cached);
     double share = busy_share(record, s->elapsed_ns);
     s->busy_share_mean += share / n_workers;
     s->busy_share_min = share < s->busy_share_min ? share : s->busy_share_min;
@@ -114,6 +115,8 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
         add_worker(&shared->records[i], s, n);
         uring |= atomic_load(&shared->records[i].uses_uring) != 0;
     }
+    const struct mr_cache_region *cache = mr_control_cache(shared);
+    s->n_packed = cache ? atomic_load(&cache->n_made) : 0;
     const char *reader = mr_dataset_callbacks(loader->dataset) ? "none" : uring ? "io_uring" : "pread";
     snprintf(s->reader, sizeof s->reader, "%s", reader);
     if (loader->supervisor) {

@@ -33,7 +33,11 @@ struct mr_worker {
     struct mr_producer *producer;
     struct lead leads[MAX_AHEAD]; /* by tag of the read */
     uint64_t free_tags;           /* bit t: leads[t] is unused */
-    uint32_t deaths_seen;         /* control's n_deaths when this worker last swept for it */
+    uint8_t cached[MAX_AHEAD];    /* tags of leads whose samples are in the cache: a ring, the oldest at first */
+    uint32_t first_cached;
+    uint32_t n_cached;
+    bool reads_next;      /* reads and cached leads take turns, so that neither waits for the other's end */
+    uint32_t deaths_seen; /* control's n_deaths when this worker last swept for it */
 };
 
 static void beat(struct mr_worker *w, enum mr_doing doing)
@@ -146,31 +150,42 @@ static void decode(struct mr_worker *w, const struct lead *lead, const struct mr
     atomic_fetch_add_explicit(&w->record->n_done, counts, memory_order_relaxed);
     if (mr_slot_count_down(&lead->view))
         mr_control_wake_host(&w->job.shared);
-    atomic_fetch_add_explicit(&w->record->busy_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+    uint64_t worked_ns = mr_clock_now_ns() - begin;
+    atomic_fetch_add_explicit(&w->record->busy_ns, worked_ns, memory_order_relaxed);
     beat(w, MR_DOING_NOTHING);
+    mr_producer_fill(w->producer, worked_ns);
+}
+
+static bool submit(struct mr_worker *w, const struct lead *lead, int64_t index)
+{
+    uint32_t tag = (uint32_t)__builtin_ctzll(w->free_tags);
+    uint64_t begin_ns = mr_trace_ring_begin(w->ring);
+    enum mr_submitted submitted = mr_producer_submit(w->producer, &lead->view, index, w->reader, tag);
+    if (submitted == MR_SUBMITTED_NOTHING)
+        return false;
+    if (submitted == MR_SUBMITTED_CACHED)
+        w->cached[(w->first_cached + w->n_cached++) % MAX_AHEAD] = (uint8_t)tag;
+    w->free_tags &= ~(UINT64_C(1) << tag);
+    w->leads[tag] = *lead;
+    w->leads[tag].begin_ns = begin_ns;
+    return true;
 }
 
 /* Begin to read for a lead, or decode at once where there is nothing to read. True when a sample was dealt with. */
 static bool begin(struct mr_worker *w, const struct lead *lead)
 {
     int64_t index = mr_producer_candidate(w->producer, &lead->view, lead->place);
-    if (!w->reader || index < 0) {
-        decode(w, lead, NULL);
-        return true;
-    }
-    uint32_t tag = (uint32_t)__builtin_ctzll(w->free_tags);
-    w->free_tags &= ~(UINT64_C(1) << tag);
-    w->leads[tag] = *lead;
-    w->leads[tag].begin_ns = mr_trace_ring_begin(w->ring);
-    mr_reader_submit(w->reader, tag, index);
-    return false;
+    if (w->reader && index >= 0 && submit(w, lead, index))
+        return false;
+    decode(w, lead, NULL);
+    return true;
 }
 
 /* Keep the reads in flight. True when a sample was dealt with meanwhile. */
 static bool read_ahead(struct mr_worker *w)
 {
     struct lead lead;
-    while ((!w->reader || mr_reader_n_busy(w->reader) < w->control->read_ahead) &&
+    while ((!w->reader || mr_reader_n_busy(w->reader) + w->n_cached < w->control->read_ahead) &&
            (find_urgent(w, &lead) || take_ticket(w, &lead)))
         if (begin(w, &lead))
             return true;
@@ -196,12 +211,27 @@ static bool finish_a_read(struct mr_worker *w)
     return true;
 }
 
+static bool finish_a_cached(struct mr_worker *w)
+{
+    uint32_t tag = w->cached[w->first_cached];
+    struct lead lead = w->leads[tag];
+    w->first_cached = (w->first_cached + 1) % MAX_AHEAD;
+    w->n_cached--;
+    w->free_tags |= UINT64_C(1) << tag;
+    decode(w, &lead, NULL);
+    return true;
+}
+
 bool mr_worker_step(struct mr_worker *w)
 {
     struct lead lead;
     if (read_ahead(w))
         return true;
-    if (w->reader && mr_reader_n_pending(w->reader) > 0)
+    bool reads = w->reader && mr_reader_n_pending(w->reader) > 0;
+    w->reads_next = !w->reads_next;
+    if (w->n_cached > 0 && !(reads && w->reads_next))
+        return finish_a_cached(w);
+    if (reads)
         return finish_a_read(w);
     if (!sweep(w, &lead))
         return false;
@@ -236,7 +266,7 @@ void mr_worker_run(struct mr_worker *w)
     while (!atomic_load_explicit(&w->control->stop, memory_order_acquire)) {
         if (!moved)
             moved = mr_worker_move_near(&w->job);
-        if (!mr_worker_step(w))
+        if (!mr_worker_step(w) && !mr_producer_fill_idle(w->producer))
             sleep_until_work(w);
     }
 }

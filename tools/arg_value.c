@@ -37,6 +37,26 @@ uint64_t mr_arg_value_number(struct argp_state *state, const char *option, const
     return value;
 }
 
+uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const char *text, uint64_t lo)
+{
+    static const char suffixes[] = "KMGT";
+    uint64_t value = 0;
+    const char *end = "";
+    bool good = read_number(text, 0, UINT64_MAX, &end, &value);
+
+    if (good && *end != '\0') {
+        char upper = (char)(*end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+        const char *at = strchr(suffixes, upper);
+        unsigned shift = at != NULL ? 10 * (unsigned)(at - suffixes + 1) : 0;
+        good = at != NULL && end[1] == '\0' && value <= UINT64_MAX >> shift;
+        value = good ? value << shift : 0;
+    }
+    if (!good || value < lo)
+        argp_error(state, "--%s: '%s' is not a number of bytes from %" PRIu64 " on, with K, M, G or T behind it or not",
+                   option, text, lo);
+    return value;
+}
+
 size_t mr_arg_value_list(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi,
                          uint64_t *values_out, size_t n)
 {

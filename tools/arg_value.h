@@ -17,6 +17,8 @@ struct mr_arg_choice {
 
 /* A whole number from lo to hi, decimal. */
 uint64_t mr_arg_value_number(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi);
+/* A number of bytes, at least lo: decimal, with K, M, G or T behind it for powers of 1024. */
+uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const char *text, uint64_t lo);
 /* A list of 1 to n whole numbers separated by commas. Returns how many. */
 size_t mr_arg_value_list(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi,
                          uint64_t *values_out, size_t n);

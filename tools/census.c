@@ -168,8 +168,11 @@ static void count_format(struct census *census, const char *name)
 /* Raw samples are whole by construction; an image needs a format that can be decoded and a readable header. */
 static bool is_suspect(const mr_sample_info *info)
 {
-    bool image = strcmp(info->format, "jpeg") == 0 || strcmp(info->format, "png") == 0;
+    static const char *const decoded[] = {"jpeg", "png", "dct", "dct8"}; /* the last ones are a pack's */
+    bool image = false;
 
+    for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++)
+        image = image || strcmp(info->format, decoded[i]) == 0;
     return strcmp(info->format, "raw") != 0 && (!image || info->width == 0 || info->height == 0);
 }
 

@@ -27,9 +27,8 @@ struct list_args {
 
 static const struct argp_option options[] = {
     {"data", KEY_DATA, "SPEC", 0,
-     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, or "
-     "a "
-     "directory (needed)",
+     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "
+     "pack:DIR, or a directory (needed)",
      0},
     {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, which list:FILE reads", 0},
     {"classes", KEY_CLASSES, NULL, 0, "Print all classes, also when there are more than 20", 0},

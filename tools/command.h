@@ -24,6 +24,10 @@ int mr_cmd_bench_run(int argc, char **argv);
 int mr_cmd_tune_run(int argc, char **argv);
 int mr_cmd_preview_run(int argc, char **argv);
 int mr_cmd_list_run(int argc, char **argv);
+int mr_cmd_cache_run(int argc, char **argv);
 int mr_cmd_launch_run(int argc, char **argv);
+int mr_cmd_pack_run(int argc, char **argv);
+int mr_cmd_check_run(int argc, char **argv);
+int mr_cmd_unpack_run(int argc, char **argv);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "tools/command.h"
 #include "tools/interrupt.h"
@@ -15,14 +16,15 @@
 
 enum { WAIT_MS = 100, DAMAGED_KEPT = 1000 /* distinct ones, by a loader */ };
 
-/* What the loader takes when no transform is given, as text: pixels need none. */
-static const char *default_transform(mr_dataset *dataset)
+/* What the loader takes when no transform is given, as text: pixels need none, but those that a pack keeps of images.
+ */
+static const char *default_transform(mr_dataset *dataset, const char *spec)
 {
     mr_sample_info info;
     mr_error error;
 
-    if (mr_dataset_count(dataset) > 0 && mr_dataset_inspect(dataset, 0, &info, &error) == MR_OK &&
-        strcmp(info.format, "raw") == 0)
+    if (strncasecmp(spec, "pack:", 5) != 0 && mr_dataset_count(dataset) > 0 &&
+        mr_dataset_inspect(dataset, 0, &info, &error) == MR_OK && strcmp(info.format, "raw") == 0)
         return "none";
     return "train:224";
 }
@@ -31,7 +33,7 @@ static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_arg
 {
     mr_status status;
 
-    feed->transform_name = args->transform != NULL ? args->transform : default_transform(feed->dataset);
+    feed->transform_name = args->transform != NULL ? args->transform : default_transform(feed->dataset, args->data);
     if (args->transform == NULL && args->n_channels == 0)
         return MR_OK;
     status = mr_transform_parse(feed->transform_name, &feed->transform, error);

@@ -34,6 +34,10 @@ enum {
     KEY_TIME_LIMIT,
     KEY_MAX_PIXELS,
     KEY_MAX_FILE_BYTES,
+    KEY_VERIFY_PACKS,
+    KEY_CACHE,
+    KEY_CACHE_BYTES,
+    KEY_CACHE_SLOWDOWN,
 };
 
 static const struct mr_arg_choice policies[] = {
@@ -46,9 +50,8 @@ static const struct mr_arg_choice readers[] = {
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Samples:", 1},
     {"data", KEY_DATA, "SPEC", 0,
-     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, or "
-     "a "
-     "directory (needed)",
+     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "
+     "pack:DIR, or a directory (needed)",
      0},
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
     {"transform", KEY_TRANSFORM, "T", 0,
@@ -79,6 +82,14 @@ static const struct argp_option options[] = {
     {"time-limit", KEY_TIME_LIMIT, "SECONDS", 0, "A sample that takes longer is damaged (default 60)", 0},
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
     {"max-file-bytes", KEY_MAX_FILE_BYTES, "N", 0, "Larger files are damaged (default 1 GiB)", 0},
+    {"cache", KEY_CACHE, "DIR", 0,
+     "Keep image files packed in this directory, and read them from there from then on (default: none)", 0},
+    {"cache-bytes", KEY_CACHE_BYTES, "B", 0,
+     "What the cache may take up; K, M, G or T for powers of 1024 (default: what the disk has)", 0},
+    {"cache-slowdown", KEY_CACHE_SLOWDOWN, "P", 0,
+     "Percent of the workers' time that filling the cache may take beside idle time, 0 to 100 (default 25)", 0},
+    {"verify-packs", KEY_VERIFY_PACKS, NULL, 0,
+     "Of packs: read every sample whole and hold it against its checksum before it is used", 0},
     {0}};
 
 void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers)
@@ -116,6 +127,14 @@ static void parse_affinity(struct mr_loader_args *args, const char *value, struc
     }
 }
 
+/* In the library's struct 0 is the default. */
+static uint32_t parse_slowdown(const char *value, struct argp_state *state)
+{
+    uint64_t percent = mr_arg_value_number(state, "cache-slowdown", value, 0, 100);
+
+    return percent == 0 ? MR_CACHE_WHEN_IDLE : (uint32_t)percent;
+}
+
 static error_t parse_workers_group(int key, const char *value, struct argp_state *state)
 {
     struct mr_loader_args *args = state->input;
@@ -135,6 +154,10 @@ static error_t parse_workers_group(int key, const char *value, struct argp_state
         loader->time_limit_ms = (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
         return 0;
     case KEY_MAX_PIXELS: loader->max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX); return 0;
+    case KEY_VERIFY_PACKS: loader->verify_packs = true; return 0;
+    case KEY_CACHE: loader->cache = value; return 0;
+    case KEY_CACHE_BYTES: loader->cache_bytes = mr_arg_value_bytes(state, "cache-bytes", value, 1); return 0;
+    case KEY_CACHE_SLOWDOWN: loader->cache_slowdown = parse_slowdown(value, state); return 0;
     case KEY_MAX_FILE_BYTES:
         loader->max_file_bytes = mr_arg_value_number(state, "max-file-bytes", value, 1, UINT64_MAX);
         return 0;

@@ -22,6 +22,10 @@ static const struct mr_command commands[] = {
     {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
     {"tune", "millrace tune", "find the number of workers that is enough, and what the bound is", mr_cmd_tune_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
+    {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded sooner", mr_cmd_pack_run},
+    {"check", "millrace check", "decode everything and name what is damaged", mr_cmd_check_run},
+    {"unpack", "millrace unpack", "write the files of a pack", mr_cmd_unpack_run},
+    {"cache", "millrace cache", "say what the cache of a loader holds, or empty it", mr_cmd_cache_run},
     {"launch", "millrace launch", "run a program as the ranks of a process group", mr_cmd_launch_run},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

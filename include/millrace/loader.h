@@ -16,6 +16,8 @@ extern "C" {
 
 /** num_workers: the caller's thread decodes inside mr_loader_next(). */
 #define MR_NO_WORKERS UINT32_MAX
+/** cache_slowdown: samples are packed in idle time only. */
+#define MR_CACHE_WHEN_IDLE UINT32_MAX
 /** timeout_ms: wait without limit. */
 #define MR_FOREVER UINT32_MAX
 #define MR_MAX_WORKERS 1024
@@ -67,7 +69,7 @@ typedef struct mr_loader_options {
                                 num_workers */
     uint32_t read_ahead;     /* reads in flight per worker, 1 to 64; 0 means 4 */
     uint32_t time_limit_ms;  /* one sample's decoding; 0 means 60 000 */
-    uint64_t max_file_bytes; /* larger files are damaged; 0 means 1 GiB */
+    uint64_t max_file_bytes; /* larger files are damaged, and samples of which a pack keeps more; 0 means 1 GiB */
     uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow */
     int32_t nice;            /* added to the workers' nice level, 0 to 19 */
     mr_affinity affinity;
@@ -84,9 +86,16 @@ typedef struct mr_loader_options {
     uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
     uint32_t pad_channels;    /* 4 or 8: images get so many channels, the further ones zero; 0: as many as they have */
     bool finish_on_host;      /* workers make floats and layout themselves, and those cross the bus */
-    const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
-                          A file that another loader writes is left alone: then FILE.2, FILE.3, ... */
+    const char *trace;  /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
+                           A file that another loader writes is left alone: then FILE.2, FILE.3, ... */
     bool no_huge_pages; /* batches lie in pages of the usual size even where the kernel offers larger ones */
+    bool verify_packs;  /* of packs: read each sample whole, not only the rows of its crop, and hold it against its
+                           checksum before it is used; a difference is damage */
+    const char *cache;       /* directory in which workers keep image files packed, for later epochs, runs and other
+                                loaders; made if it is missing; default: none (docs/cache.md) */
+    uint64_t cache_bytes;    /* that it may take up; 0: what the disk has */
+    uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
+                                25; MR_CACHE_WHEN_IDLE */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -222,6 +231,8 @@ typedef struct mr_loader_stats {
     uint64_t n_steps;       /* batches of which it is known whether ... */
     uint64_t n_steps_ready; /* ... the device found them ready when its stream came to them */
     double ready_share;     /* n_steps_ready / n_steps */
+    uint64_t n_cached;      /* samples that workers took from the cache instead of their files */
+    uint64_t n_packed;      /* and that they packed into it */
 } mr_loader_stats;
 
 /** Read the statistics. Threads: any. */

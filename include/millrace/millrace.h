@@ -33,6 +33,7 @@
 #include <millrace/launch.h>
 #include <millrace/loader.h>
 #include <millrace/metrics.h>
+#include <millrace/pack.h>
 #include <millrace/run.h>
 #include <millrace/sampler.h>
 #include <millrace/status.h>

@@ -52,8 +52,9 @@ MR_API double mr_elapsed(void);
  *
  * Names are those inside the root: the same folder elsewhere, or opened by another path, is the same. Of a list they
  * are the paths as its lines have them, of records the last parts of the paths. Sizes, and labels that lie in files of
- * records (of each at most 4096 bytes), are looked at for at most 65 536 files and samples, evenly spread. Of callbacks
- * only the number and the form of samples is known. It may change with the version of the library.
+ * records (of each at most 4096 bytes), are looked at for at most 65 536 files and samples, evenly spread. Of a pack
+ * they are those of its index, with all checksums, however it is cut into shards. Of callbacks only the number and the
+ * form of samples is known. It may change with the version of the library.
  * Returns 0 for NULL. Blocks: looks at files.
  */
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);

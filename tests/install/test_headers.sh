@@ -6,8 +6,9 @@ set -eu
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'
 initialisers='mr_dataset_options a = MR_DATASET_OPTIONS_INIT; mr_callbacks b = MR_CALLBACKS_INIT;
     mr_sampler_options c = MR_SAMPLER_OPTIONS_INIT; mr_loader_options d = MR_LOADER_OPTIONS_INIT;
+    mr_pack_options e = MR_PACK_OPTIONS_INIT;
     return a.struct_size == sizeof a && b.struct_size == sizeof b && c.struct_size == sizeof c &&
-           d.struct_size == sizeof d ? 0 : 1;'
+           d.struct_size == sizeof d && e.struct_size == sizeof e ? 0 : 1;'
 
 # shellcheck disable=SC2086 # $strict is a list
 compile() {

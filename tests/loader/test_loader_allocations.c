@@ -14,7 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/folder.h"
 #include "tests/support/images.h"
+
+#include <millrace/pack.h>
 
 enum { N_IMAGES = 96, BATCH = 8, N_EPOCHS = 5, N_COUNTED = N_IMAGES - 3 * BATCH };
 
@@ -87,11 +90,24 @@ int __wrap_munmap(void *at, size_t len)
 struct folder {
     char path[64];
     mr_dataset *dataset;
+    mr_dataset *pack; /* of the same files */
 };
 
 static void name_of(const struct folder *folder, unsigned i, char path_out[128])
 {
     snprintf(path_out, 128, "%s/class/%03u.jpg", folder->path, i);
+}
+
+static void make_pack(struct folder *folder)
+{
+    char dir[128], spec[160];
+    mr_error error;
+
+    snprintf(dir, sizeof dir, "%s-pack", folder->path);
+    snprintf(spec, sizeof spec, "pack:%s", dir);
+    if (mr_pack(folder->dataset, dir, NULL, NULL, &error) != MR_OK ||
+        mr_dataset_open(spec, NULL, &folder->pack, &error) != MR_OK)
+        fail_msg("%s", error.text);
 }
 
 /* All the same, so that nobody's first meeting with the largest one comes late. */
@@ -115,6 +131,7 @@ static int make_folder(void **state)
     }
     if (mr_dataset_open(folder.path, NULL, &folder.dataset, &error) != MR_OK)
         fail_msg("%s", error.text);
+    make_pack(&folder);
     *state = &folder;
     return 0;
 }
@@ -125,6 +142,9 @@ static int remove_folder(void **state)
     char path[128];
 
     mr_dataset_destroy(folder->dataset);
+    mr_dataset_destroy(folder->pack);
+    snprintf(path, sizeof path, "%s-pack", folder->path);
+    mr_test_folder_remove(strdup(path));
     for (unsigned i = 0; i < N_IMAGES; i++) {
         name_of(folder, i, path);
         unlink(path);
@@ -135,7 +155,7 @@ static int remove_folder(void **state)
 }
 
 /* What was asked for after the first batches of the last epochs. */
-static unsigned run(const struct folder *folder, mr_loader_options options)
+static unsigned run(mr_dataset *dataset, mr_loader_options options)
 {
     mr_loader *loader;
     mr_batch *batch;
@@ -144,7 +164,7 @@ static unsigned run(const struct folder *folder, mr_loader_options options)
     options.batch_size = BATCH;
     options.n_epochs = N_EPOCHS;
     n_asked = 0;
-    if (mr_loader_create(folder->dataset, NULL, &options, &loader, &error) != MR_OK)
+    if (mr_loader_create(dataset, NULL, &options, &loader, &error) != MR_OK)
         fail_msg("%s", error.text);
     for (uint64_t epoch = 0; epoch < N_EPOCHS; epoch++) {
         assert_int_equal(mr_loader_set_epoch(loader, epoch), MR_OK);
@@ -172,7 +192,7 @@ static void counter_counts(void **state)
     assert_int_equal(n_asked, 2);
 }
 
-static void sample_after_the_first_ones_takes_no_memory(void **state)
+static void check_samples(mr_dataset *dataset)
 {
     static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
     static const mr_dtype dtypes[] = {MR_U8, MR_F32};
@@ -183,13 +203,25 @@ static void sample_after_the_first_ones_takes_no_memory(void **state)
         options.dtype = dtypes[i >> 1 & 1];
         options.start = MR_START_THREAD;
         options.num_workers = i < 4 ? MR_NO_WORKERS : 2;
-        unsigned n = run(*state, options);
+        unsigned n = run(dataset, options);
         /* A worker that got no CPU before may have met its first sample in the last epoch. */
         for (unsigned more = 0; n != 0 && n < N_COUNTED && more < 5; more++)
-            n = run(*state, options);
+            n = run(dataset, options);
         if (n != 0)
             fail_msg("case %u: %u times", i, n);
     }
+}
+
+static void sample_after_the_first_ones_takes_no_memory(void **state)
+{
+    const struct folder *folder = *state;
+    check_samples(folder->dataset);
+}
+
+static void sample_of_a_pack_takes_no_memory_either(void **state)
+{
+    const struct folder *folder = *state;
+    check_samples(folder->pack);
 }
 
 int main(void)
@@ -201,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counter_counts),
         cmocka_unit_test(sample_after_the_first_ones_takes_no_memory),
+        cmocka_unit_test(sample_of_a_pack_takes_no_memory_either),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

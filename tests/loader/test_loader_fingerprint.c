@@ -11,6 +11,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/packs.h"
 
 #include <millrace/run.h>
 
@@ -98,6 +99,7 @@ static void the_way_of_making_batches_does_not_count(void **state)
     SAME(time_limit_ms, 5000);
     SAME(reader, MR_READER_PREAD);
     SAME(with_timing, true);
+    SAME(verify_packs, true);
     SAME(nice, 1);
     SAME(allow_same_epoch, true);
     base.start = MR_START_THREAD;
@@ -311,6 +313,44 @@ static void records_count_by_name_and_form_and_not_by_path(void **state)
     assert_true(print_of(spec, "resize(6:6)", &options) != expected);
 }
 
+/* Of a pack of the folder, which is moved meanwhile. */
+static uint64_t print_of_pack(const char *folder, mr_pack_encoding encoding)
+{
+    char dir[PATH], moved[PATH], spec[PATH + 8];
+    char *work = mr_test_folder_create();
+    snprintf(dir, sizeof dir, "%s/pack", work);
+    mr_test_packs_make(folder, dir, encoding, false);
+    snprintf(spec, sizeof spec, "pack:%s", dir);
+    uint64_t fingerprint = plain_print(spec);
+    snprintf(moved, sizeof moved, "%s/elsewhere", work);
+    assert_int_equal(rename(dir, moved), 0);
+    snprintf(spec, sizeof spec, "pack:%s", moved);
+    assert_true(plain_print(spec) == fingerprint);
+    mr_test_folder_remove(work);
+    return fingerprint;
+}
+
+static void packs_count_by_their_samples(void **state)
+{
+    const char *folder = *state;
+    char one[PATH], other[PATH];
+    uint64_t expected = print_of_pack(folder, MR_PACK_DCT);
+    assert_true(expected != plain_print(folder));
+    assert_true(print_of_pack(folder, MR_PACK_DCT) == expected);
+    assert_true(print_of_pack(folder, MR_PACK_DCT8) != expected);
+
+    snprintf(one, sizeof one, "%s/class_0/001.jpg", folder);
+    snprintf(other, sizeof other, "%s/class_0/001b.jpg", folder);
+    assert_int_equal(rename(one, other), 0); /* at the same place of the order */
+    assert_true(print_of_pack(folder, MR_PACK_DCT) != expected);
+    assert_int_equal(rename(other, one), 0);
+
+    snprintf(other, sizeof other, "%s/class_0/002.jpg", folder);
+    assert_int_equal(unlink(one), 0);
+    assert_int_equal(link(other, one), 0); /* other pixels under the same name */
+    assert_true(print_of_pack(folder, MR_PACK_DCT) != expected);
+}
+
 static void callbacks_count_by_their_number_and_form(void **state)
 {
     (void)state;
@@ -345,6 +385,7 @@ int main(void)
         FOLDER_TEST(the_lines_of_a_list_count_and_its_name_does_not),
         FOLDER_TEST(labels_in_files_of_records_count),
         FOLDER_TEST(records_count_by_name_and_form_and_not_by_path),
+        FOLDER_TEST(packs_count_by_their_samples),
         cmocka_unit_test(callbacks_count_by_their_number_and_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

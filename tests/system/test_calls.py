@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_calls.py RUN_EPOCHS MAKE_FOLDER: how many system calls a sample costs, as strace counts them.
+"""test_calls.py RUN_EPOCHS MAKE_FOLDER MILLRACE: how many system calls a sample costs, as strace counts them.
 
-One worker over a folder of small images, once with some epochs and once with twice as many: the difference between the
+One worker over a folder of small images, and over a pack of it, once with some epochs and once with twice as many: the difference between the
 two runs holds no start and no end, only what goes on per sample and per batch. Exits with 77 where nothing can be
 traced.
 
@@ -19,13 +19,13 @@ import tempfile
 EPOCHS = 3
 CLASSES, IMAGES = 4, 80
 # Calls of the worker for each sample; of the host, all its threads, for each batch. The reads of io_uring are entered
-# for several samples at once; pread opens, asks the size, reads and closes.
-WORKER_MOST = {"uring": 1.0, "pread": 4.5}
+# for several samples at once; pread opens, asks the size, reads and closes. Shards of a pack stay open: one read.
+WORKER_MOST = {"folder": {"uring": 1.0, "pread": 4.5}, "pack": {"uring": 1.0, "pread": 1.5}}
 HOST_MOST = 8.0
 # All that a worker should need for each sample: these and nothing else.
 WORKER_CALLS = {
     "uring": {"io_uring_enter", "futex"},
-    "pread": {"openat", "fstat", "newfstatat", "pread64", "close", "futex"},
+    "pread": {"openat", "fstat", "newfstatat", "pread64", "fadvise64", "close", "futex"},
 }
 # The decoder of progressive images, one in eleven here, takes memory and gives it back.
 MEMORY_CALLS = {"brk", "mmap", "munmap", "madvise"}
@@ -77,26 +77,27 @@ def show(what, rates):
     print(f"  {what}: {sum(rates.values()):.2f} =", ", ".join(f"{name} {rate:.2f}" for name, rate in rates.items()))
 
 
-def check(run_epochs, folder, reader, work):
+def check(run_epochs, kind, spec, reader, work):
     def run(epochs):
-        return count([run_epochs, folder, reader, "1", str(epochs)], os.path.join(work, "calls"))
+        return count([run_epochs, spec, reader, "1", str(epochs)], os.path.join(work, "calls"))
 
     fewer, worker_1, host_1 = run(EPOCHS)
     more, worker_2, host_2 = run(2 * EPOCHS)
     n_samples, n_batches = more[0] - fewer[0], more[1] - fewer[1]
     worker = per_unit(worker_2, worker_1, n_samples)
     host = per_unit(host_2, host_1, n_batches)
-    print(f"{reader}: {n_samples} samples in {n_batches} batches")
+    print(f"{kind}, {reader}: {n_samples} samples in {n_batches} batches")
     show("calls of the worker per sample", worker)
     show("calls of the host per batch", host)
     problems = []
-    if sum(worker.values()) > WORKER_MOST[reader]:
-        problems.append(f"{reader}: the worker makes more than {WORKER_MOST[reader]} calls for each sample")
+    most = WORKER_MOST[kind][reader]
+    if sum(worker.values()) > most:
+        problems.append(f"{kind}, {reader}: the worker makes more than {most} calls for each sample")
     if sum(host.values()) > HOST_MOST:
-        problems.append(f"{reader}: the host makes more than {HOST_MOST} calls for each batch")
+        problems.append(f"{kind}, {reader}: the host makes more than {HOST_MOST} calls for each batch")
     for name, rate in worker.items():
         if name not in WORKER_CALLS[reader] and rate > (MEMORY_MOST if name in MEMORY_CALLS else 0.02):
-            problems.append(f"{reader}: the worker has no business with {name}")
+            problems.append(f"{kind}, {reader}: the worker has no business with {name}")
     return problems
 
 
@@ -108,15 +109,21 @@ def has_uring(run_epochs, folder):
 
 
 def main():
-    run_epochs, make_folder = sys.argv[1:]
+    run_epochs, make_folder, millrace = sys.argv[1:]
     if not can_trace():
         return 77
     work = tempfile.mkdtemp(prefix="millrace-calls-")
     try:
         folder = os.path.join(work, "images")
         subprocess.run([make_folder, folder, str(CLASSES), str(IMAGES)], check=True)
+        pack = os.path.join(work, "pack")
+        subprocess.run([millrace, "pack", folder, pack], check=True, capture_output=True)
+        specs = {"folder": folder, "pack": "pack:" + pack}
         readers = ["uring", "pread"] if has_uring(run_epochs, folder) else ["pread"]
-        problems = [problem for reader in readers for problem in check(run_epochs, folder, reader, work)]
+        problems = []
+        for kind, spec in specs.items():
+            for reader in readers:
+                problems += check(run_epochs, kind, spec, reader, work)
     finally:
         shutil.rmtree(work)
     for problem in problems:

@@ -240,6 +240,31 @@ static void saved_list_gives_the_same_export(void **state)
     mr_run_free(&run);
 }
 
+/* Without --transform too: the usual one for images, also where a pack keeps pixels. */
+static void pack_gives_the_export_of_its_folder(void **state)
+{
+    static const char *const encodings[] = {"dct", "dct8", "jpeg", "raw"};
+    struct mr_run run = {0};
+    char dir[24], spec[32];
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "photos", "--seed", "7", "--workers", "0", "--out", "files.npy", NULL);
+    assert_int_equal(run.status, 0);
+    for (int i = 0; i < 4; i++) {
+        snprintf(dir, sizeof dir, "pack-%s", encodings[i]);
+        snprintf(spec, sizeof spec, "pack:%s", dir);
+        mr_run_command(&run, "pack", "photos", dir, "--encoding", encodings[i], NULL);
+        if (run.status != 0)
+            fail_msg("exits with %d: %s", run.status, run.err);
+        mr_run_command(&run, "export", "--data", spec, "--seed", "7", "--workers", "2", "--verify-packs", "--out",
+                       "packed.npy", NULL);
+        if (run.status != 0)
+            fail_msg("exits with %d: %s", run.status, run.err);
+        assert_same_export("files", "packed");
+    }
+    mr_run_free(&run);
+}
+
 static void records_are_written_as_they_are(void **state)
 {
     int16_t tokens[64];
@@ -369,6 +394,7 @@ int main(void)
         cmocka_unit_test(exact_ranks_hold_each_index_once),
         cmocka_unit_test(dropped_last_batch_is_not_written),
         cmocka_unit_test(saved_list_gives_the_same_export),
+        cmocka_unit_test(pack_gives_the_export_of_its_folder),
         cmocka_unit_test(records_are_written_as_they_are),
         cmocka_unit_test(only_regular_files_are_replaced),
         cmocka_unit_test(interrupted_export_leaves_nothing),

@@ -46,6 +46,29 @@ static void classes_formats_and_sizes_are_counted(void **state)
     mr_run_free(&run);
 }
 
+static void a_pack_is_counted_without_its_shards_being_read(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_make_images("packed", 2, 3);
+    mr_run_write_file("packed/class_1/text.jpg", "hello, world", 12);
+    mr_run_command(&run, "pack", "packed", "p", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_command(&run, "list", "--data", "pack:p", NULL);
+    assert_int_equal(run.status, 0);
+    assert_contains(run.out, "pack:p: 7 samples, 2 classes\n");
+    assert_contains(run.out, "     0        3  class_0\n     1        4  class_1\n");
+    assert_contains(run.out, "dct             6\ntext            1\n");
+    assert_contains(run.out, "width              40           48           56\n");
+    assert_contains(run.out, "no JPEG or PNG image by the header: 1\n");
+    assert_contains(run.out, "  class_1/text.jpg\n");
+    mr_run_command(&run, "list", "--data", "pack:p", "--save", "l", NULL);
+    assert_int_equal(run.status, 2);
+    assert_contains(run.err, "only datasets with a file for each sample can be a list");
+    mr_run_free(&run);
+}
+
 static void what_is_no_image_is_named(void **state)
 {
     struct mr_run run = {0};
@@ -190,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_formats_and_sizes_are_counted),
+        cmocka_unit_test(a_pack_is_counted_without_its_shards_being_read),
         cmocka_unit_test(what_is_no_image_is_named),
         cmocka_unit_test(fifo_is_named_as_what_it_is_and_blocks_nobody),
         cmocka_unit_test(many_classes_are_shortened_unless_asked_for),

@@ -13,7 +13,8 @@
 
 #include "tests/tools/run_command.h"
 
-static const char *const commands[] = {"order", "list", "export", "bench", "tune", "preview", "launch"};
+static const char *const commands[] = {"order", "list",  "export", "bench", "tune",  "preview",
+                                       "pack",  "check", "unpack", "cache", "launch"};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void assert_contains(const char *text, const char *part)
@@ -46,7 +47,7 @@ static void every_command_has_help_with_an_example(void **state)
         snprintf(line, sizeof line, "Usage: millrace %s ", commands[i]);
         assert_contains(run.out, line);
         assert_contains(run.out, "Example");
-        snprintf(line, sizeof line, "\n  millrace %s --", commands[i]);
+        snprintf(line, sizeof line, "\n  millrace %s ", commands[i]);
         assert_contains(run.out, line);
         assert_string_equal(run.err, "");
     }
@@ -95,10 +96,10 @@ static void manual_names_every_key_of_a_spec(void **state)
 static void help_states_defaults(void **state)
 {
     static const char *const names[] = {
-        "--affinity=",   "--batch-size=", "--dtype=",     "--layout=",   "--max-file-bytes=",
-        "--max-pixels=", "--mean=",       "--nice=",      "--on-error=", "--order=",
-        "--read-ahead=", "--reader=",     "--slots=",     "--start=",    "--std=",
-        "--tail=",       "--time-limit=", "--transform=", "--workers=",  "--world-size="};
+        "--affinity=", "--batch-size=",     "--cache=",      "--cache-bytes=", "--cache-slowdown=", "--dtype=",
+        "--layout=",   "--max-file-bytes=", "--max-pixels=", "--mean=",        "--nice=",           "--on-error=",
+        "--order=",    "--read-ahead=",     "--reader=",     "--slots=",       "--start=",          "--std=",
+        "--tail=",     "--time-limit=",     "--transform=",  "--workers=",     "--world-size="};
     struct mr_run run = {0};
 
     (void)state;
@@ -187,6 +188,22 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"bench", "--data", "x", "--seconds", "0"}, "--seconds: '0'"},
         {{"list"}, "--data is missing"},
         {{"list", "--data", "cifar10:x?split=half"}, "half"},
+        {{"pack"}, "SRC is missing"},
+        {{"pack", "empty"}, "OUT is missing"},
+        {{"pack", "empty", "out", "more"}, "'more' is one argument too many"},
+        {{"pack", "empty", "out", "--encoding", "gif"}, "--encoding: 'gif' is none of dct, dct8, jpeg, raw"},
+        {{"pack", "empty", "out", "--shard-size", "1X"}, "--shard-size: '1X' is not a number of bytes"},
+        {{"pack", "empty", "out", "--shard-size", "1023K"}, "--shard-size: '1023K'"},
+        {{"pack", "empty", "out", "--shard-size", "99999999T"}, "--shard-size: '99999999T'"},
+        {{"pack", "empty", "out", "--quality", "101"}, "--quality: '101' is not a number from 1 to 100"},
+        {{"pack", "empty", "out", "--seed", "1"}, "--seed is of --arrange shuffle"},
+        {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"}, "max_side and resize exclude each other"},
+        {{"pack", "empty", "out", "--encoding", "raw", "--restorable"}, "restorable is for the encodings"},
+        {{"pack", "empty", "out", "--restorable", "--resize", "9"}, "restorable keeps files"},
+        {{"check"}, "PATH is missing"},
+        {{"check", "a", "b"}, "'b' is one argument too many"},
+        {{"unpack", "a"}, "DIR is missing"},
+        {{"unpack", "empty", "out"}, "the dataset is no pack"},
     };
     struct mr_run run = {0};
 
@@ -199,6 +216,7 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         assert_contains(run.err, cases[i].words);
     }
     assert_false(mr_run_exists("x.npy"));
+    assert_false(mr_run_exists("out"));
     mr_run_free(&run);
 }
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files are read whole, records as the table says. Of a pack's sample the index tells its size before the read, so only
+ * the rows of a crop are read. Easy to get wrong: a limit must not depend on the crop, so it is held against all that
+ * the pack keeps of the sample.
+ */
+#include "loader/material.h"
+
+#include <string.h>
+
+void mr_material_name(const struct mr_table *table, int64_t index, mr_error *error)
+{
+    char which[MR_TABLE_WHICH];
+    mr_error words = *error;
+    mr_table_which(table, index, which);
+    mr_error_set(error, (mr_status)words.status, "%s: %s", which, words.text);
+    error->os_error = words.os_error;
+    error->index = index;
+}
+
+/* Which bytes of a pack's sample these draws need. */
+static mr_status find_range(const struct mr_material_source *source, int64_t index, const struct mr_rng *rng,
+                            uint64_t *offset_out, uint64_t *len_out, mr_error *error)
+{
+    struct mr_packed_image image;
+    struct mr_extent whole;
+    mr_status status = mr_table_packed(source->table, index, &image, error);
+    if (status != MR_OK) {
+        error->index = index;
+        return status;
+    }
+    mr_table_extent_whole(source->table, index, &whole);
+    if (whole.len > source->max_bytes)
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
+                              (unsigned long long)whole.len, (unsigned long long)source->max_bytes);
+    else
+        status = mr_pixels_range(source->pixels, &image, rng, offset_out, len_out, error);
+    if (status != MR_OK) {
+        mr_material_name(source->table, index, error);
+        return status;
+    }
+    if (source->verifies) {
+        *offset_out = 0;
+        *len_out = whole.len;
+    }
+    return MR_OK;
+}
+
+mr_status mr_material_submit(const struct mr_material_source *source, struct mr_reader *reader, uint64_t tag,
+                             int64_t index, const struct mr_rng *rng, mr_error *error)
+{
+    uint64_t offset, len;
+    if (!mr_table_is_pack(source->table)) {
+        mr_reader_submit(reader, tag, index);
+        return MR_OK;
+    }
+    mr_status status = find_range(source, index, rng, &offset, &len, error);
+    if (status == MR_OK)
+        mr_reader_submit_range(reader, tag, index, offset, len);
+    return status;
+}
+
+/* Where all was read, what follows the sample itself is for restoring its file and not for decoding. */
+static mr_status take_packed(const struct mr_material_source *source, const struct mr_read *read,
+                             struct mr_material *material, mr_error *error)
+{
+    mr_status status = mr_table_packed(source->table, read->index, &material->packed, error);
+    material->is_packed = true;
+    material->offset = read->offset;
+    if (status != MR_OK || !source->verifies)
+        return status;
+    if (material->len > material->packed.len)
+        material->len = (size_t)material->packed.len;
+    return mr_table_verify(source->table, read->index, read->bytes, read->len, error);
+}
+
+mr_status mr_material_take(const struct mr_material_source *source, const struct mr_read *read, void *label_out,
+                           struct mr_material *material_out, mr_error *error)
+{
+    if (read->status != MR_OK) {
+        *error = *read->error;
+        return read->status;
+    }
+    *material_out = (struct mr_material){.encoded = mr_table_kind(source->table)->encoded};
+    mr_status status = mr_table_split(source->table, read->index, read->bytes, read->len, &material_out->bytes,
+                                      &material_out->len, label_out, error);
+    if (status == MR_OK && mr_table_is_pack(source->table))
+        status = take_packed(source, read, material_out, error);
+    error->index = read->index;
+    return status;
+}
+
+mr_status mr_material_run(const struct mr_material_source *source, const struct mr_material *material,
+                          struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error)
+{
+    memset(report_out, 0, sizeof *report_out);
+    if (!material->is_packed)
+        return mr_pixels_run(source->pixels, material->bytes, material->len, material->encoded, rng, out, report_out,
+                             error);
+    return mr_pixels_run_packed(source->pixels, &material->packed, material->bytes, material->len, material->offset,
+                                rng, out, report_out, error);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `millrace pack`, `check` and `unpack` as a user calls them. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/images.h"
+#include "tests/tools/run_command.h"
+
+enum { N_CLASSES = 3, N_IMAGES = 40, N_SAMPLES = N_CLASSES * N_IMAGES };
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static void assert_status(const struct mr_run *run, int status)
+{
+    if (run->status != status)
+        fail_msg("exits with %d: %s", run->status, run->err);
+}
+
+/* "photos": 120 JPEGs; "mixed": two JPEGs, a PNG, and two that are damaged. */
+static int set_up(void **state)
+{
+    mr_run_enter_folder(state);
+    mr_run_make_images("photos", N_CLASSES, N_IMAGES);
+    mr_run_make_images("mixed", 1, 2);
+    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
+    mr_test_image_save(&png, "mixed/class_0/a.png");
+    mr_test_image_free(&png);
+    mr_run_write_file("mixed/class_0/text.jpg", "hello, world", 12);
+    struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 200, .height = 150});
+    mr_run_write_file("mixed/class_0/short.jpg", jpeg.bytes, jpeg.len / 3);
+    mr_test_image_free(&jpeg);
+    return 0;
+}
+
+static void assert_same_packs(const char *a, const char *b)
+{
+    char x[64], y[64];
+
+    snprintf(x, sizeof x, "%s/index", a);
+    snprintf(y, sizeof y, "%s/index", b);
+    mr_run_assert_same_files(x, y);
+    for (int i = 0; i < 2; i++) {
+        snprintf(x, sizeof x, "%s/shard-%05d", a, i);
+        snprintf(y, sizeof y, "%s/shard-%05d", b, i);
+        assert_int_equal(mr_run_exists(x), mr_run_exists(y));
+        if (mr_run_exists(x))
+            mr_run_assert_same_files(x, y);
+    }
+}
+
+static void restorable_pack_is_checked_and_gives_the_files_back(void **state)
+{
+    struct mr_run run = {0};
+    char a[64], b[64];
+
+    (void)state;
+    mr_run_command(&run, "pack", "--restorable", "--workers", "2", "imagefolder:photos", "pack", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "pack: 120 samples: dct 120\n");
+    assert_contains(run.out, "samples/s\n"); /* nothing kept, nothing damaged */
+    assert_string_equal(run.err, "");
+    mr_run_command(&run, "check", "pack:pack", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "pack:pack: 0 of 120 samples damaged, ");
+    mr_run_command(&run, "check", "pack", NULL); /* a folder with an index */
+    assert_status(&run, 0);
+    assert_contains(run.out, "pack: 0 of 120 samples damaged, ");
+    mr_run_command(&run, "unpack", "pack", "again", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "again: 120 files, wrote ");
+    for (int c = 0; c < N_CLASSES; c++) {
+        for (int i = 0; i < N_IMAGES; i++) {
+            snprintf(a, sizeof a, "photos/class_%d/%d.jpg", c, i);
+            snprintf(b, sizeof b, "again/class_%d/%d.jpg", c, i);
+            mr_run_assert_same_files(a, b);
+        }
+    }
+    mr_run_free(&run);
+}
+
+/* What a training loop receives is the same, whatever the pack is. */
+static void packs_export_as_their_folder_does(void **state)
+{
+    static const char *const encodings[] = {"dct", "DCT8", "jpeg"};
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:32", "--seed", "3", "--workers", "1",
+                   "--out", "folder.npy", NULL);
+    assert_status(&run, 0);
+    for (int i = 0; i < 3; i++) {
+        char out[16], spec[24];
+        snprintf(out, sizeof out, "as%d", i);
+        snprintf(spec, sizeof spec, "pack:as%d", i);
+        mr_run_command(&run, "pack", "photos", out, "--encoding", encodings[i], "--align", "--shard-size", "1m", NULL);
+        assert_status(&run, 0);
+        mr_run_command(&run, "export", "--data", spec, "--transform", "train:32", "--seed", "3", "--workers", "1",
+                       "--out", "pack.npy", NULL);
+        assert_status(&run, 0);
+        mr_run_assert_same_files("folder.npy", "pack.npy");
+        mr_run_assert_same_files("folder.labels.npy", "pack.labels.npy");
+        mr_run_assert_same_files("folder.indices.npy", "pack.indices.npy");
+    }
+    mr_run_free(&run);
+}
+
+static void damaged_and_kept_samples_are_named_and_packed(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "pack", "mixed", "mixed-pack", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "mixed-pack: 5 samples: dct 2 jpeg 3\n");
+    assert_contains(run.out, "; 3 kept as files; 2 damaged\n");
+    assert_contains(run.err, "millrace pack: mixed/class_0/a.png (index 2): ");
+    assert_contains(run.err, "mixed/class_0/short.jpg (index 3): ");
+    assert_contains(run.err, "mixed/class_0/text.jpg (index 4): ");
+    mr_run_command(&run, "check", "mixed-pack", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.out, "mixed-pack/shard-00000 (class_0/short.jpg, index 3): ");
+    assert_contains(run.out, "mixed-pack/shard-00000 (class_0/text.jpg, index 4): ");
+    assert_contains(run.out, "mixed-pack: 2 of 5 samples damaged, ");
+    mr_run_command(&run, "unpack", "pack:mixed-pack", "mixed-again", NULL);
+    assert_status(&run, 0);
+    mr_run_assert_same_files("mixed/class_0/a.png", "mixed-again/class_0/a.png");
+    mr_run_assert_same_files("mixed/class_0/text.jpg", "mixed-again/class_0/text.jpg");
+    mr_run_assert_same_files("mixed/class_0/short.jpg", "mixed-again/class_0/short.jpg");
+    mr_run_free(&run);
+}
+
+/* A name goes with what is in the file; files that were only copied keep theirs. */
+static void files_made_anew_get_an_ending_that_fits(void **state)
+{
+    static const char *const encodings[] = {"jpeg", "dct", "raw"};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char pack[16], out[16], path[64];
+        snprintf(pack, sizeof pack, "anew%d", i);
+        snprintf(out, sizeof out, "out%d", i);
+        mr_run_command(&run, "pack", "mixed", pack, "--encoding", encodings[i], "--max-side", "16", NULL);
+        assert_status(&run, 0);
+        mr_run_command(&run, "unpack", pack, out, NULL);
+        assert_status(&run, 0);
+        snprintf(path, sizeof path, "%s/class_0/0.jpg%s", out, i == 2 ? ".png" : "");
+        assert_true(mr_run_exists(path));
+        snprintf(path, sizeof path, "%s/class_0/a.png%s", out, i == 2 ? "" : ".jpg");
+        char *bytes = mr_run_read_file(path, NULL);
+        assert_memory_equal(bytes, i == 2 ? "\x89PNG" : "\xff\xd8\xff", i == 2 ? 4 : 3);
+        free(bytes);
+        snprintf(path, sizeof path, "%s/class_0/text.jpg", out);
+        mr_run_assert_same_files("mixed/class_0/text.jpg", path);
+    }
+    mr_run_free(&run);
+}
+
+/* However deep, whatever the folders mean, through links, and never round in circles. */
+static void check_of_a_folder_looks_at_every_image_file(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    assert_int_equal(mkdir("heap", 0777), 0);
+    assert_int_equal(mkdir("heap/a\tb", 0777), 0);
+    assert_int_equal(mkdir("heap/a\tb/c", 0777), 0);
+    mr_run_write_file("heap/top.JPEG", "no image", 8);
+    mr_run_write_file("heap/a\tb/c/deep.png", "none either", 11);
+    mr_run_write_file("heap/readme.txt", "is not looked at", 16);
+    assert_int_equal(symlink("../photos/class_0", "heap/linked"), 0);
+    assert_int_equal(symlink("..", "heap/a\tb/up"), 0);
+    assert_int_equal(symlink("nowhere", "heap/broken.jpg"), 0);
+    mr_run_command(&run, "check", "heap/", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.out, "heap/: 3 of 43 samples damaged, ");
+    assert_contains(run.out, "heap//top.JPEG: ");
+    assert_contains(run.out, "heap//a?b/c/deep.png: ");
+    assert_contains(run.out, "heap//broken.jpg: ");
+    mr_run_command(&run, "check", "photos", "--workers", "3", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "photos: 0 of 120 samples damaged, ");
+    assert_int_equal(mkdir("nothing", 0777), 0);
+    mr_run_command(&run, "check", "nothing", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "nothing holds no image file");
+    mr_run_command(&run, "check", "not-there", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "not-there");
+    mr_run_free(&run);
+}
+
+static void altered_pack_is_found_and_exits_1(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "pack", "photos", "altered", NULL);
+    assert_status(&run, 0);
+    FILE *shard = fopen("altered/shard-00000", "r+");
+    assert_non_null(shard);
+    assert_int_equal(fseek(shard, 100, SEEK_SET), 0);
+    int byte = fgetc(shard);
+    assert_int_equal(fseek(shard, 100, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, shard), byte ^ 1);
+    assert_int_equal(fclose(shard), 0);
+    mr_run_command(&run, "check", "altered", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.out, "altered/shard-00000 (class_0/0.jpg, index 0): ");
+    assert_contains(run.out, "altered: 1 of 120 samples damaged, ");
+    mr_run_command(&run, "unpack", "altered", "rescued", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "altered/shard-00000 (class_0/0.jpg, index 0): ");
+    assert_false(mr_run_exists("rescued/class_0/0.jpg"));
+    assert_true(mr_run_exists("rescued/class_2/9.jpg"));
+    assert_int_equal(truncate("altered/index", 1000), 0);
+    mr_run_command(&run, "check", "altered", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "altered/index");
+    mr_run_free(&run);
+}
+
+/* Whenever the signal comes; in the end the pack is the same as one made at once. */
+static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
+{
+    static const int signals[] = {SIGINT, SIGKILL};
+    struct mr_run run = {0};
+    unsigned n_signals = 0;
+
+    (void)state;
+    mr_run_command(&run, "pack", "photos", "whole", NULL);
+    assert_status(&run, 0);
+    for (int k = 0; k < 2; k++) {
+        const char *const args[] = {"pack", "photos", k == 0 ? "pieces0" : "pieces1", "--workers", "1", NULL};
+        char index[32];
+        snprintf(index, sizeof index, "%s/index", args[2]);
+        for (unsigned i = 0; i < 200 && !mr_run_exists(index); i++) {
+            mr_run_command_signal(&run, ".stdout", signals[k], 1 + i * i / 40, args);
+            if (run.status != 0)
+                assert_status(&run, 128 + signals[k]);
+            n_signals += run.status != 0;
+            if (run.err[0] != '\0') /* else it came before or after the work */
+                assert_string_equal(run.err, "millrace pack: interrupted; the same command goes on with it\n");
+        }
+        assert_same_packs("whole", args[2]);
+    }
+    assert_true(n_signals > 2);
+    mr_run_free(&run);
+}
+
+static void other_options_and_complete_packs_are_refused(void **state)
+{
+    const char *const args[] = {"pack", "photos", "begun", "--workers", "1", NULL};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (unsigned ms = 20; ms > 0 && !mr_run_exists("begun/shard-00000"); ms += 5)
+        mr_run_command_signal(&run, ".stdout", SIGKILL, ms, args);
+    if (!mr_run_exists("begun/index")) {
+        mr_run_command(&run, "pack", "photos", "begun", "--encoding", "dct8", NULL);
+        assert_status(&run, 2);
+        assert_contains(run.err, "encoding dct,");
+        assert_contains(run.err, "encoding dct8,");
+        mr_run_command(&run, "check", "begun", NULL);
+        assert_status(&run, 1);
+        assert_contains(run.err, "begun");
+        mr_run_command(&run, "pack", "photos", "begun", NULL);
+        assert_status(&run, 0);
+    }
+    mr_run_command(&run, "pack", "photos", "begun", NULL);
+    assert_status(&run, 2);
+    assert_contains(run.err, "begun holds a complete pack");
+    mr_run_free(&run);
+}
+
+static void shuffled_pack_says_so_by_its_seed(void **state)
+{
+    struct mr_run run = {0};
+    size_t a_len, b_len;
+
+    (void)state;
+    mr_run_command(&run, "pack", "photos", "s0", "--arrange", "shuffle", NULL);
+    assert_status(&run, 0);
+    mr_run_command(&run, "pack", "photos", "s0b", "--arrange", "shuffle", "--seed", "0", "--workers", "4", NULL);
+    assert_status(&run, 0);
+    assert_same_packs("s0", "s0b");
+    mr_run_command(&run, "pack", "photos", "s1", "--arrange", "shuffle", "--seed", "1", NULL);
+    assert_status(&run, 0);
+    char *a = mr_run_read_file("s0/index", &a_len), *b = mr_run_read_file("s1/index", &b_len);
+    assert_true(a_len != b_len || memcmp(a, b, a_len) != 0);
+    free(a);
+    free(b);
+    mr_run_free(&run);
+}
+
+static void output_that_cannot_be_made_exits_1_and_is_named(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "pack", "photos", "no/such/folder", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "no/such/folder");
+    mr_run_command(&run, "pack", "photos", "photos/class_0/0.jpg", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "photos/class_0/0.jpg");
+    mr_run_command(&run, "pack", "photos", "good", NULL);
+    assert_status(&run, 0);
+    mr_run_command(&run, "unpack", "good", "no/such/folder", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "no/such/folder");
+    mr_run_command(&run, "unpack", "good", "photos", NULL); /* the same pixels, other bytes */
+    assert_status(&run, 2);
+    assert_contains(run.err, "photos/class_0/0.jpg is there already");
+    mr_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(restorable_pack_is_checked_and_gives_the_files_back),
+        cmocka_unit_test(packs_export_as_their_folder_does),
+        cmocka_unit_test(damaged_and_kept_samples_are_named_and_packed),
+        cmocka_unit_test(files_made_anew_get_an_ending_that_fits),
+        cmocka_unit_test(check_of_a_folder_looks_at_every_image_file),
+        cmocka_unit_test(altered_pack_is_found_and_exits_1),
+        cmocka_unit_test(interrupted_pack_goes_on_to_the_same_bytes),
+        cmocka_unit_test(other_options_and_complete_packs_are_refused),
+        cmocka_unit_test(shuffled_pack_says_so_by_its_seed),
+        cmocka_unit_test(output_that_cannot_be_made_exits_1_and_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace cache: what the directory of a cache holds, and emptying it. Easy to get wrong: a path that is no cache must
+ * never be emptied, so the library looks for its marker and removes only files that bear its names.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <millrace/pack.h>
+
+#include "tools/command.h"
+#include "tools/progress.h"
+#include "tools/say.h"
+
+enum { KEY_DATA = 256, KEY_VERIFY };
+
+struct cache_args {
+    const char *verb; /* "stat" or "clear" */
+    const char *dir;
+    const char *data;
+    bool verify;
+};
+
+static const struct argp_option options[] = {
+    {"data", KEY_DATA, "SPEC", 0, "stat: how much of this dataset is there", 0},
+    {"verify", KEY_VERIFY, NULL, 0, "stat: read all bytes and compare their checksums", 0},
+    {0}};
+
+static void take_word(struct cache_args *args, const char *word, struct argp_state *state)
+{
+    if (args->verb == NULL)
+        args->verb = word;
+    else if (args->dir == NULL)
+        args->dir = word;
+    else
+        argp_error(state, "'%s' is too many", word);
+}
+
+static void check_args(const struct cache_args *args, struct argp_state *state)
+{
+    if (args->verb == NULL || (strcmp(args->verb, "stat") != 0 && strcmp(args->verb, "clear") != 0))
+        argp_error(state, "stat or clear is missing");
+    if (args->dir == NULL)
+        argp_error(state, "the cache's directory is missing");
+    if (strcmp(args->verb, "clear") == 0 && (args->data != NULL || args->verify))
+        argp_error(state, "clear takes no options");
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct cache_args *args = state->input;
+
+    switch (key) {
+    case KEY_DATA: args->data = value; return 0;
+    case KEY_VERIFY: args->verify = true; return 0;
+    case ARGP_KEY_ARG: take_word(args, value, state); return 0;
+    case ARGP_KEY_END: check_args(args, state); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_bytes(uint64_t bytes)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    for (; value >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1000;
+    printf(unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+static void print_report(const struct cache_args *args, const mr_cache_report *report)
+{
+    printf("%s: %" PRIu64 " packed samples in %" PRIu64 " segments, ", args->dir, report->n_entries,
+           report->n_segments);
+    print_bytes(report->bytes);
+    printf("\nfiles that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64 "\n",
+           report->n_kept, report->n_damaged, args->verify ? "" : " (bytes not read)", report->n_torn);
+    if (args->data == NULL)
+        return;
+    double share = report->n_samples > 0 ? 100.0 * (double)report->n_filled / (double)report->n_samples : 0;
+    printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%); of the others %" PRIu64 " do not fit, %" PRIu64
+           " have changed, %" PRIu64 " are damaged\n",
+           args->data, report->n_filled, report->n_samples, share, report->n_filled_kept, report->n_filled_stale,
+           report->n_filled_damaged);
+}
+
+static mr_status open_dataset(const char *spec, mr_dataset **dataset_out, mr_error *error)
+{
+    mr_dataset_options dataset_options = MR_DATASET_OPTIONS_INIT;
+    struct mr_progress progress;
+    mr_status status;
+
+    mr_progress_init(&progress);
+    dataset_options.progress = mr_progress_files;
+    dataset_options.progress_user = &progress;
+    status = mr_dataset_open(spec, &dataset_options, dataset_out, error);
+    mr_progress_clear(&progress);
+    return status;
+}
+
+static int print_stat(const struct cache_args *args)
+{
+    mr_dataset *dataset = NULL;
+    mr_cache_report report;
+    mr_error error = {0};
+    mr_status status = args->data != NULL ? open_dataset(args->data, &dataset, &error) : MR_OK;
+
+    if (status == MR_OK)
+        status = mr_cache_stat(args->dir, dataset, args->verify, &report, &error);
+    mr_dataset_destroy(dataset);
+    if (status < 0)
+        return mr_say_status(status, &error);
+    print_report(args, &report);
+    return MR_EXIT_OK;
+}
+
+static int clear(const struct cache_args *args)
+{
+    mr_cache_report report;
+    mr_error error = {0};
+    mr_status status = mr_cache_clear(args->dir, &report, &error);
+
+    if (status < 0)
+        return mr_say_status(status, &error);
+    printf("%s: %" PRIu64 " segments removed, ", args->dir, report.n_segments);
+    print_bytes(report.bytes);
+    printf("\n");
+    return MR_EXIT_OK;
+}
+
+int mr_cmd_cache_run(int argc, char **argv)
+{
+    const struct argp argp = {options,
+                              parse,
+                              "stat DIR\nclear DIR",
+                              "Say what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
+                              "while they work, and read those instead of the files the next time."
+                              "\v"
+                              "Example: how much of a dataset is there\n"
+                              "  millrace cache stat cache-dir --data imagefolder:train",
+                              NULL,
+                              NULL,
+                              NULL};
+    struct cache_args args = {0};
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    return strcmp(args.verb, "stat") == 0 ? print_stat(&args) : clear(&args);
+}

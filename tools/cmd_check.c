@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace check: which samples are damaged. Easy to get wrong: what is found is the result, so it goes to stdout, all
+ * of it; stderr is for what hindered the work.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/arg_value.h"
+#include "tools/command.h"
+#include "tools/image_files.h"
+#include "tools/pack_watch.h"
+#include "tools/say.h"
+
+enum { KEY_WORKERS = 256, KEY_MAX_PIXELS, MAX_WORKERS = 256, NAME_BYTES = 4096 };
+
+struct check_args {
+    const char *path;
+    mr_pack_options pack;
+};
+
+struct check {
+    struct mr_pack_watch watch; /* first: user of its callbacks too */
+    const mr_dataset *dataset;
+    const char *root; /* of a folder of files: how their names begin, and as the user wrote it */
+    const char *shown_root;
+};
+
+static const struct argp_option options[] = {
+    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
+    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
+    {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct check_args *args = state->input;
+
+    switch (key) {
+    case KEY_WORKERS:
+        args->pack.n_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
+        return 0;
+    case KEY_MAX_PIXELS:
+        args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->path != NULL)
+            argp_error(state, "'%s' is one argument too many", value);
+        args->path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->path == NULL)
+            argp_error(state, "PATH is missing");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* A file as the user would write it: an index means nothing where the folder was given. */
+static void print_file(const struct check *check, int64_t index, const char *text)
+{
+    char name[NAME_BYTES] = "", shown[2 * NAME_BYTES];
+    size_t len = strlen(check->root);
+
+    if (mr_dataset_name(check->dataset, index, name, sizeof name) < 0 || strncmp(name, check->root, len) != 0)
+        len = 0;
+    snprintf(shown, sizeof shown, "%s%s", len > 0 ? check->shown_root : "", name + len);
+    mr_pack_watch_line(stdout, shown, text);
+}
+
+static void on_damage(void *user, int64_t index, const char *name, const char *text)
+{
+    struct check *check = user;
+
+    mr_progress_clear(&check->watch.progress);
+    if (check->root != NULL)
+        print_file(check, index, text);
+    else
+        mr_pack_watch_line(stdout, name, text);
+}
+
+static int run_check(struct check *check, struct check_args *args, mr_dataset *dataset)
+{
+    mr_pack_report report;
+    mr_error error = {0};
+
+    mr_pack_watch_begin(&check->watch, &args->pack);
+    args->pack.notice = on_damage;
+    mr_status status = mr_check(dataset, &args->pack, &report, &error);
+    int exit_status = mr_pack_watch_end(&check->watch, status, &error);
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    printf("%s: %" PRIu64 " of %" PRIu64 " samples damaged, read %s in %.1f s\n", args->path, report.n_damaged,
+           report.n_samples, mr_pack_watch_bytes(report.bytes_read).text, report.seconds);
+    return report.n_damaged > 0 ? MR_EXIT_FAILED : MR_EXIT_OK;
+}
+
+static int check_path(struct check_args *args)
+{
+    struct check check = {.watch = {.verb = "checking"}};
+    struct mr_image_files files = {0};
+    mr_dataset *dataset;
+    int exit_status;
+
+    if (mr_pack_watch_is_folder(args->path))
+        exit_status = mr_image_files_open(&files, args->path, &check.watch.progress, &dataset);
+    else
+        exit_status = mr_pack_watch_open(&check.watch, args->path, NULL, &dataset);
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    check.dataset = dataset;
+    check.root = files.root;
+    check.shown_root = args->path;
+    exit_status = run_check(&check, args, dataset);
+    mr_dataset_destroy(dataset);
+    mr_image_files_close(&files);
+    return exit_status;
+}
+
+int mr_cmd_check_run(int argc, char **argv)
+{
+    const struct argp argp = {
+        options,
+        parse,
+        "PATH",
+        "Decode every sample and name those that are damaged, with the decoder's words; of a pack, "
+        "verify every byte too. PATH is a SPEC, a pack's folder, or a folder of which every image "
+        "file is checked, however deep. The exit status is 1 if any is damaged."
+        "\v"
+        "Example:\n"
+        "  millrace check --workers 8 photos\n"
+        "  millrace check pack:train-pack",
+        NULL,
+        NULL,
+        NULL};
+    struct check_args args = {.pack = MR_PACK_OPTIONS_INIT};
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    return check_path(&args);
+}

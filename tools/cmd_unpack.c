@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace unpack: the files of a pack again. Easy to get wrong: one damaged sample makes the command fail, but only
+ * after all others are written.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/arg_value.h"
+#include "tools/command.h"
+#include "tools/pack_watch.h"
+#include "tools/say.h"
+
+enum { KEY_WORKERS = 256, MAX_WORKERS = 256 };
+
+struct unpack_args {
+    const char *source;
+    const char *out;
+    mr_pack_options pack;
+};
+
+static const struct argp_option options[] = {
+    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0}, {0}};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct unpack_args *args = state->input;
+
+    switch (key) {
+    case KEY_WORKERS:
+        args->pack.n_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->out != NULL)
+            argp_error(state, "'%s' is one argument too many", value);
+        *(args->source == NULL ? &args->source : &args->out) = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->out == NULL)
+            argp_error(state, "%s is missing", args->source == NULL ? "PACK" : "DIR");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int unpack(struct unpack_args *args)
+{
+    struct mr_pack_watch watch = {.verb = "unpacking", .goes_on = true};
+    mr_pack_report report;
+    mr_dataset *dataset;
+    mr_error error = {0};
+    int exit_status = mr_pack_watch_open(&watch, args->source, NULL, &dataset);
+
+    if (exit_status != MR_EXIT_OK)
+        return exit_status;
+    mr_pack_watch_begin(&watch, &args->pack);
+    mr_status status = mr_unpack(dataset, args->out, &args->pack, &report, &error);
+    exit_status = mr_pack_watch_end(&watch, status, &error);
+    mr_dataset_destroy(dataset);
+    if (exit_status == MR_EXIT_OK)
+        printf("%s: %" PRIu64 " files, wrote %s in %.1f s\n", args->out, report.n_samples,
+               mr_pack_watch_bytes(report.bytes_written).text, report.seconds);
+    return exit_status;
+}
+
+int mr_cmd_unpack_run(int argc, char **argv)
+{
+    const struct argp argp = {options,
+                              parse,
+                              "PACK DIR",
+                              "Write the files of a pack into the folder DIR, which is made: byte for byte those that "
+                              "were packed where the pack is restorable or holds files as they are, else JPEGs of the "
+                              "same pixels; raw samples as PNG. No file is replaced."
+                              "\v"
+                              "Example:\n"
+                              "  millrace unpack --workers 8 train-pack train-again",
+                              NULL,
+                              NULL,
+                              NULL};
+    struct unpack_args args = {.pack = MR_PACK_OPTIONS_INIT};
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+        return MR_EXIT_FAILED;
+    return unpack(&args);
+}

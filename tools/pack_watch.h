@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pack, check and unpack have in common: the dataset, the live line, words about samples, and how a call ended. */
+#ifndef TOOLS_PACK_WATCH_H
+#define TOOLS_PACK_WATCH_H
+
+#include <stdio.h>
+
+#include <millrace/pack.h>
+
+#include "tools/progress.h"
+
+struct mr_pack_watch {
+    struct mr_progress progress;
+    const char *verb;   /* "packing" */
+    bool goes_on;       /* after an interruption the same command goes on */
+    uint64_t max_named; /* notices that are printed; 0: all */
+    uint64_t n_notices;
+};
+
+/*
+ * Open a dataset of a SPEC; a folder that holds a pack, complete or not, is that pack. Returns the exit status, after a
+ * message where it is not MR_EXIT_OK.
+ */
+int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,
+                       mr_dataset **dataset_out);
+
+/* Is it a directory without a pack in it? */
+bool mr_pack_watch_is_folder(const char *path);
+
+/* Catch interruptions, and set progress, notice and user of options: notices go to stderr. */
+void mr_pack_watch_begin(struct mr_pack_watch *watch, mr_pack_options *options);
+/* Remove the live line; print what went wrong. Returns the exit status. */
+int mr_pack_watch_end(struct mr_pack_watch *watch, mr_status status, const mr_error *error);
+
+/* "name: text" without bytes that would disturb a terminal. */
+void mr_pack_watch_line(FILE *stream, const char *name, const char *text);
+
+/* A number of bytes as "12.3 MB". */
+struct mr_pack_watch_size {
+    char text[32];
+};
+struct mr_pack_watch_size mr_pack_watch_bytes(uint64_t n_bytes);
+
+#endif
