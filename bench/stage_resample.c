@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place: no conversion is in it. The box
- * is decoded into a frame before the clock starts, so rows come from the cache or from memory as large boxes do.
+ * is decoded into a frame before. Easy to get wrong: rows must lie in the cache, as behind a decoder, and those of a
+ * frame of ten megabytes do not; so a band of rows at a time is copied to where a decoder would have put it, and the
+ * clock runs between.
  */
 #include "bench/stages.h"
 
@@ -11,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 224, ROWS = 8 };
+enum { SIDE = 224, ROWS = 8, BAND = 4 * ROWS };
 
 struct frame {
-    uint8_t *pixels;
+    uint8_t *pixels; /* n_rows, and behind them room for a band */
     size_t allocated;
     size_t row_bytes;
     uint32_t n_rows;
@@ -31,7 +33,7 @@ static bool fit_frame(struct frame *frame, struct mr_box box)
 {
     frame->row_bytes = (size_t)box.width * 3;
     frame->n_rows = 0;
-    size_t need = frame->row_bytes * (size_t)box.height;
+    size_t need = frame->row_bytes * ((size_t)box.height + BAND);
     if (need > frame->allocated) {
         free(frame->pixels);
         frame->pixels = malloc(need);
@@ -40,16 +42,32 @@ static bool fit_frame(struct frame *frame, struct mr_box box)
     return frame->pixels != NULL;
 }
 
-static mr_status resample_frame(struct mr_resample *resample, struct mr_store *store, const struct mr_stage *stage,
-                                const struct frame *frame, mr_error *error)
+/* n rows, ROWS at a time. */
+static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_t row_bytes, uint32_t n)
 {
-    mr_status status = mr_resample_begin(resample, stage, 3, store, error);
-    for (uint32_t y = 0; status == MR_OK && y < frame->n_rows; y += ROWS) {
+    for (uint32_t y = 0; y < n; y += ROWS) {
         const uint8_t *rows[ROWS];
-        uint32_t n = frame->n_rows - y < ROWS ? frame->n_rows - y : ROWS;
-        for (uint32_t i = 0; i < n; i++)
-            rows[i] = frame->pixels + (y + i) * frame->row_bytes;
-        mr_resample_push(resample, rows, n);
+        uint32_t n_rows = n - y < ROWS ? n - y : ROWS;
+        for (uint32_t i = 0; i < n_rows; i++)
+            rows[i] = pixels + (y + i) * row_bytes;
+        mr_resample_push(resample, rows, n_rows);
+    }
+}
+
+/* Adds what it takes, without the copies, to *total_ns. */
+static mr_status resample_frame(struct mr_resample *resample, struct mr_store *store, const struct mr_stage *stage,
+                                const struct frame *frame, uint64_t *total_ns, mr_error *error)
+{
+    uint64_t start = mr_clock_now_ns();
+    mr_status status = mr_resample_begin(resample, stage, 3, store, error);
+    *total_ns += mr_clock_now_ns() - start;
+    uint8_t *band = frame->pixels + frame->n_rows * frame->row_bytes;
+    for (uint32_t y = 0; status == MR_OK && y < frame->n_rows; y += BAND) {
+        uint32_t n = frame->n_rows - y < BAND ? frame->n_rows - y : BAND;
+        memcpy(band, frame->pixels + y * frame->row_bytes, n * frame->row_bytes);
+        start = mr_clock_now_ns();
+        push_rows(resample, band, frame->row_bytes, n);
+        *total_ns += mr_clock_now_ns() - start;
     }
     return status;
 }
@@ -96,9 +114,7 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_kernels *kern
         const struct mr_photo *photo = &photos->photo[i];
         bool right = fit_frame(&frame, photo->stage.need) &&
                      mr_stage_decode_box(codec, photo, photo->stage.need, keep_rows, &frame, NULL) == MR_OK;
-        uint64_t start = mr_clock_now_ns();
-        right = right && resample_frame(&resample, &store, &photo->stage, &frame, NULL) == MR_OK;
-        total_ns += mr_clock_now_ns() - start;
+        right = right && resample_frame(&resample, &store, &photo->stage, &frame, &total_ns, NULL) == MR_OK;
         run->n_wrong += !right || (run->check && !equals_whole(photos, photo, out));
     }
     run->seconds = (double)total_ns / 1e9;

@@ -14,6 +14,7 @@ static void add_all(struct mr_engine *engine, struct mr_photos *photos)
     mr_stage_convert_add(engine, photos);
     mr_stage_whole_add(engine, photos);
     mr_stage_light_add(engine, photos);
+    mr_stage_expand_add(engine, photos);
 }
 
 static void add_ratios(struct mr_engine *engine)

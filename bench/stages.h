@@ -13,6 +13,7 @@ void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_convert_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_whole_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_light_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_expand_add(struct mr_engine *engine, struct mr_photos *photos);
 
 /* One row of pixels after the other, of the box begun on a codec, to where the caller wants them. NULL: nowhere. */
 typedef void (*mr_stage_rows_fn)(void *user, const uint8_t *const *rows, uint32_t n_rows);

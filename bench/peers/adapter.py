@@ -73,8 +73,8 @@ def draw_box(width, height, random):
 def shuffled_epochs(n):
     """Dataset indices of EPOCHS_AT_ONCE epochs in a row, each shuffled anew, without its incomplete last batch.
 
-    For peers that come to a stop at an epoch's end. In a training that is once in many minutes, with the few photographs
-    of a measurement twice a second; so they are given these as one long epoch.
+    For peers that come to a stop at an epoch's end. In a training that is once in many minutes, with the few
+    photographs of a measurement twice a second; so they are given these as one long epoch.
     """
     import numpy
     random = numpy.random.default_rng()

@@ -3,15 +3,15 @@
 
     peer_ffcv.py --data FILE.beton ...       a cell
     peer_ffcv.py --write FOLDER OUT          make OUT/train.beton, and OUT/jpeg/ with the very JPEG files inside it
+    peer_ffcv.py --write-raw FOLDER OUT      make OUT/train.beton of pixels, longest side 256
 
 Easy to get wrong: the JPEG files for the other loaders must be FFCV's own bytes, taken out of its file; encoding the
 photographs once more would compare different files. It crops by INTER_AREA and knows no Resize(256): what it gives for
-eval:256:224 is its CenterCrop with the ratio 224/256. It allocates all its buffers anew for each epoch, which counts for a
-third of its time where an epoch is 500 images: hence long epochs (adapter.py).
+eval:256:224 is its CenterCrop with the ratio 224/256. It allocates all its buffers anew for each epoch, which counts
+for a third of its time where an epoch is 500 images: hence long epochs (adapter.py).
 """
 
 import os
-import shutil
 import sys
 
 import numpy
@@ -33,18 +33,19 @@ class Photographs:
         return Image.open(path).convert("RGB"), label
 
 
-def write(folder, out):
+def write(folder, out, raw):
+    """OUT is whole only when this returns; the runner renames it then."""
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
     dataset = Photographs(folder)
-    half = out + ".half"
-    shutil.rmtree(half, ignore_errors=True)
-    os.makedirs(half)
-    fields = {"image": RGBImageField(write_mode="jpg", max_resolution=512, jpeg_quality=90), "label": IntField()}
-    DatasetWriter(os.path.join(half, "train.beton"), fields, num_workers=1).from_indexed_dataset(dataset)
-    extract(os.path.join(half, "train.beton"), dataset.found, folder, os.path.join(half, "jpeg"))
-    shutil.rmtree(out, ignore_errors=True)
-    os.rename(half, out)
+    os.makedirs(out)
+    image = RGBImageField(write_mode="jpg", max_resolution=512, jpeg_quality=90)
+    if raw:
+        image = RGBImageField(write_mode="raw", max_resolution=256)
+    beton = os.path.join(out, "train.beton")
+    DatasetWriter(beton, {"image": image, "label": IntField()}, num_workers=1).from_indexed_dataset(dataset)
+    if not raw:
+        extract(beton, dataset.found, folder, os.path.join(out, "jpeg"))
 
 
 def extract(beton, found, folder, jpeg):
@@ -102,8 +103,8 @@ def make_loader(arguments):
 
 
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] == "--write":
-        write(sys.argv[2], sys.argv[3])
+    if len(sys.argv) == 4 and sys.argv[1] in ("--write", "--write-raw"):
+        write(sys.argv[2], sys.argv[3], sys.argv[1] == "--write-raw")
         return
     adapter = Adapter()
     arguments = adapter.arguments

@@ -2,7 +2,8 @@
 """Who takes part in bench/peers/run: the rows, their commands, and the pairs whose ratios are the result.
 
 Easy to get wrong: what a row reads. "photos" are the files as they are; "beton" is FFCV's file of re-encoded ones;
-"jpeg" are the same JPEG files as in there, one by one.
+"jpeg" are the same JPEG files as in there, one by one; "pack" is a millrace pack of the photos; "raw_beton" and
+"raw_pack" hold their pixels, the longest side 256.
 """
 
 import os
@@ -32,10 +33,11 @@ class Peer:
             program = [os.path.join(BUILD, "millrace", "bench", "millrace-bench-" + self.words[0])]
         else:
             program = [os.path.join(BUILD, self.environment, "bin", "python"), "-B", os.path.join(HERE, self.words[0])]
-        return program + list(self.words[1:]) + ["--data", data[self.reads]] + [str(word) for word in more]
+        place = ("pack:" if self.reads in ("pack", "raw_pack") else "") + data[self.reads]
+        return program + list(self.words[1:]) + ["--data", place] + [str(word) for word in more]
 
-    def missing(self, have_files):
-        """Why it cannot run here, or None. have_files: whether FFCV's files could be made."""
+    def missing(self, have):
+        """Why it cannot run here, or None. have: the kinds of data that are there."""
         note = os.path.join(BUILD, self.environment + ".missing")
         if os.path.exists(note):
             with open(note, encoding="utf-8") as file:
@@ -45,8 +47,8 @@ class Peer:
             whole = os.path.join(BUILD, self.environment, "setup-stamp")
         if not os.path.exists(whole):
             return "bench/peers/setup --only %s has not been run" % self.environment
-        if self.reads != "photos" and not have_files:
-            return "FFCV's files could not be made"
+        if self.reads not in have:
+            return "its file could not be made: " + self.reads
         return None
 
 
@@ -58,11 +60,15 @@ PEERS = [
     Peer("spdl", "SPDL", "spdl", ["peer_spdl.py"], contracts=("A1",)),
     Peer("ffcv", "FFCV (its re-encoded file)", "ffcv", ["peer_ffcv.py"], reads="beton"),
     Peer("ours_reencoded", "millrace (FFCV's JPEG files)", "millrace", ["ours"], reads="jpeg"),
+    Peer("ours_packed", "millrace packed", "millrace", ["ours"], reads="pack"),
+    Peer("ours_raw", "millrace raw 256", "millrace", ["ours"], reads="raw_pack"),
+    Peer("ffcv_raw", "FFCV raw 256", "ffcv", ["peer_ffcv.py"], reads="raw_beton"),
     Peer("light_full", "full decode alone", "millrace", ["light", "--full"], contracts=()),
     Peer("light_roi", "ROI decode alone", "millrace", ["light"], contracts=()),
 ]
 
-# Of the issue's table: (ours, against, contract, field, at least | at most, bound); with two workers.
+# What we aim at, with two workers; for packs on a CPU with AVX-512:
+# (ours, against, contract, field, at least | at most, bound).
 TARGETS = [
     ("ours", "torch_pillow", "A2", "img_s", "at least", 3.4),
     ("ours", "torch_pillow", "A1", "img_s", "at least", 2.6),
@@ -75,6 +81,12 @@ TARGETS = [
     ("ours", "light_roi", "A1", "img_s", "at least", 0.90),
     ("ours", "light_roi", "A2", "img_s", "at least", 0.87),
     ("ours", "torch_pillow", "A2", "cpu_s_per_1000", "at most", 0.32),
+    ("ours_packed", "light_roi", "A1", "img_s", "at least", 3.0),
+    ("ours_packed", "dali", "A1", "img_s", "at least", 6.5),
+    ("ours_packed", "torchvision_tensors", "A1", "img_s", "at least", 6.5),
+    ("ours_packed", "ffcv", "A1", "img_s", "at least", 4.5),
+    ("ours_packed", "torch_pillow", "A2", "img_s", "at least", 11.5),
+    ("ours_raw", "ffcv_raw", "A1", "img_s", "at least", 1.3),
     ("ours", "fastest", "A1", "first_s", "at most", 1 / 5),
     ("ours", "leanest", "A1", "pss_mb", "at most", 0.8),
 ]

@@ -16,9 +16,10 @@ from peer_stats import by_round, describe, paired
 
 OURS = "ours"
 FIELDS = ("img_s", "cpu_s_per_1000", "first_s", "pss_mb", "gap_p50_ms", "gap_p99_ms")
-COLOURS = {OURS: "#c44536", "ours_reencoded": "#e5989b", "light_full": "#adb5bd", "light_roi": "#8d99ae"}
+COLOURS = {OURS: "#c44536", "ours_packed": "#9d0208", "ours_reencoded": "#e5989b", "ours_raw": "#e5989b",
+           "light_full": "#adb5bd", "light_roi": "#8d99ae"}
 LINES = dict(COLOURS, torch_pillow="#2a9d8f", torchvision_tensors="#264653", dali="#76b900", spdl="#e9c46a",
-             ffcv="#457b9d")
+             ffcv="#457b9d", ffcv_raw="#a8dadc")
 
 
 def contract_of(result, name, contract):
@@ -129,7 +130,7 @@ def target_table(result):
             against += ", " + result["peers"][target["peer"]]["title"]
         elif against in result["peers"]:
             against = result["peers"][against]["title"]
-        of = "" if target["of"] == OURS else ", same files"
+        of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_raw": ", raw"}[target["of"]]
         rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
                      "%s %.2f" % (target["sense"], target["bound"]),
                      {None: "not measured", True: "met", False: "missed"}[target["met"]]])
@@ -156,8 +157,19 @@ def markdown(result, figures):
     lines += ["", "## Aims, %d workers" % TARGET_WORKERS, ""] + target_table(result)
     for figure in figures:
         lines += ["", "![%s](%s)" % (figure[1], os.path.basename(figure[0]))]
-    lines += contract_tables(result) + [""] + versions(result)
+    lines += contract_tables(result) + made_table(result) + [""] + versions(result)
     return "\n".join(lines) + "\n"
+
+
+def made_table(result):
+    """Files that were made of the photographs before the first cell, by one process or thread."""
+    data = result["data"]
+    titles = {about["reads"]: about["title"] for about in result["peers"].values() if "reads" in about}
+    rows = [[titles.get(kind, kind), "%.1f" % (made["bytes"] / 1e6), "%.2f" % (made["bytes"] / data["bytes"]),
+             "%.0f" % (data["images"] / made["seconds"])] for kind, made in data.get("made", {}).items()]
+    if not rows:
+        return []
+    return ["", "## What was made of the photographs", ""] + table(["", "MB", "of the JPEGs", "img/s"], rows)
 
 
 def versions(result):

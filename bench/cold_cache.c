@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first epoch from a disk: the same photographs as a folder and as packs, in turn, with none of their pages in the
+ * page cache. What a round gives is images a second from the creation of the loader to its last batch, and the bytes
+ * that came from the disk. Easy to get wrong: POSIX_FADV_DONTNEED is only a wish (dirty pages stay), so mincore()
+ * counts what is left, and it is printed.
+ */
+#include <millrace/millrace.h>
+
+#include <argp.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH = 64, MAX_FORMS = 8, MAX_ROUNDS = 100, PAGE = 4096, BLOCK = 512 };
+
+struct form {
+    const char *spec;
+    double rate[MAX_ROUNDS]; /* images a second */
+    uint64_t file_bytes;
+    uint64_t read_bytes; /* from the disk, in the last round */
+    uint64_t left_bytes; /* in the page cache before the last round */
+};
+
+struct settings {
+    struct form forms[MAX_FORMS];
+    uint32_t n_forms;
+    uint32_t n_rounds;
+    uint32_t n_workers;
+    bool warm;
+};
+
+/* nftw() hands nothing through. */
+static uint64_t seen_bytes, seen_left;
+
+static uint64_t resident_bytes(int fd, size_t len)
+{
+    uint64_t n = 0;
+    size_t n_pages = (len + PAGE - 1) / PAGE;
+    unsigned char *in_core = malloc(n_pages);
+    void *map = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+    if (in_core && map != MAP_FAILED && mincore(map, len, in_core) == 0)
+        for (size_t i = 0; i < n_pages; i++)
+            n += (in_core[i] & 1) * (uint64_t)PAGE;
+    if (map != MAP_FAILED)
+        munmap(map, len);
+    free(in_core);
+    return n;
+}
+
+static int drop_file(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)where;
+    if (kind != FTW_F || st->st_size == 0)
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    seen_bytes += (uint64_t)st->st_size;
+    fdatasync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    seen_left += resident_bytes(fd, (size_t)st->st_size);
+    close(fd);
+    return 0;
+}
+
+/* Only what a file is, for a warm cache. */
+static int count_file(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)path;
+    (void)where;
+    seen_bytes += kind == FTW_F ? (uint64_t)st->st_size : 0;
+    return 0;
+}
+
+static void prepare(struct form *form, bool warm)
+{
+    const char *colon = strchr(form->spec, ':');
+    seen_bytes = seen_left = 0;
+    if (nftw(colon ? colon + 1 : form->spec, warm ? count_file : drop_file, 16, 0) != 0)
+        fprintf(stderr, "cold_cache: %s cannot be walked\n", form->spec);
+    form->file_bytes = seen_bytes;
+    form->left_bytes = seen_left;
+}
+
+static uint64_t disk_bytes(void)
+{
+    struct rusage own = {0}, children = {0};
+    getrusage(RUSAGE_SELF, &own);
+    getrusage(RUSAGE_CHILDREN, &children);
+    return (uint64_t)(own.ru_inblock + children.ru_inblock) * BLOCK;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* One epoch; the loader's workers are children, whose reads count once they have ended. */
+static mr_status run_epoch(const struct form *form, uint32_t n_workers, uint64_t epoch, double *rate_out,
+                           mr_error *error)
+{
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.batch_size = BATCH;
+    options.num_workers = n_workers;
+    options.n_epochs = 1;
+    options.epoch = epoch;
+    mr_dataset *dataset = NULL;
+    mr_loader *loader = NULL;
+    mr_batch *batch;
+    uint64_t n = 0;
+    double begin = now();
+    mr_status status = mr_dataset_open(form->spec, NULL, &dataset, error);
+    if (status == MR_OK)
+        status = mr_loader_create(dataset, NULL, &options, &loader, error);
+    while (status == MR_OK && (status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
+        n += mr_batch_valid(batch);
+        mr_batch_release(batch);
+    }
+    *rate_out = (double)n / (now() - begin);
+    if (status < 0 && loader)
+        *error = *mr_loader_error(loader);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    return status == MR_END ? MR_OK : status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(struct settings *s)
+{
+    printf("| data | MB | images/s | least | most | read MB | in cache before, MB |\n|---|---|---|---|---|---|---|\n");
+    for (uint32_t i = 0; i < s->n_forms; i++) {
+        struct form *form = &s->forms[i];
+        qsort(form->rate, s->n_rounds, sizeof *form->rate, compare);
+        printf("| %s | %.1f | %.0f | %.0f | %.0f | %.1f | %.1f |\n", form->spec, (double)form->file_bytes / 1e6,
+               form->rate[s->n_rounds / 2], form->rate[0], form->rate[s->n_rounds - 1], (double)form->read_bytes / 1e6,
+               (double)form->left_bytes / 1e6);
+    }
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    struct settings *s = state->input;
+    char *end = text;
+    unsigned long value = key == 'r' || key == 'w' ? strtoul(text, &end, 10) : 0;
+    switch (key) {
+    case 'r':
+        if (*end || value < 1 || value > MAX_ROUNDS)
+            argp_error(state, "--rounds %s is not from 1 to %d", text, MAX_ROUNDS);
+        s->n_rounds = (uint32_t)value;
+        break;
+    case 'w':
+        if (*end || value < 1 || value > MR_MAX_WORKERS)
+            argp_error(state, "--workers %s is not a number of workers", text);
+        s->n_workers = (uint32_t)value;
+        break;
+    case 'k': s->warm = true; break;
+    case ARGP_KEY_ARG:
+        if (s->n_forms == MAX_FORMS)
+            argp_error(state, "more than %d datasets", MAX_FORMS);
+        s->forms[s->n_forms++].spec = text;
+        break;
+    case ARGP_KEY_NO_ARGS: argp_usage(state); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"rounds", 'r', "N", 0, "epochs of each (7)", 0},
+        {"workers", 'w', "N", 0, "worker processes (2)", 0},
+        {"keep-cache", 'k', NULL, 0, "do not drop anything: the page cache stays warm", 0},
+        {0},
+    };
+    static const struct argp parser = {.options = options,
+                                       .parser = parse_option,
+                                       .args_doc = "SPEC...",
+                                       .doc = "One epoch of each dataset in turn, from a cold page cache."};
+    static struct settings s = {.n_rounds = 7, .n_workers = 2};
+    argp_parse(&parser, argc, argv, 0, NULL, &s);
+    for (uint32_t round = 0; round < s.n_rounds; round++) {
+        for (uint32_t i = 0; i < s.n_forms; i++) {
+            struct form *form = &s.forms[i];
+            mr_error error = {0};
+            prepare(form, s.warm);
+            uint64_t before = disk_bytes();
+            if (run_epoch(form, s.n_workers, round, &form->rate[round], &error) != MR_OK) {
+                fprintf(stderr, "cold_cache: %s\n", error.text);
+                return 1;
+            }
+            form->read_bytes = disk_bytes() - before;
+        }
+    }
+    report(&s);
+    return 0;
+}
