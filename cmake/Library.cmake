@@ -4,7 +4,7 @@
 # Easy to get wrong: the static library's own dependencies are not targets of this build but are found again on the user's
 # machine (millraceConfig.cmake, millrace.pc), so nothing named mr_dep_* may reach the exported targets.
 
-set(MR_PUBLIC_HEADERS batch dataset group launch loader metrics millrace run sampler status transform)
+set(MR_PUBLIC_HEADERS batch dataset group launch loader metrics millrace pack run sampler status transform)
 list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/)
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
@@ -108,8 +108,8 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # As they lie in the tree, because they point to each other; docs/formats.md is also what libmillrace(3) refers to.
-foreach(document README.md CHANGELOG.md LICENSE docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md
-        docs/training.md bench/METHOD.md)
+foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/formats.md
+        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/training.md bench/METHOD.md)
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
