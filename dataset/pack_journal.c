@@ -31,6 +31,8 @@ static mr_status check_head(struct mr_pack_journal *journal, mr_error *error)
     ssize_t n = pread(journal->fd, &head, sizeof head, 0);
     if (n < 0 || fstat(journal->fd, &st) != 0)
         return fail(journal, error, errno, "read");
+    if (st.st_nlink == 0) /* removed between opening and locking it, by who had it */
+        return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", journal->dir);
     if (!S_ISREG(st.st_mode) || (head.magic != 0 && head.magic != MR_PACK_JOURNAL_MAGIC))
         return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is no journal of a pack", journal->dir);
     if (head.version != 0 && head.version != MR_PACK_VERSION)
@@ -44,7 +46,7 @@ mr_status mr_pack_journal_open(int root, const char *dir, struct mr_pack_journal
                                mr_error *error)
 {
     *journal = (struct mr_pack_journal){.fd = -1, .dir = dir};
-    int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
     *is_new_out = false;
     journal->fd = openat(root, MR_PACK_JOURNAL, flags);
     if (journal->fd < 0 && errno == ENOENT) {

@@ -125,6 +125,8 @@ static mr_status make_cache(struct mr_reader *reader, mr_error *error)
 {
     uint64_t n_files = mr_table_n_files(reader->table);
     uint32_t capacity = mr_file_cache_limit();
+    if (reader->options.max_files > 0 && reader->options.max_files < capacity)
+        capacity = reader->options.max_files;
     if (n_files < capacity)
         capacity = n_files > 0 ? (uint32_t)n_files : 1;
     if (mr_file_cache_create(reader->table, capacity, &reader->cache) != 0)

@@ -16,6 +16,7 @@ struct mr_reader_options {
     mr_reader_kind kind;    /* MR_READER_AUTO probes io_uring and falls back */
     uint32_t depth;         /* reads in flight, 1 to 64 */
     uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED */
+    uint32_t max_files;     /* shards kept open; 0, or more than mr_file_cache_limit(): that many */
     bool plain_descriptors; /* io_uring without fixed-file slots, as on kernels before 5.19; for tests */
 };
 

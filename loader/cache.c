@@ -160,19 +160,10 @@ static void follow(struct mr_cache *cache, uint64_t id, uint64_t log_bytes)
     mr_cache_folder_close_segment(&files);
 }
 
-/* Segments that were removed leave room, for this run too; the bounds are apart so that it does not flutter. */
-static void see_budget(struct mr_cache_region *region, uint64_t bytes)
-{
-    uint32_t at_budget = MR_CACHE_AT_BUDGET;
-    atomic_store_explicit(&region->bytes, bytes, memory_order_relaxed);
-    if (bytes < region->budget_bytes - region->budget_bytes / 8)
-        atomic_compare_exchange_strong(&region->stopped, &at_budget, MR_CACHE_GOES_ON);
-}
-
-static void tell(struct mr_cache *cache)
+/* Once, of what has ended writing. */
+static void tell(struct mr_cache *cache, uint32_t stopped)
 {
     const struct mr_cache_region *region = cache->region;
-    uint32_t stopped = atomic_load(&region->stopped);
     int stop_errno = atomic_load_explicit(&region->stop_errno, memory_order_relaxed);
     if (stopped == MR_CACHE_GOES_ON || cache->told)
         return;
@@ -185,20 +176,30 @@ static void tell(struct mr_cache *cache)
                     strerrordesc_np(stop_errno) ? strerrordesc_np(stop_errno) : "unknown error");
 }
 
+/* Segments that were removed leave room, for this run too; the bounds are apart so that it does not flutter. */
+static void see_budget(struct mr_cache *cache, uint64_t bytes)
+{
+    struct mr_cache_region *region = cache->region;
+    uint32_t at_budget = MR_CACHE_AT_BUDGET;
+    atomic_store_explicit(&region->bytes, bytes, memory_order_relaxed);
+    if (bytes < region->budget_bytes - region->budget_bytes / 8 &&
+        atomic_compare_exchange_strong(&region->stopped, &at_budget, MR_CACHE_GOES_ON))
+        tell(cache, MR_CACHE_AT_BUDGET);
+}
+
 void mr_cache_refresh(struct mr_cache *cache)
 {
     uint64_t bytes = 0, log_bytes;
-    tell(cache);
     int rc = mr_cache_folder_list(cache->folder, &cache->ids);
     for (size_t i = 0; rc == 0 && i < cache->ids.n; i++) {
         bytes += mr_cache_folder_segment_bytes(cache->folder, cache->ids.ids[i], &log_bytes);
         follow(cache, cache->ids.ids[i], log_bytes);
     }
     if (rc == 0)
-        see_budget(cache->region, bytes);
-    else
+        see_budget(cache, bytes);
+    else if (!mr_cache_folder_is_passing(rc)) /* the program is short of descriptors, say */
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, -rc);
-    tell(cache);
+    tell(cache, atomic_load(&cache->region->stopped));
 }
 
 int64_t mr_cache_count(const struct mr_cache *cache)

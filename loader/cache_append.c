@@ -27,6 +27,7 @@ enum { KNOWN_TEMPLATES = 16 };
 struct known_template {
     struct mr_packed_template template;
     uint64_t at; /* 0: none */
+    uint32_t check;
 };
 
 struct mr_cache_append {
@@ -104,11 +105,14 @@ static bool resume(struct mr_cache_append *append, uint64_t len)
 {
     struct stat log, data;
     uint64_t at = sizeof(struct mr_cache_log_head), end = 0;
-    if (is_gone(append) || fstat(append->files.data, &data) != 0 ||
-        mr_cache_log_walk(append->files.log, &at, see_end, &end) != 0)
+    if (is_gone(append) || fstat(append->files.data, &data) != 0)
         return false;
     append->log_end = at;
     append->data_end = (uint64_t)data.st_size;
+    /* A large cache has hundreds of full segments: only the log of one that is not full is read. */
+    if (!has_room(append, len) || mr_cache_log_walk(append->files.log, &at, see_end, &end) != 0)
+        return false;
+    append->log_end = at;
     if (end > append->data_end || !has_room(append, len) || fstat(append->files.log, &log) != 0)
         return false;
     return (uint64_t)log.st_size == at || ftruncate(append->files.log, (off_t)at) == 0;
@@ -199,21 +203,25 @@ static int write_record(struct mr_cache_append *append, struct mr_cache_head *he
 }
 
 static int put_template(struct mr_cache_append *append, const struct mr_packed_template *template, uint64_t *at,
-                        uint64_t *template_at)
+                        struct mr_cache_sample *sample)
 {
     for (uint32_t i = 0; i < KNOWN_TEMPLATES; i++) {
-        *template_at = append->known[i].at;
-        if (*template_at > 0 && memcmp(&append->known[i].template, template, sizeof *template) == 0)
+        const struct known_template *known = &append->known[i];
+        sample->template_at = known->at;
+        sample->template_check = known->check;
+        if (known->at > 0 && memcmp(&known->template, template, sizeof *template) == 0)
             return 0;
     }
     struct mr_cache_template record = {
         .head = {.kind = MR_CACHE_TEMPLATE, .len_bytes = sizeof record},
         .template = *template,
     };
-    *template_at = *at;
+    sample->template_at = *at;
     int rc = write_record(append, &record.head, at);
+    sample->template_check = mr_cache_template_check(&record);
     if (rc == 0)
-        append->known[append->n_templates++ % KNOWN_TEMPLATES] = (struct known_template){*template, *template_at};
+        append->known[append->n_templates++ % KNOWN_TEMPLATES] =
+            (struct known_template){*template, sample->template_at, sample->template_check};
     return rc;
 }
 
@@ -224,17 +232,15 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static int put_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t template_at,
-                      uint64_t *at)
+/* In append->record, with the place of its template. */
+static int put_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t *at)
 {
     struct mr_cache_sample *sample = (void *)append->record;
-    *sample = entry->sample;
     sample->head.kind = MR_CACHE_SAMPLE;
     sample->head.len_bytes = mr_cache_log_sample_bytes(entry->sample.n_rows);
     sample->made_ns = now_ns();
     sample->offset = append->data_end;
     sample->data_checksum = mr_xxh3(entry->bytes, entry->sample.len);
-    sample->template_at = template_at;
     memset(sample + 1, 0, sample->head.len_bytes - sizeof *sample);
     if (entry->sample.n_rows > 0)
         memcpy(sample + 1, entry->rows, ((size_t)entry->sample.n_rows + 1) * sizeof *entry->rows);
@@ -245,12 +251,14 @@ static int put_sample(struct mr_cache_append *append, const struct mr_cache_entr
 static int put_entry(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t *at,
                      uint64_t *record_at)
 {
-    uint64_t template_at = 0;
+    struct mr_cache_sample *sample = (void *)append->record;
+    *sample = entry->sample;
+    sample->template_at = sample->template_check = 0;
     int rc = mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
     if (rc == 0 && entry->sample.n_rows > 0)
-        rc = put_template(append, entry->template, at, &template_at);
+        rc = put_template(append, entry->template, at, sample);
     *record_at = *at;
-    return rc == 0 ? put_sample(append, entry, template_at, at) : rc;
+    return rc == 0 ? put_sample(append, entry, at) : rc;
 }
 
 /* After a failure: no record points behind the ends of before, and templates may have been put there. */

@@ -21,11 +21,18 @@
 
 enum { N_MET = 1024 }; /* a power of two */
 #define SETTLED_NS INT64_C(50000000)
+/* Where times are whole seconds the clock of the file system ticks in seconds; of some in two. */
+#define SETTLED_COARSE_NS INT64_C(2050000000)
 #define CLAIM_SECONDS 120
+/* Deaths of workers that one sample may cost in a run. */
+#define MAX_CLAIMS 2
 /* What packing costs shows elsewhere too: the decoder's data have left the CPU's caches, and pages are written back. */
 #define COST_PERCENT 150
 /* What unused time may add up to, so that a long pause is not followed by a long standstill. */
 #define MAX_CREDIT_NS INT64_C(50000000)
+
+/* Packing needs about ten bytes a pixel. Those for images larger than this are given back. */
+#define KEPT_PIXELS (UINT64_C(1) << 24)
 
 struct mr_cache_fill {
     struct mr_cache_region *region;
@@ -105,6 +112,15 @@ void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index)
         fill->n_met++;
 }
 
+/* What a wanted sample's word becomes: a claim, unless it has cost too many workers their lives. */
+static uint64_t claim_after(uint64_t seen)
+{
+    uint32_t n_before = mr_cache_region_state(seen) == MR_CACHE_CLAIMED ? mr_cache_region_segment(seen) : 0;
+    if (n_before >= MAX_CLAIMS)
+        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+    return mr_cache_region_word(MR_CACHE_CLAIMED, n_before + 1, now_s());
+}
+
 /* The last one met that is still wanted, now claimed: its word in *word_out; -1 where there is none. */
 static int64_t claim(struct mr_cache_fill *fill, uint64_t *word_out)
 {
@@ -112,8 +128,11 @@ static int64_t claim(struct mr_cache_fill *fill, uint64_t *word_out)
     while (fill->n_met > 0) {
         int64_t index = fill->met[--fill->top % N_MET];
         fill->n_met--;
-        *word_out = mr_cache_region_word(MR_CACHE_CLAIMED, 0, now_s());
-        if (is_wanted(fill->region, index, &seen) && mr_cache_region_move(fill->region, index, seen, *word_out))
+        if (!is_wanted(fill->region, index, &seen))
+            continue;
+        *word_out = claim_after(seen);
+        if (mr_cache_region_move(fill->region, index, seen, *word_out) &&
+            mr_cache_region_state(*word_out) == MR_CACHE_CLAIMED)
             return index;
     }
     return -1;
@@ -134,7 +153,8 @@ static bool has_settled(const struct mr_cache_version *version)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t now_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-    return version->ctime_ns <= now_ns - SETTLED_NS;
+    int64_t settled_ns = version->ctime_ns % INT64_C(1000000000) == 0 ? SETTLED_COARSE_NS : SETTLED_NS;
+    return version->ctime_ns <= now_ns - settled_ns;
 }
 
 /* The whole file, and which version of it. MR_CACHE_GOOD when both are had; else what the sample's word becomes. */
@@ -224,12 +244,25 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
         return absent;
     int rc = mr_cache_append_add(fill->append, entry, &place);
     if (rc != 0) {
-        mr_cache_region_stop(region, MR_CACHE_REFUSED, -rc);
+        if (!mr_cache_folder_is_passing(rc))
+            mr_cache_region_stop(region, MR_CACHE_REFUSED, -rc);
         return absent;
     }
     atomic_fetch_add_explicit(&region->bytes, place.grown, memory_order_relaxed);
     atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_kept, 1, memory_order_relaxed);
     return word_of(region, entry, &place);
+}
+
+/* One panorama must not leave every worker with its buffers. */
+static void give_back(struct mr_cache_fill *fill, const struct mr_packed_image *image)
+{
+    if ((uint64_t)image->width * image->height <= KEPT_PIXELS)
+        return;
+    mr_packer_destroy(fill->packer);
+    fill->packer = NULL;
+    free(fill->bytes);
+    fill->bytes = NULL;
+    fill->capacity = 0;
 }
 
 /* The word of a claimed sample after all that could be done. */
@@ -248,7 +281,9 @@ static uint64_t make(struct mr_cache_fill *fill, int64_t index)
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
     describe(&packed, &entry);
-    return write_entry(fill, &entry);
+    uint64_t word = write_entry(fill, &entry);
+    give_back(fill, &packed.image);
+    return word;
 }
 
 static bool make_one(struct mr_cache_fill *fill)

@@ -124,6 +124,11 @@ mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_erro
     return MR_OK;
 }
 
+bool mr_cache_folder_is_passing(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EINTR;
+}
+
 void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACHE_NAME])
 {
     snprintf(name_out, MR_CACHE_NAME, "seg-%016" PRIx64 "%s", id, ending);

@@ -26,6 +26,9 @@ struct mr_cache_ids {
  */
 mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error);
 
+/* Is a negative errno no fault of the directory's, such as too many open files? Then it is worth another try. */
+bool mr_cache_folder_is_passing(int rc);
+
 /* Segments by their logs' names, in no order. Returns 0 or a negative errno. The ids of before are overwritten. */
 int mr_cache_folder_list(int folder, struct mr_cache_ids *ids);
 

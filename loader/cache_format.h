@@ -73,8 +73,15 @@ struct mr_cache_sample {
     uint16_t encoding;
     uint8_t flags;
     uint8_t orientation;
-    uint32_t zero;
+    uint32_t template_check; /* mr_cache_template_check() of its template's record; 0 without one */
 };
+
+/* Whoever remembers a template by its place sees by this whether that place has been written anew. */
+static inline uint32_t mr_cache_template_check(const struct mr_cache_template *record)
+{
+    return (uint32_t)record->head.checksum;
+}
+
 static_assert(sizeof(struct mr_cache_log_head) == 32, "stands in files");
 static_assert(sizeof(struct mr_cache_template) == 544, "stands in files");
 static_assert(sizeof(struct mr_cache_sample) == 104, "stands in files");

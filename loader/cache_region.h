@@ -17,7 +17,8 @@
 
 /*
  * Legal moves: ABSENT -> FOUND (the host, who met it in a log) -> GOOD, KEPT or ABSENT (a worker, at the first use);
- * ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it); GOOD -> ABSENT (a worker who cannot use it).
+ * ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it); GOOD -> ABSENT (a worker who cannot use it);
+ * CLAIMED -> CLAIMED or KEPT (another worker, when whoever claimed it has died).
  */
 enum mr_cache_state {
     MR_CACHE_ABSENT,  /* not known to be there */
@@ -27,7 +28,8 @@ enum mr_cache_state {
     MR_CACHE_KEPT,    /* the file itself is read, for the whole run */
 };
 
-/* A word: state:3 segment:13 rest:48, the rest being a record's place / 8, or of a claim the second it was made. */
+/* A word: state:3 segment:13 rest:48, the rest being a record's place / 8, or of a claim the second it was made,
+ * and its segment the number of claims so far. */
 static inline uint64_t mr_cache_region_word(enum mr_cache_state state, uint32_t segment, uint64_t rest)
 {
     return (uint64_t)state | (uint64_t)segment << 3 | rest << 16;

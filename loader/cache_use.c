@@ -32,6 +32,7 @@ struct known_template {
     struct mr_packed_template template;
     uint64_t at; /* 0: none */
     uint32_t segment;
+    uint32_t check;
 };
 
 struct mr_cache_use {
@@ -135,17 +136,22 @@ static bool need_bytes(struct mr_cache_use *use, uint64_t len)
     return use->bytes != NULL;
 }
 
-static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment, int log, uint64_t at)
+static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment, int log,
+                                                      const struct mr_cache_sample *sample)
 {
+    uint64_t at = sample->template_at;
     struct mr_cache_template record;
     _Alignas(8) uint8_t buffer[MR_CACHE_MAX_RECORD];
     struct known_template *known = &use->known[(at / 8 * 31 + segment) % KNOWN_TEMPLATES];
-    if (at > 0 && known->at == at && known->segment == segment)
+    if (at > 0 && known->at == at && known->segment == segment && known->check == sample->template_check)
         return &known->template;
     if (at == 0 || at % 8 != 0 || !mr_cache_log_read(log, at, MR_CACHE_TEMPLATE, buffer))
         return NULL;
     memcpy(&record, buffer, sizeof record);
-    *known = (struct known_template){.template = record.template, .at = at, .segment = segment};
+    if (mr_cache_template_check(&record) != sample->template_check)
+        return NULL;
+    *known = (struct known_template){
+        .template = record.template, .at = at, .segment = segment, .check = sample->template_check};
     return &known->template;
 }
 
@@ -177,19 +183,13 @@ static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, u
     return mr_file_read_at(files->data, at, use->bytes, (size_t)len, &n) == 0 && n == len;
 }
 
-/* Too many open files are no fault of the entry's. */
-static bool is_passing(int rc)
-{
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EINTR;
-}
-
 /* What a found entry turns out to be, at its first use. */
 static enum mr_cache_state judge(struct mr_cache_use *use, int64_t index, uint32_t segment,
                                  const struct mr_cache_sample *sample)
 {
     struct mr_cache_region *region = use->region;
     struct mr_cache_version version;
-    if (mr_cache_key_look(use->table, index, &version) != 0)
+    if (mr_cache_key_look(use->table, index, &version) != 0 || version.file_bytes > region->max_file_bytes)
         return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
         atomic_fetch_add_explicit(&region->n_stale, 1, memory_order_relaxed);
@@ -228,7 +228,7 @@ static bool describe(struct mr_cache_use *use, uint64_t word, const struct mr_ca
     uint32_t segment = mr_cache_region_segment(word);
     const struct mr_cache_files *files = need_segment(use, segment, &rc);
     const struct mr_packed_template *template =
-        files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample->template_at) : NULL;
+        files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample) : NULL;
     if (!template)
         return false;
     *hit_out = (struct mr_cache_hit){.image = {.encoding = sample->encoding,
@@ -254,7 +254,7 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
         return false;
     const struct mr_cache_sample *sample = read_record(use, index, word, &rc);
     if (!sample) {
-        if (!is_passing(rc))
+        if (!mr_cache_folder_is_passing(rc))
             forget(use, index, word);
         return false;
     }

@@ -9,6 +9,7 @@
 
 #include "loader/cache_fill.h"
 #include "loader/cache_use.h"
+#include "transforms/codec_packed.h"
 
 struct mr_cached {
     struct mr_cache_use *use;
@@ -20,7 +21,8 @@ struct mr_cached {
 struct mr_cached *mr_cached_create(struct mr_cache_region *region, const struct mr_table *table,
                                    struct mr_pixels *pixels)
 {
-    struct mr_cached *cached = region ? calloc(1, sizeof *cached) : NULL;
+    /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
+    struct mr_cached *cached = region && mr_codec_packed_works(NULL) ? calloc(1, sizeof *cached) : NULL;
     if (!cached)
         return NULL;
     cached->table = table;

@@ -5,6 +5,7 @@
  */
 #include "loader/caching.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -31,11 +32,14 @@ static void *follow(void *arg)
         int rc = 0;
         while (!caching->ending && rc == 0)
             rc = pthread_cond_timedwait(&caching->ended, &caching->lock, &due);
+        if (caching->ending)
+            break;
         pthread_mutex_unlock(&caching->lock);
         mr_cache_refresh(caching->cache);
         pthread_mutex_lock(&caching->lock);
     }
     pthread_mutex_unlock(&caching->lock);
+    mr_cache_refresh(caching->cache);
     return NULL;
 }
 
@@ -72,7 +76,8 @@ mr_status mr_caching_start(const struct mr_cache_options *options, const struct 
     }
     mr_cache_destroy(caching->cache);
     free(caching);
-    if (status != MR_ERR_UNSUPPORTED) {
+    bool full = why.os_error == ENOSPC || why.os_error == EDQUOT;
+    if (status != MR_ERR_UNSUPPORTED && !full) {
         mr_error_copy(error, &why);
         return status;
     }

@@ -18,7 +18,12 @@
 #include <millrace/loader.h>
 
 /* What a worker is doing; written by the worker, read by the supervisor. */
-enum mr_doing { MR_DOING_NOTHING, MR_DOING_READING, MR_DOING_DECODING };
+enum mr_doing {
+    MR_DOING_NOTHING,
+    MR_DOING_READING,
+    MR_DOING_DECODING,
+    MR_DOING_PACKING /* for the cache; no sample of a batch */
+};
 
 /* One per worker, by its number. Written by the worker with relaxed order unless said otherwise. */
 struct mr_worker_record {

@@ -74,14 +74,16 @@ static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct 
 
 /*
  * A worker that dies again and again without a sample to blame, by its own doing or before it has got on at all, is not
- * worth starting for ever: the machine has become unfit for it.
+ * worth starting for ever: the machine has become unfit for it. What dies of packing for the cache has done its work
+ * before, and the cache tries no sample for ever.
  */
 static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict, uint32_t n_held)
 {
     struct mr_ward *ward = &s->wards[i];
     struct mr_worker_record *record = mr_ward_record(s, i);
     bool got_on = atomic_load(&record->beat) != ward->beat_before;
-    bool vain = n_held == 0 && (verdict->our_fault || !got_on);
+    bool packed = atomic_load(&record->doing) == MR_DOING_PACKING;
+    bool vain = n_held == 0 && ((verdict->our_fault && !packed) || !got_on);
     ward->vain_deaths = vain ? ward->vain_deaths + 1 : 0;
     if (ward->vain_deaths < MAX_VAIN_DEATHS)
         return;
@@ -115,8 +117,10 @@ static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdi
     if (s->n_logged >= MAX_LOGGED)
         return;
     s->n_logged++;
-    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s", i, (int)s->wards[i].process.pid, verdict->cause,
-                failed ? ": " : "", failed ? record->error.text : "",
+    bool packed = atomic_load(&record->doing) == MR_DOING_PACKING;
+    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s%s", i, (int)s->wards[i].process.pid, verdict->cause,
+                packed ? " while it packed a sample for the cache" : "", failed ? ": " : "",
+                failed ? record->error.text : "",
                 s->n_logged == MAX_LOGGED ? "; further deaths are counted, not logged" : "");
 }
 

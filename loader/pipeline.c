@@ -17,6 +17,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "dataset/file_cache.h"
 
 enum {
     AHEAD = 4,            /* reads in flight, for each worker */
@@ -241,9 +242,17 @@ static mr_status make_slots(struct pipeline *p, mr_error *error)
     return MR_OK;
 }
 
+/* All readers are in one process, which needs descriptors for other things too: they share what one might have. */
+static uint32_t files_per_reader(const struct pipeline *p)
+{
+    uint32_t limit = mr_file_cache_limit();
+    return limit > p->n_workers ? limit / p->n_workers : 1;
+}
+
 static mr_status make_workers(struct pipeline *p, mr_error *error)
 {
-    const struct mr_reader_options options = {.kind = MR_READER_AUTO, .depth = AHEAD, .max_bytes = MAX_SAMPLE_BYTES};
+    const struct mr_reader_options options = {
+        .kind = MR_READER_AUTO, .depth = AHEAD, .max_bytes = MAX_SAMPLE_BYTES, .max_files = files_per_reader(p)};
     mr_status status = MR_OK;
     p->workers = calloc(p->n_workers, sizeof *p->workers);
     if (!p->workers)

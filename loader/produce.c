@@ -294,6 +294,9 @@ void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, ui
     mr_error error;
     int64_t index;
     while ((index = mr_producer_candidate(p, view, place)) >= 0) {
+        /* What has cost a worker its life is made from its file: that may be good where the cache's entry is not. */
+        if (mr_place_blame(*held) >= MR_BLAME_CRASH)
+            mr_cached_drop(p->cached, index);
         mr_status status = try_candidate(p, view, place, index, read, &error);
         if (status == MR_OK) {
             give_sample(p, view, place, index);

@@ -31,6 +31,12 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
         ward->killed_ns = mr_clock_now_ns();
         return;
     }
+    if (atomic_load(&mr_ward_record(s, i)->doing) == MR_DOING_PACKING) { /* a sample that nobody waits for */
+        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that packs for the cache",
+                     s->core->options.time_limit_ms);
+        mr_core_fail(s->core, &error);
+        return;
+    }
     char which[MR_TABLE_WHICH];
     int64_t index = atomic_load(&mr_ward_record(s, i)->index);
     mr_table_which(mr_dataset_table(s->dataset), index, which);
@@ -46,7 +52,8 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
     struct mr_ward *ward = &s->wards[i];
     struct mr_worker_record *record = mr_ward_record(s, i);
     uint32_t beat = atomic_load(&record->beat);
-    bool idle = atomic_load(&record->doing) == MR_DOING_NOTHING && !work;
+    uint32_t doing = atomic_load(&record->doing);
+    bool idle = (doing == MR_DOING_NOTHING || doing == MR_DOING_PACKING) && !work;
     if (ward->killed_ns != 0) {
         if (mr_clock_now_ns() - ward->killed_ns > UINT64_C(1000000) * MR_WARD_END_MS) {
             mr_error error;

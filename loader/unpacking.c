@@ -97,29 +97,33 @@ static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *it
     mr_packing_job_damage(job, item->index, item->error.text);
 }
 
+/* Under its name, below the folder. MR_ERR_DAMAGED: no file can have that name. */
+static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item *item)
+{
+    char name[MR_TABLE_PATH];
+    bool written = false;
+    mr_status status = file_name(unpacking, item, name, &item->error);
+    if (status == MR_OK)
+        status = mr_unpacking_file_write(&unpacking->folder, name, item->bytes, item->len, &written, &item->error);
+    unpacking->job.progress.bytes_written += written ? item->len : 0;
+    return status;
+}
+
 static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error *error)
 {
     struct unpacking *unpacking = user;
     struct mr_packing_job *job = &unpacking->job;
     const struct unpacked *unpacked = item->result;
-    char name[MR_TABLE_PATH];
-    bool written = false;
     if (item->status == MR_OK)
-        item->status = file_name(unpacking, item, name, &item->error);
+        item->status = write_file(unpacking, item);
     if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
         mr_packing_job_name(job->table, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }
-    mr_status status = MR_OK;
     if (item->status == MR_ERR_DAMAGED)
         note_damage(unpacking, item);
-    else
-        status = mr_unpacking_file_write(&unpacking->folder, name, item->bytes, item->len, &written, error);
-    if (status != MR_OK)
-        return status;
     mr_packing_job_count(job, item);
-    job->progress.bytes_written += written ? item->len : 0;
     if (item->status == MR_OK && unpacked->image.encoding < MR_PACK_N_ENCODINGS)
         job->report.n_by_encoding[unpacked->image.encoding]++;
     job->report.n_plain += item->status == MR_OK && (unpacked->image.flags & MR_PACKED_PLAIN) != 0;

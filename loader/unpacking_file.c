@@ -16,10 +16,17 @@
 
 enum { TRIES = 100, MAX_PATH = 4200, PIECE_BYTES = 65536 };
 
+/* Is it the name that cannot be had here? Another file may well be written then. */
+static bool is_of_name(int os_error)
+{
+    return os_error == ENAMETOOLONG || os_error == ENOTDIR || os_error == EILSEQ || os_error == EINVAL;
+}
+
 static mr_status fail(const struct mr_unpacking_folder *folder, int os_error, const char *what, const char *name,
                       mr_error *error)
 {
-    return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/%s", what, folder->path, name);
+    mr_status status = is_of_name(os_error) ? MR_ERR_DAMAGED : MR_ERR_IO;
+    return mr_error_os(error, status, os_error, "cannot %s %s/%s", what, folder->path, name);
 }
 
 mr_status mr_unpacking_file_begin(const char *path, struct mr_unpacking_folder *folder_out, mr_error *error)

@@ -19,6 +19,7 @@ void mr_unpacking_file_end(struct mr_unpacking_folder *folder);
 /*
  * Write a file of a safe name (mr_packing_name_is_safe()), with the folders it lies in. *written_out: false where a
  * file with these bytes was there already. MR_ERR_INVALID: one with others was, or something that is no file.
+ * MR_ERR_DAMAGED: no file can have that name there (too long, below another file, bytes that the file system refuses).
  * MR_ERR_IO.
  */
 mr_status mr_unpacking_file_write(const struct mr_unpacking_folder *folder, const char *name, const void *bytes,

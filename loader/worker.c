@@ -152,8 +152,9 @@ static void decode(struct mr_worker *w, const struct lead *lead, const struct mr
         mr_control_wake_host(&w->job.shared);
     uint64_t worked_ns = mr_clock_now_ns() - begin;
     atomic_fetch_add_explicit(&w->record->busy_ns, worked_ns, memory_order_relaxed);
-    beat(w, MR_DOING_NOTHING);
+    beat(w, MR_DOING_PACKING);
     mr_producer_fill(w->producer, worked_ns);
+    beat(w, MR_DOING_NOTHING);
 }
 
 static bool submit(struct mr_worker *w, const struct lead *lead, int64_t index)
@@ -260,13 +261,22 @@ static void sleep_until_work(struct mr_worker *w)
     beat(w, MR_DOING_NOTHING);
 }
 
+/* Nothing else is to be done: pack a sample for the cache, if there is one. */
+static bool pack_idly(struct mr_worker *w)
+{
+    beat(w, MR_DOING_PACKING);
+    bool packed = mr_producer_fill_idle(w->producer);
+    beat(w, MR_DOING_NOTHING);
+    return packed;
+}
+
 void mr_worker_run(struct mr_worker *w)
 {
     bool moved = false;
     while (!atomic_load_explicit(&w->control->stop, memory_order_acquire)) {
         if (!moved)
             moved = mr_worker_move_near(&w->job);
-        if (!mr_worker_step(w) && !mr_producer_fill_idle(w->producer))
+        if (!mr_worker_step(w) && !pack_idly(w))
             sleep_until_work(w);
     }
 }

@@ -13,7 +13,7 @@
 #include "tools/pack_watch.h"
 #include "tools/say.h"
 
-enum { KEY_WORKERS = 256, MAX_WORKERS = 256 };
+enum { KEY_WORKERS = 256, KEY_MAX_PIXELS, MAX_WORKERS = 256 };
 
 struct unpack_args {
     const char *source;
@@ -22,7 +22,9 @@ struct unpack_args {
 };
 
 static const struct argp_option options[] = {
-    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0}, {0}};
+    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
+    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
+    {0}};
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -31,6 +33,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case KEY_WORKERS:
         args->pack.n_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
+        return 0;
+    case KEY_MAX_PIXELS:
+        args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
         return 0;
     case ARGP_KEY_ARG:
         if (args->out != NULL)

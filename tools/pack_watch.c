@@ -20,7 +20,7 @@ enum { MAGIC_BYTES = 8 };
 
 static const char magic[] = "mrpIndx1"; /* docs/pack-format.md */
 
-/* Does the folder have an index, or the journal of a pack that is not finished? */
+/* Does the folder have an index, or, where that is gone, altered or not yet there, a shard? */
 static bool holds_pack(const char *path)
 {
     char head[MAGIC_BYTES];
@@ -32,7 +32,7 @@ static bool holds_pack(const char *path)
     if (fd >= 0)
         close(fd);
     if (!found)
-        found = faccessat(folder, "journal", F_OK, 0) == 0 && faccessat(folder, "shard-00000", F_OK, 0) == 0;
+        found = faccessat(folder, "shard-00000", F_OK, 0) == 0;
     close(folder);
     return found;
 }

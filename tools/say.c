@@ -54,8 +54,11 @@ void mr_say_errno(int os_error, const char *format, ...)
 
 void mr_say_sample(const mr_error *error)
 {
-    if (error->index >= 0 && strstr(error->text, "(index ") == NULL)
-        mr_say_error("%s (index %" PRId64 ")", error->text, error->index);
+    char named[32]; /* as mr_table_which() ends: "(index 7)", of a pack "(NAME, index 7)" */
+
+    snprintf(named, sizeof named, "index %" PRId64 ")", error->index);
+    if (error->index >= 0 && strstr(error->text, named) == NULL)
+        mr_say_error("%s (%s", error->text, named);
     else
         mr_say_error("%s", error->text);
 }

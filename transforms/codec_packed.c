@@ -5,7 +5,8 @@
  * and colour stay libjpeg's, and so does the count of rows that are skipped.
  *
  * Easy to get wrong: bytes may hold anything, so every size in them is checked before it is used. And the places of
- * those functions are libjpeg's own affair: mr_codec_packed_works() asks the version, then tries.
+ * those functions are libjpeg's own affair: mr_codec_packed_works() asks which version this was compiled for, then
+ * tries the one that is there.
  */
 #include "transforms/codec_packed.h"
 
@@ -346,8 +347,8 @@ static void try_once(void)
         mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
         return;
     }
-    if (mr_packed_trial_run(&refusal) == MR_OK)
-        return;
+    if (mr_packed_trial_run(&refusal) != MR_ERR_UNSUPPORTED)
+        return; /* a lack of memory says nothing of the IDCT */
     foreign_idct = true;
     refusal = (mr_error){0};
     mr_packed_trial_run(&refusal);

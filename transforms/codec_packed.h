@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pixels of a packed JPEG: libjpeg-turbo's own IDCT, upsampling and colour, fed with coefficients from tiles in place
- * of its entropy decoder. Its calls are codec.h's, but for open.
+ * Pixels of a packed JPEG: libjpeg-turbo's own upsampling and colour, fed with samples made of tiles in place of what
+ * decodes and transforms a row of MCUs. Its calls are codec.h's, but for open.
  */
 #ifndef TRANSFORMS_CODEC_PACKED_H
 #define TRANSFORMS_CODEC_PACKED_H
@@ -14,8 +14,9 @@ struct mr_kernels;
 struct mr_packed_image;
 
 /*
- * Can this machine's libjpeg be fed so? Decided once per process, by its version and a trial (packed_trial.h); why_not
- * (or NULL): one line. codec.h asks; mr_codec_packed_open() does not.
+ * Can this machine's libjpeg be fed so? Decided once per process, by the version that this was compiled for and by a
+ * trial of the one that is there (packed_trial.h); why_not (or NULL): one line. codec.h asks; mr_codec_packed_open()
+ * does not.
  */
 bool mr_codec_packed_works(const char **why_not);
 

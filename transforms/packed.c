@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 #define BLOCK_SIDE 8u
 #define MAX_FACTOR 4
@@ -38,6 +39,22 @@ void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layo
     layout_out->n_rows = round_up_division(image->height, layout_out->mcu_height);
     layout_out->n_tiles = round_up_division(layout_out->n_columns, MR_PACKED_TILE_MCUS);
     layout_out->n_blocks = n_blocks;
+}
+
+const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image)
+{
+    copy->image = *image;
+    if (image->encoding != MR_PACKED_DCT && image->encoding != MR_PACKED_DCT8)
+        return &copy->image;
+    if (image->template) {
+        copy->template = *image->template;
+        copy->image.template = &copy->template;
+    }
+    if (image->rows && image->n_rows <= MR_PACKED_MAX_ROWS) {
+        memcpy(copy->rows, image->rows, (image->n_rows + (size_t)1) * sizeof *copy->rows);
+        copy->image.rows = copy->rows;
+    }
+    return &copy->image;
 }
 
 static bool colour_has(uint8_t colour, uint8_t n_components)

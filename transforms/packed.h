@@ -23,6 +23,21 @@ struct mr_packed_layout {
 /* From width, height and template, which mr_packed_check() has passed (but for rows, which it need not have). */
 void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layout *layout_out);
 
+#define MR_PACKED_MAX_ROWS 8192 /* JPEG's 65535 pixels in MCUs of 8 */
+
+/*
+ * An image with what it points to, so that what was checked is what is used: its index is a mapped file, which may be
+ * overwritten in between.
+ */
+struct mr_packed_copy {
+    struct mr_packed_image image;
+    struct mr_packed_template template;
+    uint32_t rows[MR_PACKED_MAX_ROWS + 1];
+};
+
+/* Returns the image in copy. One with more rows keeps its table, and mr_packed_check() refuses it by their number. */
+const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image);
+
 /*
  * Whatever a hostile index may say: sizes within limits, sampling factors, quantisation tables, offsets that grow and
  * end at len, lengths of raw pixels. MR_ERR_DAMAGED with words (without the sample's name).

@@ -2,7 +2,8 @@
 /*
  * The picture is 4:2:0, two tiles wide and three MCUs high, of coefficients from a small generator. The JPEG is written
  * by hand: with Huffman codes of one length each, an encoder is a dozen lines. Easy to get wrong: a DC is coded as its
- * difference from the block before of the same component, and an 0xff in the data is followed by a zero.
+ * difference from the block before of the same component, a full block has no end, and an 0xff in the data is followed
+ * by a zero.
  */
 #include "transforms/packed_trial.h"
 
@@ -21,16 +22,18 @@
 #define TILES 2
 #define MCU_BLOCKS 6
 #define N_BLOCKS (COLUMNS * ROWS * MCU_BLOCKS)
-#define LAST_AC 6 /* the last position in zigzag order that is not zero */
 #define MAX_AC 31
 #define MAX_DC 127 /* so differences have up to eight bits */
 #define HEADER_ROOM 1024
-#define COUNTS 4 /* before the number of codes of one bit, in a Huffman table's segment */
-#define BLOCK_ROOM                                                                                                     \
-    32 /* bytes; 4 + 9 + 6 x (3 + 5) + 3 bits, and as many again where each byte is followed by a zero                 \
-        */
+#define COUNTS 4       /* before the number of codes of one bit, in a Huffman table's segment */
+#define BLOCK_ROOM 160 /* bytes; 4 + 9 + 63 x (3 + 5) bits, and as many again where each byte is followed by a zero */
 
-static const uint8_t natural[LAST_AC + 1] = {0, 1, 8, 16, 9, 2, 3};
+/* Natural order by zigzag order. */
+static const uint8_t natural[64] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+};
 
 struct trial {
     uint32_t random;
@@ -53,12 +56,14 @@ static uint32_t draw(struct trial *trial)
     return trial->random >> 8;
 }
 
+/* Most end early, as a photograph's do; every fourth is full, since an inverse DCT may have another way for each. */
 static void make_blocks(struct trial *trial)
 {
     for (uint32_t i = 0; i < N_BLOCKS; i++) {
         int16_t *block = trial->blocks[i];
+        bool full = draw(trial) % 4 == 0;
         block[0] = (int16_t)((int)(draw(trial) % (2 * MAX_DC + 1)) - MAX_DC);
-        for (uint32_t k = 1; k <= LAST_AC && draw(trial) % 4 > 0; k++) {
+        for (uint32_t k = 1; k < 64 && (full || draw(trial) % 4 > 0); k++) {
             int16_t value = (int16_t)(1 + draw(trial) % MAX_AC);
             block[natural[k]] = draw(trial) % 2 ? value : (int16_t)-value;
         }
@@ -153,9 +158,11 @@ static void put_block(struct trial *trial, const int16_t block[64], int16_t *bef
 {
     put_value(trial, block[0] - *before, 4);
     *before = block[0];
-    for (uint32_t k = 1; k <= LAST_AC && block[natural[k]]; k++)
+    uint32_t k = 1;
+    for (; k < 64 && block[natural[k]]; k++)
         put_value(trial, block[natural[k]], 3);
-    put_bits(trial, 0, 3);
+    if (k < 64)
+        put_bits(trial, 0, 3);
 }
 
 static void make_jpeg(struct trial *trial)

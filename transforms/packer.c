@@ -39,7 +39,8 @@ struct mr_packer {
     struct mr_scratch resized; /* pixels */
     struct mr_packer_bytes anew;
     struct mr_packer_bytes beside;
-    struct mr_packer_bytes file; /* restored */
+    struct mr_packer_bytes file;  /* restored */
+    struct mr_packed_copy packed; /* the sample of a pack that is looked at */
 };
 
 /* Bytes of an image file, and what is known of them. */
@@ -336,6 +337,7 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
 {
     struct mr_packer_bytes *file = &packer->file;
     int16_t(*blocks)[64] = packer->tiles.blocks;
+    image = mr_packed_copy(&packer->packed, image);
     mr_status status = mr_packed_check(image, &packer->decode.limits, error);
     if (status != MR_OK)
         return status;
@@ -361,5 +363,5 @@ mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *
     struct mr_image_head head;
     if (image->encoding == MR_PACKED_JPEG)
         return mr_packer_decode_file(&packer->decode, bytes, image->len, false, &head, error);
-    return mr_packer_decode_sample(&packer->decode, image, bytes, NULL, error);
+    return mr_packer_decode_sample(&packer->decode, mr_packed_copy(&packer->packed, image), bytes, NULL, error);
 }

@@ -272,6 +272,8 @@ static mr_status describe(const struct mr_packer_jpeg *jpeg, struct mr_packed_te
     *template = (struct mr_packed_template){.n_components = (uint8_t)n, .colour = colour_of(cinfo->jpeg_color_space)};
     for (uint32_t i = 0; i < n; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
+        if (!component->quant_table) /* a lossless JPEG, which libjpeg-turbo 3 decodes */
+            return mr_error_set(error, MR_ERR_UNSUPPORTED, "it has no quantised coefficients");
         template->h[i] = n == 1 ? 1 : (uint8_t)component->h_samp_factor;
         template->v[i] = n == 1 ? 1 : (uint8_t)component->v_samp_factor;
         n_blocks += (uint32_t) template->h[i] * template->v[i];
@@ -310,7 +312,10 @@ static mr_status run_stream(struct mr_packer_jpeg *jpeg, uint8_t *pixels, mr_err
         for (uint32_t i = 0; i < n; i++, pixels += stride)
             memcpy(pixels, rows[i], stride);
     }
-    return MR_OK;
+    if (jpeg->tiles->row == jpeg->tiles->layout.n_rows)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "libjpeg gave %" PRIu32 " of %" PRIu32 " rows of its blocks",
+                        jpeg->tiles->row, jpeg->tiles->layout.n_rows);
 }
 
 /* One row of MCUs out of libjpeg's arrays. */

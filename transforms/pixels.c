@@ -32,6 +32,7 @@ struct mr_pixels {
     struct mr_scratch image[2]; /* between stages, in turns */
     struct mr_scratch row;      /* one row for the store */
     struct mr_scratch planes;   /* one row for a source of planes */
+    struct mr_packed_copy packed;
 };
 
 /* What a call works on. */
@@ -333,10 +334,12 @@ mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t l
 
 /* Samples of packs. */
 
-static mr_status check_packed(const struct mr_pixels *pixels, const struct mr_packed_image *image, mr_error *error)
+/* *image becomes a copy, which is what was checked. */
+static mr_status take_packed(struct mr_pixels *pixels, const struct mr_packed_image **image, mr_error *error)
 {
+    *image = mr_packed_copy(&pixels->packed, *image);
     mr_status status = check_kind(pixels, true, error);
-    return status == MR_OK ? mr_packed_check(image, &pixels->limits, error) : status;
+    return status == MR_OK ? mr_packed_check(*image, &pixels->limits, error) : status;
 }
 
 /* The draws that are to come, on copies of what they change. */
@@ -355,7 +358,7 @@ static mr_status foresee(struct mr_pixels *pixels, const struct mr_packed_image 
 mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
                           uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
-    mr_status status = check_packed(pixels, image, error);
+    mr_status status = take_packed(pixels, &image, error);
     bool whole = image->encoding == MR_PACKED_JPEG || turns(pixels->plan, image->orientation);
     if (status == MR_OK && !whole)
         status = foresee(pixels, image, rng, error);
@@ -380,6 +383,8 @@ mr_status mr_pixels_run_packed(struct mr_pixels *pixels, const struct mr_packed_
                                size_t len, uint64_t offset, struct mr_rng *rng, void *out,
                                struct mr_pixels_report *report_out, mr_error *error)
 {
+    memset(report_out, 0, sizeof *report_out);
+    mr_status status = take_packed(pixels, &image, error);
     struct run run = {.bytes = bytes,
                       .len = len,
                       .packed = image,
@@ -388,8 +393,6 @@ mr_status mr_pixels_run_packed(struct mr_pixels *pixels, const struct mr_packed_
                       .out = out,
                       .report = report_out,
                       .error = error};
-    memset(report_out, 0, sizeof *report_out);
-    mr_status status = check_packed(pixels, image, error);
     return status == MR_OK ? run_timed(pixels, &run, image->encoding == MR_PACKED_RAW ? run_pixels : run_encoded)
                            : status;
 }

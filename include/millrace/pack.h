@@ -81,7 +81,8 @@ typedef struct mr_pack_report {
  * interrupted call has done is kept: the same call goes on behind it, and the bytes are those of one that was not
  * interrupted, with any number of workers.
  *
- * Damaged files are packed as they are, counted, and told to notice. options, report_out and error may be NULL.
+ * Damaged files are packed as they are, counted, and told to notice; where files are only copied (MR_PACK_JPEG) just
+ * their headers are looked at. options, report_out and error may be NULL.
  *
  * Returns MR_OK; MR_ERR_INVALID (an option; dir holds a complete pack, or a part of another one; the dataset has no
  * sample, or its samples are not image files); MR_ERR_UNSUPPORTED (callbacks); MR_ERR_DAMAGED (a sample that cannot be
@@ -111,7 +112,8 @@ MR_API mr_status mr_check(mr_dataset *dataset, const mr_pack_options *options, m
  * an interrupted call can be repeated; no file is replaced. Of options, those of mr_check() count.
  *
  * Returns MR_OK; MR_ERR_INVALID (no pack; another file is there already, which is named); MR_ERR_DAMAGED (some samples,
- * each of which went to notice, also those whose names lead out of dir; all others are written); MR_ERR_IO;
+ * each of which went to notice, also those whose names lead out of dir or no file there can have; all others are
+ * written); MR_ERR_IO;
  * MR_ERR_CANCELED; MR_ERR_NO_MEMORY. *report_out is written on success only.
  * Threads, Blocks: as mr_pack().
  */
@@ -125,7 +127,7 @@ typedef struct mr_cache_report {
     uint64_t n_entries; /* packed samples, of whatever dataset; one that was made anew counts again */
     uint64_t n_kept;    /* notes of files that do not fit and are read as they are */
     uint64_t n_damaged; /* of n_entries: bytes are missing or, where they were verified, wrong; they are made anew */
-    uint64_t n_torn;    /* segments that end in a piece of a record, as a kill leaves it; nobody minds */
+    uint64_t n_torn;    /* segments that end in a piece of a record, as a kill leaves it, or cannot be read */
     /* Of the dataset, where one was given; each sample counts in one of them at most: */
     uint64_t n_samples;
     uint64_t n_filled;

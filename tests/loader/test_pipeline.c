@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ordered pipeline alone: order, bounds, and each way to end. */
 #include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "dataset/dataset.h"
 #include "loader/pipeline.h"
+#include "tests/dataset/invented_pack.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"
@@ -266,6 +270,63 @@ static void cancel_is_asked_for_while_results_are_slow(void **state)
     assert_in_range(rig->n_taken, 1, 10); /* a tenth of a second */
 }
 
+static mr_status look(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
+{
+    (void)worker;
+    (void)item;
+    assert(read->len > 0);
+    mr_test_sleep_ms(1); /* so that each worker gets its share */
+    return MR_OK;
+}
+
+/* Who takes opens files too. */
+static mr_status open_file(void *user, struct mr_pipeline_item *item, mr_error *error)
+{
+    struct rig *rig = user;
+    (void)error;
+    assert_int_equal(item->status, MR_OK);
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        fail_msg("no descriptor is left at sample %d", (int)item->position);
+    close(fd);
+    rig->n_taken++;
+    return MR_OK;
+}
+
+static void many_shards_and_workers_leave_descriptors_to_others(void **state)
+{
+    struct rig *rig = *state;
+    char dir[600], spec[640];
+    mr_error error;
+    struct rlimit before;
+    const struct mr_pack_writer_options options = invented_options(N, 2000); /* bytes of a shard */
+    snprintf(dir, sizeof dir, "%s/pack", rig->folder);
+    snprintf(spec, sizeof spec, "pack:%s", dir);
+    invented_write(dir, &options);
+    mr_dataset *pack = mr_test_dataset(spec);
+    const struct mr_pipeline_work work = {.table = mr_dataset_table(pack),
+                                          .end = N,
+                                          .n_workers = 8,
+                                          .result_bytes = sizeof(int64_t),
+                                          .user = rig,
+                                          .index_at = index_at,
+                                          .open = open_worker,
+                                          .close = close_worker,
+                                          .run = look,
+                                          .take = open_file,
+                                          .tick = tick};
+    assert_true(mr_table_n_files(work.table) > 80);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit low = {.rlim_cur = 100, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    mr_status status = mr_pipeline_run(&work, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (status != MR_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(rig->n_taken, N);
+    mr_dataset_destroy(pack);
+}
+
 #define PIPELINE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -279,6 +340,7 @@ int main(void)
         PIPELINE_TEST(refusal_of_the_taker_ends_the_work),
         PIPELINE_TEST(worker_that_cannot_be_made_ends_the_work),
         PIPELINE_TEST(cancel_is_asked_for_while_results_are_slow),
+        PIPELINE_TEST(many_shards_and_workers_leave_descriptors_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,8 +159,8 @@ static void damaged_samples_keep_no_other_from_being_unpacked(void **state)
 }
 
 /* Of the same length as what was there: "class_0/000.jpg". */
-static const char *const unsafe_names[] = {"../ss_0/000.jpg", "/lass_0/000.jpg", "class_0/../0jpg",
-                                           "class_0/000/../", "class_0/000jpg/", "..............."};
+static const char *const unsafe_names[] = {"../ss_0/000.jpg", "/lass_0/000.jpg", "class_0/../0jpg", "class_0/000/../",
+                                           "class_0/000jpg/", "...............", "file/under0.jpg"};
 
 static void set_name(uint8_t *index, int64_t which)
 {
@@ -194,6 +194,27 @@ static void names_that_lead_out_of_the_folder_are_refused(void **state)
     assert_int_equal(access(packing_rig_path(rig, "inside5/................jpg"), F_OK), 0);
 }
 
+static void name_below_another_file_keeps_no_other_from_being_unpacked(void **state)
+{
+    struct packing_rig *rig = *state;
+    mr_pack_options options = packing_rig_options(rig);
+    mr_error error = {0};
+    char path[PACKING_RIG_PATH * 2];
+    packing_rig_pack(rig, "odd", &options);
+    mr_test_packs_edit(packing_rig_path(rig, "odd"), set_name, 6);
+    assert_int_equal(mkdir(packing_rig_path(rig, "taken"), 0777), 0);
+    close(open(packing_rig_path(rig, "taken/file"), O_WRONLY | O_CREAT, 0666));
+    mr_dataset *pack = packing_rig_open(rig, "odd");
+    rig->n_notices = 0;
+    assert_int_equal(mr_unpack(pack, packing_rig_path(rig, "taken"), &options, NULL, &error), MR_ERR_DAMAGED);
+    mr_dataset_destroy(pack);
+    assert_int_equal(rig->n_notices, 1);
+    assert_int_equal(rig->noticed[0], 0);
+    assert_non_null(strstr(error.text, strerror(ENOTDIR)));
+    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "taken"), packing_rig_name(rig, rig->n - 1));
+    assert_int_equal(access(path, F_OK), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +224,7 @@ int main(void)
         PACKING_TEST(full_disk_leaves_whole_files_only),
         PACKING_TEST(damaged_samples_keep_no_other_from_being_unpacked),
         PACKING_TEST(names_that_lead_out_of_the_folder_are_refused),
+        PACKING_TEST(name_below_another_file_keeps_no_other_from_being_unpacked),
     };
     return cmocka_run_group_tests(tests, packing_rig_set_up, packing_rig_tear_down);
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static char *work;
 static char photos[600];
 static char cache[600];
 static uint64_t oracle[N_EPOCHS];
-static unsigned n_lines;
+static _Atomic unsigned n_lines; /* of the log; written by the thread that follows the cache too */
 
 static void count_line(void *user, mr_log_level level, const char *line)
 {
@@ -166,7 +167,7 @@ static void bytes_are_the_files_while_it_fills_and_after(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         new_cache(state);
         mr_loader_stats stats = run_with(ways[i].n_workers, ways[i].start, N_EPOCHS); /* fills */
-        assert_int_equal(stats.n_packed, N_PACKED);
+        assert_in_range(stats.n_packed, N_PACKED - 8, N_PACKED); /* a worker counts when the entry is there already */
         mr_dataset *dataset = mr_test_dataset(photos);
         mr_cache_report report = census(dataset);
         assert_int_equal(report.n_filled, N_PACKED);
@@ -273,8 +274,13 @@ static void cache_that_cannot_grow_is_told_once_and_hurts_nobody(void **state)
     mr_loader_options options = options_of(2, true);
     (void)state;
     options.cache_bytes = 50000;
+    options.allow_same_epoch = true; /* its warning would be counted */
     mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
     check_epochs(loader, 0, N_EPOCHS);
+    for (unsigned i = 0; i < 1000 && atomic_load(&n_lines) == 0;
+         i++) /* workers pack on, and the host looks each second */
+        mr_test_sleep_ms(10);
+    check_epochs(loader, 0, 1);
     mr_loader_destroy(loader);
     mr_cache_report report = census(dataset);
     assert_true(report.n_filled > 0 && report.n_filled < N_PACKED);

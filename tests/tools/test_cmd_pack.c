@@ -133,6 +133,12 @@ static void damaged_and_kept_samples_are_named_and_packed(void **state)
     assert_contains(run.out, "mixed-pack/shard-00000 (class_0/short.jpg, index 3): ");
     assert_contains(run.out, "mixed-pack/shard-00000 (class_0/text.jpg, index 4): ");
     assert_contains(run.out, "mixed-pack: 2 of 5 samples damaged, ");
+    mr_run_command(&run, "export", "--data", "pack:mixed-pack", "--on-error", "zero", "--workers", "0", "--out",
+                   "mixed.npy", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.err, "mixed-pack/shard-00000 (class_0/text.jpg, index 4): ");
+    if (strstr(run.err, "(index 4)") != NULL)
+        fail_msg("the index is said twice: %s", run.err);
     mr_run_command(&run, "unpack", "pack:mixed-pack", "mixed-again", NULL);
     assert_status(&run, 0);
     mr_run_assert_same_files("mixed/class_0/a.png", "mixed-again/class_0/a.png");
@@ -226,6 +232,14 @@ static void altered_pack_is_found_and_exits_1(void **state)
     assert_false(mr_run_exists("rescued/class_0/0.jpg"));
     assert_true(mr_run_exists("rescued/class_2/9.jpg"));
     assert_int_equal(truncate("altered/index", 1000), 0);
+    mr_run_command(&run, "check", "altered", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "altered/index");
+    mr_run_write_file("altered/index", "XXXXXXXX", 8);
+    mr_run_command(&run, "check", "altered", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "altered/index");
+    assert_int_equal(unlink("altered/index"), 0);
     mr_run_command(&run, "check", "altered", NULL);
     assert_status(&run, 1);
     assert_contains(run.err, "altered/index");

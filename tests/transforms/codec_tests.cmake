@@ -13,6 +13,8 @@ target_link_options(test_pixels PRIVATE -Wl,--wrap=realloc)
 target_compile_definitions(test_pixels PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
 # Samples of packs.
 mr_test(test_packed SOURCES test_packed.c LIBS mr_transforms mr_base)
+mr_test(test_packed_trial SOURCES test_packed_trial.c LIBS mr_transforms mr_base)
+target_link_options(test_packed_trial PRIVATE -Wl,--wrap=mr_kernels_best)
 mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
 mr_test(test_pixels_packed SOURCES test_pixels_packed.c allocations.c guarded.c packed_sample.c reference.c
         LIBS mr_transforms mr_base mr_test_images mr_dep_zlib)

@@ -235,9 +235,29 @@ static void ranges_of_pixels_are_rows_and_of_files_everything(void **state)
     assert_int_equal(len, 600);
 }
 
+static void a_copy_does_not_follow_the_index(void **state)
+{
+    static struct mr_packed_copy copy;
+    struct sample s;
+    mr_error error;
+    (void)state;
+    make(&s);
+    const struct mr_packed_image *image = mr_packed_copy(&copy, &s.image);
+    s.template.h[0] = 255;
+    memset(s.rows, 0xff, sizeof s.rows);
+    assert_int_equal(mr_packed_check(image, &zeros, &error), MR_OK);
+    assert_int_equal(image->template->h[0], 2);
+    assert_int_equal(image->rows[4], 400);
+    s.image.n_rows = MR_PACKED_MAX_ROWS + 1; /* more than there is room for, and than s.rows has */
+    assert_int_equal(mr_packed_check(mr_packed_copy(&copy, &s.image), &zeros, &error), MR_ERR_DAMAGED);
+    s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
+    assert_int_equal(mr_packed_check(mr_packed_copy(&copy, &s.image), &zeros, &error), MR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_does_not_follow_the_index),
         cmocka_unit_test(what_makes_sense_passes),
         cmocka_unit_test(sizes_that_cannot_be_are_damage),
         cmocka_unit_test(templates_that_cannot_be_are_damage),

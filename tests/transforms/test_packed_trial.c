@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trial must see an inverse DCT that differs from libjpeg's, whichever coefficient it is that shows it. The linker
+ * turns mr_kernels_best() here (--wrap), so that the codec gets loops that are wrong on purpose.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "transforms/kernels.h"
+#include "transforms/packed_trial.h"
+
+enum { NONE = 64 };
+
+static struct mr_kernels table;
+static const struct mr_kernels *whole;
+static int wrong_at; /* blocks that have this coefficient are transformed wrongly */
+
+const struct mr_kernels *__real_mr_kernels_best(void);
+const struct mr_kernels *__wrap_mr_kernels_best(void);
+
+const struct mr_kernels *__wrap_mr_kernels_best(void)
+{
+    return &table;
+}
+
+static void wrong_pair(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
+                       size_t at)
+{
+    whole->idct_pair(first, second, quant, rows, at);
+    if (wrong_at < NONE && first[wrong_at] != 0)
+        rows[3][at + 2] ^= 64;
+    if (wrong_at < NONE && second[wrong_at] != 0)
+        rows[3][at + 10] ^= 64;
+}
+
+static void a_transform_that_is_wrong_for_any_one_coefficient_is_found(void **state)
+{
+    mr_error error;
+    (void)state;
+    for (wrong_at = 0; wrong_at < NONE; wrong_at++) {
+        if (mr_packed_trial_run(&error) != MR_ERR_UNSUPPORTED)
+            fail_msg("coefficient %d is not tried", wrong_at);
+        assert_string_equal(error.text, "packed JPEGs cannot be decoded here: this libjpeg makes other pixels of a "
+                                        "packed JPEG");
+    }
+    assert_int_equal(mr_packed_trial_run(&error), MR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_transform_that_is_wrong_for_any_one_coefficient_is_found),
+    };
+    whole = __real_mr_kernels_best();
+    table = *whole;
+    wrong_at = NONE;
+    if (!whole->idct_pair || mr_packed_trial_run(NULL) != MR_OK) {
+        printf("libjpeg's own inverse DCT is used here\n");
+        return 77;
+    }
+    table.idct_pair = wrong_pair;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
