@@ -80,7 +80,7 @@ mr_status mr_cache_create(const struct mr_cache_options *options, const struct m
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "a cache holds image files, and this dataset's samples are none");
     if (!mr_codec_packed_works(&why_not))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "packed images cannot be decoded: %s", why_not);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
     struct mr_cache *cache = calloc(1, sizeof *cache);
     if (!cache)
         return mr_error_memory(error, sizeof *cache);

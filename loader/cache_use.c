@@ -19,7 +19,8 @@
 #include "loader/cache_key.h"
 #include "loader/cache_log.h"
 
-enum { SLACK = 64, KNOWN_TEMPLATES = 64 };
+/* Segments kept open: with workers that are threads all descriptors are the program's. */
+enum { SLACK = 64, KNOWN_TEMPLATES = 64, MAX_OPEN = 32 };
 
 /* A segment that is open, by its number. */
 struct opened {
@@ -59,6 +60,8 @@ mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_ta
     use->region = region;
     use->table = table;
     use->max_open = (mr_file_cache_limit() + 1) / 2; /* two files each */
+    if (use->max_open > MAX_OPEN)
+        use->max_open = MAX_OPEN;
     mr_status status = mr_cache_folder_open(region->path, false, &use->folder, error);
     if (status != MR_OK) {
         mr_cache_use_destroy(use);

@@ -71,6 +71,7 @@ struct mr_control {
     uint32_t slab_pages;                      /* enum mr_slab_pages; workers ask for the same */
     uint32_t with_cache;                      /* there is a cache; its region is valid */
     uint64_t cache_off;                       /* struct mr_cache_region, where one was laid out; else 0 */
+    uint32_t max_files;                       /* shards that a worker keeps open; 0: what its own process may */
     uint32_t verify_packs;                    /* 1: samples of a pack are read whole and held against their checksum */
     uint64_t trace_off;                       /* those rings, by worker; 0 without */
     uint64_t near_cpus[MR_CONTROL_CPUS / 64]; /* bit c % 64 of word c / 64: CPU c is near the device; before near */

@@ -12,6 +12,7 @@
 #include "base/packed_image.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
+#include "dataset/file_cache.h"
 #include "loader/caching.h"
 #include "loader/copying.h"
 #include "loader/finishing.h"
@@ -89,6 +90,15 @@ static void choose_cpus(struct mr_shared *shared, const mr_loader_options *o)
     }
 }
 
+/* Workers that are threads share the program's descriptors. */
+static uint32_t share_of_files(const mr_loader_options *o)
+{
+    if (o->start != MR_START_THREAD || o->num_workers == MR_NO_WORKERS)
+        return 0;
+    uint32_t share = mr_file_cache_limit() / o->num_workers;
+    return share > 0 ? share : 1;
+}
+
 static void fill_control(struct mr_control *c, const struct mr_core *core, int64_t n_samples)
 {
     const mr_loader_options *o = &core->options;
@@ -105,6 +115,7 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->with_timing = o->with_timing;
     c->with_trace = core->trace != NULL;
     c->max_file_bytes = o->max_file_bytes;
+    c->max_files = share_of_files(o);
     c->verify_packs = o->verify_packs;
     c->with_cache = o->cache != NULL;
     c->limits = (struct mr_codec_limits){.max_pixels = o->max_pixels};

@@ -287,7 +287,8 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
         return MR_OK;
     struct mr_reader_options options = {.kind = (mr_reader_kind)w->control->reader,
                                         .depth = w->control->read_ahead,
-                                        .max_bytes = w->control->max_file_bytes};
+                                        .max_bytes = w->control->max_file_bytes,
+                                        .max_files = w->control->max_files};
     mr_status status = mr_reader_create(w->job.table, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');

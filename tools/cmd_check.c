@@ -114,6 +114,8 @@ static int check_path(struct check_args *args)
     check.root = files.root;
     check.shown_root = args->path;
     exit_status = run_check(&check, args, dataset);
+    if (exit_status == MR_EXIT_OK && files.n_unread > 0)
+        exit_status = MR_EXIT_FAILED;
     mr_dataset_destroy(dataset);
     mr_image_files_close(&files);
     return exit_status;
@@ -127,7 +129,7 @@ int mr_cmd_check_run(int argc, char **argv)
         "PATH",
         "Decode every sample and name those that are damaged, with the decoder's words; of a pack, "
         "verify every byte too. PATH is a SPEC, a pack's folder, or a folder of which every image "
-        "file is checked, however deep. The exit status is 1 if any is damaged."
+        "file is checked, however deep. The exit status is 1 if any is damaged or a folder cannot be read."
         "\v"
         "Example:\n"
         "  millrace check --workers 8 photos\n"

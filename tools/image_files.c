@@ -25,6 +25,7 @@ struct walk {
     char **paths;
     size_t n;
     size_t capacity;
+    uint64_t n_unread;
     struct mr_progress *progress;
 };
 
@@ -96,6 +97,14 @@ static bool is_among(const struct parent *parent, const struct stat *info)
     return false;
 }
 
+/* Told, and the others are looked at all the same. */
+static void skip_folder(struct walk *walk, const char *path)
+{
+    mr_progress_clear(walk->progress);
+    mr_say_errno(errno, "%s", path);
+    walk->n_unread++;
+}
+
 static bool walk_folder(struct walk *walk, const char *path, const struct parent *up)
 {
     struct stat info;
@@ -103,20 +112,18 @@ static bool walk_folder(struct walk *walk, const char *path, const struct parent
     DIR *folder = opendir(path);
 
     if (folder == NULL || fstat(dirfd(folder), &info) < 0) {
-        mr_say_errno(errno, "%s", path);
+        skip_folder(walk, path);
         if (folder != NULL)
             closedir(folder);
-        return false;
+        return true;
     }
     struct parent self = {up, info.st_dev, info.st_ino};
     errno = 0;
     for (struct dirent *entry; good && !is_among(up, &info) && (entry = readdir(folder)) != NULL; errno = 0)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             good = look_at_entry(walk, path, entry->d_name, &self);
-    if (good && errno != 0) {
-        mr_say_errno(errno, "%s", path);
-        good = false;
-    }
+    if (good && errno != 0)
+        skip_folder(walk, path);
     closedir(folder);
     return good;
 }
@@ -189,8 +196,9 @@ int mr_image_files_open(struct mr_image_files *files, const char *path, struct m
     mr_progress_init(progress);
     bool good = walk_folder(&walk, files->root, NULL);
     mr_progress_clear(progress);
-    if (good && walk.n == 0)
+    if (good && walk.n == 0 && walk.n_unread == 0)
         mr_say_error("%s holds no image file", path);
+    files->n_unread = walk.n_unread;
     if (good && walk.n > 0) {
         qsort(walk.paths, walk.n, sizeof *walk.paths, compare_paths);
         exit_status = open_list(&walk, dataset_out);

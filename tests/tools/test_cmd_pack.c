@@ -208,6 +208,24 @@ static void check_of_a_folder_looks_at_every_image_file(void **state)
     mr_run_free(&run);
 }
 
+static void check_goes_on_beside_a_folder_that_cannot_be_read(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    if (geteuid() == 0)
+        skip(); /* may read everything */
+    assert_int_equal(mkdir("partly", 0777), 0);
+    assert_int_equal(mkdir("partly/shut", 0), 0);
+    assert_int_equal(symlink("../photos/class_0", "partly/open"), 0);
+    mr_run_command(&run, "check", "partly", NULL);
+    assert_int_equal(rmdir("partly/shut"), 0);
+    assert_status(&run, 1);
+    assert_contains(run.err, "partly/shut: Permission denied");
+    assert_contains(run.out, "partly: 0 of 40 samples damaged, ");
+    mr_run_free(&run);
+}
+
 static void altered_pack_is_found_and_exits_1(void **state)
 {
     struct mr_run run = {0};
@@ -349,6 +367,7 @@ int main(void)
         cmocka_unit_test(damaged_and_kept_samples_are_named_and_packed),
         cmocka_unit_test(files_made_anew_get_an_ending_that_fits),
         cmocka_unit_test(check_of_a_folder_looks_at_every_image_file),
+        cmocka_unit_test(check_goes_on_beside_a_folder_that_cannot_be_read),
         cmocka_unit_test(altered_pack_is_found_and_exits_1),
         cmocka_unit_test(interrupted_pack_goes_on_to_the_same_bytes),
         cmocka_unit_test(other_options_and_complete_packs_are_refused),
