@@ -10,8 +10,7 @@
 #include "transforms/packer_jpeg.h"
 
 #include "transforms/codec_packed.h"
-#include "transforms/exif.h"
-#include "transforms/jpeg_box.h"
+#include "transforms/jpeg_file.h"
 #include "transforms/packer_tiles.h"
 
 #include <inttypes.h>
@@ -27,14 +26,8 @@ struct entropy_decoder {
 };
 
 struct mr_packer_jpeg {
-    struct mr_jpeg_box box; /* first, so that a box is also a packer's */
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
-    struct mr_codec_limits limits;
-    uint32_t orientation;
-    bool in_header;
-    bool ran_out; /* libjpeg was given an end-of-image marker that is not in the data */
-    bool streams; /* one pass */
+    struct mr_jpeg_file file; /* first, so that its box is also a packer's */
+    bool streams;             /* one pass */
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
     jvirt_barray_ptr *arrays;      /* where it is not */
     struct mr_packer_tiles *tiles; /* of run() */
@@ -50,7 +43,7 @@ static struct mr_packer_jpeg *of_box(struct mr_jpeg_box *box)
     return (struct mr_packer_jpeg *)box;
 }
 
-/* Warnings and limits. */
+/* Warnings, and data that end, are reasons to keep the file as it is. */
 
 static void on_message(j_common_ptr cinfo, int level)
 {
@@ -58,62 +51,9 @@ static void on_message(j_common_ptr cinfo, int level)
         mr_jpeg_box_fail(cinfo);
 }
 
-static void on_progress(j_common_ptr common)
+static void on_data_end(struct mr_jpeg_file *file)
 {
-    struct mr_packer_jpeg *jpeg = jpeg_of(common);
-    struct mr_jpeg_box *box = &jpeg->box;
-    if ((uint32_t)box->cinfo.input_scan_number <= jpeg->limits.max_scans)
-        return;
-    snprintf(box->words, sizeof box->words, "%d scans are above the limit of %" PRIu32, box->cinfo.input_scan_number,
-             jpeg->limits.max_scans);
-    mr_jpeg_box_escape(box, MR_ERR_DAMAGED);
-}
-
-/* The source: the whole file in memory. */
-
-static const JOCTET end_of_image[2] = {0xff, JPEG_EOI};
-
-static void source_nothing(j_decompress_ptr cinfo)
-{
-    (void)cinfo;
-}
-
-/* An arithmetic decoder goes on with zeros where data end, and does not say so. */
-static boolean source_fill(j_decompress_ptr cinfo)
-{
-    struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
-    if (jpeg->in_header)
-        ERREXIT(cinfo, JERR_INPUT_EOF);
-    if (cinfo->arith_code)
-        ERREXIT(cinfo, JWRN_JPEG_EOF);
-    jpeg->ran_out = true;
-    cinfo->src->next_input_byte = end_of_image;
-    cinfo->src->bytes_in_buffer = sizeof end_of_image;
-    return TRUE;
-}
-
-static void source_skip(j_decompress_ptr cinfo, long n_bytes)
-{
-    struct jpeg_source_mgr *source = cinfo->src;
-    size_t n = n_bytes <= 0 ? 0 : (size_t)n_bytes;
-    if (n > source->bytes_in_buffer)
-        n = source->bytes_in_buffer;
-    source->next_input_byte += n;
-    source->bytes_in_buffer -= n;
-}
-
-static boolean read_app1(j_decompress_ptr cinfo)
-{
-    struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
-    const JOCTET *at = cinfo->src->next_input_byte;
-    size_t left = cinfo->src->bytes_in_buffer;
-    size_t len = left < 2 ? left : (size_t)at[0] << 8 | at[1];
-    if (left >= 2 && len < 2)
-        ERREXIT(cinfo, JERR_BAD_LENGTH);
-    if (len <= left && len >= 8 && memcmp(at + 2, "Exif\0\0", 6) == 0 && jpeg->orientation == 0)
-        jpeg->orientation = mr_exif_orientation(at + 8, len - 8);
-    source_skip(cinfo, (long)len);
-    return TRUE;
+    ERREXIT(&file->box.cinfo, JWRN_JPEG_EOF);
 }
 
 /* Create, destroy. */
@@ -124,15 +64,8 @@ mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_
     *jpeg_out = jpeg;
     if (!jpeg)
         return mr_error_memory(error, sizeof *jpeg);
-    jpeg->limits = mr_codec_resolve_limits(limits);
-    mr_jpeg_box_init(&jpeg->box);
-    jpeg->box.errors.emit_message = on_message;
-    jpeg->progress.progress_monitor = on_progress;
-    jpeg->source.init_source = source_nothing;
-    jpeg->source.fill_input_buffer = source_fill;
-    jpeg->source.skip_input_data = source_skip;
-    jpeg->source.resync_to_restart = jpeg_resync_to_restart;
-    jpeg->source.term_source = source_nothing;
+    const struct mr_codec_limits resolved = mr_codec_resolve_limits(limits);
+    mr_jpeg_file_init(&jpeg->file, &resolved, on_message, on_data_end);
     return MR_OK;
 }
 
@@ -140,27 +73,16 @@ void mr_packer_jpeg_destroy(struct mr_packer_jpeg *jpeg)
 {
     if (!jpeg)
         return;
-    mr_jpeg_box_fini(&jpeg->box);
+    mr_jpeg_box_fini(&jpeg->file.box);
     free(jpeg);
 }
 
 void mr_packer_jpeg_close(struct mr_packer_jpeg *jpeg)
 {
-    jpeg_destroy_decompress(&jpeg->box.cinfo);
+    jpeg_destroy_decompress(&jpeg->file.box.cinfo);
 }
 
 /* Open. */
-
-static void read_header(struct mr_jpeg_box *box)
-{
-    struct mr_packer_jpeg *jpeg = of_box(box);
-    j_decompress_ptr cinfo = &box->cinfo;
-    jpeg_create_decompress(cinfo);
-    cinfo->src = &jpeg->source;
-    cinfo->progress = &jpeg->progress;
-    jpeg_set_marker_processor(cinfo, JPEG_APP0 + 1, read_app1);
-    jpeg_read_header(cinfo, TRUE);
-}
 
 /* One scan, with its components in the order of the header? */
 static bool can_stream(const struct jpeg_decompress_struct *cinfo)
@@ -174,25 +96,11 @@ static bool can_stream(const struct jpeg_decompress_struct *cinfo)
 mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes, size_t len, bool in_one_pass,
                               struct mr_image_head *head_out, mr_error *error)
 {
-    struct mr_jpeg_box *box = &jpeg->box;
-    jpeg->orientation = 0;
-    jpeg->in_header = true;
-    jpeg->ran_out = false;
-    jpeg->source.next_input_byte = bytes;
-    jpeg->source.bytes_in_buffer = len;
-    mr_status status = mr_jpeg_box_guard(box, read_header, error);
-    jpeg->streams = status == MR_OK && in_one_pass && can_stream(&box->cinfo);
-    if (status == MR_OK)
-        status = mr_jpeg_box_check(box, &jpeg->limits, !jpeg->streams, error);
-    if (status != MR_OK) {
-        mr_packer_jpeg_close(jpeg);
+    mr_status status = mr_jpeg_file_read(&jpeg->file, bytes, len, error);
+    if (status != MR_OK)
         return status;
-    }
-    jpeg->in_header = false;
-    head_out->width = box->cinfo.image_width;
-    head_out->height = box->cinfo.image_height;
-    head_out->orientation = jpeg->orientation == 0 ? 1 : jpeg->orientation;
-    return MR_OK;
+    jpeg->streams = in_one_pass && can_stream(&jpeg->file.box.cinfo);
+    return mr_jpeg_file_check(&jpeg->file, !jpeg->streams, head_out, error);
 }
 
 /* Start. */
@@ -200,7 +108,7 @@ mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes,
 static boolean record_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
 {
     struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
-    struct mr_jpeg_box *box = &jpeg->box;
+    struct mr_jpeg_box *box = &jpeg->file.box;
     mr_error error;
     if (!jpeg->decode_mcu(cinfo, mcu))
         return FALSE;
@@ -230,24 +138,12 @@ static void start_stream(struct mr_jpeg_box *box)
     entropy->decode_mcu = record_mcu;
 }
 
-/*
- * Components without a scan are missing data, as are bits that did not come before the file ended. A progressive file
- * may also end properly with bits missing; libjpeg then smooths between blocks, which a pack's decoder does not.
- */
+/* Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's decoder does not. */
 static void read_scans(struct mr_jpeg_box *box)
 {
     struct mr_packer_jpeg *jpeg = of_box(box);
-    j_decompress_ptr cinfo = &box->cinfo;
-    bool every_component = true, every_bit = true;
-    jpeg->arrays = jpeg_read_coefficients(cinfo);
-    for (int i = 0; i < cinfo->num_components; i++) {
-        every_component &= cinfo->comp_info[i].quant_table != NULL;
-        for (int k = 0; cinfo->coef_bits && k < DCTSIZE2; k++)
-            every_bit &= cinfo->coef_bits[i][k] == 0;
-    }
-    if (!every_component || (!every_bit && jpeg->ran_out))
-        ERREXIT(cinfo, JWRN_JPEG_EOF);
-    if (every_bit)
+    jpeg->arrays = jpeg_read_coefficients(&box->cinfo);
+    if (mr_jpeg_file_has_every_bit(&jpeg->file))
         return;
     snprintf(box->words, sizeof box->words, "the last scans of the progressive JPEG are missing");
     mr_jpeg_box_escape(box, MR_ERR_UNSUPPORTED);
@@ -267,7 +163,7 @@ static uint8_t colour_of(J_COLOR_SPACE space)
 
 static mr_status describe(const struct mr_packer_jpeg *jpeg, struct mr_packed_template *template, mr_error *error)
 {
-    const struct jpeg_decompress_struct *cinfo = &jpeg->box.cinfo;
+    const struct jpeg_decompress_struct *cinfo = &jpeg->file.box.cinfo;
     uint32_t n = (uint32_t)cinfo->num_components, n_blocks = 0;
     *template = (struct mr_packed_template){.n_components = (uint8_t)n, .colour = colour_of(cinfo->jpeg_color_space)};
     for (uint32_t i = 0; i < n; i++) {
@@ -292,7 +188,7 @@ static mr_status describe(const struct mr_packer_jpeg *jpeg, struct mr_packed_te
 mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_template *template_out,
                                bool *gives_pixels_out, mr_error *error)
 {
-    mr_status status = mr_jpeg_box_guard(&jpeg->box, jpeg->streams ? start_stream : read_scans, error);
+    mr_status status = mr_jpeg_box_guard(&jpeg->file.box, jpeg->streams ? start_stream : read_scans, error);
     *gives_pixels_out = jpeg->streams;
     return status == MR_OK ? describe(jpeg, template_out, error) : status;
 }
@@ -301,7 +197,7 @@ mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_tem
 
 static mr_status run_stream(struct mr_packer_jpeg *jpeg, uint8_t *pixels, mr_error *error)
 {
-    struct mr_jpeg_box *box = &jpeg->box;
+    struct mr_jpeg_box *box = &jpeg->file.box;
     const uint8_t *rows[MR_CODEC_ROWS];
     size_t stride = (size_t)box->width * 3;
     while (box->rows_left > 0) {
@@ -321,7 +217,7 @@ static mr_status run_stream(struct mr_packer_jpeg *jpeg, uint8_t *pixels, mr_err
 /* One row of MCUs out of libjpeg's arrays. */
 static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
 {
-    j_decompress_ptr cinfo = &jpeg->box.cinfo;
+    j_decompress_ptr cinfo = &jpeg->file.box.cinfo;
     struct mr_packer_tiles *tiles = jpeg->tiles;
     JBLOCKARRAY rows[MR_PACKED_MAX_COMPONENTS];
     uint32_t n = (uint32_t)cinfo->num_components, h[MR_PACKED_MAX_COMPONENTS], v[MR_PACKED_MAX_COMPONENTS];
@@ -339,8 +235,9 @@ static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
         mr_status status = mr_packer_tiles_commit(tiles, &error);
         if (status == MR_OK)
             continue;
-        snprintf(jpeg->box.words, sizeof jpeg->box.words, "%.*s", (int)sizeof jpeg->box.words - 1, error.text);
-        mr_jpeg_box_escape(&jpeg->box, status);
+        snprintf(jpeg->file.box.words, sizeof jpeg->file.box.words, "%.*s", (int)sizeof jpeg->file.box.words - 1,
+                 error.text);
+        mr_jpeg_box_escape(&jpeg->file.box, status);
     }
 }
 
@@ -357,5 +254,5 @@ mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles
     jpeg->tiles = tiles;
     if (jpeg->streams)
         return run_stream(jpeg, pixels, error);
-    return mr_jpeg_box_guard(&jpeg->box, pass_arrays, error);
+    return mr_jpeg_box_guard(&jpeg->file.box, pass_arrays, error);
 }

@@ -33,10 +33,12 @@ OBSERVERS = {"tests", "bench"}
 OUTSIDE = {
     "liburing.h": ["dataset/reader_uring.c"],
     "jpeglib.h": [
-        "transforms/codec_jpeg*.c", "transforms/packer_jpeg*.c", "transforms/jpeg_box.*", "examples/make_patches.c",
+        "transforms/codec_jpeg*.c", "transforms/packer_jpeg*.c", "transforms/jpeg_box.*", "transforms/jpeg_file.*",
+        "examples/make_patches.c",
     ],
     "jerror.h": [
-        "transforms/codec_jpeg*.c", "transforms/packer_jpeg*.c", "transforms/packed_header.c", "transforms/jpeg_box.*", "examples/make_patches.c",
+        "transforms/codec_jpeg*.c", "transforms/packer_jpeg*.c", "transforms/packed_header.c", "transforms/jpeg_box.*", "transforms/jpeg_file.*",
+        "examples/make_patches.c",
     ],
     "png.h": ["transforms/codec_png.c", "transforms/packer_png.c"],
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
