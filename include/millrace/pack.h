@@ -15,7 +15,7 @@ typedef enum mr_pack_encoding {
     MR_PACK_DEFAULT = 0, /* MR_PACK_DCT */
     MR_PACK_JPEG = 1,    /* the files' bytes as they are, a million files in a few */
     MR_PACK_RAW = 2,     /* u8 pixels */
-    MR_PACK_DCT = 3,     /* a JPEG's coefficients, about 1.35 times its bytes */
+    MR_PACK_DCT = 3,     /* a JPEG's coefficients, about 1.3 times its bytes */
     MR_PACK_DCT8 = 4     /* the same, about 1.7 times; sooner without AVX-512 */
 } mr_pack_encoding;
 
