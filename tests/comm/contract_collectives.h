@@ -6,7 +6,7 @@
 #ifndef TESTS_COMM_CONTRACT_COLLECTIVES_H
 #define TESTS_COMM_CONTRACT_COLLECTIVES_H
 
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 
 /* Memory of the backend's kind. */
 struct contract_memory {

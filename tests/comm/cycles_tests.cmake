@@ -2,7 +2,7 @@
 # Many groups one after the other in processes of their own. With one argument, a backend, it is the same over another
 # engine.
 add_executable(cycles_rank cycles_rank.c)
-target_link_libraries(cycles_rank PRIVATE mr_comm mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(cycles_rank PRIVATE mr_dist mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
 
 mr_test(test_cycles SOURCES test_cycles.c ../fault/rank_program.c LIBS mr_test_runs TIMEOUT 300)
 target_compile_definitions(test_cycles PRIVATE MR_TEST_CYCLES_RANK="$<TARGET_FILE:cycles_rank>")

@@ -8,7 +8,7 @@
  */
 #include "tests/comm/device_engine_double.h"
 
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 
 #include <pthread.h>
 #include <stdio.h>

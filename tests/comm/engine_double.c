@@ -11,7 +11,7 @@
  *
  * Easy to get wrong: the board of ranks that are gone. Nothing here waits without a look at stop and the deadline.
  */
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/store_greeting.h"
+#include "dist/rendezvous/store_greeting.h"
 #include "tests/comm/fuzz_store.h"
 
 static size_t frames(uint8_t *bytes_out, size_t size, const struct mr_store_frame *list, size_t n)

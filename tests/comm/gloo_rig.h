@@ -6,7 +6,7 @@
 #ifndef TESTS_COMM_GLOO_RIG_H
 #define TESTS_COMM_GLOO_RIG_H
 
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 
 #include <sys/types.h>
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "comm/group.h"
+#include "dist/group/group.h"
 
 #include <millrace/metrics.h>
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_COMM_MPI_FOLDER_STORE_H
 #define TESTS_COMM_MPI_FOLDER_STORE_H
 
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 
 struct folder_store {
     char path[200];  /* of the folder */

@@ -3,7 +3,7 @@
 #ifndef TESTS_COMM_MPI_ORACLE_H
 #define TESTS_COMM_MPI_ORACLE_H
 
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 
 struct oracle {
     const struct mr_engine_table *table;

@@ -13,7 +13,7 @@ add_executable(mpi_rank mpi_rank.c mpi_oracle.c mpi_sums.c mpi_folder_store.c)
 target_link_libraries(mpi_rank PRIVATE mr_base mr_flags MPI::MPI_C Threads::Threads ${CMAKE_DL_LIBS} m)
 
 add_executable(mpi_group mpi_group.c mpi_folder_store.c contract_group.c contract_collectives.c contract_oracle.c)
-target_link_libraries(mpi_group PRIVATE mr_comm mr_driver_double mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(mpi_group PRIVATE mr_dist mr_driver_double mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
 
 # MPICH's kills all ranks when one leaves without MPI_Finalize, which is what some tests look at.
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE mpirun_version ERROR_QUIET)

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/module.h"
+#include "dist/group/module.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

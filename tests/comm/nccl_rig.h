@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "comm/engine_table.h"
+#include "dist/group/engine_table.h"
 #include "tests/double/cuda_double.h"
 #include "tests/double/nccl_double.h"
 

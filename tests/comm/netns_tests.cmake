@@ -7,7 +7,7 @@ if(NOT TARGET mr_gloo_module)
 endif()
 
 add_executable(netns_rank netns_rank.c)
-target_link_libraries(netns_rank PRIVATE mr_comm mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(netns_rank PRIVATE mr_dist mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
 
 mr_test(test_netns SOURCES test_netns.c netns_rig.c ../fault/rank_program.c ../support/processes.c LIBS mr_base
         TIMEOUT 180)

@@ -3,7 +3,7 @@
 #ifndef TESTS_COMM_RANK_THREADS_H
 #define TESTS_COMM_RANK_THREADS_H
 
-#include "comm/rendezvous.h"
+#include "dist/rendezvous/rendezvous.h"
 
 #include <pthread.h>
 

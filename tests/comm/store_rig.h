@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-#include "comm/rank_store.h"
-#include "comm/store_greeting.h"
+#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_greeting.h"
 
 #define RIG_RUN UINT64_C(0x1234abcd5678)
 

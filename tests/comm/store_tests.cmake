@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The rendezvous store, over the loopback interface.
 add_library(mr_test_store STATIC store_rig.c store_rig.h)
-target_link_libraries(mr_test_store PUBLIC mr_comm)
+target_link_libraries(mr_test_store PUBLIC mr_dist)
 foreach(name store_address store_ends store_greeting store_hostile store_keys store_search store_table store_wire)
   mr_test(test_${name} SOURCES test_${name}.c LIBS mr_test_store)
   set_tests_properties(test_${name} PROPERTIES LABELS tsan)
@@ -20,7 +20,7 @@ check_c_source_compiles(
 unset(CMAKE_REQUIRED_FLAGS)
 if(MILLRACE_HAVE_LIBFUZZER)
   set(store_sources rank_store.c store_address.c store_greeting.c store_guests.c store_table.c store_wire.c)
-  list(TRANSFORM store_sources PREPEND ${PROJECT_SOURCE_DIR}/comm/)
+  list(TRANSFORM store_sources PREPEND ${PROJECT_SOURCE_DIR}/dist/rendezvous/)
   add_executable(fuzz_store fuzz_store.c ${store_sources})
   target_compile_options(fuzz_store PRIVATE -fsanitize=fuzzer)
   target_link_options(fuzz_store PRIVATE -fsanitize=fuzzer)

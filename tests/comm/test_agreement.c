@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where ranks are, by the boot ids of their machines, and how lists of them read. */
-#include "comm/agreement.h"
-#include "comm/rank_list.h"
+#include "dist/rendezvous/agreement.h"
+#include "dist/rendezvous/rank_list.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 #include <millrace/loader.h>
 #include <millrace/run.h>
 
-#include "comm/group.h"
+#include "dist/group/group.h"
 #include "tests/comm/device_engine_double.h"
 
 static struct device_double *told;

@@ -9,7 +9,7 @@
 
 #include <millrace/metrics.h>
 
-#include "comm/device_pointer.h"
+#include "dist/group/device_pointer.h"
 #include "tests/comm/device_engine_double.h"
 #include "tests/comm/driver_double.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slurm's node lists and task counts. */
-#include "comm/hostlist.h"
+#include "dist/rendezvous/hostlist.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who a rank is, in the environments that launchers set. */
-#include "comm/launcher.h"
+#include "dist/rendezvous/launcher.h"
 
 #include "tests/comm/made_up_environment.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where modules are looked for, and what is said when there is none or a wrong one. */
-#include "comm/module.h"
+#include "dist/group/module.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

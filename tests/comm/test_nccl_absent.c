@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "comm/module.h"
+#include "dist/group/module.h"
 
 static int hide_devices(void **state)
 {

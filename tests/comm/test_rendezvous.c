@@ -3,8 +3,8 @@
 #include "tests/comm/rank_threads.h"
 
 #include "base/clock.h"
-#include "comm/address_file.h"
-#include "comm/agreement.h"
+#include "dist/rendezvous/address_file.h"
+#include "dist/rendezvous/agreement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include "tests/comm/rank_threads.h"
 
 #include "base/clock.h"
-#include "comm/agreement.h"
+#include "dist/rendezvous/agreement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

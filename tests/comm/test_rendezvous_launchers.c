@@ -2,7 +2,7 @@
 /* Ranks that find each other under torchrun, srun and mpirun, whose variables are made up. */
 #include "tests/comm/rank_threads.h"
 
-#include "comm/local_address.h"
+#include "dist/rendezvous/local_address.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

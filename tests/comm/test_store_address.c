@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of hosts: resolvers that answer, refuse, or never come back; sockets that listen. */
-#include "comm/store_address.h"
+#include "dist/rendezvous/store_address.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "comm/local_address.h"
+#include "dist/rendezvous/local_address.h"
 
 #define MS UINT64_C(1000000)
 

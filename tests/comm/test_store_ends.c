@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and what waits then ends. */
-#include "comm/rank_store.h"
+#include "dist/rendezvous/rank_store.h"
 
 #include <pthread.h>
 #include <setjmp.h>

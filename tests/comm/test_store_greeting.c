@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Greetings byte by byte, tokens, and the words of a refusal. */
-#include "comm/store_greeting.h"
+#include "dist/rendezvous/store_greeting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

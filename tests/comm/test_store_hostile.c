@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strangers and ranks that misbehave: the server lives, is not slowed down, and forgets them. */
-#include "comm/rank_store.h"
+#include "dist/rendezvous/rank_store.h"
 
 #include <netinet/in.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store as its callers see it: keys, waits, who may come in, and what is left behind. */
-#include "comm/rank_store.h"
+#include "dist/rendezvous/rank_store.h"
 
 #include <pthread.h>
 #include <setjmp.h>

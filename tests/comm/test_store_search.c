@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients that look for their server: late servers, foreign ones, silent ones, none. */
-#include "comm/rank_store.h"
+#include "dist/rendezvous/rank_store.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

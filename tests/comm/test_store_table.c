@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server's keys and waits without a server: peers are only queues of answers. */
-#include "comm/store_table.h"
+#include "dist/rendezvous/store_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

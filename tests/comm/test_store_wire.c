@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames against what they should be, byte by byte. */
-#include "comm/store_wire.h"
+#include "dist/rendezvous/store_wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of comm/nccl_sums.cu, as kernels on the fake stream. Easy to get wrong: what lies on the device is read
+ * The CPU twin of dist/nccl/nccl_sums.cu, as kernels on the fake stream. Easy to get wrong: what lies on the device is read
  * when the kernel runs, the count when it is launched.
  */
-#include "comm/nccl_sums.h"
+#include "dist/nccl/nccl_sums.h"
 #include "tests/double/double_machine.h"
 
 #include <math.h>

@@ -21,7 +21,7 @@ GOOD = {
     "loader/slab_view.h": TAG,
     "include/millrace/status.h": TAG + '#include <stdint.h>\n#define MR_VERSION "0.1.0"\n',
     "tests/base/test_error.c": TAG + '#include "base/error.h"\n#include <cmocka.h>\n',
-    "comm/gloo_engine.cc": TAG + '#include "base/error.h"\n#include <chrono>\n#include <gloo/context.h>\n',
+    "dist/gloo/gloo_engine.cc": TAG + '#include "base/error.h"\n#include <chrono>\n#include <gloo/context.h>\n',
     "tools/main.c": TAG + "#include <millrace/millrace.h>\n",
     "examples/first_batch.c": TAG + "int main(void) { return 0; }\n",
     "README.md": "text\n```c\n" + TAG + "int main(void) { return 0; }\n```\n",
@@ -36,6 +36,9 @@ GOOD = {
 # Name of the test, file, its text, words of the finding.
 BAD = [
     ("a_room_includes_its_neighbour", "sampler/order.c", TAG + '#include "dataset/table.h"\n', "sampler/ may not"),
+    ("launch_includes_its_neighbour", "dist/launch/launch.c", TAG + '#include "dist/rendezvous/a.h"\n', "dist/launch/ may not"),
+    ("an_engine_includes_the_group", "dist/mpi/mpi_a.c", TAG + '#include "dist/group/group.h"\n', "dist/mpi/ may not"),
+    ("a_folder_of_a_room_is_the_room", "transforms/simd/a.c", TAG + '#include "dataset/a.h"\n', "transforms/ may not"),
     ("base_includes_the_loader", "base/clock.c", TAG + '#include "loader/slab_view.h"\n', "base/ may not"),
     ("the_command_includes_an_internal_header", "tools/list.c", TAG + '#include "base/error.h"\n', "tools/ may not"),
     ("a_room_includes_a_test", "base/clock.c", TAG + '#include "tests/support/images.h"\n', "base/ may not"),
@@ -47,12 +50,12 @@ BAD = [
     ("libjpeg_is_seen_by_the_loader", "loader/run.c", TAG + "#include <jpeglib.h>\n", "only"),
     ("random123_is_seen_by_the_sampler", "sampler/keyed.c", TAG + "#  include <Random123/philox.h>\n", "base/rng.c only"),
     ("an_unknown_library_comes_in", "base/clock.c", TAG + "#include <uv.h>\n", "in no table"),
-    ("a_cplusplus_file_sees_an_unknown_library", "comm/gloo_a.cc", TAG + "#include <uv.h>\n", "in no table"),
-    ("a_cplusplus_file_includes_its_neighbour", "comm/gloo_a.hh", TAG + '#include "loader/slab_view.h"\n', "comm/ may not"),
-    ("a_cplusplus_header_is_seen_by_c", "comm/group.c", TAG + "#include <chrono>\n", "in no table"),
+    ("a_cplusplus_file_sees_an_unknown_library", "dist/gloo/gloo_a.cc", TAG + "#include <uv.h>\n", "in no table"),
+    ("a_cplusplus_file_includes_its_neighbour", "dist/gloo/gloo_a.hh", TAG + '#include "loader/slab_view.h"\n', "dist/gloo/ may not"),
+    ("a_cplusplus_header_is_seen_by_c", "dist/group/group.c", TAG + "#include <chrono>\n", "in no table"),
     ("a_room_is_written_in_cplusplus", "loader/run.cc", TAG, "C++ outside"),
-    ("the_licence_tag_of_cplusplus_is_missing", "comm/gloo_a.cc", "int x;\n", "licence tag"),
-    ("the_licence_tag_of_a_kernel_is_missing", "comm/nccl_a.cu", "int x;\n", "licence tag"),
+    ("the_licence_tag_of_cplusplus_is_missing", "dist/gloo/gloo_a.cc", "int x;\n", "licence tag"),
+    ("the_licence_tag_of_a_kernel_is_missing", "dist/nccl/nccl_a.cu", "int x;\n", "licence tag"),
     ("a_test_library_is_used_outside_tests", "base/clock.c", TAG + "#include <cmocka.h>\n", "only"),
     ("a_public_header_includes_a_system_header", "include/millrace/b.h", TAG + "#include <stdio.h>\n", "public header"),
     ("a_public_header_includes_a_room", "include/millrace/b.h", TAG + '#include "base/error.h"\n', "public header"),
@@ -62,7 +65,7 @@ BAD = [
     ("a_file_is_long", "base/clock.c", TAG + "\n" * 600, "above 600"),
     ("work_is_left_over", "base/clock.c", TAG + "/* TO" "DO: more */\n", "unfinished"),
     ("a_word_is_compared_by_the_locale", "dataset/spec.c", TAG + "int x = strcasecmp(a, b);\n", "locale"),
-    ("a_worker_reaches_comm", "loader/slab_view.h", TAG + '#include "comm/group.h"\n', "a worker reaches comm/group.h"),
+    ("a_worker_reaches_the_process_group", "loader/slab_view.h", TAG + '#include "dist/group/group.h"\n', "a worker reaches dist/group/group.h"),
     ("a_worker_reaches_cuda", "base/error.h", TAG + "#include <cuda_runtime.h>\n", "a worker reaches cuda_runtime.h"),
     ("the_readme_shows_other_code", "examples/first_batch.c", TAG + "int main(void) { return 1; }\n", "does not show"),
     ("the_example_is_long", "examples/first_batch.c", TAG + "\n" * 60, "more than 60"),
@@ -96,6 +99,15 @@ class LintFinds(unittest.TestCase):
             write_tree(root, GOOD)
             os.chmod(os.path.join(root, "script/test"), 0o644)
             self.assertEqual(lint.lint(root), ["script/test:1: not executable"])
+
+
+class PatternsMatch(unittest.TestCase):
+    def test_a_pattern_that_matches_nothing_is_found(self):
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, GOOD)
+            found = lint.stale_patterns(root)
+        self.assertIn("tests/lint/lint.py:1: base/rng.c matches no file", found)
+        self.assertFalse(any("dataset/reader_uring.c" in f for f in found))
 
 
 def add_case(name, path, text, words):

@@ -6,7 +6,7 @@ foreach(trainer darknet llmc)
     set_tests_properties(test_plug_${trainer} PROPERTIES SKIP_RETURN_CODE 77)
     continue()
   endif()
-  mr_test(test_plug_${trainer} SOURCES test_plug_${trainer}.c LIBS mr_comm mr_test_runs TIMEOUT 120)
+  mr_test(test_plug_${trainer} SOURCES test_plug_${trainer}.c LIBS mr_dist mr_test_runs TIMEOUT 120)
   target_compile_definitions(test_plug_${trainer} PRIVATE MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>
                                                           MR_TEST_PLUG="$<TARGET_FILE:plug_${trainer}>")
   add_dependencies(test_plug_${trainer} plug_${trainer})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The training examples as programs, alone and as ranks over gloo, on several devices, and their network by itself.
 add_library(mr_training_rig STATIC training_rig.c)
-target_link_libraries(mr_training_rig PUBLIC mr_comm mr_test_runs PkgConfig::CMOCKA)
+target_link_libraries(mr_training_rig PUBLIC mr_dist mr_test_runs PkgConfig::CMOCKA)
 target_compile_definitions(mr_training_rig PUBLIC MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>)
 mr_test(test_training SOURCES test_training.c LIBS mr_training_rig TIMEOUT 300 TABLES mr_tables_host)
 mr_test(test_training_modes SOURCES test_training_modes.c LIBS mr_training_rig TIMEOUT 300 TABLES mr_tables_host)
@@ -30,7 +30,7 @@ target_link_libraries(mr_convnet_double PUBLIC mr_cuda_double PkgConfig::OPENBLA
 mr_test(test_convnet_gpu SOURCES test_convnet_gpu.c ${mr_examples}/convnet.c ${mr_examples}/convnet_host.c
         LIBS mr_convnet_double mr_devices TABLES mr_tables_cuda)
 add_executable(double_train_cifar10 ${mr_examples}/train_cifar10.c)
-target_link_libraries(double_train_cifar10 PRIVATE mr_trainer mr_convnet_double mr_loader mr_comm mr_tables_cuda)
+target_link_libraries(double_train_cifar10 PRIVATE mr_trainer mr_convnet_double mr_loader mr_dist mr_tables_cuda)
 target_compile_definitions(test_training_modes PRIVATE MR_TEST_DOUBLE_TRAIN="$<TARGET_FILE:double_train_cifar10>")
 add_dependencies(test_training_modes double_train_cifar10)
 if(TARGET mr_nccl_double_module)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rank 0's address by the mpi module.
+ *
+ * Easy to get wrong: the module is found by its engine's table, and the second symbol has to be that very module's, not
+ * that of another that the linker may find by the name.
+ */
+#include "dist/group/carry.h"
+
+#include <dlfcn.h>
+
+#include "base/error.h"
+#include "dist/group/module.h"
+#include "dist/mpi/mpi_carry.h"
+
+static mr_status find(mr_mpi_carry_function **carry_out, mr_error *error)
+{
+    Dl_info info;
+    const struct mr_engine_table *table;
+    mr_status status = mr_module_open("mpi", &table, error);
+    if (status)
+        return status;
+    void *module = dladdr(table, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+    if (module)
+        *carry_out = (mr_mpi_carry_function *)dlsym(module, MR_MPI_CARRY_SYMBOL);
+    if (!module || !*carry_out)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the module of mpi has no symbol %s", MR_MPI_CARRY_SYMBOL);
+    return MR_OK;
+}
+
+mr_status mr_carry_by_mpi(void *user, const struct mr_launcher *who, char *address, mr_error *error)
+{
+    const struct mr_carry *how = user;
+    mr_mpi_carry_function *carry = NULL;
+    const struct mr_engine_setup setup = {.abi = MR_ENGINE_ABI,
+                                          .rank = who->rank,
+                                          .world_size = who->world_size,
+                                          .local_rank = who->local_rank,
+                                          .deadline_ns = how->deadline_ns,
+                                          .timeout_ms = how->timeout_ms,
+                                          .adopt = how->adopt,
+                                          .fail = mr_module_fail};
+    mr_status status = find(&carry, error);
+    return status ? status : (mr_status)carry(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
+}

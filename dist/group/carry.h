@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How rank 0's address gets to the others under mpirun, where no variable names it. */
+#ifndef DIST_GROUP_CARRY_H
+#define DIST_GROUP_CARRY_H
+
+#include "dist/rendezvous/rendezvous.h"
+
+struct mr_carry {
+    uint64_t deadline_ns;
+    uint32_t timeout_ms;
+    bool is_all; /* the backend is not mpi */
+    void *adopt; /* MPI_Comm *, or NULL */
+};
+
+/* mr_rendezvous_means.carry; user is a struct mr_carry. MR_ERR_UNSUPPORTED without the mpi module. */
+mr_status mr_carry_by_mpi(void *user, const struct mr_launcher *who, char *address, mr_error *error);
+
+#endif

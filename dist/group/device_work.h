@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What device_work.c (the list, and the caller's thread), device_watch.c and device_sums.c share: the collectives that
+ * are under way on a device.
+ *
+ * Easy to get wrong: after abort() the engine may only be told to drop and to destroy. So it is called with the group's
+ * lock held, but for what may block (issue, abort, destroy), and never once closed_ns is set; and a caller that finds a
+ * failure leaves it in `failure` and waits for the watch, which alone ends the group and aborts the engine. A group
+ * that is dead without a failure is not aborted: other ranks may still be in what this one has behind it.
+ */
+#ifndef DIST_GROUP_DEVICE_WORK_H
+#define DIST_GROUP_DEVICE_WORK_H
+
+#include "dist/group/group.h"
+
+/* Of a group that has_failed and is not dead yet. */
+struct mr_device_failure {
+    bool is_final; /* the words are complete */
+    mr_status status;
+    struct mr_collective collective;
+    mr_error error;
+};
+
+/* Under the group's lock. */
+struct mr_device_works {
+    struct mr_work *first; /* in the order of the program, until their tickets are dropped */
+    struct mr_work *last;
+    const struct mr_collective *issuing; /* the caller's thread is in it */
+    uint64_t issue_by_ns;                /* its deadline */
+    uint64_t oldest_since_ns;            /* when the oldest of those that have not ended was issued, or became that */
+    struct mr_device_failure failure;
+    uint64_t closed_ns;   /* when the engine was closed, by an abort or without: nothing is asked of it; 0: it is not */
+    bool is_aborted;      /* abort has returned */
+    bool is_over;         /* every work has ended, and none will come */
+    uint32_t n_forgotten; /* tickets that could not be dropped: the engine is never destroyed */
+};
+
+static inline const struct mr_engine_device *mr_device_work_engine(const struct mr_group *group)
+{
+    return group->table->device;
+}
+
+/* All with the lock. */
+
+/* May the engine be asked? */
+bool mr_device_work_is_well(const struct mr_group *group);
+/* A failure; the first one counts. final: the words are complete. */
+void mr_device_work_note(struct mr_group *group, const struct mr_collective *collective, mr_status status,
+                         bool is_final, const mr_error *error);
+/* May something begin? Of a group that has failed when the watch has done with it; the group's error is its own. */
+mr_status mr_device_work_enter(struct mr_group *group);
+/* The oldest one that has not ended; NULL: none. */
+struct mr_work *mr_device_work_oldest(const struct mr_device_works *works);
+/* Ask the engine about one, in whatever thread. */
+void mr_device_work_look(struct mr_group *group, struct mr_work *work);
+/* Drop the tickets of those at the front that have ended: in the caller's thread, or while that one is in destroy. */
+void mr_device_work_reap(struct mr_group *group);
+/* Nothing is under way any more, and nothing will be. */
+void mr_device_work_end_all(struct mr_group *group, const mr_error *error);
+/* The watch does not come back from the engine: neither is waited for, and the engine is never touched again. */
+void mr_device_work_give_up(struct mr_group *group);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One collective: by the engine, with the words of what went wrong.
+ *
+ * Easy to get wrong: when a rank dies, its connection to us breaks first and the store hears of it a moment later, so
+ * the engine's error alone names no rank.
+ */
+#include "dist/group/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define MS 1000000u       /* ns */
+#define NAME_WAIT_MS 500  /* for the store to hear of a rank whose connection to us broke first */
+#define LOOKS_PER_LEFT 20 /* the store is asked who left after so many looks at who broke off */
+
+static const char *kind_name(uint32_t kind)
+{
+    static const char *const names[] = {"barrier",    "all_reduce",     "reduce", "broadcast",
+                                        "all_gather", "reduce_scatter", "send",   "recv"};
+    return kind < sizeof names / sizeof *names ? names[kind] : "?";
+}
+
+void mr_execute_describe(const struct mr_collective *c, bool with_number, char words_out[MR_GROUP_WORDS])
+{
+    static const char *const ops[] = {"sum", "mean", "min", "max"};
+    const char *op = c->op < 4 ? ops[c->op] : "?";
+    char number[24] = "";
+    char tail[64] = "";
+    if (with_number)
+        snprintf(number, sizeof number, " %llu", (unsigned long long)c->number);
+    switch (c->kind) {
+    case MR_COLLECTIVE_ALL_REDUCE:
+    case MR_COLLECTIVE_REDUCE_SCATTER: snprintf(tail, sizeof tail, ", %s", op); break;
+    case MR_COLLECTIVE_REDUCE: snprintf(tail, sizeof tail, ", %s, root %u", op, c->root); break;
+    case MR_COLLECTIVE_BROADCAST: snprintf(tail, sizeof tail, ", root %u", c->root); break;
+    case MR_COLLECTIVE_SEND: snprintf(tail, sizeof tail, ", to rank %u", c->root); break;
+    case MR_COLLECTIVE_RECV: snprintf(tail, sizeof tail, ", from rank %u", c->root); break;
+    }
+    if (c->kind == MR_COLLECTIVE_BARRIER)
+        snprintf(words_out, MR_GROUP_WORDS, "barrier%s", number);
+    else
+        snprintf(words_out, MR_GROUP_WORDS, "%s%s (%llu %s%s)", kind_name(c->kind), number,
+                 (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype), tail);
+}
+
+enum lost { NOBODY, BROKEN, LEFT };
+
+/* Nobody asks for the words any more, and the store may go. */
+static bool is_over(struct mr_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    bool over = group->is_closing || group->is_given_up;
+    pthread_mutex_unlock(&group->lock);
+    return over;
+}
+
+/*
+ * Who broke off, or has left? The engine's connections may end before the store has heard of it, so wait a moment. Who
+ * leaves much later does so because of the same failure.
+ */
+static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_out[MR_ERROR_TEXT])
+{
+    uint64_t until = mr_clock_now_ns() + (uint64_t)wait_ms * MS;
+    for (uint32_t i = 0;; i++) {
+        mr_error broken;
+        char left[MR_GROUP_WORDS] = "";
+        if (mr_group_broken(group, &broken)) {
+            memcpy(words_out, broken.text, MR_ERROR_TEXT);
+            return BROKEN;
+        }
+        if (i % LOOKS_PER_LEFT == 0)
+            mr_group_left(group, left);
+        if (left[0]) {
+            memcpy(words_out, left, sizeof left);
+            return LEFT;
+        }
+        if (mr_clock_now_ns() >= until || is_over(group))
+            return NOBODY;
+        mr_clock_sleep_ms(5);
+    }
+}
+
+void mr_execute_describe_time(uint32_t ms, char words_out[MR_GROUP_WORDS])
+{
+    if (ms % 1000 == 0)
+        snprintf(words_out, MR_GROUP_WORDS, "%u s", ms / 1000);
+    else
+        snprintf(words_out, MR_GROUP_WORDS, "%u ms", ms);
+}
+
+mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective *c, mr_status status, mr_error *error)
+{
+    char what[MR_GROUP_WORDS];
+    char time[MR_GROUP_WORDS];
+    char lost[MR_ERROR_TEXT];
+    mr_error said = *error;
+    mr_execute_describe(c, true, what);
+    mr_execute_describe_time(group->timeout_ms, time);
+    if (is_over(group))
+        return mr_error_set(error, MR_ERR_STATE, "the group was destroyed before %s had ended", what);
+    bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER;
+    bool is_time =
+        status == MR_ERR_CANCELED || status == MR_ERR_TIMEOUT; /* what the engine says of it is the same again */
+    enum lost how = find_lost(group, is_peers ? NAME_WAIT_MS : 0, lost);
+    if (how == BROKEN)
+        return mr_error_set(error, MR_ERR_PEER, "%s: %.700s", what, lost);
+    if (is_time)
+        return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time, how == LEFT ? ": " : "",
+                            how == LEFT ? lost : "");
+    if (is_peers && how == LEFT)
+        return mr_error_set(error, MR_ERR_PEER, "%s: %.300s: %.400s", what, lost, said.text);
+    mr_error_set(error, status < 0 ? status : MR_ERR_IO, "%s: %.800s", what, said.text);
+    error->os_error = said.os_error;
+    return (mr_status)error->status;
+}
+
+mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *c, uint64_t deadline_ns,
+                                bool *is_verdict_out, mr_error *error)
+{
+    mr_status status = MR_OK;
+    *is_verdict_out = false;
+    mr_error_set(error, MR_OK, "%s", "");
+    if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
+        return mr_execute_explain(group, c, MR_ERR_CANCELED, error);
+    if (group->is_checked)
+        status = mr_check_collective(group, c, deadline_ns, error);
+    *is_verdict_out = status == MR_ERR_PEER;
+    if (status) /* what ranks differ in, and who is missing, is said in full */
+        return status == MR_ERR_IO || status == MR_ERR_CANCELED ? mr_execute_explain(group, c, status, error) : status;
+    if (c->count == 0 && c->kind != MR_COLLECTIVE_BARRIER)
+        return MR_OK;
+    status = (mr_status)group->table->run(group->engine, c, deadline_ns, &group->stop, error);
+    return status ? mr_execute_explain(group, c, status, error) : MR_OK;
+}

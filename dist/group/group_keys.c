@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an engine gets from its group: who it is, and the store, with keys that no other group has.
+ *
+ * Easy to get wrong: a program that splits groups again and again must not fill the store, so keys are remembered and
+ * removed once all ranks have read them.
+ */
+#include "dist/group/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "dist/group/module.h"
+
+/* The keys of engines get the group's prefix. */
+static int32_t whole_key(const struct mr_group *group, const char *key, char key_out[MR_STORE_KEY + 1], mr_error *error)
+{
+    int n = snprintf(key_out, MR_STORE_KEY + 1, "%se/%s", group->prefix, key);
+    if (n < 0 || n > MR_STORE_KEY)
+        return mr_error_set(error, MR_ERR_INVALID, "the key '%s' is too long", key);
+    return MR_OK;
+}
+
+static int32_t remember_key(struct mr_group *group, const char *key, const void *value, uint32_t len, mr_error *error)
+{
+    struct mr_group_key *entry = calloc(1, sizeof *entry + len);
+    if (!entry)
+        return mr_error_memory(error, sizeof *entry + len);
+    snprintf(entry->name, sizeof entry->name, "%s", key);
+    entry->len = len;
+    if (len > 0)
+        memcpy(entry->value, value, len);
+    pthread_mutex_lock(&group->lock);
+    entry->next = group->keys;
+    group->keys = entry;
+    pthread_mutex_unlock(&group->lock);
+    return MR_OK;
+}
+
+static int32_t store_set(void *user, const char *key, const void *value, uint32_t len, mr_error *error)
+{
+    struct mr_group *group = user;
+    char whole[MR_STORE_KEY + 1];
+    int32_t status = whole_key(group, key, whole, error);
+    if (!status && len > MR_STORE_VALUE)
+        status = mr_error_set(error, MR_ERR_INVALID, "the value of '%s' is too long: %u bytes", key, len);
+    if (!status)
+        status = remember_key(group, whole, value, mr_group_client(group) ? 0 : len, error);
+    if (!status && mr_group_client(group))
+        status = mr_store_set(mr_group_client(group), whole, value, len, error);
+    return status;
+}
+
+/* A world of one asks itself: what was not set before never will be. */
+static int32_t get_own(struct mr_group *group, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
+                       mr_error *error)
+{
+    const struct mr_group_key *entry = group->keys;
+    while (entry && strcmp(entry->name, key) != 0)
+        entry = entry->next;
+    if (!entry)
+        return mr_error_set(error, MR_ERR_TIMEOUT, "nobody has set '%s'", key);
+    if (entry->len > size)
+        return mr_error_set(error, MR_ERR_INVALID, "the value of '%s' has %u bytes, there is room for %u", key,
+                            entry->len, size);
+    memcpy(value_out, entry->value, entry->len);
+    *len_out = entry->len;
+    return MR_OK;
+}
+
+static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
+                         uint64_t deadline_ns, mr_error *error)
+{
+    struct mr_group *group = user;
+    char whole[MR_STORE_KEY + 1];
+    int32_t status = whole_key(group, key, whole, error);
+    if (status)
+        return status;
+    if (!mr_group_client(group))
+        return get_own(group, whole, value_out, size, len_out, error);
+    int32_t got = mr_store_get(mr_group_client(group), whole, value_out, size, len_out, deadline_ns, error);
+    mr_error broken;
+    if (got == MR_ERR_TIMEOUT && mr_group_broken(group, &broken)) /* also of a get that was not to wait */
+        return mr_error_set(error, MR_ERR_PEER, "%s", broken.text);
+    return got;
+}
+
+void mr_group_keys_forget(struct mr_group *group, bool removes)
+{
+    while (group->keys) {
+        struct mr_group_key *entry = group->keys;
+        group->keys = entry->next;
+        if (removes && mr_group_client(group))
+            (void)mr_store_remove(mr_group_client(group), entry->name, NULL); /* only saves the store's memory */
+        free(entry);
+    }
+}
+
+void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns, struct mr_engine_setup *setup_out)
+{
+    struct mr_store_client *client = mr_group_client(group);
+    *setup_out = (struct mr_engine_setup){
+        .abi = MR_ENGINE_ABI,
+        .rank = group->rank,
+        .world_size = group->world_size,
+        .local_rank = group->device_rank,
+        .deadline_ns = deadline_ns,
+        .timeout_ms = group->timeout_ms,
+        .store = {.user = group, .set = store_set, .get = store_get},
+        .local_address = client ? mr_store_local_address(client) : "127.0.0.1",
+        .device = group->device[0] ? group->device : NULL,
+        .adopt = group->adopt,
+        .fail = mr_module_fail,
+    };
+}

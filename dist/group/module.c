@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the modules of the engines.
+ *
+ * Easy to get wrong: a module that is there but does not load (a library of its own is missing) must be told from one
+ * that is not there, or the user is sent looking for a file that he has.
+ */
+#include "dist/group/module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+
+#define MAX_NAME 15 /* of an engine, bytes */
+
+static bool is_name(const char *name)
+{
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+    return len > 0 && len <= MAX_NAME && name[len] == '\0';
+}
+
+static bool has_all(const struct mr_engine_device *device)
+{
+    return device && device->issue && device->test && device->wait && device->drop && device->health && device->abort &&
+           device->sums_create && device->sums_add && device->sums_destroy && device->ordinal;
+}
+
+/* Does the table fit this library? */
+static mr_status check_table(const struct mr_engine_table *table, const char *path, mr_error *error)
+{
+    if (table->abi != MR_ENGINE_ABI)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is of interface %u, this library needs %u", path, table->abi,
+                            MR_ENGINE_ABI);
+    if (!table->name || !table->create || !table->destroy || (!table->run && !table->on_device))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks its name, create, destroy or run", path);
+    if (table->on_device && !has_all(table->device))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks a function of an engine of devices", path);
+    return MR_OK;
+}
+
+static mr_status load(const char *path, const char *name, const struct mr_engine_table **table_out, mr_error *error)
+{
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the backend %s cannot be opened: %s", name, dlerror());
+    const struct mr_engine_table *table = dlsym(module, MR_ENGINE_SYMBOL);
+    if (!table)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has no symbol %s", path, MR_ENGINE_SYMBOL);
+    mr_status status = check_table(table, path, error);
+    if (!status)
+        *table_out = table;
+    return status;
+}
+
+/* Is the module in this folder (len bytes)? path_out: PATH_MAX bytes. */
+static bool is_in(const char *folder, size_t len, const char *name, char *path_out)
+{
+    if (len == 0 || len > INT_MAX)
+        return false;
+    int n = snprintf(path_out, PATH_MAX, "%.*s/libmillrace-%s.so", (int)len, folder, name);
+    return n > 0 && n < PATH_MAX && access(path_out, F_OK) == 0;
+}
+
+static bool find_in_list(const char *folders, const char *name, char *path_out)
+{
+    for (const char *at = folders; at && *at; at += strspn(at, ":")) {
+        size_t len = strcspn(at, ":");
+        if (is_in(at, len, name, path_out))
+            return true;
+        at += len;
+    }
+    return false;
+}
+
+/* The folder of libmillrace.so, or of the program that it is linked into. "" where it cannot be told. */
+static void own_folder(char *folder_out, size_t size)
+{
+    Dl_info info;
+    folder_out[0] = '\0';
+    if (!dladdr((const void *)(uintptr_t)&mr_module_open, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    if (slash)
+        snprintf(folder_out, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
+}
+
+mr_status mr_module_open(const char *name, const struct mr_engine_table **table_out, mr_error *error)
+{
+    *table_out = NULL;
+    char path[PATH_MAX];
+    char beside[PATH_MAX];
+    if (!is_name(name))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "there is no backend '%s'", name);
+    own_folder(beside, sizeof beside);
+    const char *folders = getenv("MR_MODULE_PATH");
+    if (find_in_list(folders, name, path) || is_in(beside, strlen(beside), name, path))
+        return load(path, name, table_out, error);
+    snprintf(path, sizeof path, "libmillrace-%s.so", name);
+    mr_error why;
+    mr_status status = load(path, name, table_out, &why);
+    if (status)
+        mr_error_set(error, status, "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)",
+                     why.text, folders ? folders : "", beside);
+    return status;
+}
+
+int32_t mr_module_fail(mr_error *error, int32_t status, const char *format, ...)
+{
+    char text[MR_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return mr_error_set(error, (mr_status)status, "%s", text);
+}

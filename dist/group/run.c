@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The small things of a training loop. Easy to get wrong: what ranks print at once mixes within a line unless each call
+ * is one write(2), and what was given to stdio before must come first.
+ */
+#include <millrace/run.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "dist/group/group.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+static void write_out(const char *text, size_t len)
+{
+    fflush(stdout);
+    while (len > 0) {
+        ssize_t n = write(fileno(stdout), text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        text += n;
+        len -= (size_t)n;
+    }
+}
+
+void mr_print0(const mr_group *group, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    if (mr_group_rank(group) != 0)
+        return;
+    va_start(args, format);
+    int len = vasprintf(&text, format, args);
+    va_end(args);
+    if (len < 0)
+        return;
+    write_out(text, (size_t)len);
+    free(text);
+}
+
+/* "[rank] " before each line of text; NULL without memory. */
+static char *prefix_lines(uint32_t rank, const char *text, size_t *len_out)
+{
+    char *lines = NULL;
+    FILE *memory = open_memstream(&lines, len_out);
+    if (!memory)
+        return NULL;
+    while (*text) {
+        int len = (int)strcspn(text, "\n");
+        bool ends = text[len] == '\n';
+        fprintf(memory, "[%" PRIu32 "] %.*s%s", rank, len, text, ends ? "\n" : "");
+        text += len + ends;
+    }
+    if (fclose(memory) == 0)
+        return lines;
+    free(lines);
+    return NULL;
+}
+
+void mr_print_rank(const mr_group *group, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int len = vasprintf(&text, format, args);
+    va_end(args);
+    if (len < 0)
+        return;
+    size_t n_bytes = 0;
+    char *lines = prefix_lines(mr_group_rank(group), text, &n_bytes);
+    if (lines)
+        write_out(lines, n_bytes);
+    free(lines);
+    free(text);
+}
+
+/* The section is one barrier: who comes later meets it at the beginning, who goes first at the end. */
+static mr_status meet(mr_group *group, bool now)
+{
+    return group && now ? mr_barrier(group) : MR_OK;
+}
+
+mr_status mr_rank0_first_begin(mr_group *group)
+{
+    return meet(group, mr_group_rank(group) != 0);
+}
+
+mr_status mr_rank0_first_end(mr_group *group)
+{
+    return meet(group, mr_group_rank(group) == 0);
+}
+
+mr_status mr_local_rank0_first_begin(mr_group *group)
+{
+    return meet(group, mr_group_local_rank(group) != 0);
+}
+
+mr_status mr_local_rank0_first_end(mr_group *group)
+{
+    return meet(group, mr_group_local_rank(group) == 0);
+}
+
+static uint64_t derive(uint64_t seed, const char *purpose, uint64_t tag)
+{
+    struct mr_digest digest;
+    mr_digest_init(&digest, seed);
+    if (purpose)
+        mr_digest_add(&digest, purpose, strlen(purpose));
+    return mr_digest_end(&digest, tag);
+}
+
+uint64_t mr_seed(uint64_t seed, const char *purpose)
+{
+    return derive(seed, purpose, 0);
+}
+
+uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group)
+{
+    return derive(seed, purpose, UINT64_C(1) + mr_group_rank(group));
+}
+
+/* Ticks from the machine's start to this process's; false where /proc cannot tell. */
+static bool read_start(uint64_t *ticks_out)
+{
+    enum { FIELDS_BETWEEN = 20 }; /* from the name's end to field 22, starttime */
+    char line[1024];
+    FILE *file = fopen("/proc/self/stat", "re");
+    if (!file)
+        return false;
+    size_t n = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[n] = '\0';
+    const char *at = strrchr(line, ')'); /* the name may hold anything */
+    for (int i = 0; at && i < FIELDS_BETWEEN; i++)
+        at = strchr(at + 1, ' ');
+    return at && sscanf(at, " %" SCNu64, ticks_out) == 1;
+}
+
+/* By mr_clock_now_ns(). To 10 ms, which is the kernel's own grain. */
+static uint64_t find_start_ns(void)
+{
+    uint64_t ticks, now_ns = mr_clock_now_ns();
+    long per_second = sysconf(_SC_CLK_TCK);
+    struct timespec boot;
+    if (per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0 || !read_start(&ticks))
+        return now_ns;
+    uint64_t boot_ns = (uint64_t)boot.tv_sec * NS_PER_S + (uint64_t)boot.tv_nsec;
+    uint64_t start_ns =
+        ticks / (uint64_t)per_second * NS_PER_S + ticks % (uint64_t)per_second * (NS_PER_S / (uint64_t)per_second);
+    uint64_t age_ns = boot_ns > start_ns ? boot_ns - start_ns : 0;
+    return age_ns < now_ns ? now_ns - age_ns : now_ns;
+}
+
+double mr_elapsed(void)
+{
+    /* Found once by each process; a forked child has another start than its parent. Threads that find it at once find
+     * the same. */
+    static _Atomic uint64_t start_ns;
+    static _Atomic pid_t of_pid;
+    pid_t pid = getpid();
+    if (atomic_load(&of_pid) != pid) {
+        atomic_store(&start_ns, find_start_ns());
+        atomic_store(&of_pid, pid);
+    }
+    uint64_t now_ns = mr_clock_now_ns(), since_ns = atomic_load(&start_ns);
+    return now_ns > since_ns ? (double)(now_ns - since_ns) / (double)NS_PER_S : 0;
+}
+
+/* Others may still be in the collective when this rank knows. */
+static mr_status compare(mr_group *group, const uint64_t *values, const char *what)
+{
+    uint32_t n = mr_group_world_size(group), n_differ = 0, first = 0;
+    for (uint32_t i = n; i-- > 1;) {
+        if (values[i] != values[0]) {
+            first = i;
+            n_differ++;
+        }
+    }
+    if (n_differ == 0)
+        return MR_OK;
+    mr_error error;
+    mr_error_set(&error, MR_ERR_PEER,
+                 "%.400s of rank %u differs from rank 0's: %016" PRIx64 " and %016" PRIx64 "; %u of %u ranks differ",
+                 what, first, values[first], values[0], n_differ, n);
+    return mr_work_end_group(group, &error);
+}
+
+mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what)
+{
+    if (!group)
+        return MR_OK;
+    uint64_t *values = calloc(mr_group_world_size(group), sizeof *values);
+    mr_status status;
+    if (values) {
+        status = mr_collectives_all_gather(group, &fingerprint, values, 1, MR_I64);
+    } else {
+        mr_error error;
+        mr_error_memory(&error, mr_group_world_size(group) * sizeof *values);
+        status = mr_work_fail_group(group, &error);
+    }
+    if (status == MR_OK)
+        status = compare(group, values, what ? what : "the value");
+    free(values);
+    return status;
+}

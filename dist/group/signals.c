@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SIGTERM and SIGUSR1 as something that all ranks agree on. Easy to get wrong: a signal that comes between looking and
+ * agreeing, or the lesser one of two, is kept for the next call and not lost.
+ */
+#include <millrace/run.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "dist/group/group.h"
+
+/* By priority, the lowest first: numbers of signals differ between machines, so ranks agree on the place in this list.
+ */
+static const int signals[] = {SIGUSR1, SIGTERM};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+
+static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may use it only where it takes no lock");
+
+/*
+ * What a handler can reach has static storage. pending: bit i, signals[i] has come; an atomic and not a sig_atomic_t,
+ * because the handler may run in another thread than the one that looks. before: written once, before its handler is in
+ * place.
+ */
+static struct {
+    _Atomic unsigned pending;
+    struct sigaction before[N_SIGNALS];
+    int n_watched; /* of signals: one that is watched is never chained to itself */
+} watch;
+
+static void call_before(const struct sigaction *before, int signal, siginfo_t *info, void *context)
+{
+    if (before->sa_flags & SA_SIGINFO)
+        before->sa_sigaction(signal, info, context);
+    else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)
+        before->sa_handler(signal);
+}
+
+static void handle(int signal, siginfo_t *info, void *context)
+{
+    int saved_errno = errno;
+    for (int i = 0; i < N_SIGNALS; i++) {
+        if (signals[i] == signal) {
+            atomic_fetch_or(&watch.pending, 1u << i);
+            call_before(&watch.before[i], signal, info, context);
+        }
+    }
+    errno = saved_errno;
+}
+
+/* What the handler before had blocked and the stack that it asked for stay; reads and writes go on after it. */
+static mr_status watch_one(int i, mr_error *error)
+{
+    struct sigaction *before = &watch.before[i];
+    if (sigaction(signals[i], NULL, before) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot look at the handler of signal %d", signals[i]);
+    struct sigaction action = {.sa_sigaction = handle, .sa_mask = before->sa_mask};
+    action.sa_flags = SA_SIGINFO | SA_RESTART | (before->sa_flags & (SA_ONSTACK | SA_NODEFER));
+    if (sigaction(signals[i], &action, NULL) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot watch signal %d", signals[i]);
+    return MR_OK;
+}
+
+mr_status mr_signals_watch(mr_error *error)
+{
+    mr_status status = MR_OK;
+    while (status == MR_OK && watch.n_watched < N_SIGNALS) {
+        status = watch_one(watch.n_watched, error);
+        watch.n_watched += status == MR_OK;
+    }
+    return status;
+}
+
+mr_status mr_signals_agree(mr_group *group, int *signal_out)
+{
+    if (!signal_out)
+        return MR_ERR_INVALID;
+    unsigned mine = atomic_exchange(&watch.pending, 0);
+    int32_t highest = -1;
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (mine & 1u << i)
+            highest = i;
+    mr_status status = group ? mr_collectives_all_reduce(group, &highest, 1, MR_I32, MR_MAX) : MR_OK;
+    bool is_sound = status == MR_OK && highest >= -1 && highest < N_SIGNALS;
+    unsigned told = is_sound && highest >= 0 ? 1u << highest : 0;
+    atomic_fetch_or(&watch.pending, mine & ~told);
+    if (status == MR_OK)
+        *signal_out = told ? signals[highest] : 0;
+    return status;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keeper: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a process id is theirs
+ * for as long as it is used here; it sees the launcher's death by a pidfd and takes all with it; and as a subreaper it
+ * inherits what the ranks leave behind, also what has left their process groups, and ends that too.
+ *
+ * Easy to get wrong: who failed first. When one rank dies the others often fail a moment later, and waitid() lists the
+ * dead by age. The SIGCHLD that was pending first names the one that died first. What cannot be promised: when the
+ * keeper is killed as well, its ranks die with it, but not what they had started; nor can a program that changed its
+ * user be ended.
+ */
+#include "dist/launch/keeper.h"
+
+#include "base/clock.h"
+#include "dist/launch/rank_child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* After SIGKILL: again every so often, as children of the killed come to us; for so long at most. */
+enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
+
+struct keeper {
+    const struct mr_keeper_plan *plan;
+    struct sigaction on_child; /* as it was before */
+    pid_t self;
+    int null;
+    int deaths; /* signalfd of SIGCHLD */
+    int launcher_fd;
+    int reports[2];
+    uint32_t n_alive; /* ranks */
+    uint32_t n_interrupts;
+    bool is_childless;
+    bool is_alone; /* the launcher is dead */
+    bool gives_up_output;
+    uint64_t kill_ns;    /* when SIGKILL is due; 0: not yet */
+    uint64_t give_up_ns; /* 0: no SIGKILL so far */
+    struct mr_keeper_verdict verdict;
+};
+
+static uint64_t after_ms(uint32_t ms)
+{
+    return mr_clock_now_ns() + (uint64_t)ms * 1000000;
+}
+
+/* To every living rank's process group. */
+static void signal_ranks(const struct keeper *k, int number)
+{
+    for (uint32_t i = 0; i < k->plan->n_ranks; i++)
+        if (k->plan->ranks[i].pid > 0)
+            kill(-k->plan->ranks[i].pid, number);
+}
+
+static bool is_rank(const struct keeper *k, pid_t pid)
+{
+    for (uint32_t i = 0; i < k->plan->n_ranks; i++)
+        if (k->plan->ranks[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* By /proc/PID/stat; 0: it is gone. The name in it may hold any character. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[40], text[256];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    const char *name_end = strrchr(text, ')');
+    int parent;
+    return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+/* What ranks have left behind: children of ours that are no ranks. Their own children come to us when they die. */
+static void signal_orphans(const struct keeper *k, int number)
+{
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return;
+    for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 1 && parent_of(pid) == k->self && !is_rank(k, pid))
+            kill(pid, number);
+    }
+    closedir(proc);
+}
+
+/* SIGCONT, as a stopped process would take SIGTERM only later. */
+static void begin_end(struct keeper *k)
+{
+    if (k->kill_ns != 0)
+        return;
+    k->kill_ns = after_ms(k->plan->grace_ms);
+    signal_ranks(k, SIGTERM);
+    signal_ranks(k, SIGCONT);
+    signal_orphans(k, SIGTERM);
+    signal_orphans(k, SIGCONT);
+}
+
+static void kill_all(struct keeper *k)
+{
+    signal_ranks(k, SIGKILL);
+    signal_orphans(k, SIGKILL);
+    if (k->give_up_ns == 0)
+        k->give_up_ns = after_ms(GIVE_UP_MS);
+    k->kill_ns = after_ms(KILL_AGAIN_MS);
+}
+
+/* ---- the first failure ---- */
+
+static void read_reports(struct keeper *k)
+{
+    struct mr_rank_report report;
+    while (read(k->reports[0], &report, sizeof report) == (ssize_t)sizeof report)
+        k->plan->ranks[report.local_rank].exec_errno = report.exec_errno;
+}
+
+static void describe_end(const struct keeper *k, uint32_t local_rank, const siginfo_t *info, char *text, size_t size)
+{
+    int exec_errno = k->plan->ranks[local_rank].exec_errno;
+    const char *name = info->si_code == CLD_EXITED ? NULL : sigabbrev_np(info->si_status);
+    if (exec_errno != 0)
+        snprintf(text, size, "cannot run '%s': %s", k->plan->job.argv[0], strerrordesc_np(exec_errno));
+    else if (info->si_code == CLD_EXITED)
+        snprintf(text, size, "exited with status %d", info->si_status);
+    else if (name)
+        snprintf(text, size, "was killed by SIG%s", name);
+    else
+        snprintf(text, size, "was killed by signal %d", info->si_status);
+}
+
+static void note_failure(struct keeper *k, uint32_t local_rank, const siginfo_t *info)
+{
+    struct mr_keeper_verdict *verdict = &k->verdict;
+    uint32_t rank = k->plan->env->first_rank + local_rank;
+    char how[600];
+    if (verdict->result.rank >= 0)
+        return;
+    read_reports(k);
+    describe_end(k, local_rank, info, how, sizeof how);
+    verdict->result = (mr_launch_result){
+        .exit_status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status,
+        .rank = (int32_t)rank,
+        .pid = info->si_pid,
+    };
+    if (verdict->status == MR_OK)
+        mr_error_set(&verdict->error, MR_OK, "rank %u (process %d) %s%s", rank, (int)info->si_pid, how,
+                     k->n_alive > 0 ? "; the others were ended" : "");
+    begin_end(k);
+}
+
+static void note_end(struct keeper *k, const siginfo_t *info)
+{
+    for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
+        if (k->plan->ranks[i].pid != info->si_pid)
+            continue;
+        k->plan->ranks[i].pid = 0;
+        k->n_alive--;
+        if (info->si_code != CLD_EXITED || info->si_status != 0)
+            note_failure(k, i, info);
+    }
+}
+
+/* ECHILD is what is waited for in the end: no rank and nothing that one of them has left. */
+static void reap(struct keeper *k)
+{
+    struct signalfd_siginfo first;
+    siginfo_t info = {0};
+    if (read(k->deaths, &first, sizeof first) == (ssize_t)sizeof first &&
+        waitid(P_PID, first.ssi_pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
+        note_end(k, &info);
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0) {
+            k->is_childless = errno == ECHILD;
+            return;
+        }
+        if (info.si_pid == 0)
+            return;
+        note_end(k, &info);
+    }
+}
+
+/* ---- starting ---- */
+
+static int open_pipe(int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
+        return 0;
+    int failed = errno;
+    close(ends[0]);
+    close(ends[1]);
+    return failed;
+}
+
+static int open_streams(struct keeper *k, uint32_t local_rank, int out[2])
+{
+    int ends[2];
+    if (k->plan->logs) {
+        out[0] = out[1] = k->plan->logs[local_rank];
+        return 0;
+    }
+    for (int i = 0; k->plan->output && i < 2; i++) {
+        int failed = open_pipe(ends);
+        if (failed != 0)
+            return failed;
+        mr_rank_output_add(k->plan->output, local_rank, i, ends[0]);
+        out[i] = ends[1];
+    }
+    return 0;
+}
+
+static int fork_rank(struct keeper *k, uint32_t local_rank, const int out[2])
+{
+    struct mr_rank_start start = {
+        .plan = k->plan,
+        .local_rank = local_rank,
+        .keeper = k->self,
+        .in = k->null,
+        .out = {out[0], out[1]},
+        .report = k->reports[1],
+        .own = {k->plan->socket, k->deaths, k->launcher_fd, k->plan->env->port_holder},
+        .on_child = &k->on_child,
+    };
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(k->reports[0]);
+        mr_rank_child_run(&start);
+    }
+    if (pid < 0)
+        return errno;
+    setpgid(pid, pid); /* the child does it too: whoever signals the group first finds it */
+    k->plan->ranks[local_rank].pid = pid;
+    k->n_alive++;
+    k->is_childless = false;
+    return 0;
+}
+
+static int start_rank(struct keeper *k, uint32_t local_rank)
+{
+    int out[2] = {-1, -1};
+    int failed = open_streams(k, local_rank, out);
+    if (failed == 0)
+        failed = fork_rank(k, local_rank, out);
+    for (int i = 0; i < 2 && !k->plan->logs; i++)
+        if (out[i] >= 0)
+            close(out[i]);
+    return failed;
+}
+
+static void start_ranks(struct keeper *k)
+{
+    for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
+        int failed = start_rank(k, i);
+        if (failed == 0)
+            continue;
+        k->verdict.status =
+            mr_error_os(&k->verdict.error, MR_ERR_IO, failed, "cannot start rank %u", k->plan->env->first_rank + i);
+        begin_end(k);
+        return;
+    }
+}
+
+/* ---- the loop ---- */
+
+static void obey(struct keeper *k)
+{
+    int32_t number;
+    while (recv(k->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
+        if (number == SIGINT && ++k->n_interrupts > 1) {
+            k->gives_up_output = true;
+            kill_all(k);
+        } else {
+            signal_ranks(k, number);
+        }
+    }
+}
+
+static void lose_launcher(struct keeper *k)
+{
+    k->is_alone = true;
+    k->gives_up_output = true;
+    kill_all(k);
+}
+
+/* What is due by now. Ranks that all ended well may have left something that still writes: it gets the grace time. */
+static void act_in_time(struct keeper *k)
+{
+    if (k->is_childless) {
+        if (k->plan->output)
+            mr_rank_output_finish(k->plan->output);
+        return;
+    }
+    if (k->n_alive == 0 && k->kill_ns == 0)
+        k->kill_ns = after_ms(k->plan->grace_ms);
+    if (k->kill_ns != 0 && mr_clock_now_ns() >= k->kill_ns)
+        kill_all(k);
+}
+
+static bool is_over(const struct keeper *k)
+{
+    if (!k->is_childless)
+        return k->give_up_ns != 0 && mr_clock_now_ns() >= k->give_up_ns;
+    return k->gives_up_output || !k->plan->output || mr_rank_output_is_done(k->plan->output);
+}
+
+static int wait_ms(const struct keeper *k)
+{
+    if (k->is_childless || k->kill_ns == 0)
+        return -1;
+    uint64_t now_ns = mr_clock_now_ns();
+    return now_ns >= k->kill_ns ? 0 : (int)((k->kill_ns - now_ns) / 1000000 + 1);
+}
+
+static void turn(struct keeper *k)
+{
+    struct pollfd *polls = k->plan->polls;
+    uint32_t n = MR_KEEPER_POLLS;
+    polls[0] = (struct pollfd){.fd = k->deaths, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = k->is_alone ? -1 : k->plan->socket, .events = POLLIN};
+    polls[2] = (struct pollfd){.fd = k->is_alone ? -1 : k->launcher_fd, .events = POLLIN};
+    if (k->plan->output)
+        n += mr_rank_output_set_polls(k->plan->output, polls + n);
+    bool is_failed = poll(polls, n, wait_ms(k)) < 0;
+    if (is_failed) /* no memory for it: look at everything now and then */
+        mr_clock_sleep_ms(KILL_AGAIN_MS);
+    if (polls[2].revents != 0 || (polls[1].revents & POLLHUP) != 0)
+        lose_launcher(k);
+    else if (polls[1].revents != 0 || is_failed)
+        obey(k);
+    if (polls[0].revents != 0 || is_failed)
+        reap(k);
+    if (k->plan->output && !k->gives_up_output)
+        mr_rank_output_pump(k->plan->output, polls + MR_KEEPER_POLLS);
+    act_in_time(k);
+}
+
+/* ---- beginning and end ---- */
+
+/* All signals wait, whatever the caller had set up; SIGCHLD must not be ignored, or the kernel would reap. */
+static void take_signals(struct keeper *k)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigaction(SIGCHLD, &action, &k->on_child);
+}
+
+static bool begin(struct keeper *k)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "millrace-keeper");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    k->null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    k->deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    k->launcher_fd = (int)syscall(SYS_pidfd_open, k->plan->launcher, 0);
+    bool has_pipe = pipe2(k->reports, O_CLOEXEC | O_NONBLOCK) == 0;
+    if (k->null >= 0 && k->deaths >= 0 && k->launcher_fd >= 0 && has_pipe)
+        return true;
+    k->verdict.status = mr_error_os(&k->verdict.error, MR_ERR_IO, errno, "the ranks' keeper");
+    return false;
+}
+
+static void name_survivor(struct keeper *k)
+{
+    for (uint32_t i = 0; i < k->plan->n_ranks && k->verdict.status == MR_OK; i++)
+        if (k->plan->ranks[i].pid > 0)
+            k->verdict.status =
+                mr_error_set(&k->verdict.error, MR_ERR_IO, "rank %u (process %d) has not died %d s after SIGKILL",
+                             k->plan->env->first_rank + i, (int)k->plan->ranks[i].pid, GIVE_UP_MS / 1000);
+}
+
+_Noreturn void mr_keeper_run(const struct mr_keeper_plan *plan)
+{
+    struct keeper k = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
+    take_signals(&k);
+    for (size_t i = 0; i < sizeof plan->launcher_ends / sizeof *plan->launcher_ends; i++)
+        close(plan->launcher_ends[i]);
+    if (begin(&k) && getppid() == plan->launcher) {
+        start_ranks(&k);
+        while (!is_over(&k))
+            turn(&k);
+        name_survivor(&k);
+    }
+    for (int i = 0; i < MR_RANK_STREAMS; i++)
+        k.verdict.output_errno[i] = plan->output ? mr_rank_output_failure(plan->output, i) : 0;
+    ssize_t sent = send(plan->socket, &k.verdict, sizeof k.verdict, MSG_NOSIGNAL);
+    _exit(sent == (ssize_t)sizeof k.verdict ? 0 : 1);
+}

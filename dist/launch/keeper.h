@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process between the launcher and its ranks: it starts them, watches them, and leaves nothing of them behind. */
+#ifndef DIST_LAUNCH_KEEPER_H
+#define DIST_LAUNCH_KEEPER_H
+
+#include "dist/launch/rank_env.h"
+#include "dist/launch/rank_output.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <millrace/launch.h>
+
+/* What a rank is: a program, or a function where argv is NULL. */
+struct mr_rank_job {
+    char *const *argv;
+    int (*fn)(uint32_t local_rank, void *arg);
+    void *arg;
+};
+
+struct mr_keeper_rank {
+    pid_t pid;      /* 0 after its end */
+    int exec_errno; /* why the program could not be run; 0: it could */
+};
+
+/* All that the keeper needs, made before the fork: it allocates nothing. */
+struct mr_keeper_plan {
+    struct mr_rank_job job;
+    uint32_t n_ranks;
+    uint32_t grace_ms;
+    struct mr_rank_env *env;
+    struct mr_rank_output *output; /* NULL: the ranks have the launcher's stdout and stderr, or logs */
+    const int *logs;               /* NULL, or a file for each rank */
+    struct mr_keeper_rank *ranks;
+    struct pollfd *polls; /* MR_KEEPER_POLLS more than output needs */
+    int socket;           /* signals (int32_t) come in, one verdict goes out */
+    int launcher_ends[2]; /* descriptors that are the launcher's alone */
+    pid_t launcher;
+    sigset_t mask; /* the ranks' */
+};
+
+enum { MR_KEEPER_POLLS = 3 };
+
+struct mr_keeper_verdict {
+    int32_t status; /* an mr_status */
+    int32_t output_errno[MR_RANK_STREAMS];
+    mr_launch_result result;
+    mr_error error; /* with MR_OK its text says which rank failed first and how; empty when none did */
+};
+
+/* In a fork of the launcher. Returns only by exit() of a rank that is a function. */
+_Noreturn void mr_keeper_run(const struct mr_keeper_plan *plan);
+
+#endif

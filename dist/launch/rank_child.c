@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank before it is one: it asks to die with its keeper, gets a process group of its own, so that a terminal's Ctrl-C
+ * reaches it once and through the launcher, then its descriptors, and becomes the program or calls the function.
+ *
+ * Easy to get wrong: PR_SET_PDEATHSIG says nothing about a keeper that is dead already, so its id is compared after the
+ * asking. And a rank is no part of the terminal's foreground group: reading from the terminal would stop it.
+ */
+#include "dist/launch/rank_child.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static void tie_to_keeper(pid_t keeper)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper)
+        _exit(1);
+    setpgid(0, 0);
+}
+
+/* Rank 0 has the launcher's stdin, unless that is a terminal. */
+static void set_streams(const struct mr_rank_start *start)
+{
+    bool keeps_stdin = start->plan->env->first_rank + start->local_rank == 0 && !isatty(STDIN_FILENO);
+    if (!keeps_stdin && dup2(start->in, STDIN_FILENO) < 0)
+        _exit(126);
+    for (int i = 0; i < 2; i++)
+        if (start->out[i] >= 0 && dup2(start->out[i], STDOUT_FILENO + i) < 0)
+            _exit(126);
+}
+
+/* A program leaves these behind by exec; a function would hold other ranks' pipes open. */
+static void drop_descriptors(const struct mr_rank_start *start)
+{
+    const struct mr_keeper_plan *plan = start->plan;
+    close(start->in);
+    close(start->report);
+    for (int i = 0; i < 2; i++)
+        if (start->out[i] >= 0 && (i == 0 || start->out[i] != start->out[0]))
+            close(start->out[i]);
+    for (size_t i = 0; i < sizeof start->own / sizeof *start->own; i++)
+        if (start->own[i] >= 0)
+            close(start->own[i]);
+    if (plan->output)
+        mr_rank_output_drop(plan->output);
+    for (uint32_t i = 0; plan->logs && i < plan->n_ranks; i++)
+        if (plan->logs[i] != start->out[0])
+            close(plan->logs[i]);
+}
+
+static void restore_signals(const struct mr_rank_start *start)
+{
+    sigaction(SIGCHLD, start->on_child, NULL);
+    sigprocmask(SIG_SETMASK, &start->plan->mask, NULL);
+}
+
+/* 127: there is none; 126: it cannot be run; as a shell says it. */
+static _Noreturn void run_program(const struct mr_rank_start *start)
+{
+    char *const *argv = start->plan->job.argv;
+    execvpe(argv[0], argv, start->plan->env->envp);
+    struct mr_rank_report report = {start->local_rank, errno};
+    bool is_told = write(start->report, &report, sizeof report) == (ssize_t)sizeof report;
+    _exit(is_told && report.exec_errno == ENOENT ? 127 : 126);
+}
+
+_Noreturn void mr_rank_child_run(const struct mr_rank_start *start)
+{
+    const struct mr_rank_job *job = &start->plan->job;
+    tie_to_keeper(start->keeper);
+    mr_rank_env_choose(start->plan->env, start->local_rank);
+    set_streams(start);
+    if (job->argv) {
+        restore_signals(start);
+        run_program(start);
+    }
+    drop_descriptors(start);
+    environ = start->plan->env->envp;
+    uint32_t local_rank = start->local_rank;
+    restore_signals(start);
+    exit(job->fn(local_rank, job->arg));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank does between its fork and its program. */
+#ifndef DIST_LAUNCH_RANK_CHILD_H
+#define DIST_LAUNCH_RANK_CHILD_H
+
+#include "dist/launch/keeper.h"
+
+struct mr_rank_start {
+    const struct mr_keeper_plan *plan;
+    uint32_t local_rank;
+    pid_t keeper;
+    int in;     /* /dev/null */
+    int out[2]; /* stdout and stderr; -1: the launcher's */
+    int report; /* where a struct mr_rank_report goes when the program cannot be run */
+    int own[4]; /* the keeper's own descriptors, that a rank which is a function must not hold; -1: none */
+    const struct sigaction *on_child; /* the caller's way with SIGCHLD */
+};
+
+struct mr_rank_report {
+    uint32_t local_rank;
+    int32_t exec_errno;
+};
+
+/* In the forked child. */
+_Noreturn void mr_rank_child_run(const struct mr_rank_start *start);
+
+#endif

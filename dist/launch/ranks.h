@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running ranks of either kind, on the launcher's side: what mr_launch() and mr_spawn() share. */
+#ifndef DIST_LAUNCH_RANKS_H
+#define DIST_LAUNCH_RANKS_H
+
+#include "dist/launch/keeper.h"
+
+/*
+ * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say about a rank that
+ * failed goes to the log as one line.
+ */
+mr_status mr_ranks_run(const mr_launch_options *options, uint32_t nproc, const struct mr_rank_job *job,
+                       mr_launch_result *result_out, mr_error *error);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A function as ranks. Easy to get wrong: what stdio holds unwritten at the fork would be written once by each rank,
+ * and a second thread may hold a lock at that moment, which no rank would ever see opened.
+ */
+#include <millrace/launch.h>
+
+#include "dist/launch/ranks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+
+static mr_status count_threads(uint32_t *n_out, mr_error *error)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    if (!tasks)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot count threads in /proc/self/task");
+    uint32_t n = 0;
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        n += entry->d_name[0] != '.';
+    closedir(tasks);
+    *n_out = n;
+    return MR_OK;
+}
+
+mr_status mr_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
+                   const mr_launch_options *options, mr_launch_result *result_out, mr_error *error)
+{
+    if (!fn || !result_out)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", fn ? "result_out" : "fn");
+    uint32_t n_threads = 0;
+    mr_status status = count_threads(&n_threads, error);
+    if (status != MR_OK)
+        return status;
+    if (n_threads != 1)
+        return mr_error_set(error, MR_ERR_STATE, "mr_spawn in a process with %u threads", n_threads);
+    if (fflush(NULL) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot write what stdio holds before the fork");
+    const struct mr_rank_job job = {.fn = fn, .arg = arg};
+    return mr_ranks_run(options, nproc, &job, result_out, error);
+}

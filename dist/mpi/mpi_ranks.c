@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher's ranks and MPI's may differ in order; where they differ in number, something else was started than was
+ * meant. Every rank tells rank 0 what MPI calls it; rank 0 looks at all of them and gives all the same answer.
+ *
+ * Easy to get wrong: a rank that refuses by itself leaves the others waiting, so the words of a refusal go to all.
+ */
+#include "dist/mpi/mpi_process.h"
+#include "dist/mpi/mpi_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rank says of itself. */
+struct claim {
+    uint32_t rank;
+    uint32_t n_ranks;
+};
+
+/* What rank 0 says to all: the table, or the words of a refusal. */
+struct verdict {
+    uint32_t is_refusal;
+    uint32_t ranks[];
+};
+
+#define WORDS 256u
+
+static int32_t own_claim(const struct mr_engine_setup *setup, MPI_Comm comm, struct claim *claim_out, mr_error *error)
+{
+    int rank = 0;
+    int size = 0;
+    if (comm == MPI_COMM_NULL)
+        return setup->fail(error, MR_ERR_INVALID, "mpi_comm is MPI_COMM_NULL");
+    if (!mr_mpi_process_lock(setup->deadline_ns))
+        return setup->fail(error, MR_ERR_TIMEOUT, "another thread's call of MPI has not ended in time");
+    bool is_known = MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
+    mr_mpi_process_unlock();
+    if (!is_known)
+        return setup->fail(error, MR_ERR_INVALID, "mpi_comm is no communicator");
+    *claim_out = (struct claim){.rank = (uint32_t)rank, .n_ranks = (uint32_t)size};
+    return MR_OK;
+}
+
+static void refuse(struct verdict *verdict, const char *words)
+{
+    verdict->is_refusal = 1;
+    memcpy(verdict->ranks, words, strlen(words) + 1);
+}
+
+/* Enter rank's claim in the table, or the words against it. seen: which of MPI's ranks are taken, by whom, plus one. */
+static void judge(const struct mr_engine_setup *setup, bool is_whole, uint32_t rank, const struct claim *claim,
+                  uint32_t *seen, struct verdict *verdict)
+{
+    char words[WORDS];
+    if (is_whole && claim->n_ranks != setup->world_size) {
+        snprintf(words, sizeof words,
+                 "rank %u is one of %u in MPI, but the group has %u: were all started by one mpirun?", rank,
+                 claim->n_ranks, setup->world_size);
+        refuse(verdict, words);
+    } else if (claim->rank >= claim->n_ranks || (is_whole && seen[claim->rank])) {
+        snprintf(words, sizeof words, "rank %u and another are both rank %u of %u in MPI", rank, claim->rank,
+                 claim->n_ranks);
+        refuse(verdict, words);
+    } else {
+        if (is_whole)
+            seen[claim->rank] = 1;
+        verdict->ranks[rank] = claim->rank;
+    }
+}
+
+/* Rank 0: hear all, and tell all. */
+static int32_t decide(const struct mr_engine_setup *setup, bool is_whole, struct verdict *verdict, uint32_t size,
+                      mr_error *error)
+{
+    uint32_t *seen = calloc(setup->world_size, sizeof *seen);
+    if (!seen)
+        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", setup->world_size * sizeof *seen);
+    int32_t status = MR_OK;
+    for (uint32_t rank = 0; rank < setup->world_size && status == MR_OK && !verdict->is_refusal; rank++) {
+        char key[32];
+        struct claim claim = {0};
+        uint32_t len = 0;
+        snprintf(key, sizeof key, "mpi/rank/%u", rank);
+        status = setup->store.get(setup->store.user, key, &claim, sizeof claim, &len, setup->deadline_ns, error);
+        if (status == MR_OK && len != sizeof claim)
+            status =
+                setup->fail(error, MR_ERR_PEER, "rank %u says %u bytes of itself, not %zu", rank, len, sizeof claim);
+        if (status == MR_OK)
+            judge(setup, is_whole, rank, &claim, seen, verdict);
+    }
+    free(seen);
+    return status == MR_OK ? setup->store.set(setup->store.user, "mpi/ranks", verdict, size, error) : status;
+}
+
+static int32_t exchange(const struct mr_engine_setup *setup, bool is_whole, const struct claim *claim,
+                        struct verdict *verdict, uint32_t size, mr_error *error)
+{
+    char key[32];
+    uint32_t len = 0;
+    snprintf(key, sizeof key, "mpi/rank/%u", setup->rank);
+    int32_t status = setup->store.set(setup->store.user, key, claim, sizeof *claim, error);
+    if (status == MR_OK && setup->rank == 0)
+        return decide(setup, is_whole, verdict, size, error);
+    if (status == MR_OK)
+        status = setup->store.get(setup->store.user, "mpi/ranks", verdict, size, &len, setup->deadline_ns, error);
+    if (status == MR_OK && len != size)
+        status = setup->fail(error, MR_ERR_PEER, "rank 0 says %u bytes of MPI's ranks, not %u", len, size);
+    return status;
+}
+
+int32_t mr_mpi_ranks_agree(const struct mr_engine_setup *setup, MPI_Comm comm, bool is_whole, int *ranks_out,
+                           mr_error *error)
+{
+    struct claim claim = {0};
+    size_t size = sizeof(struct verdict) + setup->world_size * sizeof(uint32_t);
+    size = size < WORDS + sizeof(struct verdict) ? WORDS + sizeof(struct verdict) : size;
+    int32_t status = own_claim(setup, comm, &claim, error);
+    if (status != MR_OK)
+        return status;
+    struct verdict *verdict = calloc(1, size);
+    if (!verdict)
+        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", size);
+    if (setup->world_size > 1) {
+        status = exchange(setup, is_whole, &claim, verdict, (uint32_t)size, error);
+    } else { /* nobody to ask */
+        uint32_t seen[1] = {0};
+        judge(setup, is_whole, 0, &claim, seen, verdict);
+    }
+    if (status == MR_OK && verdict->is_refusal)
+        status = setup->fail(error, MR_ERR_PEER, "%.*s", (int)WORDS, (const char *)verdict->ranks);
+    for (uint32_t i = 0; i < setup->world_size && status == MR_OK; i++)
+        ranks_out[i] = (int)verdict->ranks[i];
+    free(verdict);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* all_reduce of a few bytes among a few ranks, as one all_gather and a reduction by each rank. */
+#ifndef DIST_MPI_MPI_SHORT_H
+#define DIST_MPI_MPI_SHORT_H
+
+#include "dist/mpi/mpi_call.h"
+
+/* Of all ranks: for mr_mpi_engine.gathered. 0: too many ranks for it. */
+size_t mr_mpi_short_bytes(uint32_t n_ranks);
+
+bool mr_mpi_short_fits(const struct mr_mpi_engine *engine, const struct mr_collective *collective);
+
+/* The sum of a mean is not divided. Blocks, as mr_mpi_call_do(). */
+int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+                                const struct mr_mpi_limits *limits, mr_error *error);
+
+#endif

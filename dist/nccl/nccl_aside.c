@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that may never return: NCCL's abort and destroy wait for threads and kernels of their own, and have been seen
+ * to hang. They are made in a thread that can be left behind. It is also the thread to begin in: one that has not
+ * chosen a device yet would get a context on device 0 by whatever it calls, and may be the caller's.
+ *
+ * Easy to get wrong: who waits may go first, so what both threads look at is freed by the last of them.
+ */
+#include "dist/nccl/nccl_engine.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MS 1000000ull /* ns */
+#define SECOND (1000 * MS)
+
+struct aside {
+    void (*job)(void *arg);
+    void *arg;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_done; /* under the lock */
+    bool is_left; /* under the lock: nobody waits any more */
+};
+
+static void release(struct aside *aside)
+{
+    pthread_cond_destroy(&aside->changed);
+    pthread_mutex_destroy(&aside->lock);
+    free(aside);
+}
+
+static void *serve(void *arg)
+{
+    struct aside *aside = arg;
+    aside->job(aside->arg);
+    pthread_mutex_lock(&aside->lock);
+    bool is_left = aside->is_left;
+    aside->is_done = true;
+    pthread_cond_signal(&aside->changed);
+    pthread_mutex_unlock(&aside->lock);
+    if (is_left)
+        release(aside);
+    return NULL;
+}
+
+static bool wait_done(struct aside *aside, uint64_t timeout_ms)
+{
+    uint64_t ns = mr_clock_now_ns() + timeout_ms * MS;
+    struct timespec until = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+    int rc = 0;
+    pthread_mutex_lock(&aside->lock);
+    while (!aside->is_done && rc != ETIMEDOUT)
+        rc = pthread_cond_clockwait(&aside->changed, &aside->lock, CLOCK_MONOTONIC, &until);
+    bool is_done = aside->is_done;
+    aside->is_left = !is_done;
+    pthread_mutex_unlock(&aside->lock);
+    return is_done;
+}
+
+/* Where there is no thread to be had. */
+static void do_here(void (*job)(void *arg), void *arg)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    int device = 0;
+    bool has_mode = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
+    bool has_device = cudaGetDevice(&device) == cudaSuccess;
+    job(arg);
+    if (has_device)
+        (void)cudaSetDevice(device);
+    if (has_mode)
+        (void)cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+int32_t mr_nccl_aside_enter(const struct mr_nccl_engine *engine, mr_error *error)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    int32_t status = mr_nccl_call_cuda(engine, cudaSetDevice(engine->device), "cudaSetDevice", error);
+    if (status == MR_OK)
+        status = mr_nccl_call_cuda(engine, cudaThreadExchangeStreamCaptureMode(&mode),
+                                   "cudaThreadExchangeStreamCaptureMode", error);
+    return status;
+}
+
+bool mr_nccl_aside_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
+{
+    pthread_t thread;
+    struct aside *aside = calloc(1, sizeof *aside);
+    if (!aside) {
+        do_here(job, arg);
+        return true;
+    }
+    aside->job = job;
+    aside->arg = arg;
+    pthread_mutex_init(&aside->lock, NULL);
+    pthread_cond_init(&aside->changed, NULL);
+    if (mr_thread_start(&thread, serve, aside) != 0) {
+        release(aside);
+        do_here(job, arg);
+        return true;
+    }
+    bool is_done = wait_done(aside, timeout_ms);
+    if (!is_done) {
+        pthread_detach(thread);
+        return false;
+    }
+    pthread_join(thread, NULL); /* it has only to return */
+    release(aside);
+    return true;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What calls of NCCL and CUDA return, in words. Easy to get wrong: NCCL's last error may be several lines, of an
+ * earlier failure, or none at all, so it only follows what the result itself says.
+ */
+#include "dist/nccl/nccl_engine.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error)
+{
+    if (code == cudaSuccess)
+        return MR_OK;
+    mr_status status = code == cudaErrorMemoryAllocation ? MR_ERR_NO_MEMORY : MR_ERR_DEVICE;
+    return mr_error_set(error, status, "cuda:%d: %s: %s (%s)", (int)engine->device, name, cudaGetErrorString(code),
+                        cudaGetErrorName(code));
+}
+
+int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error)
+{
+    if (code != cudaErrorInvalidResourceHandle && code != cudaErrorInvalidValue)
+        return mr_nccl_call_cuda(engine, code, name, error);
+    return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)", (int)engine->device,
+                        name, cudaGetErrorString(code), cudaGetErrorName(code));
+}
+
+/* The group is at its end with any of these: another rank may have gone on. */
+static mr_status status_of(ncclResult_t result)
+{
+    switch (result) {
+    case ncclSuccess: return MR_OK;
+    case ncclSystemError:
+    case ncclRemoteError: return MR_ERR_PEER;
+    default: return MR_ERR_DEVICE;
+    }
+}
+
+int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name, mr_error *error)
+{
+    if (result == ncclSuccess)
+        return MR_OK;
+    const char *more = comm ? ncclGetLastError(comm) : NULL;
+    if (!more)
+        more = "";
+    more += strspn(more, " \n");
+    size_t len = strcspn(more, "\n");
+    return mr_error_set(error, status_of(result), "%s: %s%s%.*s", name, ncclGetErrorString(result), len > 0 ? ": " : "",
+                        (int)(len < 400 ? len : 400), more);
+}
+
+/* NCCL counts in thousands up to 2.8, later in ten thousands. */
+void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT])
+{
+    int unit = version < 10000 ? 1000 : 10000;
+    snprintf(text_out, MR_NCCL_VERSION_TEXT, "%d.%d.%d", version / unit, version % unit / 100, version % 100);
+}
+
+int32_t mr_nccl_call_aborted(mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_CANCELED, "the communicator was aborted");
+}

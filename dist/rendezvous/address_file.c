@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file of file:///PATH. Easy to get wrong: the user may have named a file of his by mistake, and a crashed run
+ * leaves its file behind; the first is not overwritten, the second is.
+ */
+#include "dist/rendezvous/address_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "millrace-store 1"
+#define LINE 512
+
+static int spell(const struct mr_address_file *file, char line[LINE])
+{
+    return snprintf(line, LINE, MAGIC " %s %u %016" PRIx64 " %s\n", file->host, (unsigned)file->port, file->run,
+                    file->boot[0] ? file->boot : "-");
+}
+
+static bool parse(const char *line, struct mr_address_file *file_out)
+{
+    struct mr_address_file file = {0};
+    unsigned port = 0;
+    char end = '\0';
+    int n = sscanf(line, MAGIC " %71s %5u %16" SCNx64 " %39s%c", file.host, &port, &file.run, file.boot, &end);
+    if (n != 5 || end != '\n' || port == 0 || port > 65535)
+        return false;
+    if (strcmp(file.boot, "-") == 0)
+        file.boot[0] = '\0';
+    file.port = (uint16_t)port;
+    *file_out = file;
+    return true;
+}
+
+/* The first line of a file, or -errno. A FIFO or a device by that name must not make us wait. */
+static int read_line(const char *path, char line[LINE])
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    int rc = fstat(fd, &st) != 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+    if (rc == 0) {
+        ssize_t n = read(fd, line, LINE - 1);
+        rc = n < 0 ? -errno : (int)n;
+    }
+    close(fd);
+    line[rc > 0 ? rc : 0] = '\0';
+    return rc;
+}
+
+mr_status mr_address_file_read(const char *path, struct mr_address_file *file_out, mr_error *error)
+{
+    char line[LINE];
+    int rc = read_line(path, line);
+    if (rc < 0)
+        return mr_error_os(error, MR_PENDING, -rc, "%s", path);
+    if (!parse(line, file_out))
+        return mr_error_set(error, MR_PENDING, "%s is no store's address", path);
+    return MR_OK;
+}
+
+static mr_status write_aside(const char *aside, const struct mr_address_file *file, mr_error *error)
+{
+    char line[LINE];
+    int len = spell(file, line);
+    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 && errno == EEXIST && unlink(aside) == 0) /* of a run that crashed, with the same id and process id */
+        fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot create %s", aside);
+    int rc = 0;
+    ssize_t n = write(fd, line, (size_t)len);
+    if (n != len)
+        rc = n < 0 ? errno : ENOSPC;
+    else if (fsync(fd) != 0)
+        rc = errno;
+    if (close(fd) != 0 && rc == 0)
+        rc = errno;
+    if (rc != 0) {
+        unlink(aside);
+        return mr_error_os(error, MR_ERR_IO, rc, "cannot write %s", aside);
+    }
+    return MR_OK;
+}
+
+mr_status mr_address_file_write(const char *path, const struct mr_address_file *file, mr_error *error)
+{
+    char aside[4200], line[LINE];
+    struct mr_address_file stale;
+    int rc = read_line(path, line);
+    if (rc != -ENOENT && rc != 0 && !(rc > 0 && parse(line, &stale)))
+        return mr_error_set(error, MR_ERR_INVALID, "%s is there and is no store's address", path);
+    int len = snprintf(aside, sizeof aside, "%s.%016" PRIx64 ".%ld", path, file->run, (long)getpid());
+    if (len < 0 || (size_t)len >= sizeof aside)
+        return mr_error_set(error, MR_ERR_INVALID, "the path of file:// has %zu bytes", strlen(path));
+    mr_status status = write_aside(aside, file, error);
+    if (status != MR_OK)
+        return status;
+    if (rename(aside, path) != 0) {
+        status = mr_error_os(error, MR_ERR_IO, errno, "cannot rename %s to %s", aside, path);
+        unlink(aside);
+    }
+    return status;
+}
+
+void mr_address_file_remove(const char *path, const struct mr_address_file *file)
+{
+    struct mr_address_file there;
+    if (mr_address_file_read(path, &there, NULL) == MR_OK && there.run == file->run && there.port == file->port &&
+        strcmp(there.host, file->host) == 0)
+        unlink(path);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options and environment to a store that all ranks are connected to, and that they agree over. */
+#ifndef DIST_RENDEZVOUS_RENDEZVOUS_H
+#define DIST_RENDEZVOUS_RENDEZVOUS_H
+
+#include "dist/rendezvous/launcher.h"
+#include "dist/rendezvous/rank_store.h"
+
+#include <millrace/group.h>
+
+struct mr_rendezvous {
+    struct mr_store *store;         /* in rank 0 only */
+    struct mr_store_client *client; /* NULL in a world of one */
+    struct mr_launcher who;         /* complete: local rank, local world size and node are known */
+    char backend[8];                /* agreed: "gloo", "mpi", "nccl", "none" */
+    uint64_t deadline_ns;
+};
+
+/*
+ * Find the others. Agrees over backend, version and world size; names a rank that differs. When ranks are missing at
+ * the deadline, rank 0 says which.
+ */
+mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error);
+/* Rank 0 waits up to two seconds for the others to leave, whose store it ends. All zero: does nothing. */
+void mr_rendezvous_leave(struct mr_rendezvous *rendezvous);
+
+#define MR_RENDEZVOUS_ADDRESS 272 /* bytes of "HOST:PORT" or "[HOST]:PORT" with its zero */
+
+/* Where the environment is read, and how rank 0's address gets to the others where no variable names it. */
+struct mr_rendezvous_means {
+    const char *(*get)(void *user, const char *name);
+    void *user;
+    /*
+     * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
+     * "" when rank 0 has none. NULL: nothing carries it, and the missing variable is an error.
+     */
+    mr_status (*carry)(void *user, const struct mr_launcher *who, char *address, mr_error *error);
+    void *carry_user;
+    mr_store_resolver *resolver; /* of host names; NULL: getaddrinfo */
+};
+
+mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const mr_group_options *options,
+                                struct mr_rendezvous *rendezvous_out, mr_error *error);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rendezvous knows before anybody is met: who this rank is, where it goes, and what it wants. */
+#ifndef DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
+#define DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
+
+#include "dist/rendezvous/local_address.h"
+#include "dist/rendezvous/rendezvous.h"
+
+enum mr_rendezvous_way { MR_RENDEZVOUS_BY_ENVIRONMENT, MR_RENDEZVOUS_BY_TCP, MR_RENDEZVOUS_BY_FILE };
+
+struct mr_rendezvous_plan {
+    const struct mr_rendezvous_means *means;
+    enum mr_rendezvous_way way;
+    char host[256];
+    uint16_t port;
+    uint16_t n_ports;  /* that rank 0 may choose from, from port upwards */
+    const char *path;  /* of file:// */
+    bool is_carried;   /* MPI carries the address */
+    const char *token; /* or NULL */
+    uint64_t began_ns;
+    uint64_t deadline_ns;
+    char store_address[MR_RENDEZVOUS_ADDRESS]; /* once it is known */
+};
+
+/* Checks all options and variables. options are resolved, and theirs is the memory that the plan points to. */
+mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
+                                  struct mr_rendezvous_plan *plan_out, struct mr_launcher *who_out, char backend_out[8],
+                                  mr_error *error);
+
+/* The address that rank 0 binds; it is one of this machine's. */
+mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
+                                     char address_out[MR_LOCAL_ADDRESS], mr_error *error);
+
+/* "HOST:PORT", an IPv6 address in brackets; MR_ERR_INVALID without words. */
+mr_status mr_rendezvous_plan_parse(const char *text, char host_out[256], uint16_t *port_out);
+void mr_rendezvous_plan_spell(const char *host, uint16_t port, char text_out[MR_RENDEZVOUS_ADDRESS]);
+
+#endif

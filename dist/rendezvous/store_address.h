@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the name of a host to addresses, and to sockets that listen on them. */
+#ifndef DIST_RENDEZVOUS_STORE_ADDRESS_H
+#define DIST_RENDEZVOUS_STORE_ADDRESS_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+#define MR_STORE_ADDRESSES 8
+
+struct mr_store_addresses {
+    uint32_t n;
+    struct sockaddr_storage at[MR_STORE_ADDRESSES];
+    socklen_t len[MR_STORE_ADDRESSES];
+};
+
+/* getaddrinfo() for streams of any family, or a test's. The list is for freeaddrinfo(). */
+typedef int mr_store_resolver(const char *host, struct addrinfo **list_out);
+
+/*
+ * The addresses of a host. A name is looked up by a thread of its own, which is left behind when the resolver takes
+ * longer than the deadline. MR_ERR_TIMEOUT; MR_ERR_IO: no such host (it may come); MR_ERR_INVALID: no name at all.
+ * resolver: NULL for getaddrinfo().
+ */
+mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
+                                   struct mr_store_addresses *addresses_out, mr_error *error);
+/*
+ * Listen on all addresses that host names, on one port; *port 0 takes any. MR_ERR_IO names host and port, and on
+ * failure no socket is left.
+ */
+mr_status mr_store_address_listen(const char *host, uint16_t *port, int fds_out[MR_STORE_ADDRESSES], uint32_t *n_out,
+                                  mr_error *error);
+void mr_store_address_set_port(struct sockaddr_storage *address, uint16_t port);
+uint16_t mr_store_address_port(const struct sockaddr_storage *address);
+/* Numeric, without the port; an IPv4 address mapped into IPv6 is written as IPv4. */
+void mr_store_address_name(const struct sockaddr_storage *address, char *text_out, size_t size);
+
+#endif

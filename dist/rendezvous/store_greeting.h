@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the two ends of a store's connection begin, and in what words a refusal or an end is told.
+ *
+ * A hello and the first MR_STORE_HELLO bytes of a greeting have one form, which no version may change: so each end can
+ * read the other's version. The token follows, filled up with zeros. It goes over the network as it is: it keeps out
+ * who has it not, by mistake or by intent, but not who can listen.
+ */
+#ifndef DIST_RENDEZVOUS_STORE_GREETING_H
+#define DIST_RENDEZVOUS_STORE_GREETING_H
+
+#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_wire.h"
+
+#define MR_STORE_VERSION 2u
+#define MR_STORE_HELLO 32u /* magic 8, version 4, world size 4, run 8, restart 4, rank or process 4 */
+#define MR_STORE_GREETING (MR_STORE_HELLO + MR_STORE_TOKEN)
+
+struct mr_store_greeting {
+    uint32_t version;
+    uint32_t world_size;
+    uint64_t run;
+    uint32_t restart;
+    uint32_t rank; /* of a client; in a hello the process id of the server */
+};
+
+void mr_store_greeting_write(const struct mr_store_greeting *greeting, uint8_t bytes_out[MR_STORE_HELLO]);
+/* False unless the bytes begin as a store's do. With less than MR_STORE_HELLO of them *greeting_out stays. */
+bool mr_store_greeting_read(const uint8_t *bytes, size_t len, struct mr_store_greeting *greeting_out);
+
+/* MR_ERR_INVALID when it is longer than MR_STORE_TOKEN. NULL is none, as "". */
+mr_status mr_store_greeting_token(const char *token, uint8_t bytes_out[MR_STORE_TOKEN], mr_error *error);
+/* In a time that does not depend on where they differ. */
+bool mr_store_greeting_same(const uint8_t a[MR_STORE_TOKEN], const uint8_t b[MR_STORE_TOKEN]);
+
+/* Why theirs was refused by ours, as a line. code: a verdict. */
+void mr_store_greeting_refuse(const struct mr_store_greeting *theirs, const struct mr_store_identity *ours,
+                              uint8_t code, mr_error *error_out);
+/* How a rank broke, as a line. */
+void mr_store_greeting_tell(uint32_t rank, uint8_t how, uint32_t silence_ms, mr_error *error_out);
+
+#endif

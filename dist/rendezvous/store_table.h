@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys and values of the store's server, and the gets that wait; the only user is the server's thread. */
+#ifndef DIST_RENDEZVOUS_STORE_TABLE_H
+#define DIST_RENDEZVOUS_STORE_TABLE_H
+
+#include "dist/rendezvous/store_peer.h"
+
+struct mr_store_wait;
+
+/* All zero is empty. */
+struct mr_store_table {
+    void *root;   /* of search.h's tree of pairs */
+    size_t total; /* bytes of all entries, with what describes them */
+    uint32_t n_keys;
+    bool is_broken;
+    struct mr_store_wait *waits;
+};
+
+void mr_store_table_fini(struct mr_store_table *table);
+/* What a peer asks for; what is no request dooms it. */
+void mr_store_table_request(struct mr_store_table *table, struct mr_store_peer *peer,
+                            const struct mr_store_frame *frame);
+/* Answer the waits of this peer whose key is there: it has room again. */
+void mr_store_table_serve(struct mr_store_table *table, const struct mr_store_peer *peer);
+/* A rank has broken: who waits now, or asks later for a key that is not there, is told so. */
+void mr_store_table_break(struct mr_store_table *table);
+/* The peer goes, and its waits with it. */
+void mr_store_table_forget(struct mr_store_table *table, const struct mr_store_peer *peer);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes over a connection of the rendezvous store. All numbers are little-endian.
+ *
+ * The server speaks first: a hello says whose store it is, so that a client greets no foreign one. After the client's
+ * greeting there are only frames: 16 bytes of head, key, value. The first is the server's verdict.
+ */
+#ifndef DIST_RENDEZVOUS_STORE_WIRE_H
+#define DIST_RENDEZVOUS_STORE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dist/rendezvous/store_limits.h"
+
+#define MR_STORE_HEAD 16u /* bytes of a frame before its key: length 4, kind 1, code 1, length of the key 2, id 8 */
+#define MR_STORE_BODY (MR_STORE_KEY + MR_STORE_VALUE)
+
+enum mr_store_kind {
+    MR_STORE_SET = 1, /* from the client */
+    MR_STORE_GET,
+    MR_STORE_ADD, /* value: 8 bytes, added to what is there */
+    MR_STORE_REMOVE,
+    MR_STORE_CANCEL,  /* the get of this id is no longer wanted */
+    MR_STORE_BEAT,    /* both ways */
+    MR_STORE_BYE,     /* both ways: what ends now does not break */
+    MR_STORE_VERDICT, /* from the server: code says whether the greeting was good */
+    MR_STORE_ANSWER,  /* to the request of this id */
+    MR_STORE_BROKEN   /* value: 4 bytes of rank; code says how */
+};
+
+enum mr_store_code {
+    MR_STORE_FINE = 0,
+    /* Verdicts. */
+    MR_STORE_OTHER_VERSION,
+    MR_STORE_OTHER_RUN,
+    MR_STORE_OTHER_RESTART,
+    MR_STORE_OTHER_TOKEN,
+    MR_STORE_OTHER_WORLD,
+    MR_STORE_NO_SUCH_RANK,
+    MR_STORE_RANK_TAKEN,
+    MR_STORE_RANK_BROKE,
+    /* Answers. */
+    MR_STORE_FULL,
+    MR_STORE_NO_NUMBER,   /* add to a value that is not 8 bytes, or past the ends of 64 bits */
+    MR_STORE_PEER_BROKEN, /* the key is not there, and a rank has broken off */
+    MR_STORE_TOO_MANY,    /* gets that wait */
+    /* How a rank broke. */
+    MR_STORE_LOST,
+    MR_STORE_SILENT,
+    MR_STORE_NONSENSE,
+    MR_STORE_DEAF
+};
+
+/* A queue of bytes; what is in it is at[start] to at[start + len - 1]. All zero is empty. */
+struct mr_store_bytes {
+    uint8_t *at;
+    size_t start;
+    size_t len;
+    size_t size;
+};
+
+/* Make room for more bytes behind those that are there. NULL without memory; the queue is then as before. */
+uint8_t *mr_store_wire_reserve(struct mr_store_bytes *bytes, size_t more);
+bool mr_store_wire_append(struct mr_store_bytes *bytes, const void *from, size_t len);
+/* The first len bytes are done with. An empty queue gives a large block back. */
+void mr_store_wire_consume(struct mr_store_bytes *bytes, size_t len);
+void mr_store_wire_free(struct mr_store_bytes *bytes);
+/* One recv() of at most limit bytes: how many, 0 at the end, or -errno. */
+long mr_store_wire_recv(int fd, struct mr_store_bytes *bytes, size_t limit);
+/* Send until empty or the socket is full: how many bytes went, or -errno (never -EAGAIN). Never raises SIGPIPE. */
+long mr_store_wire_send(int fd, struct mr_store_bytes *bytes);
+
+/* key and value point into the queue and hold until it changes. */
+struct mr_store_frame {
+    uint8_t kind;
+    uint8_t code;
+    uint16_t key_len;
+    uint32_t value_len;
+    uint64_t id;
+    const uint8_t *key;
+    const uint8_t *value;
+};
+
+/* The first frame of the queue: 1, 0 when bytes are missing, -1 for nonsense: no such kind, or a length past a limit.
+ */
+int mr_store_wire_next(const struct mr_store_bytes *bytes, struct mr_store_frame *frame_out);
+size_t mr_store_wire_size(const struct mr_store_frame *frame);
+bool mr_store_wire_put(struct mr_store_bytes *bytes, const struct mr_store_frame *frame);
+/* May a client send this? May a server? */
+bool mr_store_wire_is_request(const struct mr_store_frame *frame);
+bool mr_store_wire_is_reply(const struct mr_store_frame *frame);
+
+uint32_t mr_store_wire_u32(const uint8_t *bytes);
+uint64_t mr_store_wire_u64(const uint8_t *bytes);
+void mr_store_wire_put_u32(uint8_t *bytes, uint32_t value);
+void mr_store_wire_put_u64(uint8_t *bytes, uint64_t value);
+
+#endif
