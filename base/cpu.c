@@ -5,12 +5,22 @@
  */
 #include "base/cpu.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+uint32_t mr_cpu_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? (uint32_t)n : 1;
+}
 
 const char *mr_cpu_name(enum mr_cpu cpu)
 {

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sets of instructions inner loops may use on this machine. */
+/* How many CPUs there are for this process, and which sets of instructions its inner loops may use. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+/* CPUs that this process may run on, at least 1. */
+uint32_t mr_cpu_count(void);
 
 enum mr_cpu {
     MR_CPU_C,      /* what the compiler was asked for */

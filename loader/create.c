@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/packed_image.h"
 #include "base/thread.h"
@@ -197,7 +198,7 @@ static void warn_of_many_workers(const mr_loader_options *o)
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     cpu_set_t mask, online;
     char text[MR_NUMA_TEXT];
-    if (o->num_workers <= mr_resolve_n_cpus() || o->num_workers == MR_NO_WORKERS || o->affinity == MR_AFFINITY_LIST ||
+    if (o->num_workers <= mr_cpu_count() || o->num_workers == MR_NO_WORKERS || o->affinity == MR_AFFINITY_LIST ||
         !mr_numa_get_masks(&mask, &online) || atomic_flag_test_and_set(&warned))
         return;
     mr_numa_describe_mask(o->num_workers, &mask, &online, text);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/options.h"
-#include "loader/resolve.h"
 #include "transforms/packed.h"
 
 enum { MAX_WORKERS = 256, MAX_SIDE = 65500 /* a JPEG's */, MAX_QUALITY = 100 };
@@ -63,7 +63,7 @@ static mr_status resolve(mr_pack_options *o, const mr_pack_options *options, mr_
     if (o->shard_size == 0)
         o->shard_size = DEFAULT_SHARD_BYTES;
     if (o->n_workers == 0)
-        o->n_workers = mr_resolve_n_cpus() < MAX_WORKERS ? mr_resolve_n_cpus() : MAX_WORKERS;
+        o->n_workers = mr_cpu_count() < MAX_WORKERS ? mr_cpu_count() : MAX_WORKERS;
     if (o->max_pixels == 0)
         o->max_pixels = MR_CODEC_MAX_PIXELS;
     return check_together(o, error);

@@ -19,15 +19,6 @@ enum {
 #define DEFAULT_FILE_BYTES (UINT64_C(1) << 30)
 #define DEFAULT_PIXELS UINT64_C(178956970)
 
-uint32_t mr_resolve_n_cpus(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    int n = CPU_COUNT(&set);
-    return n > 0 ? (uint32_t)n : 1;
-}
-
 static mr_status too_big(mr_error *error, const char *name, uint64_t value, uint64_t limit)
 {
     return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu", name, (unsigned long long)value,

@@ -13,7 +13,4 @@
 mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks, mr_loader_options *resolved_out,
                              mr_error *error);
 
-/* CPUs that this process may run on, at least 1. */
-uint32_t mr_resolve_n_cpus(void);
-
 #endif

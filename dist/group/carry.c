@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "dist/group/module.h"
-#include "dist/mpi/mpi_carry.h"
 
 static mr_status find(mr_mpi_carry_function **carry_out, mr_error *error)
 {

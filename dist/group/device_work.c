@@ -8,8 +8,6 @@
  */
 #include "dist/group/device_work.h"
 
-#include <millrace/loader.h>
-
 #include <stdlib.h>
 
 #include "base/clock.h"

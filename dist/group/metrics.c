@@ -5,7 +5,6 @@
  * from engine to engine, and a rank may have kept nothing; so each minimum and maximum travels with a state, and the
  * numbers themselves are never NaN.
  */
-#include <millrace/loader.h>
 #include <millrace/metrics.h>
 
 #include <math.h>

@@ -8,8 +8,6 @@
  */
 #include "dist/group/group.h"
 
-#include <millrace/loader.h>
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * Easy to get wrong: ranks that another MPI's mpirun has started are each a world of one here, and a broadcast in it
  * would end well and carry nothing.
  */
-#include "dist/mpi/mpi_carry.h"
+#include "dist/group/engine_table.h"
 
 #include "dist/mpi/mpi_process.h"
 

@@ -18,8 +18,6 @@ extern "C" {
 #define MR_NO_WORKERS UINT32_MAX
 /** cache_slowdown: samples are packed in idle time only. */
 #define MR_CACHE_WHEN_IDLE UINT32_MAX
-/** timeout_ms: wait without limit. */
-#define MR_FOREVER UINT32_MAX
 #define MR_MAX_WORKERS 1024
 
 typedef enum mr_on_error {
@@ -91,8 +89,8 @@ typedef struct mr_loader_options {
     bool no_huge_pages; /* batches lie in pages of the usual size even where the kernel offers larger ones */
     bool verify_packs;  /* of packs: read each sample whole, not only the rows of its crop, and hold it against its
                            checksum before it is used; a difference is damage */
-    const char *cache;       /* directory in which workers keep image files packed, for later epochs, runs and other
-                                loaders; made if it is missing; default: none (docs/cache.md) */
+    const char *cache;  /* directory in which workers keep image files packed, for later epochs, runs and other
+                           loaders; made if it is missing; default: none (docs/cache.md) */
     uint64_t cache_bytes;    /* that it may take up; 0: what the disk has */
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
                                 25; MR_CACHE_WHEN_IDLE */

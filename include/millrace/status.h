@@ -62,6 +62,9 @@ typedef enum mr_status {
     MR_ERR_PEER = -12        /* another rank broke off, fell silent, or differs in what must be the same */
 } mr_status;
 
+/** timeout_ms: wait without limit. */
+#define MR_FOREVER UINT32_MAX
+
 /** No sample belongs to this error. */
 #define MR_NO_INDEX (-1)
 #define MR_ERROR_TEXT 1000

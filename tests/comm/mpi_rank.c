@@ -5,7 +5,7 @@
  *
  * Easy to get wrong: rank and size come from the environment, as a launcher's do, not from MPI, which is to agree.
  */
-#include "dist/mpi/mpi_carry.h"
+#include "dist/group/engine_table.h"
 #include "tests/comm/mpi_folder_store.h"
 #include "tests/comm/mpi_oracle.h"
 #include "tests/comm/mpi_sums.h"

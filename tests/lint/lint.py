@@ -26,7 +26,7 @@ ROOMS = {
     "loader": {"base", "sampler", "dataset", "transforms", "pinned"},
     "dist/rendezvous": {"base"},
     "dist/launch": {"base"},
-    "dist/group": {"base", "dist/rendezvous", "dist/mpi/mpi_carry.h"},
+    "dist/group": {"base", "dist/rendezvous"},
     "dist/gloo": ENGINE,
     "dist/mpi": ENGINE,
     "dist/nccl": ENGINE | {"pinned/cuda_call.h", "pinned/cuda_find.h"},
