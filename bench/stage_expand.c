@@ -6,7 +6,7 @@
 #include "bench/stages.h"
 
 #include "base/clock.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
 #include <setjmp.h>

@@ -9,7 +9,7 @@ list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset transforms pinned devices rendezvous launch group loader)
+foreach(room base sampler dataset transforms pinned devices packer packs cache_worker cache rendezvous launch group loader)
   if(TARGET mr_${room})
     list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
   endif()

@@ -21,10 +21,10 @@ endif()
 message(STATUS "millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
 message(STATUS "  sanitizers: ${mr_sanitize_text}; outside libraries linked: ${mr_link_text}")
 message(STATUS "  libjpeg: ${LIBJPEG_VERSION}; libpng: ${LIBPNG_VERSION}")
-# Which sets of loops transforms/kernels.c was told of; on other machines than x86-64 SIMDe stands behind the AVX2 one.
+# Which sets of loops transforms/simd/kernels.c was told of; on other machines than x86-64 SIMDe stands behind the AVX2 one.
 get_property(
   mr_sets
-  SOURCE ${PROJECT_SOURCE_DIR}/transforms/kernels.c
+  SOURCE ${PROJECT_SOURCE_DIR}/transforms/simd/kernels.c
   DIRECTORY ${PROJECT_SOURCE_DIR}/transforms
   PROPERTY COMPILE_DEFINITIONS)
 set(mr_sets_text "c")

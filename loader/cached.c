@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#include "loader/cache_fill.h"
-#include "loader/cache_use.h"
+#include "cache/cache_fill.h"
+#include "cache/cache_use.h"
 #include "transforms/codec_packed.h"
 
 struct mr_cached {

@@ -6,7 +6,7 @@
 #ifndef LOADER_CACHED_H
 #define LOADER_CACHED_H
 
-#include "loader/cache_region.h"
+#include "cache/cache_region.h"
 #include "loader/material.h"
 
 struct mr_cached;

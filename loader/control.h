@@ -8,7 +8,7 @@
 
 #include <stdalign.h>
 
-#include "loader/cache_region.h"
+#include "cache/cache_region.h"
 #include "loader/trace_ring.h"
 #include "pinned/slab.h"
 #include "pinned/slot.h"

@@ -14,7 +14,7 @@
 #include "base/thread.h"
 #include "dataset/dataset.h"
 #include "dataset/file_cache.h"
-#include "loader/caching.h"
+#include "cache/caching.h"
 #include "loader/copying.h"
 #include "loader/finishing.h"
 #include "loader/loader.h"

@@ -11,7 +11,7 @@
 #include "transforms/codec_packed.h"
 
 #include "transforms/jpeg_box.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/packed_header.h"
 #include "transforms/packed_trial.h"

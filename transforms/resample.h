@@ -7,7 +7,7 @@
 #define TRANSFORMS_RESAMPLE_H
 
 #include "transforms/geometry.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/store.h"
 
 struct mr_resample {

@@ -5,7 +5,7 @@
 #ifndef TRANSFORMS_STORE_H
 #define TRANSFORMS_STORE_H
 
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/plan.h"
 
 /* The 16-bit values of f16 and bf16, ready to be looked up. */

@@ -3,7 +3,7 @@
 #ifndef TESTS_DATASET_INVENTED_PACK_H
 #define TESTS_DATASET_INVENTED_PACK_H
 
-#include "dataset/pack_writer.h"
+#include "packs/pack_writer.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dataset/pack_journal.h"
+#include "packs/pack_journal.h"
 #include "tests/dataset/pack_parts.h"
 
 static void a_journal_that_was_cut_off_loses_only_its_end(void **state)

@@ -6,7 +6,7 @@
  */
 #include "tests/fuzz/fuzz_packer.h"
 
-#include "transforms/packer.h"
+#include "packs/packer.h"
 #include "transforms/tile.h"
 
 #include <stdio.h>

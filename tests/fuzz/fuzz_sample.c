@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz_sample.h"
 
 #include "transforms/codec_packed.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
 

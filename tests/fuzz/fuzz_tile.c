@@ -6,7 +6,7 @@
  * An input is two bytes, numbers of blocks, then the tile or the coefficients.
  */
 #include "tests/fuzz/fuzz_tile.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
 #include <stdio.h>

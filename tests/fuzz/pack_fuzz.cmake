@@ -3,26 +3,18 @@
 # has libFuzzer as long as one likes by hand: fuzz_pack -max_len=6000 FOLDER, where FOLDER holds seeds and receives what
 # is new.
 add_executable(fuzz_pack_corpus fuzz_pack.c fuzz_pack_corpus.c)
-target_link_libraries(fuzz_pack_corpus PRIVATE mr_dataset mr_test_invented)
+target_link_libraries(fuzz_pack_corpus PRIVATE mr_packs mr_dataset mr_test_invented)
 add_test(NAME fuzz_pack_corpus COMMAND fuzz_pack_corpus)
 set_tests_properties(fuzz_pack_corpus PROPERTIES TIMEOUT 120)
 if(MILLRACE_HAVE_LIBFUZZER)
-  set(pack_sources
-      inspect.c
-      pack_index.c
-      pack_index_save.c
-      pack_journal.c
-      pack_open.c
-      pack_resume.c
-      pack_templates.c
-      pack_writer.c
-      table.c
-      table_pack.c)
-  list(TRANSFORM pack_sources PREPEND ${PROJECT_SOURCE_DIR}/dataset/)
-  add_executable(fuzz_pack fuzz_pack.c ${pack_sources})
+  set(reads inspect.c pack_index.c pack_open.c table.c table_pack.c)
+  list(TRANSFORM reads PREPEND ${PROJECT_SOURCE_DIR}/dataset/)
+  set(writes pack_index_save.c pack_journal.c pack_resume.c pack_templates.c pack_writer.c)
+  list(TRANSFORM writes PREPEND ${PROJECT_SOURCE_DIR}/packs/)
+  add_executable(fuzz_pack fuzz_pack.c ${reads} ${writes})
   target_compile_options(fuzz_pack PRIVATE -fsanitize=fuzzer)
   target_link_options(fuzz_pack PRIVATE -fsanitize=fuzzer)
-  target_link_libraries(fuzz_pack PRIVATE mr_test_invented mr_dataset)
+  target_link_libraries(fuzz_pack PRIVATE mr_test_invented mr_packs mr_dataset)
   set(pack_seeds ${CMAKE_CURRENT_BINARY_DIR}/pack_seeds)
   file(MAKE_DIRECTORY ${pack_seeds})
   add_test(NAME fuzz_pack_seeds COMMAND fuzz_pack_corpus ${pack_seeds})

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "dataset/file.h"
-#include "loader/cache_folder.h"
+#include "cache/cache_folder.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 #include "tests/support/processes.h"

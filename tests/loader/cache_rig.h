@@ -7,10 +7,10 @@
 #define TESTS_LOADER_CACHE_RIG_H
 
 #include "dataset/dataset.h"
-#include "loader/cache.h"
-#include "loader/cache_append.h"
-#include "loader/cache_fill.h"
-#include "loader/cache_use.h"
+#include "cache/cache.h"
+#include "cache/cache_append.h"
+#include "cache/cache_fill.h"
+#include "cache/cache_use.h"
 
 struct cache_rig {
     char *folder;     /* all below it */

@@ -18,8 +18,8 @@
 
 #include "dataset/file.h"
 #include "dataset/file_cache.h"
-#include "loader/cache_folder.h"
-#include "loader/cache_key.h"
+#include "cache/cache_folder.h"
+#include "cache/cache_key.h"
 #include "tests/loader/cache_rig.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"

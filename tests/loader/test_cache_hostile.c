@@ -16,11 +16,11 @@
 
 #include "dataset/file.h"
 #include "dataset/file_cache.h"
-#include "loader/cache_folder.h"
-#include "loader/cache_key.h"
+#include "cache/cache_folder.h"
+#include "cache/cache_key.h"
 #include "loader/cached.h"
 #include "tests/loader/cache_rig.h"
-#include "transforms/packer.h"
+#include "packs/packer.h"
 
 enum { N = 8, N_ROUNDS = 60, MAX_BYTES = 1 << 20 };
 

@@ -19,8 +19,8 @@
 
 #include <millrace/pack.h>
 
-#include "loader/cache_append.h"
-#include "loader/cache_folder.h"
+#include "cache/cache_append.h"
+#include "cache/cache_folder.h"
 #include "tests/loader/cache_rig.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "loader/cache_key.h"
+#include "cache/cache_key.h"
 #include "tests/loader/cache_rig.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "dataset/dataset.h"
-#include "loader/pipeline.h"
+#include "packs/pipeline.h"
 #include "tests/dataset/invented_pack.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"

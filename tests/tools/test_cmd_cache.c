@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "loader/cache_folder.h"
+#include "cache/cache_folder.h"
 #include "tests/loader/cache_rig.h"
 #include "tests/tools/run_command.h"
 

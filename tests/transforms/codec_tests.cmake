@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The codecs' tests.
 add_library(mr_codec_support STATIC codec_support.c)
-target_link_libraries(mr_codec_support PUBLIC mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
+target_link_libraries(mr_codec_support PUBLIC mr_packer mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
 foreach(name jpeg png limits damage exif)
   mr_test(test_codec_${name} SOURCES test_codec_${name}.c LIBS mr_codec_support)
 endforeach()
@@ -17,7 +17,7 @@ mr_test(test_packed_trial SOURCES test_packed_trial.c LIBS mr_transforms mr_base
 target_link_options(test_packed_trial PRIVATE -Wl,--wrap=mr_kernels_best)
 mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
 mr_test(test_pixels_packed SOURCES test_pixels_packed.c allocations.c guarded.c packed_sample.c reference.c
-        LIBS mr_transforms mr_base mr_test_images mr_dep_zlib)
+        LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
 target_link_options(test_pixels_packed PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 target_compile_definitions(test_pixels_packed PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
 foreach(set c avx2)
@@ -26,7 +26,7 @@ foreach(set c avx2)
 endforeach()
 # The packer.
 add_library(mr_packer_support STATIC packer_support.c packed_sample.c)
-target_link_libraries(mr_packer_support PUBLIC mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
+target_link_libraries(mr_packer_support PUBLIC mr_packer mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
 foreach(name packer packer_entropy packer_restore plain_jpeg)
   mr_test(test_${name} SOURCES test_${name}.c LIBS mr_packer_support)
 endforeach()

@@ -4,7 +4,7 @@
 #define TESTS_TRANSFORMS_PACKER_SUPPORT_H
 
 #include "tests/support/images.h"
-#include "transforms/packer.h"
+#include "packs/packer.h"
 
 /* A packer with these options and the default limits where they have none. */
 struct mr_packer *packer_make(const struct mr_packer_options *options);

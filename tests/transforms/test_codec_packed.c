@@ -7,7 +7,7 @@
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/packed_sample.h"
 #include "transforms/codec_packed.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
 

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/store.h"
 
 #include <setjmp.h>

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/packed_trial.h"
 
 enum { NONE = 64 };

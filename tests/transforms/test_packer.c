@@ -6,7 +6,7 @@
 #include "base/xxh3.h"
 #include "tests/transforms/packer_support.h"
 #include "transforms/codec_packed.h"
-#include "transforms/packer_head.h"
+#include "packs/packer_head.h"
 #include "transforms/tile.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Huffman tables: that they are codes, how long they are, and what is refused. Scans are test_packer_restore.c's. */
-#include "transforms/packer_entropy.h"
-#include "transforms/packer_head.h"
+#include "packs/packer_entropy.h"
+#include "packs/packer_head.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,9 +6,9 @@
 #include "tests/transforms/packed_sample.h"
 #include "tests/transforms/packer_support.h"
 #include "transforms/codec_packed.h"
-#include "transforms/packer_head.h"
-#include "transforms/packer_restore.h"
-#include "transforms/packer_tiles.h"
+#include "packs/packer_head.h"
+#include "packs/packer_restore.h"
+#include "packs/packer_tiles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/transforms/packed_sample.h"
 #include "tests/transforms/packer_support.h"
-#include "transforms/packer_tiles.h"
+#include "packs/packer_tiles.h"
 #include "transforms/plain_jpeg.h"
 
 #include <setjmp.h>

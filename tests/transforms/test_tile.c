@@ -6,7 +6,7 @@
  */
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
-#include "transforms/kernels.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
 #include <setjmp.h>

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's side of a cache. Easy to get wrong: opening the logs of earlier runs and following those that others write
+ * are the same thing, since each log is read on from where it was left.
+ */
+#include "cache/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cache/cache_folder.h"
+#include "cache/cache_key.h"
+#include "cache/cache_log.h"
+#include "transforms/codec_packed.h"
+
+/* A log as it was read last. */
+struct followed {
+    uint64_t at;        /* behind its last record that was seen; 0: nothing yet */
+    uint64_t log_bytes; /* its size then */
+};
+
+struct mr_cache {
+    struct mr_cache_region *region;
+    int folder;
+    struct mr_cache_map map;
+    uint64_t *made_ns; /* by spot of the map: of the entry that the word says */
+    struct mr_cache_ids ids;
+    struct followed followed[MR_CACHE_MAX_SEGMENTS];
+    bool told;
+};
+
+/* What a walk through one log needs. */
+struct walk {
+    struct mr_cache *cache;
+    uint32_t segment;
+    uint64_t data_bytes;
+};
+
+static mr_status fill_region(const struct mr_cache_options *options, const struct mr_table *table,
+                             struct mr_cache_region *region, mr_error *error)
+{
+    region->n_samples = mr_table_count(table);
+    region->budget_bytes = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
+    region->max_file_bytes = options->max_file_bytes;
+    region->encoding = options->encoding;
+    region->slowdown_percent = options->slowdown_percent;
+    region->limits = options->limits;
+    if (!realpath(options->dir, region->path))
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot find the directory %s", options->dir);
+    return MR_OK;
+}
+
+static mr_status make_lists(struct mr_cache *cache, const struct mr_table *table, mr_error *error)
+{
+    mr_status status = mr_cache_key_map(table, &cache->map, error);
+    if (status != MR_OK)
+        return status;
+    cache->made_ns = calloc(cache->map.n + 1, sizeof *cache->made_ns);
+    return cache->made_ns ? MR_OK : mr_error_memory(error, (cache->map.n + 1) * sizeof *cache->made_ns);
+}
+
+/* Without the right to write, what is there is used. */
+static void see_whether_writable(struct mr_cache *cache)
+{
+    if (faccessat(cache->folder, ".", W_OK | X_OK, 0) != 0)
+        mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, errno);
+}
+
+mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_table *table,
+                          struct mr_cache_region *region, struct mr_cache **cache_out, mr_error *error)
+{
+    const char *why_not = NULL;
+    *cache_out = NULL;
+    if (!mr_cache_key_suits(table))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "a cache holds image files, and this dataset's samples are none");
+    if (!mr_codec_packed_works(&why_not))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    struct mr_cache *cache = calloc(1, sizeof *cache);
+    if (!cache)
+        return mr_error_memory(error, sizeof *cache);
+    cache->region = region;
+    mr_status status = mr_cache_folder_open(options->dir, true, &cache->folder, error);
+    if (status == MR_OK)
+        status = fill_region(options, table, region, error);
+    if (status == MR_OK)
+        status = make_lists(cache, table, error);
+    if (status != MR_OK) {
+        mr_cache_destroy(cache);
+        return status;
+    }
+    see_whether_writable(cache);
+    mr_cache_refresh(cache);
+    *cache_out = cache;
+    return MR_OK;
+}
+
+void mr_cache_destroy(struct mr_cache *cache)
+{
+    if (!cache)
+        return;
+    if (cache->folder >= 0)
+        close(cache->folder);
+    mr_cache_key_free_map(&cache->map);
+    free(cache->made_ns);
+    free(cache->ids.ids);
+    free(cache);
+}
+
+/* A later entry takes the place of an earlier one, as long as no worker has looked at it. */
+static void place(struct walk *walk, size_t spot, uint64_t at, uint64_t made_ns)
+{
+    struct mr_cache *cache = walk->cache;
+    int64_t index = cache->map.spots[spot].index;
+    uint64_t seen = atomic_load(&cache->region->words[index]);
+    enum mr_cache_state state = mr_cache_region_state(seen);
+    bool better = state == MR_CACHE_ABSENT || (state == MR_CACHE_FOUND && made_ns > cache->made_ns[spot]);
+    if (better &&
+        mr_cache_region_move(cache->region, index, seen, mr_cache_region_word(MR_CACHE_FOUND, walk->segment, at / 8)))
+        cache->made_ns[spot] = made_ns;
+}
+
+static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
+{
+    struct walk *walk = user;
+    const struct mr_cache_map *map = &walk->cache->map;
+    const struct mr_cache_sample *sample = (const void *)head;
+    if (head->kind != MR_CACHE_SAMPLE || sample->recipe != MR_CACHE_RECIPE(walk->cache->region->encoding))
+        return;
+    if (sample->len > walk->data_bytes || sample->offset > walk->data_bytes - sample->len || at >= MR_CACHE_MAX_LOG)
+        return;
+    for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
+         i++)
+        place(walk, i, at, sample->made_ns);
+}
+
+/* Read a log on. One that has become shorter is read from its beginning. */
+static void follow(struct mr_cache *cache, uint64_t id, uint64_t log_bytes)
+{
+    struct mr_cache_files files;
+    struct stat st;
+    int number = mr_cache_region_number(cache->region, id);
+    if (number < 0)
+        return;
+    struct followed *followed = &cache->followed[number];
+    if (followed->log_bytes == log_bytes || mr_cache_folder_open_segment(cache->folder, id, false, &files) != 0)
+        return;
+    if (followed->at == 0 || log_bytes < followed->at)
+        followed->at = sizeof(struct mr_cache_log_head);
+    if (fstat(files.data, &st) == 0) {
+        struct walk walk = {cache, (uint32_t)number, (uint64_t)st.st_size};
+        mr_cache_log_walk(files.log, &followed->at, see_record, &walk);
+        followed->log_bytes = log_bytes;
+    }
+    mr_cache_folder_close_segment(&files);
+}
+
+/* Once, of what has ended writing. */
+static void tell(struct mr_cache *cache, uint32_t stopped)
+{
+    const struct mr_cache_region *region = cache->region;
+    int stop_errno = atomic_load_explicit(&region->stop_errno, memory_order_relaxed);
+    if (stopped == MR_CACHE_GOES_ON || cache->told)
+        return;
+    cache->told = true;
+    if (stopped == MR_CACHE_AT_BUDGET)
+        mr_log_line(MR_LOG_INFO, "the cache %s is as large as it may be (%llu bytes): nothing more is written to it",
+                    region->path, (unsigned long long)region->budget_bytes);
+    else
+        mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written: %s: going on without writing", region->path,
+                    strerrordesc_np(stop_errno) ? strerrordesc_np(stop_errno) : "unknown error");
+}
+
+/* Segments that were removed leave room, for this run too; the bounds are apart so that it does not flutter. */
+static void see_budget(struct mr_cache *cache, uint64_t bytes)
+{
+    struct mr_cache_region *region = cache->region;
+    uint32_t at_budget = MR_CACHE_AT_BUDGET;
+    atomic_store_explicit(&region->bytes, bytes, memory_order_relaxed);
+    if (bytes < region->budget_bytes - region->budget_bytes / 8 &&
+        atomic_compare_exchange_strong(&region->stopped, &at_budget, MR_CACHE_GOES_ON))
+        tell(cache, MR_CACHE_AT_BUDGET);
+}
+
+void mr_cache_refresh(struct mr_cache *cache)
+{
+    uint64_t bytes = 0, log_bytes;
+    int rc = mr_cache_folder_list(cache->folder, &cache->ids);
+    for (size_t i = 0; rc == 0 && i < cache->ids.n; i++) {
+        bytes += mr_cache_folder_segment_bytes(cache->folder, cache->ids.ids[i], &log_bytes);
+        follow(cache, cache->ids.ids[i], log_bytes);
+    }
+    if (rc == 0)
+        see_budget(cache, bytes);
+    else if (!mr_cache_folder_is_passing(rc)) /* the program is short of descriptors, say */
+        mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, -rc);
+    tell(cache, atomic_load(&cache->region->stopped));
+}
+
+int64_t mr_cache_count(const struct mr_cache *cache)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < cache->region->n_samples; i++) {
+        enum mr_cache_state state =
+            mr_cache_region_state(atomic_load_explicit(&cache->region->words[i], memory_order_relaxed));
+        n += state == MR_CACHE_FOUND || state == MR_CACHE_GOOD;
+    }
+    return n;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's side of a cache: opens the directory, fills the shared region from what earlier runs have left, and goes
+ * on looking for what others write. Workers use and fill it by cache_use.h and cache_fill.h.
+ */
+#ifndef CACHE_CACHE_H
+#define CACHE_CACHE_H
+
+#include "base/error.h"
+#include "cache/cache_region.h"
+
+struct mr_cache;
+struct mr_table;
+
+struct mr_cache_options {
+    const char *dir;
+    uint64_t budget_bytes;     /* of all segments; 0: no limit but the disk's */
+    uint32_t encoding;         /* MR_PACKED_DCT or MR_PACKED_DCT8 */
+    uint32_t slowdown_percent; /* of a worker's time that writing may take beside idle time: 0 to 100 */
+    uint64_t max_file_bytes;
+    struct mr_codec_limits limits;
+};
+
+/*
+ * region: mr_cache_region_bytes(samples of the table) zeros, 8-aligned, that workers will see too; it and table must
+ * outlive the cache. Before the workers begin.
+ *
+ * MR_ERR_UNSUPPORTED where there is nothing to cache (samples that are no image files of their own) or this machine's
+ * libjpeg cannot decode what was packed: the loader goes on without. MR_ERR_INVALID, MR_ERR_IO: the directory is no
+ * cache, or cannot be made or read. MR_ERR_NO_MEMORY.
+ * Blocks: reads the logs, about 200 bytes for each entry.
+ */
+mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_table *table,
+                          struct mr_cache_region *region, struct mr_cache **cache_out, mr_error *error);
+/* NULL does nothing. */
+void mr_cache_destroy(struct mr_cache *cache);
+
+/*
+ * Look for new entries of other ranks and jobs and for the bytes that all take up, and tell once (a log line) when
+ * writing has ended. To be called now and then, by one thread at a time; about a second apart is right.
+ */
+void mr_cache_refresh(struct mr_cache *cache);
+
+/* Samples of the dataset that lie in the cache, as far as is known. Goes through all words. */
+int64_t mr_cache_count(const struct mr_cache *cache);
+
+#endif

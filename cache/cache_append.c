@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Appending to a segment: bytes first, then the record that makes them count. Easy to get wrong: another process may
+ * still know records of a log whose end we cut, so new bytes go behind all that the data file holds, whether a record
+ * points to it or not.
+ */
+#include "cache/cache_append.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/shared_memory.h"
+#include "base/xxh3.h"
+#include "dataset/file.h"
+#include "cache/cache_folder.h"
+
+/* Templates that were written to this segment lately: a data set has few. */
+enum { KNOWN_TEMPLATES = 16 };
+
+struct known_template {
+    struct mr_packed_template template;
+    uint64_t at; /* 0: none */
+    uint32_t check;
+};
+
+struct mr_cache_append {
+    int folder;
+    struct mr_cache_files files; /* -1: no segment */
+    uint64_t id;
+    uint64_t log_end;
+    uint64_t data_end;
+    uint64_t limit; /* RLIMIT_FSIZE: going beyond raises a signal */
+    struct known_template known[KNOWN_TEMPLATES];
+    uint32_t n_templates; /* put into known so far */
+    _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
+};
+
+struct mr_cache_append *mr_cache_append_create(int folder)
+{
+    struct mr_cache_append *append = calloc(1, sizeof *append);
+    if (!append)
+        return NULL;
+    append->folder = folder;
+    append->files = (struct mr_cache_files){-1, -1};
+    return append;
+}
+
+static void let_go(struct mr_cache_append *append)
+{
+    mr_cache_folder_close_segment(&append->files);
+    memset(append->known, 0, sizeof append->known);
+    append->n_templates = 0;
+}
+
+void mr_cache_append_destroy(struct mr_cache_append *append)
+{
+    if (!append)
+        return;
+    let_go(append);
+    free(append);
+}
+
+/* Removed by somebody: what is written to it is lost. */
+static bool is_gone(const struct mr_cache_append *append)
+{
+    struct stat log, data;
+    return fstat(append->files.log, &log) != 0 || fstat(append->files.data, &data) != 0 || log.st_nlink == 0 ||
+           data.st_nlink == 0;
+}
+
+/* A sample of so many bytes, its template and its record fit in without a file larger than allowed. */
+static bool has_room(const struct mr_cache_append *append, uint64_t len)
+{
+    uint64_t log_need = 2 * (uint64_t)MR_CACHE_MAX_RECORD;
+    return append->data_end < MR_CACHE_SEGMENT_BYTES && append->limit >= log_need && len <= append->limit &&
+           append->data_end <= append->limit - len && append->log_end <= append->limit - log_need;
+}
+
+static void see_end(void *user, uint64_t at, const struct mr_cache_head *head)
+{
+    uint64_t *end = user;
+    const struct mr_cache_sample *sample = (const void *)head;
+    (void)at;
+    uint64_t sample_end;
+    if (head->kind != MR_CACHE_SAMPLE)
+        return;
+    if (__builtin_add_overflow(sample->offset, sample->len, &sample_end))
+        sample_end = UINT64_MAX;
+    if (sample_end > *end)
+        *end = sample_end;
+}
+
+/*
+ * Go on with a locked segment behind its last right record. A data file that is shorter than records say was cut by
+ * somebody else: growing it again would put other bytes where they point to.
+ */
+static bool resume(struct mr_cache_append *append, uint64_t len)
+{
+    struct stat log, data;
+    uint64_t at = sizeof(struct mr_cache_log_head), end = 0;
+    if (is_gone(append) || fstat(append->files.data, &data) != 0)
+        return false;
+    append->log_end = at;
+    append->data_end = (uint64_t)data.st_size;
+    /* A large cache has hundreds of full segments: only the log of one that is not full is read. */
+    if (!has_room(append, len) || mr_cache_log_walk(append->files.log, &at, see_end, &end) != 0)
+        return false;
+    append->log_end = at;
+    if (end > append->data_end || !has_room(append, len) || fstat(append->files.log, &log) != 0)
+        return false;
+    return (uint64_t)log.st_size == at || ftruncate(append->files.log, (off_t)at) == 0;
+}
+
+/* A segment that nobody writes, or false. */
+static bool take_old(struct mr_cache_append *append, uint64_t len)
+{
+    struct mr_cache_ids ids = {0};
+    bool taken = false;
+    if (mr_cache_folder_list(append->folder, &ids) != 0)
+        ids.n = 0;
+    for (size_t i = 0; i < ids.n && !taken; i++) {
+        if (mr_cache_folder_open_segment(append->folder, ids.ids[i], true, &append->files) != 0)
+            continue;
+        append->id = ids.ids[i];
+        taken = flock(append->files.log, LOCK_EX | LOCK_NB) == 0 && resume(append, len);
+        if (!taken)
+            let_go(append);
+    }
+    free(ids.ids);
+    return taken;
+}
+
+static int make_file(int folder, uint64_t id, const char *ending, int *fd_out)
+{
+    char name[MR_CACHE_NAME];
+    mr_cache_folder_name(id, ending, name);
+    *fd_out = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    return *fd_out < 0 ? -errno : 0;
+}
+
+/* The log is locked before it has a head, without which nobody goes on with it. */
+static int make_new(struct mr_cache_append *append)
+{
+    struct mr_cache_log_head head;
+    uint64_t id = 0;
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+        return -errno;
+    id |= id == 0;
+    int rc = make_file(append->folder, id, MR_CACHE_LOG, &append->files.log);
+    if (rc == 0 && flock(append->files.log, LOCK_EX | LOCK_NB) != 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = make_file(append->folder, id, MR_CACHE_DATA, &append->files.data);
+    mr_cache_log_make_head(id, &head);
+    if (rc == 0)
+        rc = mr_file_write_at(append->files.log, &head, sizeof head, 0);
+    if (rc != 0) {
+        bool made = append->files.log >= 0;
+        let_go(append);
+        if (made)
+            mr_cache_folder_remove_segment(append->folder, id);
+        return rc;
+    }
+    append->id = id;
+    append->log_end = sizeof head;
+    append->data_end = 0;
+    return 0;
+}
+
+/* A segment with room for len bytes. */
+static int need_segment(struct mr_cache_append *append, uint64_t len)
+{
+    append->limit = mr_shared_memory_limit();
+    if (append->limit > INT64_MAX)
+        append->limit = INT64_MAX;
+    if (append->files.log >= 0 && !is_gone(append) && has_room(append, len))
+        return 0;
+    let_go(append);
+    if (take_old(append, len))
+        return 0;
+    append->log_end = sizeof(struct mr_cache_log_head);
+    append->data_end = 0;
+    if (!has_room(append, len))
+        return -EFBIG;
+    return make_new(append);
+}
+
+/* Behind the last record; *at is moved. */
+static int write_record(struct mr_cache_append *append, struct mr_cache_head *head, uint64_t *at)
+{
+    mr_cache_log_seal(head);
+    int rc = mr_file_write_at(append->files.log, head, head->len_bytes, *at);
+    if (rc == 0)
+        *at += head->len_bytes;
+    return rc;
+}
+
+static int put_template(struct mr_cache_append *append, const struct mr_packed_template *template, uint64_t *at,
+                        struct mr_cache_sample *sample)
+{
+    for (uint32_t i = 0; i < KNOWN_TEMPLATES; i++) {
+        const struct known_template *known = &append->known[i];
+        sample->template_at = known->at;
+        sample->template_check = known->check;
+        if (known->at > 0 && memcmp(&known->template, template, sizeof *template) == 0)
+            return 0;
+    }
+    struct mr_cache_template record = {
+        .head = {.kind = MR_CACHE_TEMPLATE, .len_bytes = sizeof record},
+        .template = *template,
+    };
+    sample->template_at = *at;
+    int rc = write_record(append, &record.head, at);
+    sample->template_check = mr_cache_template_check(&record);
+    if (rc == 0)
+        append->known[append->n_templates++ % KNOWN_TEMPLATES] =
+            (struct known_template){*template, sample->template_at, sample->template_check};
+    return rc;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* In append->record, with the place of its template. */
+static int put_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t *at)
+{
+    struct mr_cache_sample *sample = (void *)append->record;
+    sample->head.kind = MR_CACHE_SAMPLE;
+    sample->head.len_bytes = mr_cache_log_sample_bytes(entry->sample.n_rows);
+    sample->made_ns = now_ns();
+    sample->offset = append->data_end;
+    sample->data_checksum = mr_xxh3(entry->bytes, entry->sample.len);
+    memset(sample + 1, 0, sample->head.len_bytes - sizeof *sample);
+    if (entry->sample.n_rows > 0)
+        memcpy(sample + 1, entry->rows, ((size_t)entry->sample.n_rows + 1) * sizeof *entry->rows);
+    return write_record(append, &sample->head, at);
+}
+
+/* All of it behind what counts so far; nothing counts before the last write has ended. */
+static int put_entry(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t *at,
+                     uint64_t *record_at)
+{
+    struct mr_cache_sample *sample = (void *)append->record;
+    *sample = entry->sample;
+    sample->template_at = sample->template_check = 0;
+    int rc = mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
+    if (rc == 0 && entry->sample.n_rows > 0)
+        rc = put_template(append, entry->template, at, sample);
+    *record_at = *at;
+    return rc == 0 ? put_sample(append, entry, at) : rc;
+}
+
+/* After a failure: no record points behind the ends of before, and templates may have been put there. */
+static void cut_back(struct mr_cache_append *append)
+{
+    bool cut = ftruncate(append->files.data, (off_t)append->data_end) == 0;
+    if (ftruncate(append->files.log, (off_t)append->log_end) != 0 || !cut)
+        let_go(append);
+    for (uint32_t i = 0; i < KNOWN_TEMPLATES; i++)
+        if (append->known[i].at >= append->log_end)
+            append->known[i].at = 0;
+}
+
+int mr_cache_append_add(struct mr_cache_append *append, const struct mr_cache_entry *entry,
+                        struct mr_cache_place *place_out)
+{
+    if (entry->sample.n_rows > MR_CACHE_MAX_ROWS)
+        return -EFBIG;
+    int rc = need_segment(append, entry->sample.len);
+    if (rc != 0)
+        return rc;
+    uint64_t at = append->log_end, record_at;
+    rc = put_entry(append, entry, &at, &record_at);
+    if (rc != 0) {
+        cut_back(append);
+        return rc;
+    }
+    *place_out =
+        (struct mr_cache_place){.id = append->id, .at = record_at, .grown = at - append->log_end + entry->sample.len};
+    append->log_end = at;
+    append->data_end += entry->sample.len;
+    return 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Filling a cache. The file is read once more, between two looks at its size and times, instead of taking the bytes
+ * that were just decoded: only so the entry is known to be of the version that its key names. Easy to get wrong: a file
+ * that is changed twice within one tick of the clock has the same times, so one that changed a moment ago has to wait.
+ */
+#include "cache/cache_fill.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "dataset/file.h"
+#include "dataset/file_cache.h"
+#include "cache/cache_append.h"
+#include "cache/cache_folder.h"
+#include "cache/cache_key.h"
+#include "packs/packer.h"
+
+enum { N_MET = 1024 }; /* a power of two */
+#define SETTLED_NS INT64_C(50000000)
+/* Where times are whole seconds the clock of the file system ticks in seconds; of some in two. */
+#define SETTLED_COARSE_NS INT64_C(2050000000)
+#define CLAIM_SECONDS 120
+/* Deaths of workers that one sample may cost in a run. */
+#define MAX_CLAIMS 2
+/* What packing costs shows elsewhere too: the decoder's data have left the CPU's caches, and pages are written back. */
+#define COST_PERCENT 150
+/* What unused time may add up to, so that a long pause is not followed by a long standstill. */
+#define MAX_CREDIT_NS INT64_C(50000000)
+
+/* Packing needs about ten bytes a pixel. Those for images larger than this are given back. */
+#define KEPT_PIXELS (UINT64_C(1) << 24)
+
+struct mr_cache_fill {
+    struct mr_cache_region *region;
+    const struct mr_table *table;
+    int folder;
+    struct mr_cache_append *append;
+    struct mr_packer *packer; /* made when first needed */
+    bool broken;              /* no memory for it */
+    int64_t credit_ns;
+    uint8_t *bytes;
+    size_t capacity;
+    int64_t met[N_MET]; /* a stack whose bottom falls out */
+    uint32_t top;
+    uint32_t n_met;
+};
+
+mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_table *table,
+                               struct mr_cache_fill **fill_out, mr_error *error)
+{
+    *fill_out = NULL;
+    struct mr_cache_fill *fill = calloc(1, sizeof *fill);
+    if (!fill)
+        return mr_error_memory(error, sizeof *fill);
+    fill->region = region;
+    fill->table = table;
+    mr_status status = mr_cache_folder_open(region->path, false, &fill->folder, error);
+    if (status == MR_OK && !(fill->append = mr_cache_append_create(fill->folder)))
+        status = mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for writing the cache %s", region->path);
+    if (status != MR_OK) {
+        mr_cache_fill_destroy(fill);
+        return status;
+    }
+    *fill_out = fill;
+    return MR_OK;
+}
+
+void mr_cache_fill_destroy(struct mr_cache_fill *fill)
+{
+    if (!fill)
+        return;
+    mr_cache_append_destroy(fill->append);
+    if (fill->packer)
+        mr_packer_destroy(fill->packer);
+    if (fill->folder >= 0)
+        close(fill->folder);
+    free(fill->bytes);
+    free(fill);
+}
+
+static uint64_t now_s(void)
+{
+    return mr_clock_now_ns() / UINT64_C(1000000000);
+}
+
+/* May this sample be made? A claim of a worker that died is void after a while. */
+static bool is_wanted(const struct mr_cache_region *region, int64_t index, uint64_t *word_out)
+{
+    uint64_t word = atomic_load_explicit(&region->words[index], memory_order_acquire);
+    enum mr_cache_state state = mr_cache_region_state(word);
+    *word_out = word;
+    return state == MR_CACHE_ABSENT ||
+           (state == MR_CACHE_CLAIMED && mr_cache_region_rest(word) + CLAIM_SECONDS < now_s());
+}
+
+static bool may_write(const struct mr_cache_fill *fill)
+{
+    return !fill->broken && atomic_load_explicit(&fill->region->stopped, memory_order_relaxed) == MR_CACHE_GOES_ON;
+}
+
+void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index)
+{
+    uint64_t word;
+    if (!may_write(fill) || !is_wanted(fill->region, index, &word))
+        return;
+    fill->met[fill->top++ % N_MET] = index;
+    if (fill->n_met < N_MET)
+        fill->n_met++;
+}
+
+/* What a wanted sample's word becomes: a claim, unless it has cost too many workers their lives. */
+static uint64_t claim_after(uint64_t seen)
+{
+    uint32_t n_before = mr_cache_region_state(seen) == MR_CACHE_CLAIMED ? mr_cache_region_segment(seen) : 0;
+    if (n_before >= MAX_CLAIMS)
+        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+    return mr_cache_region_word(MR_CACHE_CLAIMED, n_before + 1, now_s());
+}
+
+/* The last one met that is still wanted, now claimed: its word in *word_out; -1 where there is none. */
+static int64_t claim(struct mr_cache_fill *fill, uint64_t *word_out)
+{
+    uint64_t seen;
+    while (fill->n_met > 0) {
+        int64_t index = fill->met[--fill->top % N_MET];
+        fill->n_met--;
+        if (!is_wanted(fill->region, index, &seen))
+            continue;
+        *word_out = claim_after(seen);
+        if (mr_cache_region_move(fill->region, index, seen, *word_out) &&
+            mr_cache_region_state(*word_out) == MR_CACHE_CLAIMED)
+            return index;
+    }
+    return -1;
+}
+
+static bool need_bytes(struct mr_cache_fill *fill, size_t len)
+{
+    if (len <= fill->capacity)
+        return true;
+    free(fill->bytes);
+    fill->bytes = malloc(len + len / 4);
+    fill->capacity = fill->bytes ? len + len / 4 : 0;
+    return fill->bytes != NULL;
+}
+
+static bool has_settled(const struct mr_cache_version *version)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t now_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    int64_t settled_ns = version->ctime_ns % INT64_C(1000000000) == 0 ? SETTLED_COARSE_NS : SETTLED_NS;
+    return version->ctime_ns <= now_ns - settled_ns;
+}
+
+/* The whole file, and which version of it. MR_CACHE_GOOD when both are had; else what the sample's word becomes. */
+static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, struct mr_cache_version *version_out)
+{
+    struct mr_cache_version after;
+    size_t n;
+    if (mr_cache_key_look_at(fd, version_out) != 0 || version_out->file_bytes == 0 ||
+        version_out->file_bytes > fill->region->max_file_bytes || version_out->file_bytes > SIZE_MAX / 2)
+        return MR_CACHE_KEPT;
+    if (!has_settled(version_out) || !need_bytes(fill, (size_t)version_out->file_bytes))
+        return MR_CACHE_ABSENT;
+    if (mr_file_read_at(fd, 0, fill->bytes, (size_t)version_out->file_bytes, &n) != 0)
+        return MR_CACHE_KEPT;
+    if (n != version_out->file_bytes || mr_cache_key_look_at(fd, &after) != 0 ||
+        after.file_bytes != version_out->file_bytes || after.mtime_ns != version_out->mtime_ns ||
+        after.ctime_ns != version_out->ctime_ns)
+        return MR_CACHE_ABSENT;
+    return MR_CACHE_GOOD;
+}
+
+static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, struct mr_cache_version *version_out)
+{
+    int fd = mr_file_cache_open(fill->table, (uint64_t)index, NULL);
+    if (fd < 0)
+        return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_KEPT;
+    enum mr_cache_state state = read_open_file(fill, fd, version_out);
+    close(fd);
+    return state;
+}
+
+static bool need_packer(struct mr_cache_fill *fill)
+{
+    struct mr_packer_options options = {.encoding = fill->region->encoding, .limits = fill->region->limits};
+    if (!fill->packer)
+        fill->broken = mr_packer_create(&options, &fill->packer, NULL) != MR_OK;
+    return !fill->broken;
+}
+
+/* A file that was not packed has an entry too, so that nobody tries again. */
+static void describe(const struct mr_packed_sample *packed, struct mr_cache_entry *entry)
+{
+    const struct mr_packed_image *image = &packed->image;
+    struct mr_cache_sample *sample = &entry->sample;
+    sample->encoding = MR_PACKED_JPEG;
+    if ((image->encoding != MR_PACKED_DCT && image->encoding != MR_PACKED_DCT8) || packed->made_anew ||
+        image->len == 0 || image->n_rows == 0 || image->n_rows > MR_CACHE_MAX_ROWS)
+        return;
+    sample->encoding = (uint16_t)image->encoding;
+    sample->flags = (uint8_t)image->flags;
+    sample->orientation = (uint8_t)image->orientation;
+    sample->width = image->width;
+    sample->height = image->height;
+    sample->n_rows = image->n_rows;
+    sample->len = image->len;
+    entry->template = image->template;
+    entry->rows = image->rows;
+    entry->bytes = packed->bytes;
+}
+
+static bool is_within_budget(struct mr_cache_fill *fill, uint64_t len)
+{
+    struct mr_cache_region *region = fill->region;
+    uint64_t bytes = atomic_load_explicit(&region->bytes, memory_order_relaxed);
+    if (bytes <= region->budget_bytes && len <= region->budget_bytes - bytes)
+        return true;
+    mr_cache_region_stop(region, MR_CACHE_AT_BUDGET, 0);
+    return false;
+}
+
+/* What the word of an entry becomes that has been written. */
+static uint64_t word_of(struct mr_cache_region *region, const struct mr_cache_entry *entry,
+                        const struct mr_cache_place *place)
+{
+    int number = mr_cache_region_number(region, place->id);
+    if (entry->sample.len == 0 || number < 0 || place->at >= MR_CACHE_MAX_LOG)
+        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+    return mr_cache_region_word(MR_CACHE_GOOD, (uint32_t)number, place->at / 8);
+}
+
+static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_entry *entry)
+{
+    struct mr_cache_region *region = fill->region;
+    struct mr_cache_place place;
+    uint64_t absent = mr_cache_region_word(MR_CACHE_ABSENT, 0, 0);
+    if (!is_within_budget(fill, entry->sample.len + mr_cache_log_sample_bytes(entry->sample.n_rows)))
+        return absent;
+    int rc = mr_cache_append_add(fill->append, entry, &place);
+    if (rc != 0) {
+        if (!mr_cache_folder_is_passing(rc))
+            mr_cache_region_stop(region, MR_CACHE_REFUSED, -rc);
+        return absent;
+    }
+    atomic_fetch_add_explicit(&region->bytes, place.grown, memory_order_relaxed);
+    atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_kept, 1, memory_order_relaxed);
+    return word_of(region, entry, &place);
+}
+
+/* One panorama must not leave every worker with its buffers. */
+static void give_back(struct mr_cache_fill *fill, const struct mr_packed_image *image)
+{
+    if ((uint64_t)image->width * image->height <= KEPT_PIXELS)
+        return;
+    mr_packer_destroy(fill->packer);
+    fill->packer = NULL;
+    free(fill->bytes);
+    fill->bytes = NULL;
+    fill->capacity = 0;
+}
+
+/* The word of a claimed sample after all that could be done. */
+static uint64_t make(struct mr_cache_fill *fill, int64_t index)
+{
+    struct mr_cache_version version;
+    struct mr_packed_sample packed;
+    struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
+    if (!mr_cache_key_hash(fill->table, index, &entry.sample.path_hash))
+        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+    enum mr_cache_state state = read_file(fill, index, &version);
+    if (state != MR_CACHE_GOOD || !need_packer(fill))
+        return mr_cache_region_word(state == MR_CACHE_GOOD ? MR_CACHE_ABSENT : state, 0, 0);
+    if (mr_packer_pack(fill->packer, fill->bytes, (size_t)version.file_bytes, &packed, NULL) != MR_OK)
+        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+    entry.sample.file_bytes = version.file_bytes;
+    entry.sample.mtime_ns = version.mtime_ns;
+    describe(&packed, &entry);
+    uint64_t word = write_entry(fill, &entry);
+    give_back(fill, &packed.image);
+    return word;
+}
+
+static bool make_one(struct mr_cache_fill *fill)
+{
+    uint64_t word;
+    int64_t index = may_write(fill) ? claim(fill, &word) : -1;
+    if (index < 0)
+        return false;
+    mr_cache_region_move(fill->region, index, word, make(fill, index));
+    return true;
+}
+
+bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns)
+{
+    uint32_t percent = fill->region->slowdown_percent;
+    if (percent == 0)
+        return false;
+    if (percent >= 100)
+        return make_one(fill);
+    uint64_t ns = worked_ns < (uint64_t)MAX_CREDIT_NS * 100 ? worked_ns : (uint64_t)MAX_CREDIT_NS * 100;
+    fill->credit_ns += (int64_t)(ns * percent / (100 - percent));
+    if (fill->credit_ns > MAX_CREDIT_NS)
+        fill->credit_ns = MAX_CREDIT_NS;
+    if (fill->credit_ns <= 0)
+        return false;
+    uint64_t begin = mr_clock_now_ns();
+    bool made = make_one(fill);
+    fill->credit_ns -= (int64_t)(mr_clock_now_ns() - begin) * COST_PERCENT / 100;
+    return made;
+}
+
+bool mr_cache_fill_idle(struct mr_cache_fill *fill)
+{
+    return make_one(fill);
+}

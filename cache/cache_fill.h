@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's share in filling a cache: which samples it has met that are not there, and when it may pack one. One
+ * object per worker.
+ */
+#ifndef CACHE_CACHE_FILL_H
+#define CACHE_CACHE_FILL_H
+
+#include "dataset/table.h"
+#include "cache/cache_region.h"
+
+struct mr_cache_fill;
+
+/* MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and table must outlive the object. */
+mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_table *table,
+                               struct mr_cache_fill **fill_out, mr_error *error);
+/* NULL does nothing. */
+void mr_cache_fill_destroy(struct mr_cache_fill *fill);
+
+/* A sample was made from its file, so the file is likely in memory. It is remembered if the cache lacks it. */
+void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index);
+
+/*
+ * worked_ns of work were done since the last call: pack at most one of the samples met, if the share of time that this
+ * may take allows it. True when one was dealt with. Blocks: for one sample, a few milliseconds.
+ */
+bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns);
+
+/* There is nothing else to do: the same without counting the time. False when there is nothing to pack either. */
+bool mr_cache_fill_idle(struct mr_cache_fill *fill);
+
+#endif

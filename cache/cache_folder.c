@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory of a cache. Easy to get wrong: two jobs may find it empty at the same moment. The marker therefore
+ * comes by rename, and a directory counts as foreign only if it still has no marker after something foreign was seen in
+ * it.
+ */
+#include "cache/cache_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/file.h"
+#include "cache/cache_format.h"
+#include "cache/cache_log.h"
+
+#define READ_FLAGS (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+
+/* MR_OK with the marker, MR_PENDING without one. */
+static mr_status read_marker(int folder, const char *path, mr_error *error)
+{
+    char text[sizeof MR_CACHE_MARKER_TEXT + 1];
+    size_t n = 0;
+    int fd = openat(folder, MR_CACHE_MARKER, O_RDONLY | READ_FLAGS);
+    if (fd < 0)
+        return errno == ENOENT ? MR_PENDING
+                               : mr_error_os(error, MR_ERR_IO, errno, "cannot open %s/%s", path, MR_CACHE_MARKER);
+    int rc = mr_file_read_at(fd, 0, text, sizeof text, &n);
+    close(fd);
+    if (rc != 0)
+        return mr_error_os(error, MR_ERR_IO, -rc, "cannot read %s/%s", path, MR_CACHE_MARKER);
+    if (n != strlen(MR_CACHE_MARKER_TEXT) || memcmp(text, MR_CACHE_MARKER_TEXT, n) != 0)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is a cache of another format than this version's (1)", path);
+    return MR_OK;
+}
+
+static DIR *open_listing(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    if (fd >= 0 && !listing)
+        close(fd);
+    return listing;
+}
+
+/* Is there anything but markers that are being made? Returns 0, 1 or a negative errno. */
+static int holds_other_things(int folder)
+{
+    DIR *listing = open_listing(folder);
+    if (!listing)
+        return -errno;
+    const struct dirent *entry;
+    int other = 0;
+    errno = 0;
+    while (!other && (entry = readdir(listing)))
+        other = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+                strncmp(entry->d_name, MR_CACHE_MARKER, strlen(MR_CACHE_MARKER)) != 0;
+    if (!other && errno != 0)
+        other = -errno;
+    closedir(listing);
+    return other;
+}
+
+static mr_status write_marker(int folder, const char *path, mr_error *error)
+{
+    char name[64];
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return mr_error_os(error, MR_ERR_IO, errno, "getrandom");
+    snprintf(name, sizeof name, "%s.%016" PRIx64, MR_CACHE_MARKER, number);
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | READ_FLAGS, 0666);
+    if (fd < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot make %s/%s", path, name);
+    ssize_t len = (ssize_t)strlen(MR_CACHE_MARKER_TEXT);
+    bool written = write(fd, MR_CACHE_MARKER_TEXT, (size_t)len) == len;
+    bool closed = close(fd) == 0;
+    if (written && closed && renameat(folder, name, folder, MR_CACHE_MARKER) == 0)
+        return MR_OK;
+    mr_status status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s/%s", path, MR_CACHE_MARKER);
+    unlinkat(folder, name, 0);
+    return status;
+}
+
+static mr_status need_marker(int folder, const char *path, bool make, mr_error *error)
+{
+    mr_status status = read_marker(folder, path, error);
+    if (status != MR_PENDING)
+        return status;
+    if (!make)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is no cache: it has no file %s", path, MR_CACHE_MARKER);
+    int other = holds_other_things(folder);
+    if (other < 0)
+        return mr_error_os(error, MR_ERR_IO, -other, "cannot list %s", path);
+    if (other == 0)
+        return write_marker(folder, path, error);
+    status = read_marker(folder, path, error); /* another job has made it a cache meanwhile */
+    if (status != MR_PENDING)
+        return status;
+    return mr_error_set(error, MR_ERR_INVALID, "%s is no cache, and it holds other things: name an empty directory",
+                        path);
+}
+
+mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error)
+{
+    *fd_out = -1;
+    if (make && mkdir(path, 0777) != 0 && errno != EEXIST && errno != EROFS)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the directory %s", path);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot open the directory %s", path);
+    mr_status status = need_marker(folder, path, make, error);
+    if (status < 0) {
+        close(folder);
+        return status;
+    }
+    *fd_out = folder;
+    return MR_OK;
+}
+
+bool mr_cache_folder_is_passing(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EINTR;
+}
+
+void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACHE_NAME])
+{
+    snprintf(name_out, MR_CACHE_NAME, "seg-%016" PRIx64 "%s", id, ending);
+}
+
+/* Only names that we would write: another spelling of the same number would be another file. */
+static bool parse_name(const char *name, uint64_t *id_out)
+{
+    char again[MR_CACHE_NAME];
+    uint64_t id;
+    if (sscanf(name, "seg-%16" SCNx64, &id) != 1 || id == 0)
+        return false;
+    mr_cache_folder_name(id, MR_CACHE_LOG, again);
+    *id_out = id;
+    return strcmp(name, again) == 0;
+}
+
+static int put_id(struct mr_cache_ids *ids, uint64_t id)
+{
+    if (ids->n == ids->capacity) {
+        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
+        uint64_t *grown = reallocarray(ids->ids, capacity, sizeof *grown);
+        if (!grown)
+            return -ENOMEM;
+        ids->ids = grown;
+        ids->capacity = capacity;
+    }
+    ids->ids[ids->n++] = id;
+    return 0;
+}
+
+int mr_cache_folder_list(int folder, struct mr_cache_ids *ids)
+{
+    ids->n = 0;
+    DIR *listing = open_listing(folder);
+    if (!listing)
+        return -errno;
+    const struct dirent *entry;
+    uint64_t id;
+    int rc = 0;
+    errno = 0;
+    while (rc == 0 && (entry = readdir(listing))) {
+        if (parse_name(entry->d_name, &id))
+            rc = put_id(ids, id);
+        errno = 0;
+    }
+    if (rc == 0)
+        rc = -errno;
+    closedir(listing);
+    return rc;
+}
+
+static int open_regular(int folder, uint64_t id, const char *ending, bool writing, int *fd_out)
+{
+    char name[MR_CACHE_NAME];
+    struct stat st;
+    mr_cache_folder_name(id, ending, name);
+    int fd = openat(folder, name, (writing ? O_RDWR : O_RDONLY) | READ_FLAGS);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return -EINVAL;
+    }
+    *fd_out = fd;
+    return 0;
+}
+
+int mr_cache_folder_open_segment(int folder, uint64_t id, bool writing, struct mr_cache_files *files_out)
+{
+    struct mr_cache_files files = {-1, -1};
+    int rc = open_regular(folder, id, MR_CACHE_LOG, writing, &files.log);
+    if (rc == 0)
+        rc = open_regular(folder, id, MR_CACHE_DATA, writing, &files.data);
+    if (rc == 0 && !mr_cache_log_read_head(files.log, id))
+        rc = -EINVAL;
+    if (rc != 0)
+        mr_cache_folder_close_segment(&files);
+    *files_out = files;
+    return rc;
+}
+
+void mr_cache_folder_close_segment(struct mr_cache_files *files)
+{
+    if (files->log >= 0)
+        close(files->log);
+    if (files->data >= 0)
+        close(files->data);
+    *files = (struct mr_cache_files){-1, -1};
+}
+
+static uint64_t file_bytes(int folder, uint64_t id, const char *ending)
+{
+    char name[MR_CACHE_NAME];
+    struct stat st;
+    mr_cache_folder_name(id, ending, name);
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_size < 0)
+        return 0;
+    return (uint64_t)st.st_size;
+}
+
+uint64_t mr_cache_folder_segment_bytes(int folder, uint64_t id, uint64_t *log_bytes_out)
+{
+    uint64_t log = file_bytes(folder, id, MR_CACHE_LOG);
+    if (log_bytes_out)
+        *log_bytes_out = log;
+    return log + file_bytes(folder, id, MR_CACHE_DATA);
+}
+
+/* The log goes last: what has no log is not found by a later removal. */
+int mr_cache_folder_remove_segment(int folder, uint64_t id)
+{
+    static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
+    char name[MR_CACHE_NAME];
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        mr_cache_folder_name(id, endings[i], name);
+        if (unlinkat(folder, name, 0) != 0 && errno != ENOENT)
+            return -errno;
+    }
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an entry of a cache is known by: the file's absolute path, its size and when it was last modified. And the way
+ * back from a path's hash to the samples of a dataset.
+ */
+#ifndef CACHE_CACHE_KEY_H
+#define CACHE_CACHE_KEY_H
+
+#include "dataset/table.h"
+
+/* Samples are files of their own that hold encoded images: what a cache is for. */
+bool mr_cache_key_suits(const struct mr_table *table);
+
+/* False where a path is too long. */
+bool mr_cache_key_hash(const struct mr_table *table, int64_t index, uint64_t *hash_out);
+
+struct mr_cache_version {
+    uint64_t file_bytes;
+    int64_t mtime_ns;
+    int64_t ctime_ns; /* of its last change, of name and rights too; not part of the key */
+};
+
+/* Returns 0 or a negative errno: -EINVAL for what is no regular file. */
+int mr_cache_key_look(const struct mr_table *table, int64_t index, struct mr_cache_version *version_out);
+int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out);
+
+/* Hashes of all samples, sorted; a path that stands in a list twice is there twice. */
+struct mr_cache_map {
+    struct mr_cache_spot {
+        uint64_t hash;
+        int64_t index;
+    } * spots;
+    size_t n;
+};
+
+mr_status mr_cache_key_map(const struct mr_table *table, struct mr_cache_map *map_out, mr_error *error);
+void mr_cache_key_free_map(struct mr_cache_map *map);
+
+/* Where the spots of a hash begin, or n; they are those from there on that have it. */
+size_t mr_cache_key_find(const struct mr_cache_map *map, uint64_t hash);
+
+#endif

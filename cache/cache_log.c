@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of a log. Easy to get wrong: the last record of a log that somebody is writing looks like a torn one, so the
+ * walk ends there and begins there the next time.
+ */
+#include "cache/cache_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/xxh3.h"
+#include "dataset/file.h"
+
+/* Read at once by the walk; several records of the largest kind. */
+enum { WALK_BYTES = 1 << 18 };
+/* Most records are shorter, so that one read is enough. */
+enum { FIRST_BYTES = 512 };
+
+uint32_t mr_cache_log_sample_bytes(uint32_t n_rows)
+{
+    size_t rows = n_rows > 0 ? ((size_t)n_rows + 1) * sizeof(uint32_t) : 0;
+    return (uint32_t)mr_align_up(sizeof(struct mr_cache_sample) + rows, 8);
+}
+
+static uint64_t checksum_of(const struct mr_cache_head *head)
+{
+    const uint8_t *rest = (const uint8_t *)(head + 1);
+    return mr_xxh3_pair(head, offsetof(struct mr_cache_head, checksum), rest, head->len_bytes - sizeof *head);
+}
+
+void mr_cache_log_seal(struct mr_cache_head *head)
+{
+    head->checksum = checksum_of(head);
+}
+
+/* Is this a length that a record of this kind may have? */
+static bool length_fits(const struct mr_cache_head *head)
+{
+    if (head->kind == MR_CACHE_TEMPLATE)
+        return head->len_bytes == sizeof(struct mr_cache_template);
+    return head->kind == MR_CACHE_SAMPLE && head->len_bytes % 8 == 0 && head->len_bytes <= MR_CACHE_MAX_RECORD &&
+           head->len_bytes >= sizeof(struct mr_cache_sample);
+}
+
+static bool sample_fits(const struct mr_cache_sample *sample)
+{
+    bool packed = sample->encoding == MR_PACKED_DCT || sample->encoding == MR_PACKED_DCT8;
+    if (!packed)
+        return sample->encoding == MR_PACKED_JPEG && sample->len == 0 && sample->n_rows == 0 &&
+               sample->head.len_bytes == sizeof *sample;
+    return sample->len > 0 && sample->len <= UINT32_MAX && sample->n_rows > 0 && sample->n_rows <= MR_CACHE_MAX_ROWS &&
+           sample->head.len_bytes == mr_cache_log_sample_bytes(sample->n_rows);
+}
+
+const struct mr_cache_head *mr_cache_log_check(const uint8_t *bytes, size_t len)
+{
+    const struct mr_cache_head *head = (const void *)bytes;
+    if (len < sizeof *head || !length_fits(head) || len < head->len_bytes || head->checksum != checksum_of(head))
+        return NULL;
+    if (head->kind == MR_CACHE_SAMPLE && !sample_fits((const void *)bytes))
+        return NULL;
+    return head;
+}
+
+/* False where fewer bytes are there, or none can be read. */
+static bool read_exactly(int log, uint64_t at, uint8_t *out, size_t len)
+{
+    size_t n;
+    return mr_file_read_at(log, at, out, len, &n) == 0 && n == len;
+}
+
+bool mr_cache_log_read(int log, uint64_t at, uint32_t kind, uint8_t *buffer)
+{
+    size_t n;
+    const struct mr_cache_head *head = (const void *)buffer;
+    if (at > INT64_MAX - MR_CACHE_MAX_RECORD || mr_file_read_at(log, at, buffer, FIRST_BYTES, &n) != 0)
+        return false;
+    if (n < sizeof *head || head->kind != kind || !length_fits(head))
+        return false;
+    if (head->len_bytes > n && (n < FIRST_BYTES || !read_exactly(log, at + n, buffer + n, head->len_bytes - n)))
+        return false;
+    return mr_cache_log_check(buffer, head->len_bytes) != NULL;
+}
+
+void mr_cache_log_make_head(uint64_t id, struct mr_cache_log_head *head_out)
+{
+    *head_out = (struct mr_cache_log_head){.magic = MR_CACHE_LOG_MAGIC, .version = MR_CACHE_VERSION, .id = id};
+    head_out->checksum = mr_xxh3(head_out, offsetof(struct mr_cache_log_head, checksum));
+}
+
+bool mr_cache_log_read_head(int log, uint64_t id)
+{
+    struct mr_cache_log_head head;
+    return read_exactly(log, 0, (uint8_t *)&head, sizeof head) && head.magic == MR_CACHE_LOG_MAGIC &&
+           head.version == MR_CACHE_VERSION && head.id == id &&
+           head.checksum == mr_xxh3(&head, offsetof(struct mr_cache_log_head, checksum));
+}
+
+int mr_cache_log_walk(int log, uint64_t *at, mr_cache_log_seen *seen, void *user)
+{
+    uint8_t *buffer = malloc(WALK_BYTES);
+    int rc = buffer ? 0 : -ENOMEM;
+    size_t n = WALK_BYTES, used = WALK_BYTES;
+    while (rc == 0 && n == WALK_BYTES && used > 0) {
+        const struct mr_cache_head *head;
+        used = 0;
+        rc = mr_file_read_at(log, *at, buffer, WALK_BYTES, &n);
+        while (rc == 0 && (head = mr_cache_log_check(buffer + used, n - used))) {
+            seen(user, *at + used, head);
+            used += head->len_bytes;
+        }
+        *at += used;
+    }
+    free(buffer);
+    return rc;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a loader's host and its workers share about a cache: constants, the segments by number, and one word per sample
+ * of the dataset that says whether and where it lies in the cache. In shared memory, begun as zeros; offsets, no
+ * pointers.
+ */
+#ifndef CACHE_CACHE_REGION_H
+#define CACHE_CACHE_REGION_H
+
+#include <assert.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transforms/codec.h"
+
+/*
+ * Legal moves: ABSENT -> FOUND (the host, who met it in a log) -> GOOD, KEPT or ABSENT (a worker, at the first use);
+ * ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it); GOOD -> ABSENT (a worker who cannot use it);
+ * CLAIMED -> CLAIMED or KEPT (another worker, when whoever claimed it has died).
+ */
+enum mr_cache_state {
+    MR_CACHE_ABSENT,  /* not known to be there */
+    MR_CACHE_FOUND,   /* a record says so; file and bytes have not been looked at in this run */
+    MR_CACHE_GOOD,    /* the file has not changed and the bytes are right */
+    MR_CACHE_CLAIMED, /* a worker is making it */
+    MR_CACHE_KEPT,    /* the file itself is read, for the whole run */
+};
+
+/* A word: state:3 segment:13 rest:48, the rest being a record's place / 8, or of a claim the second it was made,
+ * and its segment the number of claims so far. */
+static inline uint64_t mr_cache_region_word(enum mr_cache_state state, uint32_t segment, uint64_t rest)
+{
+    return (uint64_t)state | (uint64_t)segment << 3 | rest << 16;
+}
+static inline enum mr_cache_state mr_cache_region_state(uint64_t word)
+{
+    return (enum mr_cache_state)(word & 7);
+}
+static inline uint32_t mr_cache_region_segment(uint64_t word)
+{
+    return (uint32_t)(word >> 3 & 0x1fff);
+}
+static inline uint64_t mr_cache_region_rest(uint64_t word)
+{
+    return word >> 16;
+}
+
+#define MR_CACHE_MAX_SEGMENTS 4096u
+#define MR_CACHE_MAX_LOG (UINT64_C(1) << 50)
+static_assert(MR_CACHE_MAX_SEGMENTS <= 1 << 13 && MR_CACHE_MAX_LOG / 8 <= UINT64_C(1) << 48, "fit in a word");
+
+/* Why nothing is written any more. */
+enum mr_cache_stop {
+    MR_CACHE_GOES_ON,
+    MR_CACHE_AT_BUDGET,
+    MR_CACHE_REFUSED, /* by the system: stop_errno */
+};
+
+struct mr_cache_region {
+    /* Constants. */
+    int64_t n_samples;
+    uint64_t budget_bytes;
+    uint64_t max_file_bytes;
+    uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
+    uint32_t slowdown_percent;
+    struct mr_codec_limits limits;
+    char path[PATH_MAX]; /* of the directory, absolute */
+    /* Relaxed; counts of this run. */
+    _Atomic uint64_t bytes;     /* of all segments: as the host saw last, and what this run has written since */
+    _Atomic uint32_t stopped;   /* enum mr_cache_stop */
+    _Atomic int32_t stop_errno; /* written before stopped */
+    _Atomic uint64_t n_made;
+    _Atomic uint64_t n_kept;                     /* of files that are not packed */
+    _Atomic uint64_t n_stale;                    /* entries whose file has changed */
+    _Atomic uint64_t n_damaged;                  /* entries that could not be read or had wrong bytes */
+    _Atomic uint64_t ids[MR_CACHE_MAX_SEGMENTS]; /* of segments by number; 0: none yet; never changed again */
+    _Atomic uint64_t words[];                    /* n_samples; changed by compare-and-swap, acq_rel */
+};
+
+uint64_t mr_cache_region_bytes(int64_t n_samples);
+
+/* The number of a segment, a new one where need be; -1 where there are too many. */
+int mr_cache_region_number(struct mr_cache_region *region, uint64_t id);
+
+/* Change a word that still is as it was seen; the word after it, if not. */
+static inline bool mr_cache_region_move(struct mr_cache_region *region, int64_t index, uint64_t seen, uint64_t next)
+{
+    return atomic_compare_exchange_strong(&region->words[index], &seen, next);
+}
+
+/* No worker writes from now on. The first reason stays. */
+void mr_cache_region_stop(struct mr_cache_region *region, enum mr_cache_stop why, int os_error);
+
+#endif

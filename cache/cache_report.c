@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a cache holds, and emptying one. Easy to get wrong: jobs write and remove segments meanwhile, so what is gone
+ * between the listing and the look is nothing to complain of.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <millrace/pack.h>
+
+#include "base/xxh3.h"
+#include "dataset/dataset.h"
+#include "dataset/file.h"
+#include "cache/cache_folder.h"
+#include "cache/cache_key.h"
+#include "cache/cache_log.h"
+
+enum { VERIFY_BYTES = 1 << 20 };
+
+/* The latest entry of a path. */
+struct latest {
+    uint64_t made_ns; /* 0: none */
+    uint64_t file_bytes;
+    int64_t mtime_ns;
+    bool kept;
+    bool damaged;
+};
+
+struct census {
+    mr_cache_report *report;
+    const struct mr_table *table; /* NULL: no dataset */
+    struct mr_cache_map map;
+    struct latest *latest; /* by spot of the map */
+    bool verify;
+    uint8_t *bytes; /* of the sample that is verified */
+    size_t capacity;
+    bool no_memory;
+    int data; /* of the segment that is walked */
+    uint64_t data_bytes;
+};
+
+/* Whole, if it is not too large for memory. */
+static bool has_right_bytes(struct census *census, const struct mr_cache_sample *sample)
+{
+    size_t n;
+    if (sample->len > census->capacity) {
+        free(census->bytes);
+        census->capacity = sample->len > VERIFY_BYTES ? (size_t)sample->len : VERIFY_BYTES;
+        census->bytes = malloc(census->capacity);
+        if (!census->bytes) {
+            census->capacity = 0;
+            census->no_memory = true;
+            return true;
+        }
+    }
+    return mr_file_read_at(census->data, sample->offset, census->bytes, (size_t)sample->len, &n) == 0 &&
+           n == sample->len && mr_xxh3(census->bytes, n) == sample->data_checksum;
+}
+
+static bool is_damaged(struct census *census, const struct mr_cache_sample *sample)
+{
+    if (sample->len == 0)
+        return false;
+    if (sample->len > census->data_bytes || sample->offset > census->data_bytes - sample->len)
+        return true;
+    return census->verify && !has_right_bytes(census, sample);
+}
+
+static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
+{
+    struct census *census = user;
+    const struct mr_cache_map *map = &census->map;
+    const struct mr_cache_sample *sample = (const void *)head;
+    (void)at;
+    if (head->kind != MR_CACHE_SAMPLE)
+        return;
+    bool damaged = is_damaged(census, sample), kept = sample->len == 0;
+    census->report->n_entries += !kept;
+    census->report->n_kept += kept;
+    census->report->n_damaged += damaged;
+    for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
+         i++)
+        if (sample->made_ns >= census->latest[i].made_ns)
+            census->latest[i] = (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
+                                                .file_bytes = sample->file_bytes,
+                                                .mtime_ns = sample->mtime_ns,
+                                                .kept = kept,
+                                                .damaged = damaged};
+}
+
+static void see_segment(struct census *census, int folder, uint64_t id)
+{
+    struct mr_cache_files files;
+    struct stat log, data;
+    uint64_t at = sizeof(struct mr_cache_log_head);
+    uint64_t bytes = mr_cache_folder_segment_bytes(folder, id, NULL);
+    int rc = mr_cache_folder_open_segment(folder, id, false, &files);
+    if (rc == -ENOENT && bytes == 0)
+        return;
+    census->report->n_segments++;
+    census->report->bytes += bytes;
+    if (rc != 0) {
+        census->report->n_torn++;
+        return;
+    }
+    if (fstat(files.log, &log) == 0 && fstat(files.data, &data) == 0) {
+        census->data = files.data;
+        census->data_bytes = (uint64_t)data.st_size;
+        bool whole = mr_cache_log_walk(files.log, &at, see_record, census) == 0 && at >= (uint64_t)log.st_size;
+        census->report->n_torn += !whole;
+    }
+    mr_cache_folder_close_segment(&files);
+}
+
+/* Each sample of the dataset, against the latest entry of its path. */
+static void compare_samples(struct census *census)
+{
+    mr_cache_report *report = census->report;
+    struct mr_cache_version version;
+    for (size_t i = 0; i < census->map.n; i++) {
+        const struct latest *latest = &census->latest[i];
+        if (latest->made_ns == 0 || mr_cache_key_look(census->table, census->map.spots[i].index, &version) != 0)
+            continue;
+        bool stale = version.file_bytes != latest->file_bytes || version.mtime_ns != latest->mtime_ns;
+        if (stale)
+            report->n_filled_stale++;
+        else if (latest->damaged)
+            report->n_filled_damaged++;
+        else if (latest->kept)
+            report->n_filled_kept++;
+        else
+            report->n_filled++;
+    }
+}
+
+static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_error *error)
+{
+    if (!dataset)
+        return MR_OK;
+    if (mr_dataset_callbacks(dataset) || !mr_cache_key_suits(mr_dataset_table(dataset)))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset's samples are no image files of their own");
+    census->table = mr_dataset_table(dataset);
+    census->report->n_samples = (uint64_t)mr_dataset_count(dataset);
+    mr_status status = mr_cache_key_map(census->table, &census->map, error);
+    if (status != MR_OK)
+        return status;
+    census->latest = calloc(census->map.n + 1, sizeof *census->latest);
+    return census->latest ? MR_OK : mr_error_memory(error, (census->map.n + 1) * sizeof *census->latest);
+}
+
+static mr_status see_all(struct census *census, int folder, const char *dir, mr_error *error)
+{
+    struct mr_cache_ids ids = {0};
+    int rc = mr_cache_folder_list(folder, &ids);
+    for (size_t i = 0; rc == 0 && i < ids.n; i++)
+        see_segment(census, folder, ids.ids[i]);
+    free(ids.ids);
+    if (rc != 0)
+        return mr_error_os(error, MR_ERR_IO, -rc, "cannot list %s", dir);
+    if (census->no_memory)
+        return mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for verifying a sample of %s", dir);
+    if (census->table)
+        compare_samples(census);
+    return MR_OK;
+}
+
+mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify, mr_cache_report *report_out, mr_error *error)
+{
+    mr_cache_report report = {0};
+    struct census census = {.report = &report, .verify = verify};
+    int folder;
+    if (!dir || !report_out)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", dir ? "report_out" : "dir");
+    mr_status status = mr_cache_folder_open(dir, false, &folder, error);
+    if (status != MR_OK)
+        return status;
+    status = take_dataset(&census, dataset, error);
+    if (status == MR_OK)
+        status = see_all(&census, folder, dir, error);
+    if (status == MR_OK)
+        *report_out = report;
+    close(folder);
+    mr_cache_key_free_map(&census.map);
+    free(census.latest);
+    free(census.bytes);
+    return status;
+}
+
+mr_status mr_cache_clear(const char *dir, mr_cache_report *report_out, mr_error *error)
+{
+    mr_cache_report report = {0};
+    struct mr_cache_ids ids = {0};
+    int folder;
+    if (!dir)
+        return mr_error_set(error, MR_ERR_INVALID, "dir is NULL");
+    mr_status status = mr_cache_folder_open(dir, false, &folder, error);
+    if (status != MR_OK)
+        return status;
+    int rc = mr_cache_folder_list(folder, &ids);
+    for (size_t i = 0; rc == 0 && i < ids.n; i++) {
+        uint64_t bytes = mr_cache_folder_segment_bytes(folder, ids.ids[i], NULL);
+        rc = mr_cache_folder_remove_segment(folder, ids.ids[i]);
+        report.n_segments += rc == 0;
+        report.bytes += rc == 0 ? bytes : 0;
+    }
+    if (rc != 0)
+        status = mr_error_os(error, MR_ERR_IO, -rc, "cannot empty the cache %s", dir);
+    else if (report_out)
+        *report_out = report;
+    free(ids.ids);
+    close(folder);
+    return status;
+}

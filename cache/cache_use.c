@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading a cache. Easy to get wrong: the record is read again at every use, and its key compared, because another
+ * process may have cut that log after an end that was torn; the bytes it points to never change.
+ */
+#include "cache/cache_use.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/xxh3.h"
+#include "dataset/file.h"
+#include "dataset/file_cache.h"
+#include "cache/cache_folder.h"
+#include "cache/cache_format.h"
+#include "cache/cache_key.h"
+#include "cache/cache_log.h"
+
+/* Segments kept open: with workers that are threads all descriptors are the program's. */
+enum { SLACK = 64, KNOWN_TEMPLATES = 64, MAX_OPEN = 32 };
+
+/* A segment that is open, by its number. */
+struct opened {
+    struct mr_cache_files files;
+    uint64_t used; /* the turn of its last use; 0: it is not open */
+};
+
+/* A template that was read: the same few serve all samples. */
+struct known_template {
+    struct mr_packed_template template;
+    uint64_t at; /* 0: none */
+    uint32_t segment;
+    uint32_t check;
+};
+
+struct mr_cache_use {
+    struct mr_cache_region *region;
+    const struct mr_table *table;
+    int folder;
+    uint32_t n_open;
+    uint32_t max_open;
+    uint64_t turn;
+    uint8_t *bytes;
+    size_t capacity;
+    struct opened opened[MR_CACHE_MAX_SEGMENTS];
+    struct known_template known[KNOWN_TEMPLATES];
+    _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
+};
+
+mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_table *table,
+                              struct mr_cache_use **use_out, mr_error *error)
+{
+    *use_out = NULL;
+    struct mr_cache_use *use = calloc(1, sizeof *use);
+    if (!use)
+        return mr_error_memory(error, sizeof *use);
+    use->region = region;
+    use->table = table;
+    use->max_open = (mr_file_cache_limit() + 1) / 2; /* two files each */
+    if (use->max_open > MAX_OPEN)
+        use->max_open = MAX_OPEN;
+    mr_status status = mr_cache_folder_open(region->path, false, &use->folder, error);
+    if (status != MR_OK) {
+        mr_cache_use_destroy(use);
+        return status;
+    }
+    *use_out = use;
+    return MR_OK;
+}
+
+static void shut(struct mr_cache_use *use, struct opened *opened)
+{
+    mr_cache_folder_close_segment(&opened->files);
+    opened->used = 0;
+    use->n_open--;
+}
+
+void mr_cache_use_destroy(struct mr_cache_use *use)
+{
+    if (!use)
+        return;
+    for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++)
+        if (use->opened[i].used > 0)
+            shut(use, &use->opened[i]);
+    if (use->folder >= 0)
+        close(use->folder);
+    free(use->bytes);
+    free(use);
+}
+
+static void shut_oldest(struct mr_cache_use *use)
+{
+    struct opened *oldest = NULL;
+    for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++) {
+        struct opened *opened = &use->opened[i];
+        if (opened->used > 0 && (!oldest || opened->used < oldest->used))
+            oldest = opened;
+    }
+    if (oldest)
+        shut(use, oldest);
+}
+
+/* The descriptors of a segment, or NULL with a negative errno. */
+static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint32_t segment, int *rc_out)
+{
+    *rc_out = -ENOENT;
+    if (segment >= MR_CACHE_MAX_SEGMENTS)
+        return NULL;
+    struct opened *opened = &use->opened[segment];
+    if (opened->used == 0) {
+        if (use->n_open >= use->max_open)
+            shut_oldest(use);
+        *rc_out = mr_cache_folder_open_segment(use->folder, use->region->ids[segment], false, &opened->files);
+        if (*rc_out != 0)
+            return NULL;
+        use->n_open++;
+    }
+    opened->used = ++use->turn;
+    *rc_out = 0;
+    return &opened->files;
+}
+
+/* Room for len bytes and the slack, without what was in it. */
+static bool need_bytes(struct mr_cache_use *use, uint64_t len)
+{
+    if (len > SIZE_MAX / 2)
+        return false;
+    size_t need = (size_t)len + SLACK;
+    if (need <= use->capacity)
+        return true;
+    free(use->bytes);
+    use->capacity = need + need / 4;
+    use->bytes = malloc(use->capacity);
+    if (!use->bytes)
+        use->capacity = 0;
+    return use->bytes != NULL;
+}
+
+static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment, int log,
+                                                      const struct mr_cache_sample *sample)
+{
+    uint64_t at = sample->template_at;
+    struct mr_cache_template record;
+    _Alignas(8) uint8_t buffer[MR_CACHE_MAX_RECORD];
+    struct known_template *known = &use->known[(at / 8 * 31 + segment) % KNOWN_TEMPLATES];
+    if (at > 0 && known->at == at && known->segment == segment && known->check == sample->template_check)
+        return &known->template;
+    if (at == 0 || at % 8 != 0 || !mr_cache_log_read(log, at, MR_CACHE_TEMPLATE, buffer))
+        return NULL;
+    memcpy(&record, buffer, sizeof record);
+    if (mr_cache_template_check(&record) != sample->template_check)
+        return NULL;
+    *known = (struct known_template){
+        .template = record.template, .at = at, .segment = segment, .check = sample->template_check};
+    return &known->template;
+}
+
+/* The record of a word into use->record, if it is this sample's; NULL with a negative errno otherwise. */
+static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64_t index, uint64_t word, int *rc_out)
+{
+    uint64_t hash;
+    const struct mr_cache_files *files = need_segment(use, mr_cache_region_segment(word), rc_out);
+    if (!files)
+        return NULL;
+    const struct mr_cache_sample *sample = (const void *)use->record;
+    *rc_out = -EINVAL;
+    if (!mr_cache_log_read(files->log, mr_cache_region_rest(word) * 8, MR_CACHE_SAMPLE, use->record) ||
+        !mr_cache_key_hash(use->table, index, &hash) || sample->path_hash != hash ||
+        sample->recipe != MR_CACHE_RECIPE(use->region->encoding))
+        return NULL;
+    *rc_out = 0;
+    return sample;
+}
+
+static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, uint64_t len)
+{
+    int rc;
+    size_t n;
+    const struct mr_cache_files *files = need_segment(use, segment, &rc);
+    if (!files || at > INT64_MAX || len > INT64_MAX - at || !need_bytes(use, len))
+        return false;
+    memset(use->bytes + len, 0, SLACK);
+    return mr_file_read_at(files->data, at, use->bytes, (size_t)len, &n) == 0 && n == len;
+}
+
+/* What a found entry turns out to be, at its first use. */
+static enum mr_cache_state judge(struct mr_cache_use *use, int64_t index, uint32_t segment,
+                                 const struct mr_cache_sample *sample)
+{
+    struct mr_cache_region *region = use->region;
+    struct mr_cache_version version;
+    if (mr_cache_key_look(use->table, index, &version) != 0 || version.file_bytes > region->max_file_bytes)
+        return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
+    if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
+        atomic_fetch_add_explicit(&region->n_stale, 1, memory_order_relaxed);
+        return MR_CACHE_ABSENT;
+    }
+    if (sample->len == 0)
+        return MR_CACHE_KEPT;
+    if (read_data(use, segment, sample->offset, sample->len) &&
+        mr_xxh3(use->bytes, sample->len) == sample->data_checksum)
+        return MR_CACHE_GOOD;
+    atomic_fetch_add_explicit(&region->n_damaged, 1, memory_order_relaxed);
+    return MR_CACHE_ABSENT;
+}
+
+static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word, const struct mr_cache_sample *sample)
+{
+    uint32_t segment = mr_cache_region_segment(word);
+    enum mr_cache_state state = judge(use, index, segment, sample);
+    uint64_t rest = state == MR_CACHE_GOOD ? mr_cache_region_rest(word) : 0;
+    uint64_t next = mr_cache_region_word(state, state == MR_CACHE_GOOD ? segment : 0, rest);
+    /* Another worker may have come to the same result; what it says about this record is as right. */
+    mr_cache_region_move(use->region, index, word, next);
+    return state == MR_CACHE_GOOD;
+}
+
+static void forget(struct mr_cache_use *use, int64_t index, uint64_t word)
+{
+    if (mr_cache_region_move(use->region, index, word, mr_cache_region_word(MR_CACHE_ABSENT, 0, 0)))
+        atomic_fetch_add_explicit(&use->region->n_damaged, 1, memory_order_relaxed);
+}
+
+static bool describe(struct mr_cache_use *use, uint64_t word, const struct mr_cache_sample *sample,
+                     struct mr_cache_hit *hit_out)
+{
+    int rc;
+    uint32_t segment = mr_cache_region_segment(word);
+    const struct mr_cache_files *files = need_segment(use, segment, &rc);
+    const struct mr_packed_template *template =
+        files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample) : NULL;
+    if (!template)
+        return false;
+    *hit_out = (struct mr_cache_hit){.image = {.encoding = sample->encoding,
+                                               .flags = sample->flags,
+                                               .width = sample->width,
+                                               .height = sample->height,
+                                               .orientation = sample->orientation,
+                                               .n_rows = sample->n_rows,
+                                               .len = sample->len,
+                                               .template = template,
+                                               .rows = mr_cache_log_rows(sample)},
+                                     .segment = segment,
+                                     .offset = sample->offset};
+    return true;
+}
+
+bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_hit *hit_out)
+{
+    int rc;
+    uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
+    enum mr_cache_state state = mr_cache_region_state(word);
+    if (state != MR_CACHE_FOUND && state != MR_CACHE_GOOD)
+        return false;
+    const struct mr_cache_sample *sample = read_record(use, index, word, &rc);
+    if (!sample) {
+        if (!mr_cache_folder_is_passing(rc))
+            forget(use, index, word);
+        return false;
+    }
+    if (state == MR_CACHE_FOUND && !look_at_first(use, index, word, sample))
+        return false;
+    if (describe(use, word, sample, hit_out))
+        return true;
+    mr_cache_use_drop(use, index);
+    return false;
+}
+
+bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len,
+                       const uint8_t **bytes_out)
+{
+    if (offset > hit->image.len || len > hit->image.len - offset ||
+        !read_data(use, hit->segment, hit->offset + offset, len))
+        return false;
+    *bytes_out = use->bytes;
+    return true;
+}
+
+void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len)
+{
+    int rc;
+    const struct mr_cache_files *files = need_segment(use, hit->segment, &rc);
+    if (files && hit->offset <= INT64_MAX - hit->image.len && offset <= hit->image.len &&
+        len <= hit->image.len - offset)
+        posix_fadvise(files->data, (off_t)(hit->offset + offset), (off_t)len, POSIX_FADV_WILLNEED);
+}
+
+void mr_cache_use_drop(struct mr_cache_use *use, int64_t index)
+{
+    uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
+    enum mr_cache_state state = mr_cache_region_state(word);
+    if (state == MR_CACHE_GOOD || state == MR_CACHE_FOUND)
+        forget(use, index, word);
+}

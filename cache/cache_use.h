@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's way to what a cache holds: one object per worker. No call blocks but for reading the cache's files, and
+ * what is wrong with them is never an error: the sample is then not in the cache.
+ */
+#ifndef CACHE_CACHE_USE_H
+#define CACHE_CACHE_USE_H
+
+#include "base/packed_image.h"
+#include "dataset/table.h"
+#include "cache/cache_region.h"
+
+struct mr_cache_use;
+
+/* A sample in the cache. Valid until the next mr_cache_use_find() on the same object. */
+struct mr_cache_hit {
+    struct mr_packed_image image;
+    uint32_t segment;
+    uint64_t offset; /* of the sample in the segment's data */
+};
+
+/* MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and table must outlive the object. */
+mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_table *table,
+                              struct mr_cache_use **use_out, mr_error *error);
+/* NULL does nothing. */
+void mr_cache_use_destroy(struct mr_cache_use *use);
+
+/*
+ * Is the sample there? At its first use in a run (of this loader) its file is looked at and all of its bytes are read
+ * and compared with their checksum.
+ */
+bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_hit *hit_out);
+
+/*
+ * [offset, offset + len) of a sample that was found, with 64 readable bytes behind. *bytes_out is valid until the next
+ * mr_cache_use_find() or mr_cache_use_read(). False where they cannot be read.
+ */
+bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len,
+                       const uint8_t **bytes_out);
+
+/* Tell the system that this range will be read soon. */
+void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len);
+
+/* What was found could not be read or decoded: nobody shall use it any more, and it may be made again. */
+void mr_cache_use_drop(struct mr_cache_use *use, int64_t index);
+
+#endif

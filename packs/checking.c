@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mr_check(): every byte of a pack against its checksums, every sample of anything decoded. Easy to get wrong: a
+ * damaged sample is what this is there to find, so it is told and counted, and only what hinders the work itself ends
+ * it.
+ */
+#include <stdlib.h>
+
+#include "packs/packing_job.h"
+
+struct checking {
+    struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */
+};
+
+struct worker {
+    const struct mr_packing_job *job;
+    struct mr_packer *packer;
+    void *label;
+};
+
+struct checked {
+    uint32_t encoding; /* of a pack, else 0 */
+    bool plain;
+};
+
+static mr_status open_worker(void *user, void **worker_out, mr_error *error)
+{
+    const struct checking *checking = user;
+    size_t label_bytes = (size_t)checking->job.kind->label_bytes;
+    struct worker *w = calloc(1, sizeof *w);
+    *worker_out = w;
+    if (!w)
+        return mr_error_memory(error, sizeof *w);
+    w->job = &checking->job;
+    w->label = calloc(1, label_bytes > 0 ? label_bytes : 1);
+    if (!w->label)
+        return mr_error_memory(error, label_bytes);
+    return mr_packing_job_packer(w->job, &w->packer, error);
+}
+
+static void close_worker(void *worker)
+{
+    struct worker *w = worker;
+    mr_packer_destroy(w->packer);
+    free(w->label);
+    free(w);
+}
+
+static mr_status check_packed(struct worker *w, const struct mr_read *read, struct checked *checked, mr_error *error)
+{
+    struct mr_packed_image image;
+    mr_status status = mr_packing_job_verify(w->job, read, &image, error);
+    if (status != MR_OK)
+        return status;
+    checked->encoding = image.encoding;
+    checked->plain = (image.flags & MR_PACKED_PLAIN) != 0;
+    return mr_packer_try(w->packer, &image, read->bytes, error);
+}
+
+/* Records are whole when they have their size. */
+static mr_status check_file(struct worker *w, const struct mr_read *read, mr_error *error)
+{
+    const uint8_t *bytes;
+    size_t len;
+    mr_status status =
+        mr_table_split(w->job->table, read->index, read->bytes, read->len, &bytes, &len, w->label, error);
+    if (status != MR_OK || !w->job->kind->encoded)
+        return status;
+    const struct mr_packed_image image = {.encoding = MR_PACKED_JPEG, .orientation = 1, .len = len};
+    return mr_packer_try(w->packer, &image, bytes, error);
+}
+
+static mr_status check_sample(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
+{
+    struct worker *w = worker;
+    return mr_table_is_pack(w->job->table) ? check_packed(w, read, item->result, &item->error)
+                                           : check_file(w, read, &item->error);
+}
+
+static int64_t index_at(const void *user, uint64_t position)
+{
+    (void)user;
+    return (int64_t)position;
+}
+
+static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error *error)
+{
+    struct checking *checking = user;
+    struct mr_packing_job *job = &checking->job;
+    const struct checked *checked = item->result;
+    if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
+        mr_packing_job_name(job->table, item->index, &item->error);
+        mr_error_copy(error, &item->error);
+        return item->status;
+    }
+    mr_packing_job_count(job, item);
+    if (item->status == MR_ERR_DAMAGED)
+        mr_packing_job_damage(job, item->index, item->error.text);
+    if (checked->encoding > 0 && checked->encoding < MR_PACK_N_ENCODINGS)
+        job->report.n_by_encoding[checked->encoding]++;
+    job->report.n_plain += checked->plain;
+    return MR_OK;
+}
+
+mr_status mr_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_report *report_out, mr_error *error)
+{
+    struct checking checking;
+    struct mr_pipeline_work work = {.result_bytes = sizeof(struct checked),
+                                    .user = &checking,
+                                    .index_at = index_at,
+                                    .open = open_worker,
+                                    .close = close_worker,
+                                    .run = check_sample,
+                                    .take = take_sample};
+    mr_status status = mr_packing_job_begin(&checking.job, dataset, options, error);
+    if (status == MR_OK)
+        status = mr_packing_job_run(&checking.job, &work, error);
+    if (status == MR_OK)
+        mr_packing_job_end(&checking.job, report_out);
+    return status;
+}

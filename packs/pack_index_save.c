@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the index out of the journal, one walk over it for each section, so that a pack of many million samples needs
+ * no memory for them. Easy to get wrong: the folder must be synced after the rename, or the pack may be gone again.
+ */
+#include "packs/pack_writer_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dataset/file.h"
+#include "dataset/pack_index.h"
+
+#define TEMPORARY MR_PACK_INDEX ".tmp"
+
+enum { BUFFER_BYTES = 1 << 20 };
+
+struct output {
+    struct mr_pack_writer *writer;
+    struct mr_pack_header header;
+    int fd;
+    uint64_t at; /* bytes written; used more are in the buffer */
+    size_t used;
+    int rc; /* the first failure, a negative errno */
+    uint8_t *buffer;
+};
+
+static void flush(struct output *output)
+{
+    if (output->rc == 0)
+        output->rc = mr_file_write_at(output->fd, output->buffer, output->used, output->at);
+    output->at += output->used;
+    output->used = 0;
+}
+
+static void put(struct output *output, const void *bytes, size_t len)
+{
+    const uint8_t *from = bytes;
+    while (len > 0 && output->rc == 0) {
+        size_t n = BUFFER_BYTES - output->used;
+        n = n < len ? n : len;
+        memcpy(output->buffer + output->used, from, n);
+        output->used += n;
+        from += n;
+        len -= n;
+        if (output->used == BUFFER_BYTES)
+            flush(output);
+    }
+}
+
+static void begin_section(struct output *output, enum mr_pack_section which)
+{
+    static const uint8_t zeros[8];
+    put(output, zeros, (size_t)(-(output->at + output->used) % 8));
+    output->header.sections[which].off = output->at + output->used;
+}
+
+static void end_section(struct output *output, enum mr_pack_section which)
+{
+    output->header.sections[which].len = output->at + output->used - output->header.sections[which].off;
+}
+
+static void put_section(struct output *output, enum mr_pack_section which, const void *bytes, size_t len)
+{
+    begin_section(output, which);
+    put(output, bytes, len);
+    end_section(output, which);
+}
+
+static void put_noted(struct output *output, enum mr_pack_section which, const struct mr_pack_noted *noted)
+{
+    switch (which) {
+    case MR_PACK_SAMPLES: put(output, &noted->sample, sizeof noted->sample); break;
+    case MR_PACK_ROWS: put(output, noted->rows, (size_t)noted->n_rows * sizeof(uint32_t)); break;
+    case MR_PACK_LABELS: put(output, noted->label, (size_t)output->header.label_bytes); break;
+    default: put(output, noted->name, noted->name_len); break;
+    }
+}
+
+/* A section of which every sample has a part. */
+static mr_status walk(struct output *output, enum mr_pack_section which, mr_error *error)
+{
+    const struct mr_pack_journal *journal = &output->writer->journal;
+    struct mr_pack_cursor cursor;
+    struct mr_pack_record head;
+    struct mr_pack_noted noted;
+    const uint8_t *bytes;
+    uint64_t n = 0;
+    mr_status status;
+    begin_section(output, which);
+    mr_pack_cursor_init(&cursor, journal->fd, journal->len);
+    while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
+        if (head.kind != MR_PACK_RECORD_SAMPLE ||
+            !mr_pack_journal_split(bytes, head.len, output->header.label_bytes, &noted))
+            continue;
+        put_noted(output, which, &noted);
+        n++;
+    }
+    mr_pack_cursor_fini(&cursor);
+    end_section(output, which);
+    if (status == MR_END && n != output->header.n_samples)
+        return mr_error_set(error, MR_ERR_IO, "%s/" MR_PACK_JOURNAL " was altered while it was in use", journal->dir);
+    return status < 0 ? status : MR_OK;
+}
+
+/* Starts of texts that follow each other, then the texts. */
+static mr_status put_classes(struct output *output, const char *names, uint64_t len, mr_error *error)
+{
+    struct mr_bytes starts = {0};
+    mr_status status = MR_OK;
+    for (uint64_t at = 0; status == MR_OK && at < len; at += strlen(names + at) + 1)
+        status = mr_bytes_append_u64(&starts, at, error);
+    put_section(output, MR_PACK_CLASSES, starts.data, starts.len);
+    put_section(output, MR_PACK_CLASS_NAMES, names, len);
+    mr_bytes_fini(&starts);
+    return status;
+}
+
+static mr_status put_all(struct output *output, mr_error *error)
+{
+    const struct mr_pack_writer *writer = output->writer;
+    const struct mr_pack_begin *begin = mr_pack_writer_begin(writer);
+    const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
+    put(output, &output->header, sizeof output->header); /* written again when it is known */
+    mr_status status = walk(output, MR_PACK_SAMPLES, error);
+    if (status == MR_OK)
+        status = walk(output, MR_PACK_ROWS, error);
+    if (status == MR_OK)
+        status = walk(output, MR_PACK_LABELS, error);
+    if (status == MR_OK)
+        status = walk(output, MR_PACK_NAMES, error);
+    if (status == MR_OK)
+        status = put_classes(output, names, begin->class_names_len, error);
+    put_section(output, MR_PACK_TEMPLATES, writer->templates.items,
+                writer->templates.n * sizeof *writer->templates.items);
+    put_section(output, MR_PACK_SHARDS, writer->shards.data, writer->shards.len);
+    put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
+    flush(output);
+    return status;
+}
+
+static void fill_header(struct output *output)
+{
+    const struct mr_pack_begin *begin = mr_pack_writer_begin(output->writer);
+    output->header = (struct mr_pack_header){.magic = MR_PACK_MAGIC,
+                                             .version = MR_PACK_VERSION,
+                                             .header_bytes = sizeof output->header,
+                                             .n_samples = begin->n_samples,
+                                             .label_dtype = begin->label_dtype,
+                                             .label_ndim = (uint32_t)begin->label_ndim,
+                                             .label_bytes = begin->label_bytes};
+    memcpy(output->header.label_shape, begin->label_shape, sizeof output->header.label_shape);
+}
+
+/* The header last, with the checksum of all that is in the file. Returns 0 or a negative errno. */
+static int seal(struct output *output)
+{
+    struct mr_pack_header *header = &output->header;
+    header->file_bytes = output->at;
+    int rc = mr_file_write_at(output->fd, header, sizeof *header, 0);
+    if (rc < 0)
+        return rc;
+    void *map = mmap(NULL, (size_t)output->at, PROT_READ, MAP_SHARED, output->fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    header->checksum = mr_pack_index_checksum(map, (size_t)output->at);
+    munmap(map, (size_t)output->at);
+    rc = mr_file_write_at(output->fd, header, sizeof *header, 0);
+    return rc == 0 && fsync(output->fd) != 0 ? -errno : rc;
+}
+
+static mr_status write_index(struct output *output, mr_error *error)
+{
+    fill_header(output);
+    mr_status status = put_all(output, error);
+    if (status == MR_OK && output->rc == 0)
+        output->rc = seal(output);
+    if (status == MR_OK && output->rc < 0)
+        status = mr_pack_writer_fail(output->writer, -output->rc, "write", TEMPORARY, error);
+    return status;
+}
+
+mr_status mr_pack_index_save(struct mr_pack_writer *writer, mr_error *error)
+{
+    struct output output = {.writer = writer, .buffer = malloc(BUFFER_BYTES)};
+    if (!output.buffer)
+        return mr_error_memory(error, BUFFER_BYTES);
+    output.fd = openat(writer->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    mr_status status =
+        output.fd >= 0 ? write_index(&output, error) : mr_pack_writer_fail(writer, errno, "create", TEMPORARY, error);
+    if (output.fd >= 0)
+        close(output.fd);
+    free(output.buffer);
+    if (status == MR_OK && renameat(writer->root, TEMPORARY, writer->root, MR_PACK_INDEX) != 0)
+        status = mr_pack_writer_fail(writer, errno, "rename", TEMPORARY, error);
+    if (status < 0)
+        (void)unlinkat(writer->root, TEMPORARY, 0);
+    else
+        (void)fsync(writer->root); /* a file system that cannot do that is no failure */
+    return status;
+}

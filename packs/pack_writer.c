@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Appends samples: first the bytes to a shard, then a record to the journal, which is what makes the sample one. Memory
+ * holds only sums and templates; the index is made from the journal at the end.
+ *
+ * Easy to get wrong: a process that is killed leaves all of its writes behind, in order, but a machine that loses power
+ * does not. So a mark in the journal says up to where the shards have been synced; what is behind the last mark is
+ * believed only when its checksums are right.
+ */
+#include "packs/pack_writer_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/xxh3.h"
+#include "dataset/file.h"
+
+/* Bytes between marks: what is read once more when an interrupted pack is gone on with. */
+#define MARK_BYTES (UINT64_C(256) << 20)
+
+const struct mr_pack_begin *mr_pack_writer_begin(const struct mr_pack_writer *writer)
+{
+    return (const void *)writer->begin.data;
+}
+
+uint32_t mr_pack_writer_n_shards(const struct mr_pack_writer *writer)
+{
+    return (uint32_t)(writer->shards.len / sizeof(uint64_t));
+}
+
+static uint64_t *last_shard(const struct mr_pack_writer *writer)
+{
+    uint32_t n = mr_pack_writer_n_shards(writer);
+    return n > 0 ? (uint64_t *)(void *)writer->shards.data + (n - 1) : NULL;
+}
+
+uint64_t mr_pack_writer_shard_len(const struct mr_pack_writer *writer)
+{
+    const uint64_t *last = last_shard(writer);
+    return last ? *last : 0;
+}
+
+void mr_pack_writer_shard_name(uint32_t shard, char name_out[MR_PACK_SHARD_NAME])
+{
+    snprintf(name_out, MR_PACK_SHARD_NAME, MR_PACK_SHARD, shard);
+}
+
+mr_status mr_pack_writer_fail(const struct mr_pack_writer *writer, int os_error, const char *what, const char *name,
+                              mr_error *error)
+{
+    return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/%s", what, writer->dir, name);
+}
+
+static mr_status fail_shard(const struct mr_pack_writer *writer, int os_error, const char *what, mr_error *error)
+{
+    char name[MR_PACK_SHARD_NAME];
+    mr_pack_writer_shard_name(mr_pack_writer_n_shards(writer) - 1, name);
+    return mr_pack_writer_fail(writer, os_error, what, name, error);
+}
+
+mr_status mr_pack_writer_count(struct mr_pack_writer *writer, const struct mr_pack_sample *sample, uint64_t n_rows,
+                               size_t name_len, mr_error *error)
+{
+    mr_status status = MR_OK;
+    if (sample->shard == mr_pack_writer_n_shards(writer))
+        status = mr_bytes_append_u64(&writer->shards, 0, error);
+    if (status < 0)
+        return status;
+    uint64_t end = sample->offset + sample->len + sample->beside_len;
+    uint64_t *shard_len = last_shard(writer);
+    writer->bytes += end - *shard_len;
+    writer->unmarked += end - *shard_len;
+    *shard_len = end;
+    writer->n_done++;
+    writer->n_rows += n_rows;
+    writer->names_len += name_len;
+    return MR_OK;
+}
+
+/* Everything up to here will still be there when the machine has lost its power. */
+static mr_status mark(struct mr_pack_writer *writer, mr_error *error)
+{
+    if (writer->shard_fd >= 0 && fdatasync(writer->shard_fd) != 0)
+        return fail_shard(writer, errno, "sync", error);
+    mr_status status = mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_MARK, NULL, 0, error);
+    if (status == MR_OK)
+        status = mr_pack_journal_flush(&writer->journal, error);
+    if (status == MR_OK)
+        writer->unmarked = 0;
+    return status;
+}
+
+static mr_status begin_shard(struct mr_pack_writer *writer, mr_error *error)
+{
+    char name[MR_PACK_SHARD_NAME];
+    uint32_t number = mr_pack_writer_n_shards(writer);
+    mr_status status = number > 0 ? mark(writer, error) : MR_OK;
+    if (status < 0)
+        return status;
+    mr_pack_writer_shard_name(number, name);
+    int fd = openat(writer->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return mr_pack_writer_fail(writer, errno, "create", name, error);
+    status = mr_bytes_append_u64(&writer->shards, 0, error);
+    if (status < 0) {
+        close(fd);
+        unlinkat(writer->root, name, 0);
+        return status;
+    }
+    if (writer->shard_fd >= 0)
+        close(writer->shard_fd);
+    writer->shard_fd = fd;
+    return MR_OK;
+}
+
+static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " and %" PRIu64 " bytes are too many for a shard",
+                        entry->name, entry->image.len, entry->beside_len);
+}
+
+/* Where the next sample will begin, in the last shard, which may be a new one. */
+static mr_status place(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, uint64_t *offset_out,
+                       mr_error *error)
+{
+    const struct mr_pack_begin *begin = mr_pack_writer_begin(writer);
+    uint64_t len = mr_pack_writer_shard_len(writer), total, end;
+    uint64_t offset = mr_align_up(len, begin->align);
+    if (!mr_checked_add_u64(entry->image.len, entry->beside_len, &total) || !mr_checked_add_u64(offset, total, &end) ||
+        end > INT64_MAX)
+        return too_long(entry, error);
+    if (mr_pack_writer_n_shards(writer) == 0 || (len > 0 && end > begin->shard_bytes)) {
+        mr_status status = begin_shard(writer, error);
+        if (status < 0)
+            return status;
+        offset = 0;
+    }
+    *offset_out = offset;
+    return MR_OK;
+}
+
+static mr_status write_bytes(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, uint64_t offset,
+                             mr_error *error)
+{
+    int rc = mr_file_write_at(writer->shard_fd, entry->bytes, entry->image.len, offset);
+    if (rc == 0)
+        rc = mr_file_write_at(writer->shard_fd, entry->beside, entry->beside_len, offset + entry->image.len);
+    if (rc == 0)
+        return MR_OK;
+    mr_status status = fail_shard(writer, -rc, "write", error);
+    (void)!ftruncate(writer->shard_fd, (off_t)mr_pack_writer_shard_len(writer)); /* a full disk gets it back */
+    return status;
+}
+
+static bool has_coefficients(const struct mr_packed_image *image)
+{
+    return image->encoding == MR_PACKED_DCT || image->encoding == MR_PACKED_DCT8;
+}
+
+static mr_status number_template(struct mr_pack_writer *writer, const struct mr_packed_template *wanted,
+                                 uint32_t *number_out, mr_error *error)
+{
+    if (mr_pack_templates_find(&writer->templates, wanted, number_out))
+        return MR_OK;
+    *number_out = writer->templates.n;
+    struct mr_pack_part part = {wanted, sizeof *wanted};
+    return mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_TEMPLATE, &part, 1, error);
+}
+
+static struct mr_pack_sample describe(const struct mr_pack_writer *writer, const struct mr_pack_entry *entry,
+                                      uint64_t offset)
+{
+    const struct mr_packed_image *image = &entry->image;
+    bool coefficients = has_coefficients(image);
+    return (struct mr_pack_sample){
+        .offset = offset,
+        .len = image->len,
+        .beside_len = entry->beside_len,
+        .checksum = mr_xxh3_pair(entry->bytes, image->len, entry->beside, entry->beside_len),
+        .rows = coefficients ? writer->n_rows : 0,
+        .name = writer->names_len,
+        .head_hash = entry->head_hash,
+        .shard = mr_pack_writer_n_shards(writer) - 1,
+        .width = image->width,
+        .height = image->height,
+        .n_rows = coefficients ? image->n_rows : 0,
+        .encoding = (uint16_t)image->encoding,
+        .flags = (uint8_t)image->flags,
+        .orientation = (uint8_t)image->orientation,
+    };
+}
+
+/* The records of a sample, in one write. */
+static mr_status note(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, struct mr_pack_sample *sample,
+                      uint64_t n_rows, mr_error *error)
+{
+    bool coefficients = has_coefficients(&entry->image);
+    mr_status status = MR_OK;
+    if (coefficients)
+        status = number_template(writer, entry->image.template, &sample->template, error);
+    const struct mr_pack_part parts[] = {{sample, sizeof *sample},
+                                         {entry->image.rows, (size_t)n_rows * sizeof *entry->image.rows},
+                                         {entry->label, (size_t)mr_pack_writer_begin(writer)->label_bytes},
+                                         {entry->name, strlen(entry->name) + 1}};
+    if (status == MR_OK)
+        status = mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_SAMPLE, parts, 4, error);
+    if (status == MR_OK && coefficients && sample->template == writer->templates.n)
+        status = mr_pack_templates_add(&writer->templates, entry->image.template, error);
+    return status < 0 ? status : mr_pack_journal_flush(&writer->journal, error);
+}
+
+static mr_status append(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error)
+{
+    uint64_t offset = 0;
+    mr_status status = place(writer, entry, &offset, error);
+    if (status == MR_OK)
+        status = write_bytes(writer, entry, offset, error);
+    if (status < 0)
+        return status;
+    struct mr_pack_sample sample = describe(writer, entry, offset);
+    uint64_t n_rows = has_coefficients(&entry->image) ? (uint64_t)entry->image.n_rows + 1 : 0;
+    status = note(writer, entry, &sample, n_rows, error);
+    if (status == MR_OK)
+        status = mr_pack_writer_count(writer, &sample, n_rows, strlen(entry->name) + 1, error);
+    if (status == MR_OK && writer->unmarked >= MARK_BYTES)
+        status = mark(writer, error);
+    return status;
+}
+
+static mr_status refuse_after_failure(const struct mr_pack_writer *writer, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_STATE, "%s: after a failure the pack must be opened again", writer->dir);
+}
+
+mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error)
+{
+    uint64_t n_samples = mr_pack_writer_begin(writer)->n_samples;
+    if (writer->has_failed)
+        return refuse_after_failure(writer, error);
+    if (writer->n_done >= n_samples)
+        return mr_error_set(error, MR_ERR_INVALID, "%s: all of the %" PRIu64 " samples are there already", writer->dir,
+                            n_samples);
+    mr_status status = append(writer, entry, error);
+    writer->has_failed = status < 0;
+    return status;
+}
+
+/* Every shard once more: it costs nothing where it has been done. */
+static mr_status sync_shards(const struct mr_pack_writer *writer, mr_error *error)
+{
+    for (uint32_t i = 0; i < mr_pack_writer_n_shards(writer); i++) {
+        char name[MR_PACK_SHARD_NAME];
+        mr_pack_writer_shard_name(i, name);
+        int fd = openat(writer->root, name, O_RDONLY | O_CLOEXEC);
+        int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+        if (fd >= 0)
+            close(fd);
+        if (rc != 0)
+            return mr_pack_writer_fail(writer, rc, "sync", name, error);
+    }
+    return MR_OK;
+}
+
+mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
+{
+    uint64_t n_samples = mr_pack_writer_begin(writer)->n_samples;
+    if (writer->has_failed)
+        return refuse_after_failure(writer, error);
+    if (writer->n_done != n_samples)
+        return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples", writer->dir,
+                            writer->n_done, n_samples);
+    mr_status status = sync_shards(writer, error);
+    if (status == MR_OK)
+        status = mr_pack_index_save(writer, error);
+    if (status < 0)
+        return status;
+    /* The pack is complete, also when its journal stays. */
+    (void)unlinkat(writer->root, MR_PACK_JOURNAL, 0);
+    (void)fsync(writer->root);
+    return MR_OK;
+}
+
+uint64_t mr_pack_writer_bytes(const struct mr_pack_writer *writer)
+{
+    return writer->bytes;
+}
+
+void mr_pack_writer_close(struct mr_pack_writer *writer)
+{
+    if (!writer)
+        return;
+    mr_pack_journal_close(&writer->journal);
+    if (writer->shard_fd >= 0)
+        close(writer->shard_fd);
+    if (writer->root >= 0)
+        close(writer->root);
+    mr_pack_templates_fini(&writer->templates);
+    mr_bytes_fini(&writer->begin);
+    mr_bytes_fini(&writer->shards);
+    free(writer->dir);
+    free(writer);
+}
+
+static mr_status check_options(const struct mr_pack_writer_options *options, uint32_t align, mr_error *error)
+{
+    if (align > MR_PACK_MAX_ALIGN || (align & (align - 1)) != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "align %" PRIu32 " is no power of two up to %u", align,
+                            MR_PACK_MAX_ALIGN);
+    if (options->shard_bytes == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "shards of 0 bytes");
+    if (options->kind->label_bytes == 0 || options->kind->label_bytes > MR_PACK_MAX_LABEL_BYTES)
+        return mr_error_set(error, MR_ERR_INVALID, "labels of %" PRIu64 " bytes are above a pack's limit of %" PRIu64,
+                            options->kind->label_bytes, MR_PACK_MAX_LABEL_BYTES);
+    return MR_OK;
+}
+
+/* The options as the journal's first record has them, so that another run can compare. */
+static mr_status make_begin(const struct mr_pack_writer_options *options, struct mr_bytes *bytes, mr_error *error)
+{
+    const struct mr_sample_kind *kind = options->kind;
+    uint32_t align = options->align ? options->align : 1;
+    struct mr_pack_begin begin = {.n_samples = options->n_samples,
+                                  .shard_bytes = options->shard_bytes,
+                                  .align = align,
+                                  .label_dtype = (uint32_t)kind->label_dtype,
+                                  .label_ndim = kind->label_ndim,
+                                  .label_bytes = kind->label_bytes,
+                                  .n_classes = options->n_classes};
+    if (kind->label_ndim > 0)
+        memcpy(begin.label_shape, kind->label_shape, kind->label_ndim * sizeof *kind->label_shape);
+    mr_status status = check_options(options, align, error);
+    if (status == MR_OK)
+        status = mr_bytes_append(bytes, &begin, sizeof begin, error);
+    for (uint32_t i = 0; status == MR_OK && i < options->n_classes; i++) {
+        const char *name = options->class_name(options->user, i);
+        name = name ? name : "";
+        begin.class_names_len += strlen(name) + 1;
+        status = mr_bytes_append(bytes, name, strlen(name) + 1, error);
+    }
+    const char *origin = options->origin ? options->origin : "";
+    if (status == MR_OK)
+        status = mr_bytes_append(bytes, origin, strlen(origin) + 1, error);
+    if (status == MR_OK)
+        memcpy(bytes->data, &begin, sizeof begin);
+    return status;
+}
+
+static mr_status open_folder(struct mr_pack_writer *writer, const char *dir, mr_error *error)
+{
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    writer->dir = strndup(dir, len);
+    if (!writer->dir)
+        return mr_error_memory(error, len + 1);
+    if (mkdir(writer->dir, 0777) != 0 && errno != EEXIST)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s", writer->dir);
+    writer->root = open(writer->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return writer->root >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", writer->dir);
+}
+
+/* A pack that is complete is never touched. */
+static mr_status check_incomplete(const struct mr_pack_writer *writer, mr_error *error)
+{
+    uint64_t magic = 0;
+    struct stat st;
+    if (fstatat(writer->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? MR_OK : mr_pack_writer_fail(writer, errno, "look at", MR_PACK_INDEX, error);
+    int fd = openat(writer->root, MR_PACK_INDEX, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is_pack = fd >= 0 && pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == MR_PACK_MAGIC;
+    if (fd >= 0)
+        close(fd);
+    if (is_pack) /* a process that was killed right after completing it has left it */
+        (void)unlinkat(writer->root, MR_PACK_JOURNAL, 0);
+    return mr_error_set(error, MR_ERR_INVALID, is_pack ? "%s holds a complete pack" : "%s holds a file called index",
+                        writer->dir);
+}
+
+static mr_status begin_or_go_on(struct mr_pack_writer *writer, mr_error *error)
+{
+    bool is_new;
+    mr_status status = check_incomplete(writer, error);
+    if (status == MR_OK)
+        status = mr_pack_journal_open(writer->root, writer->dir, &writer->journal, &is_new, error);
+    if (status < 0)
+        return status;
+    /* Only now nobody else can complete it. */
+    status = check_incomplete(writer, error);
+    if (status == MR_OK)
+        status = mr_pack_resume(writer, error);
+    if (status < 0 && is_new)
+        (void)unlinkat(writer->root, MR_PACK_JOURNAL, 0);
+    return status;
+}
+
+mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
+                              struct mr_pack_writer **writer_out, uint64_t *n_done_out, mr_error *error)
+{
+    *writer_out = NULL;
+    struct mr_pack_writer *writer = calloc(1, sizeof *writer);
+    if (!writer)
+        return mr_error_memory(error, sizeof *writer);
+    writer->root = writer->shard_fd = writer->journal.fd = -1;
+    mr_status status = make_begin(options, &writer->begin, error);
+    if (status == MR_OK)
+        status = open_folder(writer, dir, error);
+    if (status == MR_OK)
+        status = begin_or_go_on(writer, error);
+    if (status < 0) {
+        mr_pack_writer_close(writer);
+        return status;
+    }
+    *writer_out = writer;
+    *n_done_out = writer->n_done;
+    return MR_OK;
+}

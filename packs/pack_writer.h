@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a pack: samples in the order of their index, appended to shards and noted in a journal. Whatever happens,
+ * the folder holds either a complete pack or one that the same call goes on with where it stopped. One process at a
+ * time (flock on the journal).
+ */
+#ifndef PACKS_PACK_WRITER_H
+#define PACKS_PACK_WRITER_H
+
+#include "base/error.h"
+#include "base/sample_kind.h"
+#include "dataset/pack_format.h"
+
+struct mr_pack_writer;
+
+struct mr_pack_writer_options {
+    const struct mr_sample_kind *kind; /* of the source, for its labels */
+    uint64_t n_samples;
+    uint64_t shard_bytes; /* a new shard is begun when a sample would go beyond; one sample may */
+    uint32_t align;       /* of each sample, a power of two up to 4096; 1: none */
+    const char *origin;   /* what is packed and how; a journal with another one is refused */
+    uint32_t n_classes;
+    const char *(*class_name)(void *user, uint32_t i);
+    void *user;
+};
+
+struct mr_pack_entry {
+    struct mr_packed_image image;
+    const uint8_t *bytes; /* image.len */
+    const uint8_t *beside;
+    uint64_t beside_len;
+    uint64_t head_hash;
+    const char *name;
+    const void *label; /* kind.label_bytes */
+};
+
+/*
+ * Begin, or go on: *n_done_out samples are there already, and the next one to add is that one. The folder is made,
+ * those above it are not. MR_ERR_INVALID where the folder holds a complete pack or another journal, or another process
+ * packs into it; MR_ERR_IO.
+ */
+mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
+                              struct mr_pack_writer **writer_out, uint64_t *n_done_out, mr_error *error);
+/* What is not noted in full does not count. After a failure (MR_ERR_IO names the file; a full disk too) only close is
+ * left. */
+mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error);
+/* All are there: sync, write the index, rename it, remove the journal. */
+mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error);
+/* Bytes written to shards by this pack, earlier runs' with them. */
+uint64_t mr_pack_writer_bytes(const struct mr_pack_writer *writer);
+/* NULL does nothing. What was not finished can be gone on with. */
+void mr_pack_writer_close(struct mr_pack_writer *writer);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of a file: coefficients, pixels, a JPEG made anew, or its bytes as they are.
+ *
+ * Easy to get wrong: here a status tells apart what is one failure elsewhere. MR_ERR_DAMAGED: the file cannot be
+ * decoded without an error or a warning. MR_ERR_UNSUPPORTED: it can, but not be packed as wanted. After both it is kept
+ * as it is, with the words; only other failures, which are all for lack of memory, reach the caller.
+ */
+#include "packs/packer.h"
+
+#include "base/checked.h"
+#include "base/xxh3.h"
+#include "transforms/codec_packed.h"
+#include "transforms/packed.h"
+#include "packs/packer_decode.h"
+#include "packs/packer_head.h"
+#include "packs/packer_jpeg.h"
+#include "packs/packer_png.h"
+#include "packs/packer_resize.h"
+#include "packs/packer_restore.h"
+#include "packs/packer_tiles.h"
+#include "transforms/plain_jpeg.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_QUALITY 90
+#define CHANNELS 3
+
+struct mr_packer {
+    struct mr_packer_tiles tiles; /* first: it is aligned */
+    struct mr_packer_options options;
+    struct mr_packer_decode decode;
+    struct mr_packer_head head; /* of the file */
+    struct mr_packed_template template;
+    struct mr_plain_jpeg plain;
+    struct mr_packer_resize resize;
+    struct mr_scratch resized; /* pixels */
+    struct mr_packer_bytes anew;
+    struct mr_packer_bytes beside;
+    struct mr_packer_bytes file;  /* restored */
+    struct mr_packed_copy packed; /* the sample of a pack that is looked at */
+};
+
+/* Bytes of an image file, and what is known of them. */
+struct input {
+    const uint8_t *bytes;
+    size_t len;
+    bool is_jpeg;
+    bool made_anew;
+};
+
+mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_packer **packer_out, mr_error *error)
+{
+    *packer_out = NULL;
+    size_t len = mr_align_up(sizeof(struct mr_packer), MR_KERNELS_ALIGN);
+    struct mr_packer *packer = aligned_alloc(MR_KERNELS_ALIGN, len);
+    if (!packer)
+        return mr_error_memory(error, len);
+    memset(packer, 0, sizeof *packer);
+    packer->options = *options;
+    mr_status status = mr_packer_decode_init(&packer->decode, &options->limits, error);
+    if (status == MR_OK)
+        *packer_out = packer;
+    else
+        mr_packer_destroy(packer);
+    return status;
+}
+
+void mr_packer_destroy(struct mr_packer *packer)
+{
+    if (!packer)
+        return;
+    mr_packer_decode_fini(&packer->decode);
+    mr_packer_tiles_fini(&packer->tiles);
+    mr_plain_jpeg_fini(&packer->plain);
+    mr_packer_resize_fini(&packer->resize);
+    mr_scratch_fini(&packer->resized);
+    mr_packer_bytes_fini(&packer->anew);
+    mr_packer_bytes_fini(&packer->beside);
+    mr_packer_bytes_fini(&packer->file);
+    free(packer);
+}
+
+/* ---- Coefficients ---- */
+
+/* The sample as a pack's reader will see it, against the full decode in pixels. */
+static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed_image *image, mr_error *error)
+{
+    bool same = false;
+    mr_status status = mr_packer_decode_sample(&packer->decode, image, packer->tiles.bytes.at, &same, error);
+    if (status == MR_ERR_NO_MEMORY)
+        return status;
+    if (status != MR_OK) /* the file is good all the same */
+        return MR_ERR_UNSUPPORTED;
+    return same ? MR_OK
+                : mr_error_set(error, MR_ERR_UNSUPPORTED, "decoded from its coefficients its pixels are not the same");
+}
+
+static bool is_plain(struct mr_packer *packer, const struct mr_packed_image *image)
+{
+    const uint8_t *pixels = packer->decode.pixels.memory;
+    size_t stride = (size_t)image->width * CHANNELS;
+    for (uint32_t y = 0; y < image->height; y++, pixels += stride)
+        if (memcmp(mr_plain_jpeg_row(&packer->plain, y), pixels, stride) != 0)
+            return false;
+    return true;
+}
+
+/* What gives back the file: tried at once, with either padding. */
+static mr_status keep_beside(struct mr_packer *packer, const struct input *input, const struct mr_packed_image *image,
+                             mr_error *error)
+{
+    struct mr_packer_bytes *beside = &packer->beside, *file = &packer->file;
+    for (uint32_t flags = 0; flags <= MR_BESIDE_ZEROS; flags++) {
+        mr_status status = mr_packer_restore_keep(input->bytes, input->len, &packer->head, flags, beside, error);
+        if (status == MR_OK)
+            status = mr_packer_restore_exact(image, packer->tiles.bytes.at, beside->at, beside->len,
+                                             packer->tiles.blocks, file, error);
+        if (status == MR_ERR_NO_MEMORY)
+            return status;
+        if (status == MR_OK && file->len == input->len && memcmp(file->at, input->bytes, input->len) == 0)
+            return MR_OK;
+    }
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "its encoding cannot be given back exactly");
+}
+
+/* Tiles, and pixels if they come with them. */
+static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head *head, struct mr_packed_image *image,
+                           bool *has_pixels_out, bool *covered_out, mr_error *error)
+{
+    struct mr_packer_tiles *tiles = &packer->tiles;
+    mr_status status = mr_packer_jpeg_start(packer->decode.jpeg, &packer->template, has_pixels_out, error);
+    if (status != MR_OK)
+        return status;
+    image->template = &packer->template;
+    *covered_out = mr_plain_jpeg_covers(&packer->template);
+    if (*covered_out)
+        status = mr_plain_jpeg_begin(&packer->plain, image, error);
+    if (status == MR_OK && *has_pixels_out)
+        status = mr_packer_decode_reserve(&packer->decode, head, error);
+    if (status == MR_OK)
+        status = mr_packer_tiles_begin(tiles, image, *covered_out ? &packer->plain : NULL, error);
+    if (status == MR_OK)
+        status = mr_packer_jpeg_run(packer->decode.jpeg, tiles, packer->decode.pixels.memory, error);
+    if (status == MR_OK)
+        mr_packer_tiles_end(tiles, image);
+    return status;
+}
+
+static mr_status pack_coefficients(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
+                                   mr_error *error)
+{
+    struct mr_packed_image *image = &sample->image;
+    struct mr_image_head head;
+    const char *why_not = "";
+    bool has_pixels = false, covered = false;
+    if (!input->is_jpeg) {
+        mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, false, &head, error);
+        return status == MR_OK ? mr_error_set(error, MR_ERR_UNSUPPORTED, "not a JPEG") : status;
+    }
+    if (!mr_codec_packed_works(&why_not))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_status status = mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, true, &head, error);
+    if (status != MR_OK)
+        return status;
+    *image = (struct mr_packed_image){.encoding = packer->options.encoding,
+                                      .width = head.width,
+                                      .height = head.height,
+                                      .orientation = head.orientation};
+    status = read_jpeg(packer, &head, image, &has_pixels, &covered, error);
+    mr_packer_jpeg_close(packer->decode.jpeg);
+    if (status == MR_OK && !has_pixels)
+        status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, &head, error);
+    if (status == MR_OK)
+        status = compare_pixels(packer, image, error);
+    if (status == MR_OK && covered && is_plain(packer, image))
+        image->flags |= MR_PACKED_PLAIN;
+    if (status == MR_OK && packer->options.restorable && !input->made_anew) {
+        status = keep_beside(packer, input, image, error);
+        sample->beside = packer->beside.at;
+        sample->beside_len = packer->beside.len;
+    }
+    sample->bytes = packer->tiles.bytes.at;
+    sample->template = packer->template;
+    return status;
+}
+
+/* ---- Pixels, and JPEGs made anew ---- */
+
+/* Decode, and resize where that is wanted: width x height x 3 pixels with slack behind. */
+static mr_status make_pixels(struct mr_packer *packer, const struct input *input, struct mr_image_head *head,
+                             uint8_t **pixels_out, bool *resized_out, mr_error *error)
+{
+    const struct mr_packer_options *options = &packer->options;
+    uint32_t width, height;
+    mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, head, error);
+    if (status == MR_OK)
+        status = mr_packer_resize_begin(&packer->resize, head->width, head->height, options->max_side, options->resize,
+                                        packer->decode.limits.max_pixels, &width, &height, error);
+    if (status != MR_OK)
+        return status;
+    *pixels_out = packer->decode.pixels.memory;
+    *resized_out = width != head->width || height != head->height;
+    if (!*resized_out)
+        return MR_OK;
+    status = mr_scratch_reserve(&packer->resized, (size_t)width * height + MR_TILE_SLACK, CHANNELS, error);
+    if (status == MR_OK)
+        status = mr_packer_resize_run(&packer->resize, packer->decode.pixels.memory, head->width,
+                                      packer->resized.memory, error);
+    *pixels_out = packer->resized.memory;
+    head->width = width;
+    head->height = height;
+    return status;
+}
+
+static mr_status pack_pixels(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
+                             mr_error *error)
+{
+    struct mr_image_head head;
+    uint8_t *pixels = NULL;
+    mr_status status = make_pixels(packer, input, &head, &pixels, &sample->made_anew, error);
+    if (status != MR_OK)
+        return status;
+    size_t len = (size_t)head.width * head.height * CHANNELS;
+    memset(pixels + len, 0, MR_TILE_SLACK);
+    sample->image = (struct mr_packed_image){.encoding = MR_PACKED_RAW,
+                                             .width = head.width,
+                                             .height = head.height,
+                                             .orientation = head.orientation,
+                                             .len = len};
+    sample->bytes = pixels;
+    return MR_OK;
+}
+
+/* Does the size, or a wish for a quality, ask for another JPEG in the file's place? */
+static bool wants_anew(const struct mr_packer *packer, const struct input *input, const struct mr_image_head *head)
+{
+    const struct mr_packer_options *options = &packer->options;
+    uint32_t longest = head->width > head->height ? head->width : head->height;
+    uint32_t shortest = head->width > head->height ? head->height : head->width;
+    if (options->max_side != 0 && longest > options->max_side)
+        return true;
+    if (options->resize != 0 && shortest != options->resize)
+        return true;
+    return options->quality != 0 && input->is_jpeg;
+}
+
+/* The file's place is taken by a JPEG made anew, where one is wanted. */
+static mr_status make_anew(struct mr_packer *packer, struct input *input, mr_error *error)
+{
+    const struct mr_packer_options *options = &packer->options;
+    struct mr_image_head head;
+    uint8_t *pixels = NULL;
+    bool resized = false;
+    if (options->max_side == 0 && options->resize == 0 && options->quality == 0)
+        return MR_OK;
+    mr_status status = mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
+    if (status != MR_OK)
+        return status;
+    if (!wants_anew(packer, input, &head))
+        return MR_OK;
+    status = make_pixels(packer, input, &head, &pixels, &resized, error);
+    if (status == MR_OK)
+        status =
+            mr_packer_jpeg_write(pixels, head.width, head.height, options->quality ? options->quality : DEFAULT_QUALITY,
+                                 head.orientation, &packer->anew, error);
+    if (status == MR_OK)
+        *input = (struct input){.bytes = packer->anew.at, .len = packer->anew.len, .is_jpeg = true, .made_anew = true};
+    return status;
+}
+
+/* ---- Files as they are ---- */
+
+/* Size and orientation, as far as the header can be read. */
+static mr_status keep(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
+                      mr_error *error)
+{
+    struct mr_image_head head = {.orientation = 1};
+    mr_status status = mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
+    sample->image = (struct mr_packed_image){.encoding = MR_PACKED_JPEG,
+                                             .width = head.width,
+                                             .height = head.height,
+                                             .orientation = head.orientation,
+                                             .len = input->len};
+    sample->bytes = input->bytes;
+    sample->beside = NULL;
+    sample->beside_len = 0;
+    return status;
+}
+
+static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input, struct mr_packed_sample *sample,
+                                mr_error *error)
+{
+    if (packer->options.encoding == MR_PACKED_RAW)
+        return pack_pixels(packer, input, sample, error);
+    mr_status status = make_anew(packer, input, error);
+    sample->made_anew = input->made_anew;
+    if (status != MR_OK)
+        return status;
+    if (packer->options.encoding == MR_PACKED_JPEG)
+        return keep(packer, input, sample, error);
+    return pack_coefficients(packer, input, sample, error);
+}
+
+mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t len,
+                         struct mr_packed_sample *sample_out, mr_error *error)
+{
+    struct input input = {.bytes = bytes, .len = len};
+    mr_error words;
+    memset(sample_out, 0, sizeof *sample_out);
+    input.is_jpeg = strcmp(mr_codec_sniff(bytes, len), "jpeg") == 0;
+    memset(&packer->head, 0, sizeof packer->head);
+    if (input.is_jpeg)
+        mr_packer_head_read(bytes, len, &packer->head);
+    mr_status status = pack_as_wanted(packer, &input, sample_out, &words);
+    if (status == MR_ERR_DAMAGED || status == MR_ERR_UNSUPPORTED) {
+        sample_out->damaged = status == MR_ERR_DAMAGED;
+        snprintf(sample_out->why, sizeof sample_out->why, "%.*s", (int)sizeof sample_out->why - 1, words.text);
+        status = keep(packer, &input, sample_out, &words);
+        if (status == MR_ERR_DAMAGED)
+            status = MR_OK;
+    }
+    if (packer->head.len > 0)
+        sample_out->head_hash = mr_xxh3(bytes, packer->head.len);
+    if (status != MR_OK)
+        mr_error_copy(error, &words);
+    return status;
+}
+
+/* ---- The other way ---- */
+
+mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
+                            const uint8_t *beside, size_t beside_len, const uint8_t **file_out, size_t *len_out,
+                            mr_error *error)
+{
+    struct mr_packer_bytes *file = &packer->file;
+    int16_t(*blocks)[64] = packer->tiles.blocks;
+    image = mr_packed_copy(&packer->packed, image);
+    mr_status status = mr_packed_check(image, &packer->decode.limits, error);
+    if (status != MR_OK)
+        return status;
+    if (image->encoding == MR_PACKED_JPEG) {
+        *file_out = bytes;
+        *len_out = image->len;
+        return MR_OK;
+    }
+    if (image->encoding == MR_PACKED_RAW)
+        status = mr_packer_png_write(bytes, image->width, image->height, image->orientation, file, error);
+    else if (beside_len > 0)
+        status = mr_packer_restore_exact(image, bytes, beside, beside_len, blocks, file, error);
+    else
+        status = mr_packer_restore_same(image, bytes, blocks, file, error);
+    *file_out = file->at;
+    *len_out = file->len;
+    return status == MR_ERR_UNSUPPORTED ? MR_ERR_DAMAGED : status;
+}
+
+mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
+                        mr_error *error)
+{
+    struct mr_image_head head;
+    if (image->encoding == MR_PACKED_JPEG)
+        return mr_packer_decode_file(&packer->decode, bytes, image->len, false, &head, error);
+    return mr_packer_decode_sample(&packer->decode, mr_packed_copy(&packer->packed, image), bytes, NULL, error);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes that grow at their end, for files and samples whose length is known only once they are made. Room is kept from
+ * one image to the next; only what one huge image took is given back.
+ */
+#ifndef PACKS_PACKER_BYTES_H
+#define PACKS_PACKER_BYTES_H
+
+#include "base/error.h"
+
+/* Starts as zeros. */
+struct mr_packer_bytes {
+    uint8_t *at;
+    size_t len;
+    size_t room; /* allocated */
+};
+
+void mr_packer_bytes_clear(struct mr_packer_bytes *bytes);
+void mr_packer_bytes_fini(struct mr_packer_bytes *bytes);
+
+/* Room for n bytes behind len, and for MR_TILE_SLACK behind those; what is there is kept, its address is not. */
+mr_status mr_packer_bytes_reserve(struct mr_packer_bytes *bytes, size_t n, mr_error *error);
+
+/* Append; the two may not overlap. */
+mr_status mr_packer_bytes_add(struct mr_packer_bytes *bytes, const void *from, size_t n, mr_error *error);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The usual JPEG has one scan of Huffman codes. Decoding its codes takes most of the time, so it is done once: libjpeg
+ * makes the pixels, and a function in front of its decode_mcu hands each MCU's blocks to the tiles as well. All others
+ * are read by jpeg_read_coefficients().
+ *
+ * Easy to get wrong: blocks beyond the image's edge, which fill up the last MCUs, change no pixel, but restoring the
+ * file byte for byte needs them; so they are taken as they are.
+ */
+#include "packs/packer_jpeg.h"
+
+#include "transforms/codec_packed.h"
+#include "transforms/jpeg_file.h"
+#include "packs/packer_tiles.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jerror.h>
+
+/* The start of libjpeg's private struct jpeg_entropy_decoder; mr_codec_packed_works() has tried it. */
+struct entropy_decoder {
+    void (*start_pass)(j_decompress_ptr cinfo);
+    boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
+};
+
+struct mr_packer_jpeg {
+    struct mr_jpeg_file file; /* first, so that its box is also a packer's */
+    bool streams;             /* one pass */
+    boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
+    jvirt_barray_ptr *arrays;      /* where it is not */
+    struct mr_packer_tiles *tiles; /* of run() */
+};
+
+static struct mr_packer_jpeg *jpeg_of(j_common_ptr cinfo)
+{
+    return cinfo->client_data;
+}
+
+static struct mr_packer_jpeg *of_box(struct mr_jpeg_box *box)
+{
+    return (struct mr_packer_jpeg *)box;
+}
+
+/* Warnings, and data that end, are reasons to keep the file as it is. */
+
+static void on_message(j_common_ptr cinfo, int level)
+{
+    if (level < 0)
+        mr_jpeg_box_fail(cinfo);
+}
+
+static void on_data_end(struct mr_jpeg_file *file)
+{
+    ERREXIT(&file->box.cinfo, JWRN_JPEG_EOF);
+}
+
+/* Create, destroy. */
+
+mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_packer_jpeg **jpeg_out, mr_error *error)
+{
+    struct mr_packer_jpeg *jpeg = calloc(1, sizeof *jpeg);
+    *jpeg_out = jpeg;
+    if (!jpeg)
+        return mr_error_memory(error, sizeof *jpeg);
+    const struct mr_codec_limits resolved = mr_codec_resolve_limits(limits);
+    mr_jpeg_file_init(&jpeg->file, &resolved, on_message, on_data_end);
+    return MR_OK;
+}
+
+void mr_packer_jpeg_destroy(struct mr_packer_jpeg *jpeg)
+{
+    if (!jpeg)
+        return;
+    mr_jpeg_box_fini(&jpeg->file.box);
+    free(jpeg);
+}
+
+void mr_packer_jpeg_close(struct mr_packer_jpeg *jpeg)
+{
+    jpeg_destroy_decompress(&jpeg->file.box.cinfo);
+}
+
+/* Open. */
+
+/* One scan, with its components in the order of the header? */
+static bool can_stream(const struct jpeg_decompress_struct *cinfo)
+{
+    bool streams = !cinfo->progressive_mode && !cinfo->arith_code && cinfo->comps_in_scan == cinfo->num_components;
+    for (int i = 0; streams && i < cinfo->num_components; i++)
+        streams = cinfo->cur_comp_info[i] == &cinfo->comp_info[i];
+    return streams;
+}
+
+mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes, size_t len, bool in_one_pass,
+                              struct mr_image_head *head_out, mr_error *error)
+{
+    mr_status status = mr_jpeg_file_read(&jpeg->file, bytes, len, error);
+    if (status != MR_OK)
+        return status;
+    jpeg->streams = in_one_pass && can_stream(&jpeg->file.box.cinfo);
+    return mr_jpeg_file_check(&jpeg->file, !jpeg->streams, head_out, error);
+}
+
+/* Start. */
+
+static boolean record_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
+{
+    struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
+    struct mr_jpeg_box *box = &jpeg->file.box;
+    mr_error error;
+    if (!jpeg->decode_mcu(cinfo, mcu))
+        return FALSE;
+    int16_t(*blocks)[64] = mr_packer_tiles_next(jpeg->tiles);
+    for (int i = 0; i < cinfo->blocks_in_MCU; i++)
+        memcpy(blocks[i], mcu[i][0], sizeof blocks[i]);
+    mr_status status = mr_packer_tiles_commit(jpeg->tiles, &error);
+    if (status == MR_OK)
+        return TRUE;
+    snprintf(box->words, sizeof box->words, "%.*s", (int)sizeof box->words - 1, error.text);
+    mr_jpeg_box_escape(box, status);
+}
+
+static void start_stream(struct mr_jpeg_box *box)
+{
+    struct mr_packer_jpeg *jpeg = of_box(box);
+    j_decompress_ptr cinfo = &box->cinfo;
+    box->x = box->y = 0;
+    box->width = cinfo->image_width;
+    box->height = box->rows_left = cinfo->image_height;
+    box->whole_rows = true;
+    cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
+    jpeg_start_decompress(cinfo);
+    mr_jpeg_box_crop(box);
+    struct entropy_decoder *entropy = (struct entropy_decoder *)(void *)cinfo->entropy;
+    jpeg->decode_mcu = entropy->decode_mcu;
+    entropy->decode_mcu = record_mcu;
+}
+
+/* Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's decoder does not. */
+static void read_scans(struct mr_jpeg_box *box)
+{
+    struct mr_packer_jpeg *jpeg = of_box(box);
+    jpeg->arrays = jpeg_read_coefficients(&box->cinfo);
+    if (mr_jpeg_file_has_every_bit(&jpeg->file))
+        return;
+    snprintf(box->words, sizeof box->words, "the last scans of the progressive JPEG are missing");
+    mr_jpeg_box_escape(box, MR_ERR_UNSUPPORTED);
+}
+
+static uint8_t colour_of(J_COLOR_SPACE space)
+{
+    switch (space) {
+    case JCS_GRAYSCALE: return MR_PACKED_GREY;
+    case JCS_RGB: return MR_PACKED_RGB;
+    case JCS_YCbCr: return MR_PACKED_YCC;
+    case JCS_CMYK: return MR_PACKED_CMYK;
+    case JCS_YCCK: return MR_PACKED_YCCK;
+    default: return 0;
+    }
+}
+
+static mr_status describe(const struct mr_packer_jpeg *jpeg, struct mr_packed_template *template, mr_error *error)
+{
+    const struct jpeg_decompress_struct *cinfo = &jpeg->file.box.cinfo;
+    uint32_t n = (uint32_t)cinfo->num_components, n_blocks = 0;
+    *template = (struct mr_packed_template){.n_components = (uint8_t)n, .colour = colour_of(cinfo->jpeg_color_space)};
+    for (uint32_t i = 0; i < n; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        if (!component->quant_table) /* a lossless JPEG, which libjpeg-turbo 3 decodes */
+            return mr_error_set(error, MR_ERR_UNSUPPORTED, "it has no quantised coefficients");
+        template->h[i] = n == 1 ? 1 : (uint8_t)component->h_samp_factor;
+        template->v[i] = n == 1 ? 1 : (uint8_t)component->v_samp_factor;
+        n_blocks += (uint32_t) template->h[i] * template->v[i];
+        for (int k = 0; k < DCTSIZE2; k++)
+            template->quant[i][k] = component->quant_table->quantval[k];
+    }
+    if (template->colour == 0)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its colour space %d is not one of a pack",
+                            (int)cinfo->jpeg_color_space);
+    if (n_blocks > MR_PACKED_MAX_MCU_BLOCKS)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its sampling factors make %" PRIu32 " blocks; packs take %d",
+                            n_blocks, MR_PACKED_MAX_MCU_BLOCKS);
+    return MR_OK;
+}
+
+mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_template *template_out,
+                               bool *gives_pixels_out, mr_error *error)
+{
+    mr_status status = mr_jpeg_box_guard(&jpeg->file.box, jpeg->streams ? start_stream : read_scans, error);
+    *gives_pixels_out = jpeg->streams;
+    return status == MR_OK ? describe(jpeg, template_out, error) : status;
+}
+
+/* Run. */
+
+static mr_status run_stream(struct mr_packer_jpeg *jpeg, uint8_t *pixels, mr_error *error)
+{
+    struct mr_jpeg_box *box = &jpeg->file.box;
+    const uint8_t *rows[MR_CODEC_ROWS];
+    size_t stride = (size_t)box->width * 3;
+    while (box->rows_left > 0) {
+        uint32_t n = 0;
+        mr_status status = mr_jpeg_box_rows(box, rows, MR_CODEC_ROWS, &n, error);
+        if (status != MR_OK)
+            return status;
+        for (uint32_t i = 0; i < n; i++, pixels += stride)
+            memcpy(pixels, rows[i], stride);
+    }
+    if (jpeg->tiles->row == jpeg->tiles->layout.n_rows)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "libjpeg gave %" PRIu32 " of %" PRIu32 " rows of its blocks",
+                        jpeg->tiles->row, jpeg->tiles->layout.n_rows);
+}
+
+/* One row of MCUs out of libjpeg's arrays. */
+static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
+{
+    j_decompress_ptr cinfo = &jpeg->file.box.cinfo;
+    struct mr_packer_tiles *tiles = jpeg->tiles;
+    JBLOCKARRAY rows[MR_PACKED_MAX_COMPONENTS];
+    uint32_t n = (uint32_t)cinfo->num_components, h[MR_PACKED_MAX_COMPONENTS], v[MR_PACKED_MAX_COMPONENTS];
+    mr_error error;
+    for (uint32_t c = 0; c < n; c++) {
+        h[c] = n == 1 ? 1 : (uint32_t)cinfo->comp_info[c].h_samp_factor;
+        v[c] = n == 1 ? 1 : (uint32_t)cinfo->comp_info[c].v_samp_factor;
+        rows[c] = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, jpeg->arrays[c], row * v[c], v[c], FALSE);
+    }
+    for (uint32_t column = 0; column < tiles->layout.n_columns; column++) {
+        int16_t(*block)[64] = mr_packer_tiles_next(tiles);
+        for (uint32_t c = 0; c < n; c++)
+            for (uint32_t y = 0; y < v[c]; y++, block += h[c])
+                memcpy(block, rows[c][y] + (size_t)column * h[c], h[c] * sizeof *block);
+        mr_status status = mr_packer_tiles_commit(tiles, &error);
+        if (status == MR_OK)
+            continue;
+        snprintf(jpeg->file.box.words, sizeof jpeg->file.box.words, "%.*s", (int)sizeof jpeg->file.box.words - 1,
+                 error.text);
+        mr_jpeg_box_escape(&jpeg->file.box, status);
+    }
+}
+
+static void pass_arrays(struct mr_jpeg_box *box)
+{
+    struct mr_packer_jpeg *jpeg = of_box(box);
+    for (uint32_t row = 0; row < jpeg->tiles->layout.n_rows; row++)
+        pass_row(jpeg, row);
+}
+
+mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles *tiles, uint8_t *pixels,
+                             mr_error *error)
+{
+    jpeg->tiles = tiles;
+    if (jpeg->streams)
+        return run_stream(jpeg, pixels, error);
+    return mr_jpeg_box_guard(&jpeg->file.box, pass_arrays, error);
+}

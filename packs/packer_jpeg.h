@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A JPEG's coefficients for the packer, and its pixels with them where one pass can give both. Here the first warning
+ * of libjpeg is an error: what it warns of is not packed.
+ *
+ * Calls in this order: open, start, run, close; close after each open that succeeded.
+ */
+#ifndef PACKS_PACKER_JPEG_H
+#define PACKS_PACKER_JPEG_H
+
+#include "base/packed_image.h"
+#include "transforms/codec.h"
+#include "packs/packer_bytes.h"
+
+#include <stdbool.h>
+
+struct mr_packer_jpeg;
+struct mr_packer_tiles;
+
+mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_packer_jpeg **jpeg_out,
+                                mr_error *error);
+void mr_packer_jpeg_destroy(struct mr_packer_jpeg *jpeg);
+
+/*
+ * The header. bytes must stay valid until close. in_one_pass: pixels with the coefficients, where the file allows it;
+ * else start() reads everything, which is also how to find a warning. MR_ERR_DAMAGED: the words are libjpeg's.
+ */
+mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes, size_t len, bool in_one_pass,
+                              struct mr_image_head *head_out, mr_error *error);
+
+/*
+ * Everything up to the coefficients; *gives_pixels_out: does run() give pixels too? MR_ERR_DAMAGED;
+ * MR_ERR_UNSUPPORTED: the file can be decoded, but has no place in a pack.
+ */
+mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_template *template_out,
+                               bool *gives_pixels_out, mr_error *error);
+
+/* All MCUs to tiles, which have begun; all pixels, width x height x 3, to pixels where start() said so. */
+mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles *tiles, uint8_t *pixels,
+                             mr_error *error);
+
+void mr_packer_jpeg_close(struct mr_packer_jpeg *jpeg);
+
+/*
+ * A new JPEG of width x height x 3 pixels, grey where all of them are: 4:2:0, Huffman tables of its own, EXIF where
+ * orientation is 2 or more. out is cleared first. MR_ERR_UNSUPPORTED: a side is longer than JPEG allows.
+ */
+mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t quality,
+                               uint32_t orientation, struct mr_packer_bytes *out, mr_error *error);
+
+/* An APP1 marker's content that says no more than the orientation. */
+#define MR_PACKER_EXIF_BYTES 32
+void mr_packer_jpeg_exif(uint32_t orientation, uint8_t exif_out[MR_PACKER_EXIF_BYTES]);
+
+#endif

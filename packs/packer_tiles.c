@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of tiles, written and read. Easy to get wrong: the sizes of a row's tiles stand before them, so they are filled
+ * in afterwards, and growing the bytes moves them.
+ */
+#include "packs/packer_tiles.h"
+
+#include "transforms/plain_jpeg.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define SIZE_BYTES 2
+
+void mr_packer_tiles_fini(struct mr_packer_tiles *tiles)
+{
+    mr_packer_bytes_fini(&tiles->bytes);
+    mr_scratch_fini(&tiles->table);
+}
+
+mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
+                                struct mr_plain_jpeg *plain, mr_error *error)
+{
+    mr_packed_layout(image, &tiles->layout);
+    tiles->encoding = image->encoding;
+    tiles->kernels = mr_kernels_best();
+    tiles->plain = plain;
+    tiles->row = tiles->column = tiles->n_held = 0;
+    mr_packer_bytes_clear(&tiles->bytes);
+    mr_status status = mr_scratch_reserve(&tiles->table, (size_t)tiles->layout.n_rows + 1, sizeof *tiles->rows, error);
+    if (status == MR_OK)
+        tiles->rows = tiles->table.memory;
+    return status;
+}
+
+/* Room for the sizes of a row's tiles, and its place in the row table. */
+static mr_status begin_row(struct mr_packer_tiles *tiles, mr_error *error)
+{
+    size_t sizes = (size_t)tiles->layout.n_tiles * SIZE_BYTES;
+    mr_status status = mr_packer_bytes_reserve(&tiles->bytes, sizes, error);
+    if (status != MR_OK)
+        return status;
+    tiles->rows[tiles->row] = (uint32_t)tiles->bytes.len;
+    tiles->bytes.len += sizes;
+    return MR_OK;
+}
+
+static mr_status add_tile(struct mr_packer_tiles *tiles, mr_error *error)
+{
+    struct mr_packer_bytes *bytes = &tiles->bytes;
+    uint32_t first = tiles->column - tiles->n_held;
+    uint32_t n_blocks = tiles->n_held * tiles->layout.n_blocks;
+    const int16_t(*blocks)[64] = (const int16_t(*)[64])tiles->blocks;
+    mr_status status = first == 0 ? begin_row(tiles, error) : MR_OK;
+    if (status == MR_OK)
+        status = mr_packer_bytes_reserve(bytes, MR_TILE_MAX_BYTES, error);
+    if (status != MR_OK)
+        return status;
+    uint8_t *at = bytes->at + bytes->len;
+    size_t len = tiles->encoding == MR_PACKED_DCT8 ? tiles->kernels->encode_dct8(blocks, n_blocks, at)
+                                                   : tiles->kernels->encode_dct(blocks, n_blocks, at);
+    uint8_t *size = bytes->at + tiles->rows[tiles->row] + (size_t)(first / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
+    size[0] = (uint8_t)len;
+    size[1] = (uint8_t)(len >> 8);
+    bytes->len += len;
+    if (bytes->len > UINT32_MAX)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its coefficients take more than 4 GiB");
+    if (tiles->plain)
+        mr_plain_jpeg_blocks(tiles->plain, tiles->row, first, tiles->n_held, blocks);
+    tiles->n_held = 0;
+    return MR_OK;
+}
+
+mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error)
+{
+    tiles->n_held++;
+    tiles->column++;
+    bool ends_row = tiles->column == tiles->layout.n_columns;
+    if (!ends_row && tiles->n_held < MR_PACKED_TILE_MCUS)
+        return MR_OK;
+    mr_status status = add_tile(tiles, error);
+    if (status == MR_OK && ends_row) {
+        tiles->column = 0;
+        tiles->row++;
+    }
+    return status;
+}
+
+void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image)
+{
+    struct mr_packer_bytes *bytes = &tiles->bytes;
+    memset(bytes->at + bytes->len, 0, MR_TILE_SLACK);
+    tiles->rows[tiles->layout.n_rows] = (uint32_t)bytes->len;
+    image->rows = tiles->rows;
+    image->n_rows = tiles->layout.n_rows;
+    image->len = bytes->len;
+}
+
+/* Reading. */
+
+void mr_packer_reading_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
+                             const uint8_t *bytes, int16_t (*blocks)[64])
+{
+    *reading =
+        (struct mr_packer_reading){.image = image, .kernels = mr_kernels_best(), .bytes = bytes, .blocks = blocks};
+    mr_packed_layout(image, &reading->layout);
+}
+
+/* Does [at, at + len) lie within the row? */
+static bool inside_row(const struct mr_packer_reading *reading, size_t len)
+{
+    size_t end = reading->image->rows[reading->row + 1];
+    return reading->at <= end && len <= end - reading->at;
+}
+
+static bool read_tile(struct mr_packer_reading *reading, uint32_t n_mcus)
+{
+    const struct mr_packed_layout *layout = &reading->layout;
+    size_t start = reading->image->rows[reading->row];
+    if (reading->tile == 0) {
+        reading->at = start;
+        if (!inside_row(reading, (size_t)layout->n_tiles * SIZE_BYTES))
+            return false;
+        reading->at += (size_t)layout->n_tiles * SIZE_BYTES;
+    }
+    const uint8_t *size = reading->bytes + start + (size_t)reading->tile * SIZE_BYTES;
+    size_t len = (size_t)size[0] | (size_t)size[1] << 8;
+    if (!inside_row(reading, len))
+        return false;
+    const uint8_t *tile = reading->bytes + reading->at;
+    uint32_t n_blocks = n_mcus * layout->n_blocks;
+    reading->at += len;
+    return reading->image->encoding == MR_PACKED_DCT8
+               ? reading->kernels->expand_dct8(tile, len, n_blocks, 0, n_blocks, reading->blocks)
+               : reading->kernels->expand_dct(tile, len, n_blocks, 0, n_blocks, reading->blocks);
+}
+
+mr_status mr_packer_reading_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error)
+{
+    const struct mr_packed_layout *layout = &reading->layout;
+    *n_mcus_out = 0;
+    if (reading->row == layout->n_rows)
+        return MR_OK;
+    uint32_t left = layout->n_columns - reading->tile * MR_PACKED_TILE_MCUS;
+    uint32_t n_mcus = left < MR_PACKED_TILE_MCUS ? left : MR_PACKED_TILE_MCUS;
+    if (!read_tile(reading, n_mcus))
+        return mr_error_set(error, MR_ERR_DAMAGED, "row %" PRIu32 " of the pack's sample is damaged", reading->row);
+    if (++reading->tile == layout->n_tiles) {
+        reading->tile = 0;
+        reading->row++;
+    }
+    *n_mcus_out = n_mcus;
+    return MR_OK;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two directions between MCUs, one after the other, and the bytes of a packed sample: rows of tiles.
+ */
+#ifndef PACKS_PACKER_TILES_H
+#define PACKS_PACKER_TILES_H
+
+#include "transforms/simd/kernels.h"
+#include "transforms/packed.h"
+#include "packs/packer_bytes.h"
+#include "transforms/scratch.h"
+#include "transforms/tile.h"
+
+#include <stdalign.h>
+
+struct mr_plain_jpeg;
+
+/* MCUs go in, row by row, from the left; bytes and the row table come out. Its memory starts as zeros and is kept. */
+struct mr_packer_tiles {
+    struct mr_packed_layout layout;
+    uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
+    const struct mr_kernels *kernels;
+    struct mr_plain_jpeg *plain;  /* is given the blocks as well; NULL: nobody is */
+    struct mr_packer_bytes bytes; /* of the sample so far */
+    struct mr_scratch table;
+    uint32_t *rows;  /* in table: n_rows + 1 offsets */
+    uint32_t row;    /* of the next MCU */
+    uint32_t column; /* of the next MCU */
+    uint32_t n_held; /* MCUs in blocks */
+    alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64];
+};
+
+void mr_packer_tiles_fini(struct mr_packer_tiles *tiles);
+
+/* Start a sample; image has sizes, encoding and a template whose factors have been checked. */
+mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
+                                struct mr_plain_jpeg *plain, mr_error *error);
+
+/* Where to put the blocks of the next MCU ... */
+static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
+{
+    return tiles->blocks + (size_t)tiles->n_held * tiles->layout.n_blocks;
+}
+
+/* ... and, once they are there, on to the one after it. MR_ERR_UNSUPPORTED: the sample is too long. */
+mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error);
+
+/* After the last MCU: the bytes have their slack, image its rows, n_rows and len. */
+void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image);
+
+/* The other way: tile after tile of a checked sample. */
+struct mr_packer_reading {
+    const struct mr_packed_image *image;
+    const struct mr_kernels *kernels;
+    const uint8_t *bytes;
+    int16_t (*blocks)[64]; /* MR_TILE_MAX_BLOCKS, 64-aligned */
+    struct mr_packed_layout layout;
+    uint32_t row;
+    uint32_t tile;
+    size_t at; /* of the next tile in bytes */
+};
+
+/* bytes: the whole sample, with slack behind; blocks: scratch. */
+void mr_packer_reading_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
+                             const uint8_t *bytes, int16_t (*blocks)[64]);
+
+/* The next tile's blocks to reading->blocks, *n_mcus_out of them; 0 behind the last tile. MR_ERR_DAMAGED. */
+mr_status mr_packer_reading_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mr_pack(): workers read and pack, the caller's thread writes in the order of the pack. Easy to get wrong: whoever
+ * goes on with an interrupted pack must be the same call, so all that changes a byte of it stands in the origin text:
+ * where the samples come from, their names and labels as a digest, and each option but the number of workers.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/digest.h"
+#include "packs/pack_writer.h"
+#include "packs/packing_job.h"
+#include "packs/packing_name.h"
+#include "sampler/keyed.h"
+
+enum { PAGE_BYTES = 4096 };
+#define ORIGIN_KEY UINT64_C(0x6d7270616b6f7267) /* "mrpakorg" */
+
+static_assert((int)MR_PACK_JPEG == MR_PACKED_JPEG && (int)MR_PACK_RAW == MR_PACKED_RAW &&
+                  (int)MR_PACK_DCT == MR_PACKED_DCT && (int)MR_PACK_DCT8 == MR_PACKED_DCT8,
+              "the numbers of files and of the interface");
+
+struct packing {
+    struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */
+    struct mr_packer_options packer;
+    struct mr_keyed keyed; /* with shuffle */
+    struct mr_pack_writer *writer;
+    uint64_t written_before; /* bytes of an interrupted call */
+};
+
+struct worker {
+    struct packing *packing;
+    struct mr_packer *packer;
+    struct mr_packer *restorer; /* where the dataset is a pack; a packer of its own, as both lend their memory */
+    void *label;
+};
+
+/* What a worker hands over: descriptions here; row table, label, bytes and what stands beside in the item's bytes. */
+struct packed {
+    struct mr_packed_image image;
+    struct mr_packed_template template;
+    size_t label_at;
+    size_t bytes_at;
+    size_t beside_at;
+    size_t beside_len;
+    uint64_t head_hash;
+    bool made_anew;
+    bool damaged;
+    char why[200];
+};
+
+/* Workers. */
+
+static mr_status open_worker(void *user, void **worker_out, mr_error *error)
+{
+    struct packing *packing = user;
+    size_t label_bytes = (size_t)packing->job.kind->label_bytes;
+    struct worker *w = calloc(1, sizeof *w);
+    *worker_out = w;
+    if (!w)
+        return mr_error_memory(error, sizeof *w);
+    w->packing = packing;
+    w->label = calloc(1, label_bytes > 0 ? label_bytes : 1);
+    if (!w->label)
+        return mr_error_memory(error, label_bytes);
+    mr_status status = mr_packer_create(&packing->packer, &w->packer, error);
+    if (status == MR_OK && mr_table_is_pack(packing->job.table))
+        status = mr_packing_job_packer(&packing->job, &w->restorer, error);
+    return status;
+}
+
+static void close_worker(void *worker)
+{
+    struct worker *w = worker;
+    mr_packer_destroy(w->packer);
+    mr_packer_destroy(w->restorer);
+    free(w->label);
+    free(w);
+}
+
+/* The file's bytes, and its label to w->label. */
+static mr_status get_file(struct worker *w, const struct mr_read *read, const uint8_t **bytes_out, size_t *len_out,
+                          mr_error *error)
+{
+    const struct mr_packing_job *job = &w->packing->job;
+    struct mr_packed_image image;
+    mr_status status =
+        mr_table_split(job->table, read->index, read->bytes, read->len, bytes_out, len_out, w->label, error);
+    if (status != MR_OK || !w->restorer)
+        return status;
+    status = mr_packing_job_verify(job, read, &image, error);
+    if (status == MR_OK)
+        status = mr_packing_job_restore(w->restorer, &image, read, bytes_out, len_out, error);
+    return status;
+}
+
+/* Where each part begins in the item's bytes. False: more than can be addressed. */
+static bool lay_out(struct packed *packed, size_t rows_len, size_t label_len, size_t *len_out)
+{
+    return mr_checked_add(rows_len, label_len, &packed->bytes_at) &&
+           mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->beside_at) &&
+           mr_checked_add(packed->beside_at, packed->beside_len, len_out);
+}
+
+static mr_status hand_over(const struct worker *w, const struct mr_packed_sample *sample, struct mr_pipeline_item *item)
+{
+    struct packed *packed = item->result;
+    size_t label_len = (size_t)w->packing->job.kind->label_bytes;
+    size_t rows_len = sample->image.rows ? ((size_t)sample->image.n_rows + 1) * sizeof(uint32_t) : 0;
+    size_t len;
+    *packed = (struct packed){.image = sample->image,
+                              .template = sample->template,
+                              .label_at = rows_len,
+                              .beside_len = sample->beside_len,
+                              .head_hash = sample->head_hash,
+                              .made_anew = sample->made_anew,
+                              .damaged = sample->damaged};
+    snprintf(packed->why, sizeof packed->why, "%s", sample->why);
+    if (!lay_out(packed, rows_len, label_len, &len))
+        return mr_error_memory(&item->error, SIZE_MAX);
+    if (mr_pipeline_reserve(item, len) != MR_OK)
+        return MR_ERR_NO_MEMORY;
+    if (rows_len > 0)
+        memcpy(item->bytes, sample->image.rows, rows_len);
+    memcpy(item->bytes + packed->label_at, w->label, label_len);
+    if (sample->image.len > 0)
+        memcpy(item->bytes + packed->bytes_at, sample->bytes, (size_t)sample->image.len);
+    if (sample->beside_len > 0)
+        memcpy(item->bytes + packed->beside_at, sample->beside, sample->beside_len);
+    return MR_OK;
+}
+
+static mr_status pack_sample(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
+{
+    struct worker *w = worker;
+    struct mr_packed_sample sample;
+    const uint8_t *bytes;
+    size_t len;
+    mr_status status = get_file(w, read, &bytes, &len, &item->error);
+    if (status == MR_OK)
+        status = mr_packer_pack(w->packer, bytes, len, &sample, &item->error);
+    return status == MR_OK ? hand_over(w, &sample, item) : status;
+}
+
+/* The caller's thread. */
+
+static int64_t index_at(const void *user, uint64_t position)
+{
+    const struct packing *packing = user;
+    return (int64_t)(packing->job.options.shuffle ? mr_keyed_at(&packing->keyed, position) : position);
+}
+
+/* Such a sample is no longer the file of its name, and its encoding does not say so. */
+static const char *ending_for(const struct packed *packed)
+{
+    return packed->made_anew && packed->image.encoding == MR_PACKED_JPEG ? MR_PACKING_NAME_JPEG : NULL;
+}
+
+static mr_status write_sample(struct packing *packing, const struct mr_pipeline_item *item, mr_error *error)
+{
+    const struct packed *packed = item->result;
+    char name[MR_TABLE_PATH];
+    struct mr_pack_entry entry = {.image = packed->image,
+                                  .bytes = item->bytes + packed->bytes_at,
+                                  .beside = item->bytes + packed->beside_at,
+                                  .beside_len = packed->beside_len,
+                                  .head_hash = packed->head_hash,
+                                  .name = name,
+                                  .label = item->bytes + packed->label_at};
+    bool coefficients = packed->image.encoding == MR_PACKED_DCT || packed->image.encoding == MR_PACKED_DCT8;
+    entry.image.template = coefficients ? &packed->template : NULL;
+    entry.image.rows = coefficients ? (const uint32_t *)(const void *)item->bytes : NULL;
+    mr_packing_name_in_pack(packing->job.table, item->index, ending_for(packed), name);
+    return mr_pack_writer_add(packing->writer, &entry, error);
+}
+
+static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error *error)
+{
+    struct packing *packing = user;
+    struct mr_packing_job *job = &packing->job;
+    const struct packed *packed = item->result;
+    if (item->status < 0) {
+        mr_packing_job_name(job->table, item->index, &item->error);
+        mr_error_copy(error, &item->error);
+        return item->status;
+    }
+    mr_status status = write_sample(packing, item, error);
+    if (status != MR_OK)
+        return status;
+    mr_packing_job_count(job, item);
+    job->progress.bytes_written = mr_pack_writer_bytes(packing->writer) - packing->written_before;
+    if (packed->damaged)
+        mr_packing_job_damage(job, item->index, packed->why);
+    else if (packed->why[0])
+        mr_packing_job_notice(job, item->index, packed->why);
+    job->report.n_kept += packed->why[0] && packed->image.encoding != job->options.encoding;
+    return MR_OK;
+}
+
+/* What is packed and how. */
+
+static uint64_t digest_samples(const struct mr_packing_job *job, void *label)
+{
+    struct mr_digest digest;
+    char name[MR_TABLE_PATH];
+    struct mr_extent unused;
+    mr_error ignored;
+    mr_digest_init(&digest, ORIGIN_KEY);
+    mr_digest_add_u64(&digest, job->kind->label_bytes);
+    for (int64_t i = 0; i < mr_table_count(job->table); i++) {
+        mr_packing_name_in_pack(job->table, i, NULL, name);
+        mr_digest_add_text(&digest, name);
+        if (mr_table_label(job->table, i, label, &unused, &ignored) == MR_OK)
+            mr_digest_add(&digest, label, (size_t)job->kind->label_bytes);
+    }
+    return mr_digest_end(&digest, (uint64_t)mr_table_count(job->table));
+}
+
+static void print_options(FILE *out, const mr_pack_options *o)
+{
+    static const char *const encodings[] = {"default", "jpeg", "raw", "dct", "dct8"};
+    fprintf(out, "encoding %s, restorable %d, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
+            encodings[o->encoding], o->restorable, o->align, o->max_side, o->resize, o->quality);
+    fprintf(out, ", shard_size %" PRIu64 ", max_pixels %" PRIu64 ", arrange ", o->shard_size, o->max_pixels);
+    if (o->shuffle)
+        fprintf(out, "shuffle seed %" PRIu64, o->seed);
+    else
+        fprintf(out, "keep");
+}
+
+static mr_status describe(const struct mr_packing_job *job, char **origin_out, mr_error *error)
+{
+    size_t label_bytes = (size_t)job->kind->label_bytes, len;
+    void *label = calloc(1, label_bytes > 0 ? label_bytes : 1);
+    FILE *out = label ? open_memstream(origin_out, &len) : NULL;
+    if (!out) {
+        free(label);
+        return mr_error_memory(error, label_bytes);
+    }
+    print_options(out, &job->options); /* first: a message may cut a long path off */
+    fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s", mr_table_count(job->table),
+            digest_samples(job, label), mr_table_absolute_root(job->table));
+    free(label);
+    if (fclose(out) == 0)
+        return MR_OK;
+    free(*origin_out);
+    *origin_out = NULL;
+    return mr_error_memory(error, label_bytes);
+}
+
+static const char *class_name(void *user, uint32_t i)
+{
+    return mr_table_class_name(user, i);
+}
+
+static mr_status open_writer(struct packing *packing, const char *dir, mr_error *error)
+{
+    struct mr_packing_job *job = &packing->job;
+    char *origin = NULL;
+    mr_status status = describe(job, &origin, error);
+    if (status != MR_OK)
+        return status;
+    const struct mr_pack_writer_options options = {.kind = job->kind,
+                                                   .n_samples = job->progress.n_samples,
+                                                   .shard_bytes = job->options.shard_size,
+                                                   .align = job->options.align ? PAGE_BYTES : 1,
+                                                   .origin = origin,
+                                                   .n_classes = mr_table_n_classes(job->table),
+                                                   .class_name = class_name,
+                                                   .user = (void *)job->table};
+    uint64_t n_done = 0;
+    status = mr_pack_writer_open(dir, &options, &packing->writer, &n_done, error);
+    free(origin);
+    if (status != MR_OK)
+        return status;
+    job->progress.n_done = job->progress.n_resumed = n_done;
+    packing->written_before = mr_pack_writer_bytes(packing->writer);
+    return MR_OK;
+}
+
+/* The whole. */
+
+static void count_sample(mr_pack_report *report, const struct mr_packed_image *image)
+{
+    if (image->encoding < MR_PACK_N_ENCODINGS)
+        report->n_by_encoding[image->encoding]++;
+    report->n_plain += (image->flags & MR_PACKED_PLAIN) != 0;
+}
+
+/* From the index that was written, because an interrupted call's samples count too; and so it has been opened once. */
+static mr_status count_pack(struct packing *packing, const char *dir, mr_error *error)
+{
+    mr_dataset *pack = NULL;
+    char *spec = mr_packing_name_spec(dir);
+    if (!spec)
+        return mr_error_memory(error, strlen(dir));
+    mr_status status = mr_dataset_open(spec, NULL, &pack, error);
+    free(spec);
+    if (status != MR_OK)
+        return status;
+    const struct mr_table *table = mr_dataset_table(pack);
+    struct mr_packed_image image;
+    for (int64_t i = 0; status == MR_OK && i < mr_table_count(table); i++) {
+        status = mr_table_packed(table, i, &image, error);
+        if (status == MR_OK)
+            count_sample(&packing->job.report, &image);
+    }
+    mr_dataset_destroy(pack);
+    return status;
+}
+
+static mr_status run(struct packing *packing, const char *dir, mr_error *error)
+{
+    struct mr_pipeline_work work = {.result_bytes = sizeof(struct packed),
+                                    .user = packing,
+                                    .index_at = index_at,
+                                    .open = open_worker,
+                                    .close = close_worker,
+                                    .run = pack_sample,
+                                    .take = take_sample};
+    mr_status status = open_writer(packing, dir, error);
+    if (status == MR_OK)
+        status = mr_packing_job_run(&packing->job, &work, error);
+    if (status == MR_OK)
+        status = mr_pack_writer_finish(packing->writer, error);
+    mr_pack_writer_close(packing->writer);
+    return status == MR_OK ? count_pack(packing, dir, error) : status;
+}
+
+mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options, mr_pack_report *report_out,
+                  mr_error *error)
+{
+    struct packing packing = {0};
+    const mr_pack_options *o = &packing.job.options;
+    if (!dir || !*dir)
+        return mr_error_set(error, MR_ERR_INVALID, "the folder of the pack is not given");
+    mr_status status = mr_packing_job_begin(&packing.job, dataset, options, error);
+    if (status == MR_OK && !packing.job.kind->encoded && !mr_table_is_pack(packing.job.table))
+        status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not files of images");
+    if (status != MR_OK)
+        return status;
+    packing.packer = (struct mr_packer_options){.encoding = (uint32_t)o->encoding,
+                                                .restorable = o->restorable,
+                                                .max_side = o->max_side,
+                                                .resize = o->resize,
+                                                .quality = o->quality,
+                                                .limits = {.max_pixels = o->max_pixels}};
+    if (o->shuffle)
+        mr_keyed_init(&packing.keyed, packing.job.progress.n_samples, o->seed, 0);
+    status = run(&packing, dir, error);
+    if (status == MR_OK)
+        mr_packing_job_end(&packing.job, report_out);
+    return status;
+}

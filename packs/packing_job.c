@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The common part of the three calls on packs. Easy to get wrong: a sample's error may begin with its name already,
+ * which a notice gives beside the text, so it is cut off there and added where it is missing.
+ */
+#include "packs/packing_job.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/options.h"
+#include "transforms/packed.h"
+
+enum { MAX_WORKERS = 256, MAX_SIDE = 65500 /* a JPEG's */, MAX_QUALITY = 100 };
+#define MIN_SHARD_BYTES (UINT64_C(1) << 20)
+#define DEFAULT_SHARD_BYTES (UINT64_C(1) << 30)
+
+static mr_status check_below(const char *name, uint64_t value, uint64_t limit, mr_error *error)
+{
+    if (value <= limit)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu", name, (unsigned long long)value,
+                        (unsigned long long)limit);
+}
+
+static mr_status check_together(const mr_pack_options *o, mr_error *error)
+{
+    bool coefficients = o->encoding == MR_PACK_DCT || o->encoding == MR_PACK_DCT8;
+    if (o->max_side > 0 && o->resize > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "max_side and resize exclude each other");
+    if (o->restorable && !coefficients)
+        return mr_error_set(error, MR_ERR_INVALID, "restorable is for the encodings dct and dct8");
+    if (o->restorable && (o->max_side > 0 || o->resize > 0 || o->quality > 0))
+        return mr_error_set(error, MR_ERR_INVALID, "restorable keeps files, max_side, resize and quality change them");
+    if (o->quality > 0 && o->encoding == MR_PACK_RAW)
+        return mr_error_set(error, MR_ERR_INVALID, "quality is of JPEGs, not of raw pixels");
+    if (o->shard_size < MIN_SHARD_BYTES)
+        return mr_error_set(error, MR_ERR_INVALID, "shard_size %llu is below %llu", (unsigned long long)o->shard_size,
+                            (unsigned long long)MIN_SHARD_BYTES);
+    return MR_OK;
+}
+
+static mr_status resolve(mr_pack_options *o, const mr_pack_options *options, mr_error *error)
+{
+    mr_status status = mr_options_copy(o, sizeof *o, options, error);
+    if (status == MR_OK)
+        status = check_below("encoding", (uint64_t)o->encoding, MR_PACK_DCT8, error);
+    if (status == MR_OK)
+        status = check_below("max_side", o->max_side, MAX_SIDE, error);
+    if (status == MR_OK)
+        status = check_below("resize", o->resize, MAX_SIDE, error);
+    if (status == MR_OK)
+        status = check_below("quality", o->quality, MAX_QUALITY, error);
+    if (status == MR_OK)
+        status = check_below("n_workers", o->n_workers, MAX_WORKERS, error);
+    if (status != MR_OK)
+        return status;
+    if (o->encoding == MR_PACK_DEFAULT)
+        o->encoding = MR_PACK_DCT;
+    if (o->shard_size == 0)
+        o->shard_size = DEFAULT_SHARD_BYTES;
+    if (o->n_workers == 0)
+        o->n_workers = mr_cpu_count() < MAX_WORKERS ? mr_cpu_count() : MAX_WORKERS;
+    if (o->max_pixels == 0)
+        o->max_pixels = MR_CODEC_MAX_PIXELS;
+    return check_together(o, error);
+}
+
+mr_status mr_packing_job_begin(struct mr_packing_job *job, const mr_dataset *dataset, const mr_pack_options *options,
+                               mr_error *error)
+{
+    *job = (struct mr_packing_job){.start_ns = mr_clock_now_ns()};
+    if (!dataset)
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset is NULL");
+    mr_status status = resolve(&job->options, options, error);
+    if (status != MR_OK)
+        return status;
+    if (mr_dataset_callbacks(dataset))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "a dataset of callbacks has no files");
+    job->table = mr_dataset_table(dataset);
+    job->kind = mr_dataset_kind(dataset);
+    if (mr_table_count(job->table) == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset holds no sample");
+    job->progress.n_samples = (uint64_t)mr_table_count(job->table);
+    return MR_OK;
+}
+
+static void update(struct mr_packing_job *job)
+{
+    job->progress.seconds = (double)(mr_clock_now_ns() - job->start_ns) * 1e-9;
+}
+
+static bool tick(void *user)
+{
+    struct mr_packing_job *job = user;
+    if (!job->options.progress)
+        return false;
+    update(job);
+    return job->options.progress(job->options.user, &job->progress);
+}
+
+mr_status mr_packing_job_run(struct mr_packing_job *job, struct mr_pipeline_work *work, mr_error *error)
+{
+    assert(work->user == job);
+    work->table = job->table;
+    work->n_workers = job->options.n_workers;
+    work->first = job->progress.n_done;
+    work->end = job->progress.n_samples;
+    work->tick = tick;
+    mr_status status = tick(job) ? mr_error_set(error, MR_ERR_CANCELED, "canceled") : mr_pipeline_run(work, error);
+    if (status == MR_OK)
+        tick(job); /* the last word; what it returns comes too late */
+    return status;
+}
+
+void mr_packing_job_end(struct mr_packing_job *job, mr_pack_report *report_out)
+{
+    if (!report_out)
+        return;
+    update(job);
+    job->report.n_samples = job->progress.n_samples;
+    job->report.n_resumed = job->progress.n_resumed;
+    job->report.bytes_read = job->progress.bytes_read;
+    job->report.bytes_written = job->progress.bytes_written;
+    job->report.seconds = job->progress.seconds;
+    *report_out = job->report;
+}
+
+void mr_packing_job_count(struct mr_packing_job *job, const struct mr_pipeline_item *item)
+{
+    job->progress.n_done++;
+    job->progress.bytes_read += item->read_bytes;
+}
+
+/* What is left of text behind "which: ". */
+static const char *without_name(const char *which, const char *text)
+{
+    size_t len = strlen(which);
+    return strncmp(text, which, len) == 0 && strncmp(text + len, ": ", 2) == 0 ? text + len + 2 : text;
+}
+
+void mr_packing_job_notice(const struct mr_packing_job *job, int64_t index, const char *text)
+{
+    char which[MR_TABLE_WHICH];
+    if (!job->options.notice)
+        return;
+    mr_table_which(job->table, index, which);
+    mr_error_keep_one_line(which); /* as the text was */
+    job->options.notice(job->options.user, index, which, without_name(which, text));
+}
+
+void mr_packing_job_damage(struct mr_packing_job *job, int64_t index, const char *text)
+{
+    job->report.n_damaged++;
+    mr_packing_job_notice(job, index, text);
+}
+
+void mr_packing_job_name(const struct mr_table *table, int64_t index, mr_error *error)
+{
+    char which[MR_TABLE_WHICH];
+    mr_error bare = *error;
+    mr_table_which(table, index, which);
+    mr_error_keep_one_line(which);
+    if (without_name(which, bare.text) == bare.text)
+        mr_error_set(error, bare.status, "%s: %s", which, bare.text);
+    error->os_error = bare.os_error;
+    error->index = index;
+}
+
+mr_status mr_packing_job_packer(const struct mr_packing_job *job, struct mr_packer **packer_out, mr_error *error)
+{
+    const struct mr_packer_options options = {.encoding = MR_PACKED_JPEG,
+                                              .limits = {.max_pixels = job->options.max_pixels}};
+    return mr_packer_create(&options, packer_out, error);
+}
+
+mr_status mr_packing_job_verify(const struct mr_packing_job *job, const struct mr_read *read,
+                                struct mr_packed_image *image_out, mr_error *error)
+{
+    const struct mr_codec_limits limits =
+        mr_codec_resolve_limits(&(struct mr_codec_limits){.max_pixels = job->options.max_pixels});
+    mr_status status = mr_table_packed(job->table, read->index, image_out, error);
+    if (status == MR_OK)
+        status = mr_packed_check(image_out, &limits, error);
+    if (status == MR_OK)
+        status = mr_table_verify(job->table, read->index, read->bytes, read->len, error);
+    if (status == MR_OK && read->len < image_out->len)
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%zu bytes in place of %llu", read->len,
+                              (unsigned long long)image_out->len);
+    return status;
+}
+
+mr_status mr_packing_job_restore(struct mr_packer *packer, const struct mr_packed_image *image,
+                                 const struct mr_read *read, const uint8_t **file_out, size_t *len_out, mr_error *error)
+{
+    return mr_packer_restore(packer, image, read->bytes, read->bytes + image->len, read->len - (size_t)image->len,
+                             file_out, len_out, error);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names in packs. Easy to get wrong: an index may come from anywhere, so a name is looked at again before a file is
+ * made by it; and a folder's path may hold any byte that means something in a SPEC.
+ */
+#include "packs/packing_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "dataset/pack_index.h"
+
+static const char *const jpeg_endings[] = {MR_PACKING_NAME_JPEG, ".jpeg", ".jpe", ".jfif", NULL};
+static const char *const png_endings[] = {MR_PACKING_NAME_PNG, NULL};
+
+static bool ends_in(const char *name, const char *const *endings)
+{
+    size_t len = strlen(name);
+    for (; *endings; endings++) {
+        size_t tail = strlen(*endings);
+        if (len > tail && mr_word_is(name + len - tail, *endings))
+            return true;
+    }
+    return false;
+}
+
+static size_t component_len(const char *at)
+{
+    return strcspn(at, "/");
+}
+
+static bool is_up(const char *at)
+{
+    return component_len(at) == 2 && at[0] == '.' && at[1] == '.';
+}
+
+/* Behind the last ".." and the slashes that follow it. */
+static const char *inside(const char *path)
+{
+    const char *start = path;
+    for (const char *at = path; *at;) {
+        size_t len = component_len(at);
+        const char *next = at + len + strspn(at + len, "/");
+        if (len == 0 || is_up(at))
+            start = next;
+        at = next;
+    }
+    return start;
+}
+
+/* The path as the dataset has it; false where it is not known. */
+static bool find_path(const struct mr_table *table, int64_t index, char path_out[MR_TABLE_PATH])
+{
+    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
+    if (!mr_table_is_pack(table))
+        return mr_table_extents(table, index, extents) > 0 && mr_table_path(table, extents[0].file, path_out) == 0;
+    const char *name = mr_pack_index_name(mr_table_pack(table), (uint64_t)index);
+    if (!name || strlen(name) >= MR_TABLE_PATH)
+        return false;
+    strcpy(path_out, name);
+    return true;
+}
+
+void mr_packing_name_in_pack(const struct mr_table *table, int64_t index, const char *ending,
+                             char name_out[MR_TABLE_PATH])
+{
+    char path[MR_TABLE_PATH];
+    const char *name = find_path(table, index, path) ? inside(path) : "";
+    const char *more = ending && !ends_in(name, jpeg_endings) ? ending : "";
+    if (*name && strlen(name) + strlen(more) < MR_TABLE_PATH)
+        strcpy(stpcpy(name_out, name), more);
+    else
+        snprintf(name_out, MR_TABLE_PATH, "sample-%" PRId64 "%s", index, more);
+}
+
+bool mr_packing_name_is_safe(const char *name)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len >= MR_TABLE_PATH || name[0] == '/' || name[len - 1] == '/')
+        return false;
+    const char *last = name;
+    for (const char *at = name; *at;) {
+        if (is_up(at))
+            return false;
+        last = at;
+        at += component_len(at);
+        at += strspn(at, "/");
+    }
+    return strcmp(last, ".") != 0;
+}
+
+const char *mr_packing_name_ending(const char *name, const struct mr_packed_image *image, bool exact)
+{
+    if (image->encoding == MR_PACKED_RAW)
+        return ends_in(name, png_endings) ? "" : MR_PACKING_NAME_PNG;
+    return exact || ends_in(name, jpeg_endings) ? "" : MR_PACKING_NAME_JPEG;
+}
+
+static bool is_plain(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           (c != '\0' && strchr("/._-", c));
+}
+
+char *mr_packing_name_spec(const char *dir)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char kind[] = "pack:";
+    char *spec = malloc(sizeof kind + 3 * strlen(dir));
+    if (!spec)
+        return NULL;
+    char *out = stpcpy(spec, kind);
+    for (const unsigned char *in = (const unsigned char *)dir; *in; in++) {
+        if (is_plain(*in)) {
+            *out++ = (char)*in;
+        } else {
+            *out++ = '%';
+            *out++ = digits[*in >> 4];
+            *out++ = digits[*in & 15];
+        }
+    }
+    *out = '\0';
+    return spec;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of samples on the way into a pack and out of it again. */
+#ifndef PACKS_PACKING_NAME_H
+#define PACKS_PACKING_NAME_H
+
+#include "base/packed_image.h"
+#include "dataset/table.h"
+
+#define MR_PACKING_NAME_JPEG ".jpg"
+#define MR_PACKING_NAME_PNG ".png"
+
+/*
+ * The name by which a sample is packed: its file's path without what would lead out of a folder, that is a slash at the
+ * start and everything up to the last "..", as tar does. ending: NULL, or one that the name gets where it has none of
+ * that kind.
+ */
+void mr_packing_name_in_pack(const struct mr_table *table, int64_t index, const char *ending,
+                             char name_out[MR_TABLE_PATH]);
+
+/* Is it a path that stays below the folder it is used in, with a file's name at its end? */
+bool mr_packing_name_is_safe(const char *name);
+
+/*
+ * The ending that a file gets which is written from a sample, in addition to its name; "" where it keeps its own.
+ * exact: it is the file that was packed, byte for byte.
+ */
+const char *mr_packing_name_ending(const char *name, const struct mr_packed_image *image, bool exact);
+
+/* The SPEC of the pack in a folder; to be freed. NULL: no memory. */
+char *mr_packing_name_spec(const char *dir);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vertical pass for AVX2: output rows of strips, whose dwords hold the u16 values of two rows. Easy to get wrong:
+ * an output's first tap may be the second row of a pair; its weights then begin one place later.
+ */
+#include "transforms/simd/kernels_simd.h"
+#include "transforms/simd/pairs_avx2.h"
+
+#include <string.h>
+
+/* Pairs of rows that the taps of one output touch, and two weights for each. */
+#define MAX_PAIRS (MR_AXIS_MAX_TAPS / 2 + 1)
+struct pairs {
+    uint32_t n;
+    const uint8_t *row[MAX_PAIRS];
+    int32_t hi[MAX_PAIRS];
+    int32_t lo[MAX_PAIRS];
+};
+
+/* The tables: room for pairs, then the words of pair p of all outputs: [p][hi, lo][output]. */
+size_t mr_down_bytes_avx2(const struct mr_axis *y)
+{
+    return sizeof(struct pairs) + ((size_t)y->max_taps / 2 + 1) * 2 * y->pitch * sizeof(int32_t);
+}
+
+static int32_t *find_words(const struct mr_down *down)
+{
+    return (int32_t *)(void *)(down->tables + sizeof(struct pairs));
+}
+
+INLINE __m256i weights_of(const struct mr_axis *y, uint32_t tap, uint32_t i)
+{
+    return tap < y->max_taps ? load256(y->weight + (size_t)tap * y->pitch + i) : _mm256_setzero_si256();
+}
+
+/* An output whose first tap is the second row of a pair has its weights one place later. */
+void mr_down_make_avx2(struct mr_down *down)
+{
+    const struct mr_axis *y = down->y;
+    int32_t *words = find_words(down);
+    for (uint32_t p = 0; p <= y->max_taps / 2; p++, words += 2 * (size_t)y->pitch)
+        for (uint32_t i = 0; i < y->pitch; i += 8) {
+            __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(load256(y->start + i), 31), 31);
+            __m256i before = p > 0 ? weights_of(y, 2 * p - 1, i) : _mm256_setzero_si256();
+            __m256i first = weights_of(y, 2 * p, i), second = weights_of(y, 2 * p + 1, i);
+            __m256i w0 = _mm256_blendv_epi8(first, before, odd), w1 = _mm256_blendv_epi8(second, first, odd);
+            store256(words + i, pair_hi(w0, w1));
+            store256(words + y->pitch + i, pair_lo(w0, w1));
+        }
+}
+
+static void find_pairs(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, struct pairs *pairs)
+{
+    const struct mr_axis *y = down->y;
+    const int32_t *words = find_words(down) + i;
+    uint32_t row = y->start[i] % MR_STRIP_ROWS, first = row / 2;
+    pairs->n = (row + y->count[i] + 1) / 2 - first;
+    for (uint32_t p = 0; p < pairs->n; p++, words += 2 * (size_t)y->pitch) {
+        pairs->row[p] = strips[(first + p) / 2] + (first + p) % 2 * 4 * down->stride;
+        pairs->hi[p] = words[0];
+        pairs->lo[p] = words[y->pitch];
+    }
+}
+
+/* Up to so many pairs are kept in registers, which a row's stores cannot change. */
+#define MAX_FEW 3
+
+struct taps {
+    const struct pairs *pairs;
+    const uint8_t *row[MAX_FEW];
+    __m256i hi[MAX_FEW];
+    __m256i lo[MAX_FEW];
+};
+
+INLINE __m256i join_sums(__m256i hi, __m256i lo)
+{
+    return _mm256_srli_epi32(_mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo), 21);
+}
+
+/* Twice the values at byte `at` of the rows; n up to MAX_FEW. */
+INLINE __m256i sum_few(const struct taps *t, size_t at, uint32_t n)
+{
+    __m256i words = load256(t->row[0] + at);
+    __m256i hi = _mm256_madd_epi16(words, t->hi[0]), lo = _mm256_madd_epi16(words, t->lo[0]);
+    for (uint32_t k = 1; k < n; k++) {
+        words = load256(t->row[k] + at);
+        hi = _mm256_add_epi32(hi, _mm256_madd_epi16(words, t->hi[k]));
+        lo = _mm256_add_epi32(lo, _mm256_madd_epi16(words, t->lo[k]));
+    }
+    return join_sums(hi, lo);
+}
+
+/* The same for any number. */
+INLINE __m256i sum_many(const struct pairs *pairs, size_t at)
+{
+    __m256i hi = _mm256_setzero_si256(), lo = hi;
+    for (uint32_t k = 0; k < pairs->n; k++) {
+        __m256i words = load256(pairs->row[k] + at);
+        hi = _mm256_add_epi32(hi, _mm256_madd_epi16(words, _mm256_set1_epi32(pairs->hi[k])));
+        lo = _mm256_add_epi32(lo, _mm256_madd_epi16(words, _mm256_set1_epi32(pairs->lo[k])));
+    }
+    return join_sums(hi, lo);
+}
+
+/* 32 values. n 0: as many pairs as there are. */
+INLINE __m256i sum_32(const struct taps *t, size_t at, uint32_t n)
+{
+    const __m256i zero = _mm256_setzero_si256(), in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i sum[4];
+    for (uint32_t i = 0; i < 4; i++)
+        sum[i] = n == 0 ? sum_many(t->pairs, at + 32 * i) : sum_few(t, at + 32 * i, n);
+    __m256i a = _mm256_packus_epi32(sum[0], sum[1]), b = _mm256_packus_epi32(sum[2], sum[3]);
+    __m256i bytes = _mm256_packus_epi16(_mm256_avg_epu16(a, zero), _mm256_avg_epu16(b, zero));
+    return _mm256_permutevar8x32_epi32(bytes, in_order);
+}
+
+INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, uint32_t n, uint8_t *out)
+{
+    struct taps t = {.pairs = pairs};
+    for (uint32_t k = 0; k < n_pairs; k++) {
+        t.row[k] = pairs->row[k];
+        t.hi[k] = _mm256_set1_epi32(pairs->hi[k]);
+        t.lo[k] = _mm256_set1_epi32(pairs->lo[k]);
+    }
+    uint32_t at = 0;
+    for (; at + 32 <= n; at += 32)
+        store256(out + at, sum_32(&t, 4 * (size_t)at, n_pairs));
+    if (at < n) {
+        uint8_t rest[32];
+        store256(rest, sum_32(&t, 4 * (size_t)at, n_pairs));
+        memcpy(out + at, rest, n - at);
+    }
+}
+
+void mr_down_row_avx2(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
+{
+    struct pairs *pairs = (struct pairs *)(void *)down->tables;
+    find_pairs(down, i, strips, pairs);
+    switch (pairs->n) {
+    case 1: sum_row(pairs, 1, n, out); break;
+    case 2: sum_row(pairs, 2, n, out); break;
+    case 3: sum_row(pairs, 3, n, out); break;
+    default: sum_row(pairs, 0, n, out); break;
+    }
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inverse DCT of packed JPEGs, two blocks at a time: one in each half of a vector, so that no value ever crosses.
+ * The arithmetic is jidctint's (13 bits of constants, 2 bits kept between the passes) as libjpeg-turbo's vectors do it.
+ *
+ * Easy to get wrong: sums of inputs wrap in 16 bits, what goes from one pass to the next saturates, and a block whose
+ * rows below the first are all zero skips the first pass, where its values wrap and do not saturate. Photographs never
+ * show it; damaged files do.
+ */
+#include "transforms/simd/kernels_simd.h"
+#include "transforms/simd/simd_avx2.h"
+
+#define CONST_BITS 13
+#define PASS1_BITS 2
+
+/* 32-bit values of the first and the last four of the eight of each block. */
+struct wide {
+    __m256i lo, hi;
+};
+
+INLINE struct wide add(struct wide a, struct wide b)
+{
+    return (struct wide){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+
+INLINE struct wide sub(struct wide a, struct wide b)
+{
+    return (struct wide){_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+
+/* a x + b y */
+INLINE struct wide mix(__m256i x, int a, __m256i y, int b)
+{
+    const __m256i ab = _mm256_set1_epi32((int)((uint32_t)b << 16 | ((uint32_t)a & 0xffff)));
+    return (struct wide){_mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), ab),
+                         _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), ab)};
+}
+
+/* x 2^CONST_BITS */
+INLINE struct wide scale(__m256i x)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    return (struct wide){_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, x), 16 - CONST_BITS),
+                         _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, x), 16 - CONST_BITS)};
+}
+
+INLINE __m256i descale(struct wide x, int shift)
+{
+    return _mm256_packs_epi32(_mm256_srai_epi32(x.lo, shift), _mm256_srai_epi32(x.hi, shift));
+}
+
+/* Eight one-dimensional transforms of each block at once; v[i] is the i-th value of all. */
+INLINE void transform(__m256i v[8], int shift)
+{
+    const struct wide half = {_mm256_set1_epi32(1 << (shift - 1)), _mm256_set1_epi32(1 << (shift - 1))};
+    struct wide t0 = add(scale(_mm256_add_epi16(v[0], v[4])), half);
+    struct wide t1 = add(scale(_mm256_sub_epi16(v[0], v[4])), half);
+    struct wide t2 = mix(v[2], 4433, v[6], 4433 - 15137);
+    struct wide t3 = mix(v[2], 4433 + 6270, v[6], 4433);
+    const struct wide even[4] = {add(t0, t3), add(t1, t2), sub(t1, t2), sub(t0, t3)};
+
+    __m256i z3 = _mm256_add_epi16(v[7], v[3]), z4 = _mm256_add_epi16(v[5], v[1]);
+    struct wide m3 = mix(z3, 9633 - 16069, z4, 9633), m4 = mix(z3, 9633, z4, 9633 - 3196);
+    const struct wide odd[4] = {
+        add(mix(v[7], -7373, v[1], 12299 - 7373), m4), add(mix(v[5], -20995, v[3], 25172 - 20995), m3),
+        add(mix(v[5], 16819 - 20995, v[3], -20995), m4), add(mix(v[7], 2446 - 7373, v[1], -7373), m3)};
+    for (int i = 0; i < 4; i++) {
+        v[i] = descale(add(even[i], odd[i]), shift);
+        v[7 - i] = descale(sub(even[i], odd[i]), shift);
+    }
+}
+
+/* Rows become columns, in each block. */
+INLINE void transpose(__m256i v[8])
+{
+    __m256i a[8], b[8];
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = _mm256_unpacklo_epi16(v[i], v[i + 4]);
+        a[2 * i + 1] = _mm256_unpackhi_epi16(v[i], v[i + 4]);
+    }
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
+        b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
+    }
+    for (int i = 0; i < 4; i++) {
+        v[2 * i] = _mm256_unpacklo_epi16(b[i], b[i + 4]);
+        v[2 * i + 1] = _mm256_unpackhi_epi16(b[i], b[i + 4]);
+    }
+}
+
+INLINE void put16(void *to, __m128i value)
+{
+    _mm_storeu_si128((__m128i *)to, value);
+}
+
+/* v[i] is column i. A row of the first block, and behind it the same row of the second. */
+INLINE void put_rows(const __m256i v[8], uint8_t *const *rows, size_t at)
+{
+    const __m256i centre = _mm256_set1_epi8((char)0x80);
+    __m256i a[4], b[4], c[4];
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_add_epi8(_mm256_packs_epi16(v[i], v[i + 4]), centre);
+    b[0] = _mm256_unpacklo_epi8(a[0], a[1]);
+    b[1] = _mm256_unpacklo_epi8(a[2], a[3]);
+    b[2] = _mm256_unpackhi_epi8(a[0], a[1]);
+    b[3] = _mm256_unpackhi_epi8(a[2], a[3]);
+    c[0] = _mm256_unpacklo_epi16(b[0], b[1]);
+    c[1] = _mm256_unpackhi_epi16(b[0], b[1]);
+    c[2] = _mm256_unpacklo_epi16(b[2], b[3]);
+    c[3] = _mm256_unpackhi_epi16(b[2], b[3]);
+    for (int i = 0; i < 2; i++) {
+        __m256i low = _mm256_permute4x64_epi64(_mm256_unpacklo_epi32(c[i], c[i + 2]), 0xd8);
+        __m256i high = _mm256_permute4x64_epi64(_mm256_unpackhi_epi32(c[i], c[i + 2]), 0xd8);
+        put16(rows[4 * i] + at, _mm256_castsi256_si128(low));
+        put16(rows[4 * i + 1] + at, _mm256_extracti128_si256(low, 1));
+        put16(rows[4 * i + 2] + at, _mm256_castsi256_si128(high));
+        put16(rows[4 * i + 3] + at, _mm256_extracti128_si256(high, 1));
+    }
+}
+
+void mr_idct_pair_avx2(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
+                       size_t at)
+{
+    __m256i v[8], below = _mm256_setzero_si256();
+    for (int i = 0; i < 8; i++) {
+        v[i] = load_halves(first + 8 * i, second + 8 * i);
+        if (i > 0)
+            below = _mm256_or_si256(below, v[i]);
+        v[i] = _mm256_mullo_epi16(v[i], _mm256_broadcastsi128_si256(load128(quant + 8 * i)));
+    }
+    uint32_t zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(below, _mm256_setzero_si256()));
+    bool first_flat = (zeros & 0xffff) == 0xffff, second_flat = zeros >> 16 == 0xffff;
+    __m256i row = _mm256_slli_epi16(v[0], PASS1_BITS);
+    if (!first_flat || !second_flat)
+        transform(v, CONST_BITS - PASS1_BITS);
+    if (first_flat || second_flat) {
+        __m256i where = _mm256_setr_epi64x(-first_flat, -first_flat, -second_flat, -second_flat);
+        for (int i = 0; i < 8; i++)
+            v[i] = _mm256_blendv_epi8(v[i], row, where);
+    }
+    transpose(v);
+    transform(v, CONST_BITS + PASS1_BITS + 3);
+    put_rows(v, rows, at);
+}

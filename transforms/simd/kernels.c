@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which set of loops. Easy to get wrong: a set that was not compiled must not be named here, or the link fails. */
+#include "transforms/simd/kernels.h"
+
+#ifndef MR_WITH_AVX2
+#define MR_WITH_AVX2 0
+#endif
+#ifndef MR_WITH_AVX512
+#define MR_WITH_AVX512 0
+#endif
+
+static const struct mr_kernels *const sets[MR_CPU_N] = {
+    [MR_CPU_C] = &mr_kernels_c,
+#if MR_WITH_AVX2
+    [MR_CPU_AVX2] = &mr_kernels_avx2,
+#endif
+#if MR_WITH_AVX512
+    [MR_CPU_AVX512] = &mr_kernels_avx512,
+#endif
+};
+
+const struct mr_kernels *mr_kernels_find(enum mr_cpu cpu)
+{
+    return mr_cpu_has(cpu) ? sets[cpu] : NULL;
+}
+
+const struct mr_kernels *mr_kernels_best(void)
+{
+    enum mr_cpu cpu = mr_cpu_best();
+    while (!sets[cpu])
+        cpu--;
+    return sets[cpu];
+}

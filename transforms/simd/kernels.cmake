@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# The sets of loops that this compiler and this target can have; kernels.c is told which.
+#
+# Easy to get wrong: only these files may be compiled for instructions that not every machine has.
+
+include(CheckCSourceCompiles)
+include(CheckIncludeFile)
+
+set(mr_avx2_flags -mavx2 -mfma -mf16c)
+set(mr_avx512_flags
+    ${mr_avx2_flags}
+    -mavx512f
+    -mavx512bw
+    -mavx512dq
+    -mavx512vl
+    -mavx512vbmi
+    -mavx512vbmi2
+    -mavx512vnni)
+
+# mr_kernels(set flags...): the files of a set, and their word in kernels.c.
+function(mr_kernels set)
+  set(parts axis down resample store tile)
+  if(set STREQUAL avx2)
+    list(APPEND parts idct) # AVX-512 has no better one
+  endif()
+  foreach(part IN LISTS parts)
+    target_sources(mr_transforms PRIVATE simd/${part}_${set}.c)
+    set_source_files_properties(simd/${part}_${set}.c PROPERTIES COMPILE_OPTIONS "-O3;${ARGN}")
+  endforeach()
+  string(TOUPPER ${set} word)
+  set_property(SOURCE simd/kernels.c APPEND PROPERTY COMPILE_DEFINITIONS MR_WITH_${word}=1)
+endfunction()
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+  list(JOIN mr_avx512_flags " " CMAKE_REQUIRED_FLAGS)
+  check_c_source_compiles(
+    "#include <immintrin.h>
+     __m512i f(__m512i a) { return _mm512_dpbusd_epi32(a, a, _mm512_shrdv_epi32(a, a, a)); }
+     int main(void) { return 0; }"
+    MR_COMPILES_AVX512)
+  unset(CMAKE_REQUIRED_FLAGS)
+  mr_kernels(avx2 ${mr_avx2_flags})
+  if(MR_COMPILES_AVX512)
+    mr_kernels(avx512 ${mr_avx512_flags})
+    target_sources(mr_transforms PRIVATE simd/tile_encode_avx512.c) # the other sets use tile.c's
+    set_source_files_properties(simd/tile_encode_avx512.c PROPERTIES COMPILE_OPTIONS "-O3;${mr_avx512_flags}")
+  endif()
+else()
+  # Through SIMDe the loops for AVX2 become the machine's own vectors (NEON on arm64).
+  check_include_file(simde/x86/f16c.h MR_HAVE_SIMDE) # the youngest of those that are used
+  if(MR_HAVE_SIMDE)
+    mr_kernels(avx2)
+  endif()
+endif()

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The room's inner loops, one table for each set of instructions. Plain C is the reference, the others give the same
+ * bits. A table is chosen once, by mr_kernels_best(), when an object is made.
+ *
+ * A row is `n` values, interleaved channels. The horizontal pass turns MR_STRIP_ROWS input rows into a strip, whose
+ * layout is the set's own affair; the vertical pass makes an output row of the strips that hold its taps.
+ */
+#ifndef TRANSFORMS_SIMD_KERNELS_H
+#define TRANSFORMS_SIMD_KERNELS_H
+
+#include "base/cpu.h"
+#include "transforms/axis.h"
+
+#include <millrace/transform.h>
+
+/* Input rows to a strip. */
+#define MR_STRIP_ROWS 4
+/* Strips, tables and scratch begin at multiples of this, and a strip has room for a multiple of so many values. */
+#define MR_KERNELS_ALIGN 64
+
+struct mr_store;
+
+/* A horizontal pass, prepared once for an image. */
+struct mr_across {
+    const struct mr_axis *x;
+    uint32_t channels;  /* 1, 3 or 4 */
+    uint32_t row_bytes; /* of an input row; more than it has, and it must be copied to memory that is so long */
+    size_t stride;      /* values that a strip has room for in each row */
+    uint8_t *tables;    /* the set's own, table_bytes() */
+    uint32_t way;       /* which loop, the set's own */
+    uint32_t n_steps;   /* the set's own */
+};
+
+/* A vertical pass, the same way. */
+struct mr_down {
+    const struct mr_axis *y;
+    size_t stride;
+    uint8_t *tables; /* the set's own, down_bytes() */
+};
+
+struct mr_kernels {
+    enum mr_cpu cpu;
+    uint32_t strip_bytes; /* of a strip, for each value of a row */
+    mr_axis_fill *fill;   /* NULL: plain C */
+
+    /* Bytes of across->tables; x, channels and row_bytes are set. */
+    size_t (*across_bytes)(const struct mr_across *across);
+    /* Fill tables, choose way; row_bytes may grow. */
+    void (*across_make)(struct mr_across *across);
+    /* Four rows to a strip. */
+    void (*across)(const struct mr_across *across, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip);
+
+    size_t (*down_bytes)(const struct mr_axis *y);
+    void (*down_make)(struct mr_down *down);
+    /* The n values of output i; strips[0] holds row y->start[i], the others follow. */
+    void (*down)(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out);
+
+    /* n pixels of three interleaved channels to a row of each plane, in the store's dtype. */
+    void (*planes)(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3]);
+    /* n values to as many floats; their channels are first, first + 1, ... and first again after `channels`, 1 or 3. */
+    void (*values)(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                   void *out);
+
+    /* Blocks first to last - 1 of a tile, as mr_tile_expand_dct() and mr_tile_expand_dct8() (tile.h). */
+    bool (*expand_dct)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
+                       int16_t (*out)[64]);
+    bool (*expand_dct8)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
+                        int16_t (*out)[64]);
+    /*
+     * The inverse DCT of two blocks of coefficients, bit for bit as libjpeg-turbo's vectors do it: the first to columns
+     * at to at + 7 of eight rows, the second to the eight columns behind. NULL: libjpeg's own, block by block.
+     */
+    void (*idct_pair)(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
+                      size_t at);
+    /* Blocks to a tile, as mr_tile_encode_dct() and mr_tile_encode_dct8(). */
+    size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
+    size_t (*encode_dct8)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
+};
+
+/* The set for this machine, or the one that MR_CPU limits it to. */
+const struct mr_kernels *mr_kernels_best(void);
+
+/* A certain set; NULL where this build or this machine lacks it. */
+const struct mr_kernels *mr_kernels_find(enum mr_cpu cpu);
+
+/* The sets. */
+extern const struct mr_kernels mr_kernels_c;
+extern const struct mr_kernels mr_kernels_avx2;
+extern const struct mr_kernels mr_kernels_avx512;
+
+#endif

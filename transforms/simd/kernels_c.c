@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loops in plain C, which the others are held against. Easy to get wrong: Pillow rounds to u8 between the two
+ * passes, so neither their order nor the rounding may change. Sums stay below 2^30 for any usual number of taps and
+ * need no clipping then.
+ */
+#include "base/checked.h"
+#include "transforms/simd/kernels.h"
+#include "transforms/store.h"
+#include "transforms/tile.h"
+
+#include <string.h>
+
+#define HALF (1u << (MR_WEIGHT_BITS - 1))
+/* Weights are rounded one by one, so many of them may sum to more than 1; up to here no sum reaches 256. */
+#define MAX_TAPS_UNCLIPPED 16000
+
+static inline uint8_t clip(uint32_t sum)
+{
+    uint32_t value = sum >> MR_WEIGHT_BITS;
+    return (uint8_t)(value > 255 ? 255 : value);
+}
+
+/* The horizontal pass. A strip is four rows of u8, one after the other; the tables are room for a pair of rows. */
+
+static size_t across_bytes_c(const struct mr_across *across)
+{
+    return (size_t)across->row_bytes * sizeof(uint64_t);
+}
+
+static void across_make_c(struct mr_across *across)
+{
+    (void)across;
+}
+
+/* Two rows as the halves of 64-bit words: one multiplication then serves both, and no carry reaches the upper half. */
+static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint32_t len, uint64_t *restrict pairs)
+{
+    for (uint32_t i = 0; i < len; i++)
+        pairs[i] = a[i] | (uint64_t)b[i] << 32;
+}
+
+static inline __attribute__((always_inline)) void filter_pairs(const struct mr_axis *x, uint32_t channels,
+                                                               uint32_t n_taps, bool clipped,
+                                                               const uint64_t *restrict pairs, uint8_t *restrict a,
+                                                               uint8_t *restrict b)
+{
+    const uint32_t *start = x->start;
+    const int32_t *weight = x->weight;
+    size_t pitch = x->pitch;
+    for (uint32_t i = 0; i < x->n; i++, weight++, a += channels, b += channels) {
+        const uint64_t *from = pairs + (size_t)start[i] * channels;
+        uint64_t sum[4];
+        for (uint32_t c = 0; c < channels; c++)
+            sum[c] = HALF | (uint64_t)HALF << 32;
+        for (uint32_t k = 0; k < n_taps; k++)
+            for (uint32_t c = 0; c < channels; c++)
+                sum[c] += from[k * channels + c] * (uint32_t)weight[k * pitch];
+        for (uint32_t c = 0; c < channels; c++) {
+            a[c] = clipped ? clip((uint32_t)sum[c]) : (uint8_t)(sum[c] >> MR_WEIGHT_BITS);
+            b[c] = clipped ? clip((uint32_t)(sum[c] >> 32)) : (uint8_t)(sum[c] >> (32 + MR_WEIGHT_BITS));
+        }
+    }
+}
+
+/* The usual numbers of taps as constants, so that the inner loops are unrolled. */
+static inline __attribute__((always_inline)) void filter_by_taps(const struct mr_axis *x, uint32_t channels,
+                                                                 const uint64_t *pairs, uint8_t *a, uint8_t *b)
+{
+    switch (x->max_taps) {
+    case 2: filter_pairs(x, channels, 2, false, pairs, a, b); break;
+    case 3: filter_pairs(x, channels, 3, false, pairs, a, b); break;
+    case 4: filter_pairs(x, channels, 4, false, pairs, a, b); break;
+    case 5: filter_pairs(x, channels, 5, false, pairs, a, b); break;
+    default: filter_pairs(x, channels, x->max_taps, x->max_taps > MAX_TAPS_UNCLIPPED, pairs, a, b); break;
+    }
+}
+
+static void across_c(const struct mr_across *across, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+{
+    uint64_t *pairs = (uint64_t *)(void *)across->tables;
+    for (uint32_t i = 0; i < MR_STRIP_ROWS; i += 2) {
+        uint8_t *a = strip + i * across->stride, *b = a + across->stride;
+        pair_rows(rows[i], rows[i + 1], across->row_bytes, pairs);
+        switch (across->channels) {
+        case 1: filter_by_taps(across->x, 1, pairs, a, b); break;
+        case 3: filter_by_taps(across->x, 3, pairs, a, b); break;
+        default: filter_by_taps(across->x, 4, pairs, a, b); break;
+        }
+    }
+}
+
+/* The vertical pass. The tables are the taps of one output: rows, then weights. */
+
+static size_t down_bytes_c(const struct mr_axis *y)
+{
+    size_t len;
+    return mr_checked_mul(y->max_taps, sizeof(uint8_t *) + sizeof(int32_t), &len) ? len : SIZE_MAX;
+}
+
+static void down_make_c(struct mr_down *down)
+{
+    (void)down;
+}
+
+static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const *rows, const int32_t *weight,
+                                                           uint32_t n_taps, uint32_t len, uint8_t *restrict out)
+{
+    for (uint32_t i = 0; i < len; i++) {
+        uint32_t sum = HALF;
+        for (uint32_t k = 0; k < n_taps; k++)
+            sum += (uint32_t)weight[k] * rows[k][i];
+        out[i] = (uint8_t)(sum >> MR_WEIGHT_BITS);
+    }
+}
+
+/* Any number of taps: strips that fit on the stack, one row after the other. */
+static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps, uint32_t len,
+                          uint8_t *restrict out)
+{
+    enum { STRIP = 512 };
+    uint32_t sums[STRIP];
+    for (uint32_t at = 0; at < len; at += STRIP) {
+        uint32_t n = len - at < STRIP ? len - at : STRIP;
+        for (uint32_t i = 0; i < n; i++)
+            sums[i] = HALF;
+        for (uint32_t k = 0; k < n_taps; k++) {
+            const uint8_t *row = rows[k] + at;
+            uint32_t w = (uint32_t)weight[k];
+            for (uint32_t i = 0; i < n; i++)
+                sums[i] += w * row[i];
+        }
+        for (uint32_t i = 0; i < n; i++)
+            out[at + i] = clip(sums[i]);
+    }
+}
+
+static void down_c(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
+{
+    const struct mr_axis *y = down->y;
+    uint32_t start = y->start[i], count = y->count[i];
+    const uint8_t **rows = (const uint8_t **)(void *)down->tables;
+    int32_t *weight = (int32_t *)(void *)(rows + y->max_taps);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = start % MR_STRIP_ROWS + k;
+        rows[k] = strips[at / MR_STRIP_ROWS] + at % MR_STRIP_ROWS * down->stride;
+        weight[k] = y->weight[(size_t)k * y->pitch + i];
+    }
+    switch (count) {
+    case 1: sum_rows(rows, weight, 1, n, out); break;
+    case 2: sum_rows(rows, weight, 2, n, out); break;
+    case 3: sum_rows(rows, weight, 3, n, out); break;
+    case 4: sum_rows(rows, weight, 4, n, out); break;
+    default: sum_many_rows(rows, weight, count, n, out); break;
+    }
+}
+
+/* To the tensor: by table, so that floats are those of fmaf() on every machine (and u8 has only 256 values). */
+
+static void put_values(const struct mr_store *s, const uint8_t *row, size_t n, size_t step, uint32_t c, void *out,
+                       size_t out_step)
+{
+    const float *floats = s->dtype == MR_F32 ? s->table[c] : NULL;
+    const uint16_t *halves = s->dtype == MR_F32 || s->dtype == MR_U8 ? NULL : s->half[c];
+    for (size_t i = 0; i < n; i++) {
+        uint8_t value = row[i * step];
+        if (floats)
+            ((float *)out)[i * out_step] = floats[value];
+        else if (halves)
+            ((uint16_t *)out)[i * out_step] = halves[value];
+        else
+            ((uint8_t *)out)[i * out_step] = value;
+    }
+}
+
+static void planes_c(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+{
+    for (uint32_t c = 0; c < 3; c++)
+        put_values(store, row + c, n, 3, c, out[c], 1);
+}
+
+static void values_c(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                     void *out)
+{
+    size_t size = mr_dtype_size(store->dtype);
+    for (uint32_t c = 0; c < channels && c < n; c++)
+        put_values(store, row + c, (n - c + channels - 1) / channels, channels, first + c, (uint8_t *)out + c * size,
+                   channels);
+}
+
+const struct mr_kernels mr_kernels_c = {
+    .cpu = MR_CPU_C,
+    .strip_bytes = MR_STRIP_ROWS,
+    .fill = NULL,
+    .across_bytes = across_bytes_c,
+    .across_make = across_make_c,
+    .across = across_c,
+    .down_bytes = down_bytes_c,
+    .down_make = down_make_c,
+    .down = down_c,
+    .planes = planes_c,
+    .values = values_c,
+    .expand_dct = mr_tile_expand_dct,
+    .expand_dct8 = mr_tile_expand_dct8,
+    .encode_dct = mr_tile_encode_dct,
+    .encode_dct8 = mr_tile_encode_dct8,
+};

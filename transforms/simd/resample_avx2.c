@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The horizontal pass for AVX2, and the table of the set. A strip is two rows of dwords, each with the u16 values of
+ * two rows; pairs_avx2.h says how weights are multiplied. Easy to get wrong: the rounding. What is shifted right by 21
+ * is twice the value; vpavgw with 0 adds one and halves.
+ */
+#include "transforms/simd/kernels_simd.h"
+#include "transforms/simd/pairs_avx2.h"
+
+#include <string.h>
+
+/* The ways of a horizontal pass. */
+enum {
+    TWO_TAPS,   /* all of them, and the neighbours', in one load of 16 bytes */
+    QUADS,      /* a load for each four taps */
+    PAIRS,      /* a load for each two taps */
+    WIDE_PIXELS /* outputs too far apart: one after the other */
+};
+
+/* With more taps than these the tables of groups would no longer fit into the cache. */
+#define MAX_GROUP_TAPS 16
+
+/* Eight values and four taps of each: where words of two bytes come from, and two weights for each. */
+struct group {
+    __m256i from0, hi0, lo0;
+    __m256i from1, hi1, lo1;
+};
+
+/* Byte offsets of the loads: taps 0 and 1 for the lower and upper half, then taps 2 and 3. */
+struct offsets {
+    int32_t at[4];
+};
+
+/* Wide pixels: where the loads of one begin, and how many bytes of each lie before its taps. */
+struct place {
+    int32_t at;
+    int32_t lead;
+};
+
+#define WIDE_LEAD 4
+
+/* ---- Tables ---- */
+
+static uint32_t n_groups(const struct mr_across *a)
+{
+    return a->x->pitch / 8 * a->channels;
+}
+
+/* Wide pixels: taps are a multiple of what one load holds. */
+static uint32_t wide_taps(const struct mr_across *a)
+{
+    uint32_t step = a->channels == 1 ? 16 : 4;
+    return (a->x->max_taps + step - 1) & ~(step - 1);
+}
+
+static size_t across_bytes_avx2(const struct mr_across *a)
+{
+    size_t n_steps = a->x->max_taps > MAX_GROUP_TAPS ? 0 : (a->x->max_taps + 3) / 4;
+    size_t groups = n_steps * n_groups(a) * (sizeof(struct group) + sizeof(struct offsets));
+    size_t wide = a->x->n * (sizeof(struct place) + 2 * sizeof(int16_t) * (size_t)wide_taps(a));
+    return groups > wide ? groups : wide;
+}
+
+static struct group *find_groups(const struct mr_across *a)
+{
+    return (struct group *)(void *)a->tables;
+}
+
+static struct offsets *find_offsets(const struct mr_across *a)
+{
+    return (struct offsets *)(void *)(find_groups(a) + (size_t)a->n_steps * n_groups(a));
+}
+
+static struct place *find_places(const struct mr_across *a)
+{
+    return (struct place *)(void *)a->tables;
+}
+
+/* For each pixel hi of all its taps, then lo. */
+static int16_t *find_wide_words(const struct mr_across *a)
+{
+    return (int16_t *)(void *)(find_places(a) + a->x->n);
+}
+
+/* The smallest of each half's dwords, in all of them. */
+INLINE __m256i min_of_half(__m256i v)
+{
+    v = _mm256_min_epi32(v, _mm256_shuffle_epi32(v, 0xb1));
+    return _mm256_min_epi32(v, _mm256_shuffle_epi32(v, 0x4e));
+}
+
+INLINE int32_t largest(__m256i v)
+{
+    int32_t each[8], most = 0;
+    store256(each, v);
+    for (int i = 0; i < 8; i++)
+        most = each[i] > most ? each[i] : most;
+    return most;
+}
+
+/* What one row of groups needs of the horizontal pass it is made for. */
+struct making {
+    uint32_t channels;
+    int32_t row_bytes;
+    int32_t max_taps;
+    __m256i pixel_of[4]; /* of the eight values of group v: their pixels among the block's eight, their channels */
+    __m256i channel_of[4];
+    __m256i reach2; /* the furthest byte from its load, for loads of two taps, and of four */
+    __m256i reach4;
+};
+
+INLINE __m256i spread_offsets(__m256i distance, int32_t step)
+{
+    const __m256i bytes = _mm256_setr_epi8(0, -1, 0, -1, 4, -1, 4, -1, 8, -1, 8, -1, 12, -1, 12, -1, 0, -1, 0, -1, 4,
+                                           -1, 4, -1, 8, -1, 8, -1, 12, -1, 12, -1);
+    __m256i words = _mm256_shuffle_epi8(distance, bytes);
+    return _mm256_or_si256(_mm256_add_epi8(words, _mm256_set1_epi32(step << 16)), _mm256_set1_epi32((int)0x80008000));
+}
+
+/* The load of taps `tap` and tap + 1, whose bytes begin at `at`: its offsets, and where words come from. */
+INLINE __m256i make_load(struct making *m, __m256i at, __m256i last, int32_t tap, int32_t offsets[2])
+{
+    int32_t step = (int32_t)m->channels, rest = m->max_taps - 1 - tap;
+    __m256i base = _mm256_min_epi32(min_of_half(at), _mm256_set1_epi32(m->row_bytes - 16));
+    if (rest >= 0) {
+        __m256i end2 = _mm256_add_epi32(at, _mm256_set1_epi32(step * (rest < 1 ? rest : 1)));
+        __m256i end4 = _mm256_add_epi32(at, _mm256_set1_epi32(step * (rest < 3 ? rest : 3)));
+        m->reach2 = _mm256_max_epi32(m->reach2, _mm256_sub_epi32(_mm256_min_epi32(end2, last), base));
+        if (tap % 4 == 0)
+            m->reach4 = _mm256_max_epi32(m->reach4, _mm256_sub_epi32(_mm256_min_epi32(end4, last), base));
+    }
+    offsets[0] = _mm256_extract_epi32(base, 0);
+    offsets[1] = _mm256_extract_epi32(base, 4);
+    return spread_offsets(_mm256_sub_epi32(at, base), step);
+}
+
+/* The groups of eight pixels from x on, for taps 4 * step to 4 * step + 3. */
+INLINE void make_block(struct making *m, const struct mr_axis *axis, uint32_t x, uint32_t step, struct group *group,
+                       struct offsets *offsets)
+{
+    const int32_t *weight = axis->weight + (size_t)step * 4 * axis->pitch + x;
+    size_t pitch = axis->pitch;
+    __m256i w0 = load256(weight), w1 = load256(weight + pitch);
+    __m256i w2 = load256(weight + 2 * pitch), w3 = load256(weight + 3 * pitch);
+    __m256i hi0 = pair_hi(w0, w1), lo0 = pair_lo(w0, w1), hi1 = pair_hi(w2, w3), lo1 = pair_lo(w2, w3);
+    int32_t channels = (int32_t)m->channels, tap = (int32_t)step * 4;
+    __m256i start = _mm256_mullo_epi32(load256(axis->start + x), _mm256_set1_epi32(channels));
+    for (int32_t v = 0; v < channels; v++, group++, offsets++) {
+        __m256i pixel = m->pixel_of[v];
+        __m256i last = _mm256_add_epi32(_mm256_set1_epi32(m->row_bytes - channels), m->channel_of[v]);
+        __m256i at = _mm256_add_epi32(_mm256_permutevar8x32_epi32(start, pixel), m->channel_of[v]);
+        at = _mm256_add_epi32(at, _mm256_set1_epi32(channels * tap));
+        group->hi0 = _mm256_permutevar8x32_epi32(hi0, pixel);
+        group->lo0 = _mm256_permutevar8x32_epi32(lo0, pixel);
+        group->hi1 = _mm256_permutevar8x32_epi32(hi1, pixel);
+        group->lo1 = _mm256_permutevar8x32_epi32(lo1, pixel);
+        group->from0 = make_load(m, at, last, tap, offsets->at);
+        at = _mm256_add_epi32(at, _mm256_set1_epi32(2 * channels));
+        group->from1 = make_load(m, at, last, tap + 2, offsets->at + 2);
+    }
+}
+
+INLINE void find_channels(struct making *m)
+{
+    int32_t pixel[8], channel[8];
+    for (uint32_t v = 0; v < m->channels; v++) {
+        for (uint32_t i = 0; i < 8; i++) {
+            pixel[i] = (int32_t)((8 * v + i) / m->channels);
+            channel[i] = (int32_t)((8 * v + i) % m->channels);
+        }
+        m->pixel_of[v] = load256(pixel);
+        m->channel_of[v] = load256(channel);
+    }
+}
+
+/* All four taps of a group in one load: taps 2 and 3 lie behind 0 and 1. */
+static void join_pairs(const struct mr_across *a)
+{
+    struct group *groups = find_groups(a);
+    const __m256i step = _mm256_set1_epi32((int)(2 * a->channels * 0x00010001u)),
+                  high = _mm256_set1_epi32((int)0x80008000);
+    for (uint32_t g = 0; g < a->n_steps * n_groups(a); g++)
+        groups[g].from1 = _mm256_or_si256(_mm256_add_epi8(groups[g].from0, step), high);
+}
+
+/* The words of one pixel's taps, `before` zeros ahead of them. */
+static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps, int16_t *words)
+{
+    for (uint32_t k = 0; k < n_taps; k++) {
+        uint32_t tap = k - before; /* huge before the first one */
+        int32_t w = tap < x->max_taps ? x->weight[(size_t)tap * x->pitch + i] : 0;
+        words[k] = (int16_t)(w >> 11);
+        words[n_taps + k] = (int16_t)(w & 2047);
+    }
+}
+
+/*
+ * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
+ * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
+ */
+static void make_wide(struct mr_across *a)
+{
+    const struct mr_axis *x = a->x;
+    uint32_t n_taps = wide_taps(a), least = n_taps * a->channels + 2 * WIDE_LEAD;
+    if (a->row_bytes < least)
+        a->row_bytes = least;
+    uint32_t last = a->row_bytes / a->channels - n_taps, more = a->channels == 3 ? WIDE_LEAD : 0;
+    struct place *place = find_places(a);
+    int16_t *words = find_wide_words(a);
+    for (uint32_t i = 0; i < x->n; i++, words += 2 * (size_t)n_taps) {
+        uint32_t start = x->start[i] < last ? x->start[i] : last;
+        uint32_t lead = (start + n_taps) * a->channels + more > a->row_bytes ? more : 0;
+        place[i] = (struct place){(int32_t)(start * a->channels - lead), (int32_t)lead};
+        make_pixel(x, i, x->start[i] - start, n_taps, words);
+    }
+    a->way = WIDE_PIXELS;
+    a->n_steps = n_taps;
+}
+
+/* False where the taps of neighbours are too far apart. */
+static bool make_groups(struct mr_across *a)
+{
+    const struct mr_axis *x = a->x;
+    struct making making = {
+        .channels = a->channels, .row_bytes = (int32_t)a->row_bytes, .max_taps = (int32_t)x->max_taps};
+    making.reach2 = making.reach4 = _mm256_setzero_si256();
+    find_channels(&making);
+    a->n_steps = (x->max_taps + 3) / 4;
+    struct group *group = find_groups(a);
+    struct offsets *offsets = find_offsets(a);
+    for (uint32_t step = 0; step < a->n_steps; step++) {
+        for (uint32_t at = 0; at < x->pitch; at += 8, group += a->channels, offsets += a->channels)
+            make_block(&making, x, at, step, group, offsets);
+        if (largest(making.reach2) > 15)
+            return false;
+    }
+    a->way = x->max_taps <= 2 ? TWO_TAPS : largest(making.reach4) <= 15 ? QUADS : PAIRS;
+    if (a->way == QUADS)
+        join_pairs(a);
+    return true;
+}
+
+static void across_make_avx2(struct mr_across *a)
+{
+    if (a->row_bytes < 16)
+        a->row_bytes = 16;
+    if (a->x->max_taps > MAX_GROUP_TAPS || !make_groups(a))
+        make_wide(a);
+}
+
+/* ---- The horizontal pass ---- */
+
+INLINE __m256i add_taps(__m256i sum, __m256i words, __m256i weights)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(words, weights));
+}
+
+/* Eight values of one row, before they are rounded. n: groups to the next step's. */
+INLINE __m256i sum_groups(const struct group *group, const struct offsets *offsets, size_t n, const uint8_t *row,
+                          bool joined, uint32_t n_pairs)
+{
+    __m256i hi = _mm256_setzero_si256(), lo = hi;
+    for (uint32_t pair = 0; pair < n_pairs; pair += 2, group += n, offsets += n) {
+        __m256i bytes = load_halves(row + offsets->at[0], row + offsets->at[1]);
+        __m256i words = _mm256_shuffle_epi8(bytes, group->from0);
+        hi = pair == 0 ? _mm256_madd_epi16(words, group->hi0) : add_taps(hi, words, group->hi0);
+        lo = pair == 0 ? _mm256_madd_epi16(words, group->lo0) : add_taps(lo, words, group->lo0);
+        if (pair + 1 == n_pairs)
+            break;
+        if (!joined)
+            bytes = load_halves(row + offsets->at[2], row + offsets->at[3]);
+        words = _mm256_shuffle_epi8(bytes, group->from1);
+        hi = add_taps(hi, words, group->hi1);
+        lo = add_taps(lo, words, group->lo1);
+    }
+    return _mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo);
+}
+
+/* Sums of two rows become words side by side, rounded. */
+INLINE __m256i join_rows(__m256i a, __m256i b)
+{
+    __m256i twice = _mm256_blend_epi16(_mm256_srli_epi32(a, 21), _mm256_srli_epi32(b, 5), 0xaa);
+    return _mm256_avg_epu16(twice, _mm256_setzero_si256());
+}
+
+INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, bool joined,
+                          uint32_t n_pairs)
+{
+    const struct group *group = find_groups(a);
+    const struct offsets *offsets = find_offsets(a);
+    uint32_t n = n_groups(a);
+    uint8_t *pair0 = strip, *pair1 = strip + 4 * a->stride;
+    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]}; /* the strip is none of theirs */
+    for (uint32_t g = 0; g < n; g++, group++, offsets++, pair0 += 32, pair1 += 32) {
+        __m256i sum[MR_STRIP_ROWS];
+        for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
+            sum[i] = sum_groups(group, offsets, n, row[i], joined, n_pairs);
+        store256(pair0, join_rows(sum[0], sum[1]));
+        store256(pair1, join_rows(sum[2], sum[3]));
+    }
+}
+
+INLINE __m128i join_halves(__m256i sum)
+{
+    __m128i a = _mm_srli_epi32(_mm256_castsi256_si128(sum), 21);
+    __m128i b = _mm_srli_epi32(_mm256_extracti128_si256(sum, 1), 5);
+    return _mm_avg_epu16(_mm_blend_epi16(a, b, 0xaa), _mm_setzero_si128());
+}
+
+/* One pixel of two rows, which are the halves of the vectors: a dword for each channel, of 3 or 4. */
+INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const int16_t *hi, const int16_t *lo,
+                         uint32_t n_taps, int channels)
+{
+    int c = channels, z = -128;
+    __m256i from0 = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, z, (char)c, z, 1, z, (char)(c + 1), z, 2, z, (char)(c + 2), z, 3, z, (char)(c + 3), z));
+    from0 = _mm256_add_epi8(from0, _mm256_set1_epi16((short)lead));
+    const __m256i from1 = _mm256_add_epi8(from0, _mm256_set1_epi16((short)(2 * c)));
+    __m256i hi_sum = _mm256_setzero_si256(), lo_sum = hi_sum;
+    for (uint32_t k = 0; k < n_taps; k += 4, a += 4 * c, b += 4 * c) {
+        __m256i bytes = load_halves(a, b);
+        __m256i p = _mm256_shuffle_epi8(bytes, from0), q = _mm256_shuffle_epi8(bytes, from1);
+        int32_t w[4];
+        memcpy(w, hi + k, 8);
+        memcpy(w + 2, lo + k, 8);
+        hi_sum = _mm256_add_epi32(hi_sum, _mm256_add_epi32(_mm256_madd_epi16(p, _mm256_set1_epi32(w[0])),
+                                                           _mm256_madd_epi16(q, _mm256_set1_epi32(w[1]))));
+        lo_sum = _mm256_add_epi32(lo_sum, _mm256_add_epi32(_mm256_madd_epi16(p, _mm256_set1_epi32(w[2])),
+                                                           _mm256_madd_epi16(q, _mm256_set1_epi32(w[3]))));
+    }
+    return _mm256_add_epi32(_mm256_slli_epi32(hi_sum, 11), lo_sum);
+}
+
+/* The same with one channel: the dwords of a half are partial sums, then all four of them the sum. */
+INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, const int16_t *lo, uint32_t n_taps)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i hi_sum = zero, lo_sum = zero;
+    for (uint32_t k = 0; k < n_taps; k += 16) {
+        __m256i bytes = load_halves(a + k, b + k);
+        __m256i p = _mm256_unpacklo_epi8(bytes, zero), q = _mm256_unpackhi_epi8(bytes, zero);
+        __m256i hi0 = _mm256_broadcastsi128_si256(load128(hi + k)),
+                hi1 = _mm256_broadcastsi128_si256(load128(hi + k + 8));
+        __m256i lo0 = _mm256_broadcastsi128_si256(load128(lo + k)),
+                lo1 = _mm256_broadcastsi128_si256(load128(lo + k + 8));
+        hi_sum = _mm256_add_epi32(hi_sum, _mm256_add_epi32(_mm256_madd_epi16(p, hi0), _mm256_madd_epi16(q, hi1)));
+        lo_sum = _mm256_add_epi32(lo_sum, _mm256_add_epi32(_mm256_madd_epi16(p, lo0), _mm256_madd_epi16(q, lo1)));
+    }
+    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(hi_sum, 11), lo_sum);
+    sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, 0xb1));
+    return _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, 0x4e));
+}
+
+/* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
+INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, int channels)
+{
+    const struct place *place = find_places(a);
+    const int16_t *words = find_wide_words(a);
+    uint32_t n_taps = a->n_steps;
+    for (uint32_t i = 0; i < a->x->n; i++, place++, words += 2 * (size_t)n_taps) {
+        for (uint32_t r = 0; r < MR_STRIP_ROWS; r += 2) {
+            const uint8_t *row0 = rows[r] + place->at, *row1 = rows[r + 1] + place->at;
+            __m256i sum = channels == 1 ? sum_gray(row0, row1, words, words + n_taps, n_taps)
+                                        : sum_pixel(row0, row1, place->lead, words, words + n_taps, n_taps, channels);
+            uint8_t *out = strip + 4 * (r / 2 * a->stride + (size_t)i * (size_t)channels);
+            _mm_storeu_si128((__m128i *)(void *)out, join_halves(sum));
+        }
+    }
+}
+
+/* The usual numbers of taps as constants, so that the inner loops are unrolled. */
+INLINE void across_pairs(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, bool joined)
+{
+    uint32_t n_pairs = (a->x->max_taps + 1) / 2;
+    switch (n_pairs) {
+    case 2: across_groups(a, rows, strip, joined, 2); break;
+    case 3: across_groups(a, rows, strip, joined, 3); break;
+    case 4: across_groups(a, rows, strip, joined, 4); break;
+    default: across_groups(a, rows, strip, joined, n_pairs); break;
+    }
+}
+
+static void across_avx2(const struct mr_across *a, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+{
+    if (a->way == TWO_TAPS)
+        across_groups(a, rows, strip, true, 1);
+    else if (a->way == QUADS)
+        across_pairs(a, rows, strip, true);
+    else if (a->way == PAIRS)
+        across_pairs(a, rows, strip, false);
+    else if (a->channels == 1)
+        across_wide(a, rows, strip, 1);
+    else if (a->channels == 3)
+        across_wide(a, rows, strip, 3);
+    else
+        across_wide(a, rows, strip, 4);
+}
+
+const struct mr_kernels mr_kernels_avx2 = {
+    .cpu = MR_CPU_AVX2,
+    .strip_bytes = 2 * sizeof(int32_t),
+    .fill = mr_axis_fill_avx2,
+    .across_bytes = across_bytes_avx2,
+    .across_make = across_make_avx2,
+    .across = across_avx2,
+    .down_bytes = mr_down_bytes_avx2,
+    .down_make = mr_down_make_avx2,
+    .down = mr_down_row_avx2,
+    .planes = mr_store_planes_avx2,
+    .values = mr_store_values_avx2,
+    .expand_dct = mr_tile_expand_dct_avx2,
+    .expand_dct8 = mr_tile_expand_dct8_avx2,
+    .idct_pair = mr_idct_pair_avx2,
+    .encode_dct = mr_tile_encode_dct,
+    .encode_dct8 = mr_tile_encode_dct8,
+};

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The horizontal pass for AVX-512, and the table of the set. A strip is one row of dwords, each with the bytes of four
+ * rows; digits_avx512.h says how weights are multiplied. Easy to get wrong: no load may end behind its row, so the last
+ * ones begin earlier.
+ */
+#include "transforms/simd/digits_avx512.h"
+#include "transforms/simd/kernels_simd.h"
+
+#include <string.h>
+
+/* The ways of a horizontal pass. */
+enum {
+    TWO_TAPS,   /* words */
+    FOUR_TAPS,  /* digits, one step */
+    EIGHT_TAPS, /* two steps */
+    FAR_TAPS,   /* two loads side by side for each of up to four steps */
+    WIDE_PIXELS /* outputs too far apart: one after the other */
+};
+
+/* Sixteen values and four taps of each: where bytes come from in the load, and the digits, d2 first. */
+struct group {
+    __m512i from;
+    __m512i digit[3];
+};
+
+/* Wide pixels: where the loads of one begin, and how many bytes of each lie before its taps. */
+struct place {
+    int32_t at;
+    int32_t lead;
+};
+
+#define LOAD_BYTES 64
+#define MAX_STEPS 4 /* with more, neighbours hardly ever fit into two loads */
+#define WIDE_LEAD 4
+
+/* ---- Tables ---- */
+
+static uint32_t n_groups(const struct mr_across *a)
+{
+    return a->x->pitch / 16 * a->channels;
+}
+
+/* Wide pixels: taps are a multiple of what one load holds. */
+static uint32_t wide_taps(const struct mr_across *a)
+{
+    uint32_t step = a->channels == 1 ? 16 : 4;
+    return (a->x->max_taps + step - 1) & ~(step - 1);
+}
+
+static size_t across_bytes_avx512(const struct mr_across *a)
+{
+    size_t n_steps = (a->x->max_taps + 3) / 4;
+    size_t groups = n_steps > MAX_STEPS ? 0 : n_steps * n_groups(a) * (sizeof(struct group) + sizeof(int32_t));
+    size_t wide = a->x->n * (sizeof(struct place) + 3 * (size_t)wide_taps(a));
+    return groups > wide ? groups : wide;
+}
+
+static struct group *find_groups(const struct mr_across *a)
+{
+    return (struct group *)(void *)a->tables;
+}
+
+static int32_t *find_offsets(const struct mr_across *a)
+{
+    return (int32_t *)(void *)(find_groups(a) + (size_t)a->n_steps * n_groups(a));
+}
+
+static struct place *find_places(const struct mr_across *a)
+{
+    return (struct place *)(void *)a->tables;
+}
+
+static uint8_t *find_wide_digits(const struct mr_across *a)
+{
+    return (uint8_t *)(find_places(a) + a->x->n);
+}
+
+/* The same for two taps: words hi, lo. */
+INLINE void make_words(const int32_t *weight, size_t pitch, __m512i digit[3])
+{
+    const __m512i low = _mm512_set1_epi32(2047);
+    __m512i w0 = _mm512_loadu_si512(weight), w1 = _mm512_loadu_si512(weight + pitch);
+    digit[0] = _mm512_or_si512(_mm512_srli_epi32(w0, 11), _mm512_slli_epi32(_mm512_srli_epi32(w1, 11), 16));
+    digit[1] = _mm512_or_si512(_mm512_and_si512(w0, low), _mm512_slli_epi32(_mm512_and_si512(w1, low), 16));
+    digit[2] = _mm512_setzero_si512();
+}
+
+struct making {
+    int32_t channels;
+    int32_t most;         /* the last place for a load */
+    int32_t pixel[4][16]; /* of the sixteen values of group v: their pixels among the block's, their channels */
+    int32_t channel[4][16];
+};
+
+static void find_channels(struct making *m)
+{
+    int32_t pixel = 0, channel = 0;
+    for (int32_t v = 0; v < m->channels; v++)
+        for (int32_t i = 0; i < 16; i++) {
+            m->pixel[v][i] = pixel;
+            m->channel[v][i] = channel;
+            if (++channel == m->channels) {
+                channel = 0;
+                pixel++;
+            }
+        }
+}
+
+/* Bytes from the first to the last one that four taps of any group read. */
+static uint32_t find_reach(const struct making *m, const struct mr_axis *x)
+{
+    uint32_t most = 0;
+    for (uint32_t at = 0; at < x->pitch; at += 16)
+        for (int32_t v = 0; v < m->channels; v++) {
+            uint32_t one = x->start[at + (uint32_t)m->pixel[v][0]], other = x->start[at + (uint32_t)m->pixel[v][15]];
+            uint32_t apart = one < other ? other - one : one - other;
+            most = apart > most ? apart : most;
+        }
+    return (most + (x->max_taps < 4 ? x->max_taps : 4)) * (uint32_t)m->channels;
+}
+
+/* Where the load of taps `tap` to tap + 3 begins, of outputs first to last. */
+INLINE int32_t place_load(const struct making *m, const struct mr_axis *x, uint32_t first, uint32_t last, int32_t tap)
+{
+    int32_t one = (int32_t)x->start[first], other = (int32_t)x->start[last];
+    int32_t at = m->channels * ((one < other ? one : other) + tap);
+    return at < m->most ? at : m->most;
+}
+
+/* The groups of sixteen pixels from x on, for taps 4 * step to 4 * step + 3. */
+INLINE void make_block(const struct making *m, const struct mr_axis *axis, uint32_t x, uint32_t step, bool words,
+                       struct group *group, int32_t *offset)
+{
+    const __m512i low_byte = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+    int32_t channels = m->channels, tap = (int32_t)step * 4;
+    const __m512i taps =
+        _mm512_set1_epi32(words ? channels << 16 : (3 * channels) << 24 | (2 * channels) << 16 | channels << 8);
+    const int32_t *weight = axis->weight + (size_t)step * 4 * axis->pitch + x;
+    __m512i digit[3];
+    if (words)
+        make_words(weight, axis->pitch, digit);
+    else
+        make_digits(weight, axis->pitch, digit);
+    __m512i start = _mm512_mullo_epi32(_mm512_loadu_si512(axis->start + x), _mm512_set1_epi32(channels));
+    for (int32_t v = 0; v < channels; v++, group++, offset++) {
+        __m512i pixel = _mm512_loadu_si512(m->pixel[v]), channel = _mm512_loadu_si512(m->channel[v]);
+        for (int i = 0; i < 3; i++)
+            group->digit[i] = _mm512_permutexvar_epi32(pixel, digit[i]);
+        *offset = place_load(m, axis, x + (uint32_t)m->pixel[v][0], x + (uint32_t)m->pixel[v][15], tap);
+        __m512i at = _mm512_add_epi32(_mm512_permutexvar_epi32(pixel, start), channel);
+        at = _mm512_add_epi32(at, _mm512_set1_epi32(channels * tap - *offset));
+        group->from = _mm512_add_epi8(_mm512_shuffle_epi8(at, low_byte), taps);
+    }
+}
+
+static void make_groups(const struct mr_across *a, const struct making *making)
+{
+    const struct mr_axis *x = a->x;
+    struct group *group = find_groups(a);
+    int32_t *offset = find_offsets(a);
+    for (uint32_t step = 0; step < a->n_steps; step++)
+        for (uint32_t at = 0; at < x->pitch; at += 16, group += a->channels, offset += a->channels)
+            make_block(making, x, at, step, a->way == TWO_TAPS, group, offset);
+}
+
+/* The digits of one pixel's taps, `before` zeros ahead of them. */
+static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps, uint8_t *digits)
+{
+    for (uint32_t k = 0; k < n_taps; k++) {
+        uint32_t tap = k - before; /* huge before the first one */
+        uint32_t w = tap < x->max_taps ? (uint32_t)x->weight[(size_t)tap * x->pitch + i] : 0;
+        w = (w + 0x8080) ^ 0x8080;
+        digits[k] = (uint8_t)(w >> 16);
+        digits[n_taps + k] = (uint8_t)(w >> 8);
+        digits[2 * n_taps + k] = (uint8_t)w;
+    }
+}
+
+/*
+ * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
+ * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
+ */
+static void make_wide(struct mr_across *a)
+{
+    const struct mr_axis *x = a->x;
+    uint32_t n_taps = wide_taps(a), least = n_taps * a->channels + 2 * WIDE_LEAD;
+    if (a->row_bytes < least)
+        a->row_bytes = least;
+    uint32_t last = a->row_bytes / a->channels - n_taps, more = a->channels == 3 ? WIDE_LEAD : 0;
+    struct place *place = find_places(a);
+    uint8_t *digits = find_wide_digits(a);
+    for (uint32_t i = 0; i < x->n; i++, digits += 3 * (size_t)n_taps) {
+        uint32_t start = x->start[i] < last ? x->start[i] : last;
+        uint32_t lead = (start + n_taps) * a->channels + more > a->row_bytes ? more : 0;
+        place[i] = (struct place){(int32_t)(start * a->channels - lead), (int32_t)lead};
+        make_pixel(x, i, x->start[i] - start, n_taps, digits);
+    }
+    a->way = WIDE_PIXELS;
+    a->n_steps = n_taps;
+}
+
+static void across_make_avx512(struct mr_across *a)
+{
+    struct making making = {.channels = (int32_t)a->channels};
+    find_channels(&making);
+    uint32_t reach = find_reach(&making, a->x), n_taps = a->x->max_taps;
+    a->n_steps = (n_taps + 3) / 4;
+    if (a->n_steps > MAX_STEPS || reach > 2 * LOAD_BYTES) {
+        make_wide(a);
+        return;
+    }
+    bool far = reach > LOAD_BYTES || a->n_steps > 2;
+    a->way = far ? FAR_TAPS : n_taps <= 2 ? TWO_TAPS : FOUR_TAPS + a->n_steps - 1;
+    uint32_t least = far ? 2 * LOAD_BYTES : LOAD_BYTES;
+    if (a->row_bytes < least)
+        a->row_bytes = least;
+    making.most = (int32_t)(a->row_bytes - least);
+    make_groups(a, &making);
+}
+
+/* ---- The horizontal pass ---- */
+
+INLINE __m512i pick_bytes(const uint8_t *at, __m512i from, bool far)
+{
+    __m512i bytes = _mm512_loadu_si512(at);
+    return far ? _mm512_permutex2var_epi8(bytes, from, _mm512_loadu_si512(at + LOAD_BYTES))
+               : _mm512_permutexvar_epi8(from, bytes);
+}
+
+/* Sixteen values of one row, before they are shifted. */
+INLINE __m512i sum_group(const struct group *const *group, const int32_t *offset, const uint8_t *row, uint32_t n_steps,
+                         bool far)
+{
+    __m512i bytes[MAX_STEPS], sum = _mm512_set1_epi32(32);
+    for (uint32_t k = 0; k < n_steps; k++)
+        bytes[k] = pick_bytes(row + offset[k], group[k]->from, far);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i > 0)
+            sum = _mm512_slli_epi32(sum, 8);
+        for (uint32_t k = 0; k < n_steps; k++)
+            sum = _mm512_dpbusd_epi32(sum, bytes[k], group[k]->digit[i]);
+    }
+    return sum;
+}
+
+INLINE __m512i sum_two_taps(const struct group *group, int32_t offset, const uint8_t *row)
+{
+    const __mmask64 words = 0x5555555555555555u;
+    __m512i bytes = _mm512_maskz_permutexvar_epi8(words, group->from, _mm512_loadu_si512(row + offset));
+    return sum_words(bytes, group->digit[0], group->digit[1]);
+}
+
+/* n_steps 0: two taps. */
+INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, uint32_t n_steps,
+                          bool far)
+{
+    const struct group *groups = find_groups(a);
+    const int32_t *offsets = find_offsets(a);
+    uint32_t n = n_groups(a);
+    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]}; /* the strip is none of theirs */
+    for (uint32_t g = 0; g < n; g++) {
+        const struct group *group[MAX_STEPS];
+        int32_t offset[MAX_STEPS];
+        for (uint32_t k = 0; k < n_steps; k++) {
+            group[k] = groups + (size_t)k * n + g;
+            offset[k] = offsets[(size_t)k * n + g];
+        }
+        __m512i sum[MR_STRIP_ROWS];
+        for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
+            sum[i] = n_steps == 0 ? sum_two_taps(groups + g, offsets[g], row[i])
+                                  : sum_group(group, offset, row[i], n_steps, far);
+        _mm512_storeu_si512(strip + 64 * (size_t)g, join_rows(sum[0], sum[1], sum[2], sum[3]));
+    }
+}
+
+static void across_far(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip)
+{
+    switch (a->n_steps) {
+    case 2: across_groups(a, rows, strip, 2, true); break;
+    case 3: across_groups(a, rows, strip, 3, true); break;
+    case 4: across_groups(a, rows, strip, 4, true); break;
+    default: across_groups(a, rows, strip, 1, true); break;
+    }
+}
+
+INLINE __m512i load_quarters(const uint8_t *const *rows, size_t at)
+{
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(rows[0] + at)));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[1] + at)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[2] + at)), 2);
+    return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[3] + at)), 3);
+}
+
+/* One digit of four taps of a pixel, or, with one channel, of sixteen. */
+INLINE __m512i load_digit(const uint8_t *digits, int channels)
+{
+    int32_t four;
+    if (channels == 1)
+        return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)digits));
+    memcpy(&four, digits, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+/* One pixel of four rows, which are the quarters of the vectors: a dword for each channel; for one channel, the first.
+ */
+INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const uint8_t *digits, uint32_t n_taps,
+                         int channels)
+{
+    char c = (char)channels, c2 = (char)(2 * channels), c3 = (char)(3 * channels);
+    __m512i from = _mm512_broadcast_i32x4(_mm_setr_epi8(0, c, c2, c3, 1, (char)(c + 1), (char)(c2 + 1), (char)(c3 + 1),
+                                                        2, (char)(c + 2), (char)(c2 + 2), (char)(c3 + 2), 3,
+                                                        (char)(c + 3), (char)(c2 + 3), (char)(c3 + 3)));
+    from = _mm512_add_epi8(from, _mm512_set1_epi8((char)place.lead));
+    __m512i sum2 = _mm512_setzero_si512(), sum1 = sum2, sum0 = sum2;
+    uint32_t taps = channels == 1 ? 16 : 4;
+    size_t at = (size_t)place.at;
+    for (uint32_t k = 0; k < n_taps; k += taps, at += taps * (uint32_t)channels) {
+        __m512i bytes = load_quarters(rows, at);
+        if (channels != 1)
+            bytes = _mm512_shuffle_epi8(bytes, from);
+        sum2 = _mm512_dpbusd_epi32(sum2, bytes, load_digit(digits + k, channels));
+        sum1 = _mm512_dpbusd_epi32(sum1, bytes, load_digit(digits + n_taps + k, channels));
+        sum0 = _mm512_dpbusd_epi32(sum0, bytes, load_digit(digits + 2 * n_taps + k, channels));
+    }
+    __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(sum2, 8), sum1);
+    sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), sum0);
+    if (channels == 1) {
+        sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, (_MM_PERM_ENUM)0xb1));
+        sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, (_MM_PERM_ENUM)0x4e));
+    }
+    return _mm512_srli_epi32(_mm512_add_epi32(sum, _mm512_set1_epi32(1 << 21)), 22);
+}
+
+/* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
+INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, int channels)
+{
+    const __m512i by_value =
+        _mm512_castsi128_si512(_mm_setr_epi8(0, 16, 32, 48, 4, 20, 36, 52, 8, 24, 40, 56, 12, 28, 44, 60));
+    const struct place *place = find_places(a);
+    const uint8_t *digits = find_wide_digits(a);
+    uint32_t n_taps = a->n_steps;
+    for (uint32_t i = 0; i < a->x->n; i++, digits += 3 * (size_t)n_taps) {
+        __m512i sum = _mm512_permutexvar_epi8(by_value, sum_pixel(rows, place[i], digits, n_taps, channels));
+        uint8_t *out = strip + 4 * (size_t)i * (size_t)channels;
+        _mm_storeu_si128((__m128i *)(void *)out, _mm512_castsi512_si128(sum));
+    }
+}
+
+static void across_avx512(const struct mr_across *a, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+{
+    switch (a->way) {
+    case TWO_TAPS: across_groups(a, rows, strip, 0, false); break;
+    case FOUR_TAPS: across_groups(a, rows, strip, 1, false); break;
+    case EIGHT_TAPS: across_groups(a, rows, strip, 2, false); break;
+    case FAR_TAPS: across_far(a, rows, strip); break;
+    default:
+        if (a->channels == 1)
+            across_wide(a, rows, strip, 1);
+        else if (a->channels == 3)
+            across_wide(a, rows, strip, 3);
+        else
+            across_wide(a, rows, strip, 4);
+    }
+}
+
+const struct mr_kernels mr_kernels_avx512 = {
+    .cpu = MR_CPU_AVX512,
+    .strip_bytes = sizeof(int32_t),
+    .fill = mr_axis_fill_avx512,
+    .across_bytes = across_bytes_avx512,
+    .across_make = across_make_avx512,
+    .across = across_avx512,
+    .down_bytes = mr_down_bytes_avx512,
+    .down_make = mr_down_make_avx512,
+    .down = mr_down_row_avx512,
+    .planes = mr_store_planes_avx512,
+    .values = mr_store_values_avx512,
+    .expand_dct = mr_tile_expand_dct_avx512,
+    .expand_dct8 = mr_tile_expand_dct8_avx512,
+    .idct_pair = mr_idct_pair_avx2,
+    .encode_dct = mr_tile_encode_dct_avx512,
+    .encode_dct8 = mr_tile_encode_dct8_avx512,
+};

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows to tensors for AVX-512. Easy to get wrong: x * scale + bias in one rounding, by the instruction that says so.
+ * The end of a row is a step of fewer elements, by masks, which neither read nor write beyond it.
+ */
+#include "transforms/simd/kernels_simd.h"
+#include "transforms/simd/simd_avx512.h"
+#include "transforms/store.h"
+
+/* ---- Up to sixteen floats to as many elements ---- */
+
+/* As mr_half_bf16(): a NaN stays one. */
+INLINE __m256i to_bf16(__m512 value)
+{
+    __m512i bits = _mm512_castps_si512(value), high = _mm512_srli_epi32(bits, 16);
+    __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+    __m512i words = _mm512_mask_or_epi32(_mm512_srli_epi32(rounded, 16), is_nan, high, _mm512_set1_epi32(0x40));
+    return _mm512_cvtepi32_epi16(words);
+}
+
+/* A mask costs time in a store: only the last step of a row has one. */
+INLINE void put(mr_dtype dtype, void *out, size_t at, __m512i bytes, __m512 scale, __m512 bias, uint32_t n)
+{
+    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), scale, bias);
+    __mmask16 live = (__mmask16)first_bytes(n);
+    if (dtype == MR_F32) {
+        float *to = (float *)out + at;
+        if (n == 16)
+            _mm512_storeu_ps(to, value);
+        else
+            _mm512_mask_storeu_ps(to, live, value);
+        return;
+    }
+    __m256i words = dtype == MR_F16 ? _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT) : to_bf16(value);
+    uint16_t *to = (uint16_t *)out + at;
+    if (n == 16)
+        _mm256_storeu_si256((__m256i *)(void *)to, words);
+    else
+        _mm256_mask_storeu_epi16(to, live, words);
+}
+
+/* ---- Planes ---- */
+
+/* Pieces of 64 bytes to 64 pixels. byte_of: where a channel's are in the first two; in_third: those in the third. */
+INLINE __m512i find_channel(const __m512i piece[3], __m512i byte_of, __mmask64 in_third)
+{
+    __m512i bytes = _mm512_permutex2var_epi8(piece[0], byte_of, piece[1]);
+    return _mm512_mask_permutexvar_epi8(bytes, in_third, byte_of, piece[2]);
+}
+
+INLINE void split_64(const uint8_t *row, const __m512i byte_of[3], const __mmask64 in_third[3], void *const out[3],
+                     uint32_t at)
+{
+    __m512i piece[3];
+    for (int i = 0; i < 3; i++)
+        piece[i] = _mm512_loadu_si512(row + 64 * i);
+    for (int i = 0; i < 3; i++)
+        _mm512_storeu_si512((uint8_t *)out[i] + at, find_channel(piece, byte_of[i], in_third[i]));
+}
+
+/* Fewer than 64, in a row that has no more. */
+INLINE void split_few(const uint8_t *row, uint32_t n, const __m512i byte_of[3], const __mmask64 in_third[3],
+                      void *const out[3])
+{
+    __m512i piece[3];
+    for (uint32_t i = 0; i < 3; i++)
+        piece[i] = _mm512_maskz_loadu_epi8(first_bytes(3 * n > 64 * i ? 3 * n - 64 * i : 0), row + 64 * i);
+    for (int i = 0; i < 3; i++)
+        _mm512_mask_storeu_epi8(out[i], first_bytes(n), find_channel(piece, byte_of[i], in_third[i]));
+}
+
+/* Every third byte. */
+static const uint8_t thirds[64] = {0,   3,   6,   9,   12,  15,  18,  21,  24,  27,  30,  33,  36,  39,  42,  45,
+                                   48,  51,  54,  57,  60,  63,  66,  69,  72,  75,  78,  81,  84,  87,  90,  93,
+                                   96,  99,  102, 105, 108, 111, 114, 117, 120, 123, 126, 129, 132, 135, 138, 141,
+                                   144, 147, 150, 153, 156, 159, 162, 165, 168, 171, 174, 177, 180, 183, 186, 189};
+
+/* The end of a row is a step that overlaps the one before; a store with a mask takes longer. */
+INLINE void split(const uint8_t *row, uint32_t n, void *const out[3])
+{
+    __m512i byte_of[3];
+    __mmask64 in_third[3];
+    for (char i = 0; i < 3; i++) {
+        byte_of[(int)i] = _mm512_add_epi8(_mm512_loadu_si512(thirds), _mm512_set1_epi8(i));
+        in_third[(int)i] = _mm512_movepi8_mask(byte_of[(int)i]);
+    }
+    if (n < 64) {
+        split_few(row, n, byte_of, in_third, out);
+        return;
+    }
+    for (uint32_t at = 0; at + 64 <= n; at += 64)
+        split_64(row + 3 * (size_t)at, byte_of, in_third, out, at);
+    if (n % 64)
+        split_64(row + 3 * (size_t)(n - 64), byte_of, in_third, out, n - 64);
+}
+
+/* n pixels, at most 16. */
+INLINE void put_planes_16(mr_dtype dtype, const uint8_t *row, const __m512 scale[3], const __m512 bias[3],
+                          void *const out[3], uint32_t at, uint32_t n)
+{
+    const __m512i pixel = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
+    const __mmask64 dwords = 0x1111111111111111u;
+    __m512i bytes = _mm512_maskz_loadu_epi8(first_bytes(3 * n), row + 3 * (size_t)at);
+    for (int c = 0; c < 3; c++) {
+        __m512i from = _mm512_add_epi32(pixel, _mm512_set1_epi32(c));
+        put(dtype, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes), scale[c], bias[c], n);
+    }
+}
+
+INLINE void put_planes(mr_dtype dtype, const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+{
+    __m512 scale[3], bias[3];
+    for (int c = 0; c < 3; c++) {
+        scale[c] = _mm512_set1_ps(store->scale[c]);
+        bias[c] = _mm512_set1_ps(store->bias[c]);
+    }
+    uint32_t at = 0;
+    for (; at + 16 <= n; at += 16)
+        put_planes_16(dtype, row, scale, bias, out, at, 16);
+    if (at < n)
+        put_planes_16(dtype, row, scale, bias, out, at, n - at);
+}
+
+void mr_store_planes_avx512(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+{
+    if (store->dtype == MR_U8)
+        split(row, n, out);
+    else if (store->dtype == MR_F32)
+        put_planes(MR_F32, store, row, n, out);
+    else if (store->dtype == MR_F16)
+        put_planes(MR_F16, store, row, n, out);
+    else
+        put_planes(MR_BF16, store, row, n, out);
+}
+
+/* ---- Values ---- */
+
+/* Vector i of three holds channels (16i), (16i + 1), ... of `channels`, 1 or 3, from the first one on. */
+INLINE void repeat(const float *of_channel, uint32_t first, uint32_t channels, __m512 out[3])
+{
+    if (channels == 1) {
+        out[0] = out[1] = out[2] = _mm512_set1_ps(of_channel[first]);
+        return;
+    }
+    __m512 three = _mm512_maskz_loadu_ps(7, of_channel + first);
+    out[0] = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0), three);
+    out[1] = _mm512_permutexvar_ps(_mm512_setr_epi32(1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1), three);
+    out[2] = _mm512_permutexvar_ps(_mm512_setr_epi32(2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2), three);
+}
+
+/* n values, at most 16. */
+INLINE void put_values_16(mr_dtype dtype, const uint8_t *row, void *out, uint32_t at, __m512 scale, __m512 bias,
+                          uint32_t n)
+{
+    __m128i bytes = _mm_maskz_loadu_epi8((__mmask16)first_bytes(n), row + at);
+    put(dtype, out, at, _mm512_cvtepu8_epi32(bytes), scale, bias, n);
+}
+
+INLINE void put_values(mr_dtype dtype, const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
+                       uint32_t channels, void *out)
+{
+    __m512 scale[3], bias[3];
+    repeat(store->scale, first, channels, scale);
+    repeat(store->bias, first, channels, bias);
+    uint32_t at = 0;
+    for (; at + 48 <= n; at += 48)
+        for (uint32_t i = 0; i < 3; i++)
+            put_values_16(dtype, row, out, at + 16 * i, scale[i], bias[i], 16);
+    for (uint32_t i = 0; at < n; i++, at += 16)
+        put_values_16(dtype, row, out, at, scale[i], bias[i], n - at < 16 ? n - at : 16);
+}
+
+void mr_store_values_avx512(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
+                            uint32_t channels, void *out)
+{
+    if (store->dtype == MR_F32)
+        put_values(MR_F32, store, row, n, first, channels, out);
+    else if (store->dtype == MR_F16)
+        put_values(MR_F16, store, row, n, first, channels, out);
+    else
+        put_values(MR_BF16, store, row, n, first, channels, out);
+}
