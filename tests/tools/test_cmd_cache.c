@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "cache/cache_folder.h"
-#include "tests/loader/cache_rig.h"
+#include "tests/cache/cache_rig.h"
 #include "tests/tools/run_command.h"
 
 static void assert_contains(const char *text, const char *part)

@@ -24,13 +24,8 @@ foreach(set c avx2)
   add_test(NAME test_pixels_packed.${set} COMMAND test_pixels_packed)
   set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
-# The packer.
-add_library(mr_packer_support STATIC packer_support.c packed_sample.c)
-target_link_libraries(mr_packer_support PUBLIC mr_packer mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
-foreach(name packer packer_entropy packer_restore plain_jpeg)
-  mr_test(test_${name} SOURCES test_${name}.c LIBS mr_packer_support)
-endforeach()
-mr_test(test_packer_anew SOURCES test_packer_anew.c reference.c LIBS mr_packer_support mr_dep_zlib)
+# What the packer takes JPEGs apart with.
+mr_test(test_plain_jpeg SOURCES test_plain_jpeg.c LIBS mr_packer_support)
 # Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)

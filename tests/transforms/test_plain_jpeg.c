@@ -4,7 +4,7 @@
  * the coefficients are, with and without vectors.
  */
 #include "tests/transforms/packed_sample.h"
-#include "tests/transforms/packer_support.h"
+#include "tests/packs/packer_support.h"
 #include "packs/packer_tiles.h"
 #include "transforms/plain_jpeg.h"
 

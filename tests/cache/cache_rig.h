@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A data set, the directory of a cache, and runs over both without a loader: what its host and one of its workers would
+ * call. What fails here fails the test.
+ */
+#ifndef TESTS_CACHE_CACHE_RIG_H
+#define TESTS_CACHE_CACHE_RIG_H
+
+#include "dataset/dataset.h"
+#include "cache/cache.h"
+#include "cache/cache_append.h"
+#include "cache/cache_fill.h"
+#include "cache/cache_use.h"
+
+struct cache_rig {
+    char *folder;     /* all below it */
+    char photos[600]; /* an image folder */
+    char dir[600];    /* the cache; not there at the start */
+    mr_dataset *dataset;
+    const struct mr_table *table;
+    int64_t n;
+};
+
+/* One run: region, host, worker. */
+struct cache_run {
+    struct cache_rig *rig;
+    struct mr_cache_region *region;
+    size_t region_bytes;
+    struct mr_cache *cache;
+    struct mr_cache_use *use;
+    struct mr_cache_fill *fill;
+};
+
+/* n_images photographs; waits until they have settled. */
+void cache_rig_set_up(struct cache_rig *rig, uint32_t n_images);
+void cache_rig_tear_down(struct cache_rig *rig);
+/* The data set anew, after files were added. */
+void cache_rig_reopen(struct cache_rig *rig);
+/* Replace a photograph by another one, whose time of change is another too. */
+void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed);
+
+struct mr_cache_options cache_rig_options(const struct cache_rig *rig);
+/* options NULL: the rig's. */
+void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_options *options);
+void cache_run_end(struct cache_run *run);
+/* As a worker that meets each sample and then has nothing else to do. Returns how many were dealt with. */
+unsigned cache_run_fill_all(struct cache_run *run);
+bool cache_run_has(struct cache_run *run, int64_t index);
+unsigned cache_run_count(struct cache_run *run);
+
+/*
+ * An entry whose bytes follow from a number, for tests that need no images; valid until the next call with the same
+ * storage.
+ */
+struct cache_made {
+    struct mr_cache_entry entry;
+    struct mr_packed_template template;
+    uint32_t rows[40];
+    uint8_t bytes[3000];
+};
+void cache_rig_make_entry(struct cache_made *made, uint64_t number);
+/* Are these the bytes and the record of an entry with some number? */
+bool cache_rig_is_right(const struct mr_cache_sample *sample, const uint8_t *bytes);
+
+/* What is in the directory: right records, and of them those whose bytes are not what they should be. */
+struct cache_counts {
+    unsigned n_segments;
+    unsigned n_records;
+    unsigned n_wrong;
+};
+struct cache_counts cache_rig_count(const char *dir);
+/* The path of a file of the only segment: ending ".log" or ".data". */
+void cache_rig_find_file(const char *dir, const char *ending, char path_out[700]);
+
+#endif

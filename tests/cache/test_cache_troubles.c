@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must not become the cache's fault, or the other way round: limits, workers that died, a shortage that passes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "cache/cache_key.h"
+#include "tests/cache/cache_rig.h"
+#include "tests/support/folder.h"
+#include "tests/support/images.h"
+#include "tests/support/processes.h"
+
+enum { N = 8 };
+
+static int set_up(void **state)
+{
+    struct cache_rig *rig = calloc(1, sizeof *rig);
+    cache_rig_set_up(rig, N);
+    *state = rig;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    cache_rig_tear_down(*state);
+    free(*state);
+    return 0;
+}
+
+/* Without a cache it is damaged, so it has to be with one. */
+static void file_above_the_limit_is_not_taken_from_the_cache(void **state)
+{
+    struct cache_rig *rig = *state;
+    struct cache_run run;
+    struct mr_cache_version version;
+    struct mr_cache_options options = cache_rig_options(rig);
+    cache_run_begin(&run, rig, NULL);
+    assert_int_equal(cache_run_fill_all(&run), rig->n);
+    cache_run_end(&run);
+    assert_int_equal(mr_cache_key_look(rig->table, 3, &version), 0);
+    options.max_file_bytes = version.file_bytes;
+    cache_run_begin(&run, rig, &options);
+    assert_true(cache_run_has(&run, 3));
+    cache_run_end(&run);
+    options.max_file_bytes--;
+    cache_run_begin(&run, rig, &options);
+    assert_false(cache_run_has(&run, 3));
+    cache_run_end(&run);
+}
+
+static void sample_over_which_two_workers_died_is_left_alone(void **state)
+{
+    struct cache_rig *rig = *state;
+    struct cache_run run;
+    uint64_t now_s = mr_clock_now_ns() / UINT64_C(1000000000);
+    if (now_s < 200) /* a claim of long ago would be of before the machine's start */
+        skip();
+    cache_run_begin(&run, rig, NULL);
+    run.region->words[2] = mr_cache_region_word(MR_CACHE_CLAIMED, 1, now_s); /* a worker is at it */
+    run.region->words[3] = mr_cache_region_word(MR_CACHE_CLAIMED, 1, now_s - 130);
+    run.region->words[4] = mr_cache_region_word(MR_CACHE_CLAIMED, 2, now_s - 130);
+    assert_int_equal(cache_run_fill_all(&run), rig->n - 2);
+    assert_false(cache_run_has(&run, 2));
+    assert_true(cache_run_has(&run, 3));
+    assert_int_equal(mr_cache_region_state(run.region->words[4]), MR_CACHE_KEPT);
+    cache_run_end(&run);
+}
+
+static struct cache_rig *limited;
+
+static int fill_after_a_shortage(void)
+{
+    struct cache_run run;
+    struct rlimit limit, none;
+    cache_run_begin(&run, limited, NULL);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 1;
+    none = (struct rlimit){0, limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &none) != 0)
+        return 2;
+    mr_cache_refresh(run.cache);
+    mr_cache_fill_met(run.fill, 0);
+    mr_cache_fill_idle(run.fill);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || cache_run_fill_all(&run) != limited->n)
+        return 3;
+    return cache_run_count(&run) == limited->n ? 0 : 4;
+}
+
+static void shortage_of_descriptors_ends_nothing(void **state)
+{
+    limited = *state;
+    assert_int_equal(mr_test_in_child(fill_after_a_shortage), 0);
+}
+
+/* As after damage at the start of a log, which the next writer cuts there while a run still knows what it held. */
+static void template_at_a_place_that_was_written_anew_is_read_again(void **state)
+{
+    struct cache_rig *rig = *state;
+    struct cache_run a, b;
+    struct mr_cache_hit seen_by_a, seen_by_b;
+    char log[700];
+    cache_run_begin(&a, rig, NULL);
+    assert_int_equal(cache_run_fill_all(&a), rig->n);
+    cache_run_end(&a);
+    cache_run_begin(&a, rig, NULL);
+    assert_int_equal(cache_run_count(&a), rig->n);
+    cache_rig_find_file(rig->dir, ".log", log);
+    assert_int_equal(truncate(log, sizeof(struct mr_cache_log_head)), 0);
+    struct mr_test_image coarse =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .seed = 1, .quality = 30});
+    mr_test_folder_write(rig->photos, "class_0/000.jpg", coarse.bytes, coarse.len);
+    mr_test_image_free(&coarse);
+    mr_test_sleep_ms(70);
+    cache_run_begin(&b, rig, NULL);
+    mr_cache_fill_met(b.fill, 0);
+    assert_true(mr_cache_fill_idle(b.fill));
+    assert_false(cache_run_has(&a, 0));
+    mr_cache_refresh(a.cache);
+    assert_true(mr_cache_use_find(a.use, 0, &seen_by_a));
+    assert_true(mr_cache_use_find(b.use, 0, &seen_by_b));
+    assert_memory_equal(seen_by_a.image.template, seen_by_b.image.template, sizeof *seen_by_a.image.template);
+    cache_run_end(&a);
+    cache_run_end(&b);
+}
+
+#define CACHE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CACHE_TEST(file_above_the_limit_is_not_taken_from_the_cache),
+        CACHE_TEST(sample_over_which_two_workers_died_is_left_alone),
+        CACHE_TEST(shortage_of_descriptors_ends_nothing),
+        CACHE_TEST(template_at_a_place_that_was_written_anew_is_read_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A group over an engine of a device's memory, in its good days: who waits, who does not, and what the library itself
+ * does with numbers of the host. */
+#include "tests/dist/group/group_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <millrace/loader.h>
+#include <millrace/metrics.h>
+#include <millrace/run.h>
+
+#include "tests/dist/group/device_engine_double.h"
+
+static struct device_double *told;
+
+static int a_stream;
+
+static struct device_double_rank *told_of(const mr_group *group)
+{
+    return &told->ranks[mr_group_rank(group)];
+}
+
+/* Of ranks 0 to n - 1: nothing is left in the engine, and nobody did with it what is forbidden. */
+static void expect_clean(uint32_t n, bool healthy)
+{
+    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    for (uint32_t r = 0; r < n; r++) {
+        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&told->ranks[r].n_sums), 0);
+        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
+        assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends) > 0, healthy);
+        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 0);
+    }
+}
+
+static void every_kind(mr_group *group, void *arg)
+{
+    uint32_t rank = mr_group_rank(group);
+    uint32_t n = mr_group_world_size(group);
+    float x[2] = {1, (float)rank};
+    double all[RIG_RANKS];
+    double own = rank;
+    int32_t part = 0;
+    int32_t parts[RIG_RANKS];
+    (void)arg;
+    RIG_CHECK(group, strcmp(mr_group_backend(group), "nccl") == 0);
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_all_reduce(group, x, 2, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, x[0] == (float)n && x[1] == (float)(n * (n - 1) / 2));
+    RIG_CHECK(group, mr_all_reduce(group, x, 2, MR_F32, MR_MEAN) == MR_OK && x[0] == (float)n);
+    RIG_CHECK(group, mr_all_gather(group, &own, all, 1, MR_F64) == MR_OK && all[n - 1] == n - 1);
+    RIG_CHECK(group, mr_broadcast(group, &own, 1, MR_F64, n - 1) == MR_OK && own == n - 1);
+    for (uint32_t r = 0; r < n; r++)
+        parts[r] = (int32_t)(r + 1);
+    RIG_CHECK(group, mr_reduce_scatter(group, parts, &part, 1, MR_I32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, part == (int32_t)(n * (rank + 1)));
+    if (rank == 0 && n > 1)
+        RIG_CHECK(group, mr_send(group, &part, 1, MR_I32, n - 1) == MR_OK);
+    if (rank == n - 1 && n > 1)
+        RIG_CHECK(group, mr_recv(group, &part, 1, MR_I32, 0) == MR_OK && part == (int32_t)n);
+    RIG_CHECK(group, mr_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, atomic_load(&told_of(group)->n_on_host) == 0);
+}
+
+static void collectives_work_over_a_device(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 4; n++) {
+        told = rig_use_device();
+        rig_run(n, 10000, every_kind, NULL);
+        expect_clean(n, true);
+    }
+}
+
+static void asynchronous(mr_group *group, void *arg)
+{
+    struct device_double_rank *own = told_of(group);
+    double x[2] = {1, 2};
+    mr_work *works[2];
+    (void)arg;
+    atomic_store(&own->is_held, true);
+    for (int i = 0; i < 2; i++)
+        RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, &a_stream, &works[i]) == MR_OK);
+    RIG_CHECK(group, mr_work_test(works[0]) == MR_PENDING);
+    RIG_CHECK(group, mr_work_sync(works[1], 30) == MR_PENDING);
+    RIG_CHECK(group, mr_work_wait(works[0], &a_stream) == MR_OK);
+    RIG_CHECK(group, atomic_load(&own->n_waits) == 1 && atomic_load(&own->stream) == &a_stream);
+    atomic_store(&own->held_above, 1);
+    RIG_CHECK(group, mr_work_sync(works[0], MR_FOREVER) == MR_OK);
+    RIG_CHECK(group, x[0] == mr_group_world_size(group));
+    RIG_CHECK(group, mr_work_test(works[1]) == MR_PENDING);
+    RIG_CHECK(group, mr_work_wait(works[0], &a_stream) == MR_OK); /* ended: no stream needs to wait */
+    RIG_CHECK(group, atomic_load(&own->n_waits) == 1);
+    atomic_store(&own->is_held, false);
+    RIG_CHECK(group, mr_work_sync(works[1], MR_FOREVER) == MR_OK);
+    RIG_CHECK(group, mr_work_test(works[1]) == MR_OK);
+    mr_work_free(works[0]);
+    mr_work_free(works[1]);
+}
+
+static void works_are_under_way_until_the_device_is_done(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    rig_run(3, 10000, asynchronous, NULL);
+    expect_clean(3, true);
+}
+
+static void frees_early(mr_group *group, void *arg)
+{
+    struct device_double_rank *own = told_of(group);
+    float x[20] = {0};
+    uint64_t start = rig_now_ms();
+    (void)arg;
+    atomic_store(&own->is_held, true);
+    for (int i = 0; i < 20; i++) {
+        mr_work *work = NULL;
+        RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+        mr_work_free(work);
+    }
+    RIG_CHECK(group, rig_now_ms() - start < 2000);
+    RIG_CHECK(group, atomic_load(&own->n_tickets) == 20);
+    atomic_store(&own->is_held, false);
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    uint64_t until = rig_now_ms() + 150; /* the watch has seen that they have ended */
+    while (rig_now_ms() < until)
+        usleep(1000);
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, atomic_load(&own->n_tickets) == 0);
+    RIG_CHECK(group, mr_all_reduce(group, x, 20, MR_F32, MR_SUM) == MR_OK);
+}
+
+static void a_work_is_freed_without_waiting_for_it(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    rig_run(2, 10000, frees_early, NULL);
+    expect_clean(2, true);
+}
+
+/* The first has not ended for 700 ms, and the second for another 700: each is within the second that it has. */
+static void waits_in_turn(mr_group *group, void *arg)
+{
+    struct device_double_rank *own = told_of(group);
+    float x = 0;
+    mr_work *works[2];
+    (void)arg;
+    atomic_store(&own->is_held, true);
+    for (int i = 0; i < 2; i++)
+        RIG_CHECK(group, mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+    usleep(700000);
+    atomic_store(&own->held_above, 1);
+    usleep(700000);
+    atomic_store(&own->is_held, false);
+    RIG_CHECK(group, mr_work_sync(works[1], MR_FOREVER) == MR_OK);
+    mr_work_free(works[0]);
+    mr_work_free(works[1]);
+}
+
+static void the_time_of_a_work_begins_when_those_before_have_ended(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    rig_run(2, 1000, waits_in_turn, NULL);
+    expect_clean(2, true);
+}
+
+/* Numbers of the library's own are the host's, and what the user gives is the device's. */
+static void own_numbers(mr_group *group, void *arg)
+{
+    struct device_double_rank *own = told_of(group);
+    int signal = 1;
+    (void)arg;
+    RIG_CHECK(group, mr_group_same(group, 7, "the dataset") == MR_OK);
+    RIG_CHECK(group, atomic_load(&own->n_on_host) == 1);
+    RIG_CHECK(group, mr_signals_agree(group, &signal) == MR_OK && signal == 0);
+    RIG_CHECK(group, atomic_load(&own->n_on_host) == 2);
+    RIG_CHECK(group, mr_group_same(group, mr_group_rank(group), "the dataset") == MR_ERR_PEER);
+    RIG_SAYS(group, "the dataset of rank 1 differs from rank 0's");
+    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+}
+
+static void numbers_of_the_library_are_the_hosts(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    rig_run(2, 10000, own_numbers, NULL);
+    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    expect_clean(2, true); /* all ranks end the group: nobody needs an abort */
+}
+
+/* Host's and device's additions to one name add up; what is added after the beginning is the next one's. */
+static void metrics_of_both(mr_group *group, void *arg)
+{
+    double n = mr_group_world_size(group);
+    float loss = 0.5F;
+    int64_t correct = 3;
+    mr_metrics *metrics = NULL;
+    (void)arg;
+    RIG_CHECK(group, mr_metrics_create(group, &metrics, NULL) == MR_OK);
+    RIG_CHECK(group, mr_metrics_add(metrics, "loss", 1, 2) == MR_OK);
+    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 4, &a_stream) == MR_OK);
+    RIG_CHECK(group, mr_metrics_add_device(metrics, "correct", &correct, MR_I64, 4, &a_stream) == MR_OK);
+    RIG_CHECK(group, atomic_load(&told_of(group)->stream) == &a_stream);
+    RIG_CHECK(group, mr_metrics_max(metrics, "loss", 9) == MR_OK);
+    RIG_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
+    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK);
+    RIG_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
+    RIG_CHECK(group, mr_metrics_sum(metrics, "loss") == 1.5 * n && mr_metrics_count(metrics, "loss") == 6 * n);
+    RIG_CHECK(group, mr_metrics_mean(metrics, "correct") == 0.75 && mr_metrics_maximum(metrics, "loss") == 9);
+    RIG_CHECK(group, mr_metrics_reduce(metrics) == MR_OK);
+    RIG_CHECK(group, mr_metrics_sum(metrics, "loss") == 0.5 * n && mr_metrics_count(metrics, "loss") == n);
+    RIG_CHECK(group, mr_metrics_sum(metrics, "correct") == 0);
+    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", NULL, MR_F32, 1, NULL) == MR_ERR_INVALID);
+    mr_metrics_destroy(metrics);
+}
+
+static void metrics_add_sums_of_the_device(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    rig_run(3, 10000, metrics_of_both, NULL);
+    expect_clean(3, true);
+}
+
+static void splits(mr_group *group, void *arg)
+{
+    uint32_t rank = mr_group_rank(group);
+    mr_group *part = NULL;
+    mr_group *none = NULL;
+    float x = (float)rank;
+    (void)arg;
+    RIG_CHECK(group, mr_group_split(group, rank % 2, 10 - rank, &part) == MR_OK);
+    RIG_CHECK(group, mr_group_world_size(part) == 2 && mr_group_rank(part) == 1 - rank / 2);
+    RIG_CHECK(group, mr_all_reduce(part, &x, 1, MR_F32, MR_SUM) == MR_OK && x == (float)(2 * (rank % 2) + 2));
+    RIG_CHECK(group, mr_group_split(group, rank == 1 ? MR_NO_COLOR : rank, 0, &none) == MR_OK);
+    RIG_CHECK(group, rank == 1 ? !none : mr_barrier(none) == MR_OK); /* of one, with an engine */
+    mr_group_destroy(none);
+    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 12);
+    mr_group_destroy(part);
+}
+
+static void a_group_of_devices_splits(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    rig_run(4, 10000, splits, NULL);
+    expect_clean(4, true);
+}
+
+/* A communicator that was adopted knows its device, and so do the groups that are split from its group. */
+static void splits_what_was_adopted(mr_group *group, void *arg)
+{
+    mr_group *both = NULL;
+    float x = 1;
+    (void)arg;
+    RIG_CHECK(group, mr_group_split(group, 3, 0, &both) == MR_OK);
+    RIG_CHECK(group, both && mr_all_reduce(both, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
+    mr_group_destroy(both);
+}
+
+static void a_group_of_an_adopted_communicator_splits(void **state)
+{
+    (void)state;
+    int comm = 0;
+    told = rig_use_device();
+    rig_use("nccl", NULL);
+    rig_adopt(&comm);
+    rig_run(2, 10000, splits_what_was_adopted, NULL);
+    rig_adopt(NULL);
+    expect_clean(2, true);
+}
+
+/* An issue that is refused has not happened: the group goes on, and its numbers are those of the other rank. */
+static void is_refused(mr_group *group, void *arg)
+{
+    struct device_double_rank *own = told_of(group);
+    int32_t status = *(int32_t *)arg;
+    float x = 1;
+    mr_work *work = NULL;
+    if (mr_group_rank(group) == 1) {
+        atomic_store(&own->fails_at, 2);
+        atomic_store(&own->issue_status, status);
+    }
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    if (mr_group_rank(group) == 1) {
+        RIG_CHECK(group, (int32_t)mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, &a_stream, &work) == status);
+        RIG_CHECK(group, work == NULL);
+        RIG_SAYS(group, "the double was told to fail");
+    }
+    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+}
+
+static void what_the_engine_refuses_leaves_the_group_as_it_was(void **state)
+{
+    (void)state;
+    int32_t statuses[] = {MR_ERR_STATE, MR_ERR_INVALID};
+    for (int i = 0; i < 2; i++) {
+        told = rig_use_device();
+        rig_run(2, 5000, is_refused, &statuses[i]);
+        expect_clean(2, true);
+    }
+}
+
+/* What is under way when the group is destroyed ends by itself within its grace. */
+static void leaves_works(mr_group *group, void *arg)
+{
+    mr_work **works = arg;
+    float x = 0;
+    static float kept[2];
+    (void)x;
+    RIG_CHECK(group, mr_all_reduce_async(group, &kept[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL,
+                                         &works[mr_group_rank(group)]) == MR_OK);
+}
+
+static void a_work_that_ends_soon_is_waited_for_by_destroy(void **state)
+{
+    (void)state;
+    mr_work *works[2];
+    told = rig_use_device();
+    rig_run(2, 10000, leaves_works, works);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(mr_work_sync(works[r], MR_FOREVER), MR_OK);
+        mr_work_free(works[r]);
+    }
+    expect_clean(2, true);
+}
+
+static void differs(mr_group *group, void *arg)
+{
+    float x[4] = {0};
+    mr_work *work = NULL;
+    (void)arg;
+    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    mr_status status = mr_all_reduce_async(group, x, mr_group_rank(group) == 2 ? 3 : 4, MR_F32, MR_SUM, NULL, &work);
+    RIG_CHECK(group, status == MR_ERR_PEER && !work);
+    RIG_SAYS(group,
+             "ranks differ in call 2: rank 0 calls all_reduce (4 f32, sum), rank 2 calls all_reduce (3 f32, sum)");
+    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+}
+
+static void a_check_names_who_differs(void **state)
+{
+    (void)state;
+    told = rig_use_device();
+    setenv("MR_COMM_CHECK", "1", 1);
+    rig_run(3, 20000, differs, NULL);
+    unsetenv("MR_COMM_CHECK");
+    expect_clean(3, true); /* nothing had begun */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives_work_over_a_device),
+        cmocka_unit_test(works_are_under_way_until_the_device_is_done),
+        cmocka_unit_test(a_work_is_freed_without_waiting_for_it),
+        cmocka_unit_test(the_time_of_a_work_begins_when_those_before_have_ended),
+        cmocka_unit_test(numbers_of_the_library_are_the_hosts),
+        cmocka_unit_test(metrics_add_sums_of_the_device),
+        cmocka_unit_test(a_group_of_devices_splits),
+        cmocka_unit_test(a_group_of_an_adopted_communicator_splits),
+        cmocka_unit_test(what_the_engine_refuses_leaves_the_group_as_it_was),
+        cmocka_unit_test(a_work_that_ends_soon_is_waited_for_by_destroy),
+        cmocka_unit_test(a_check_names_who_differs),
+    };
+    rig_init();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A launcher under test. Easy to get wrong: "nothing is left" is not what ps says, but that nobody holds the write end
+ * of a pipe that everything under the launcher has inherited.
+ */
+#include "tests/dist/launch/launch_rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/processes.h"
+
+enum { GONE_MS = 5000, EXPECT_MS = 10000 };
+
+struct told {
+    mr_status status;
+    mr_launch_result result;
+    mr_error error;
+};
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+unsigned long long mr_launched_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000;
+}
+
+static int open_file(const char *name)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    /* Appending: stdout and stderr are written by several processes, and read by us at the same time. */
+    if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) != 0)
+        die("memfd_create");
+    return fd;
+}
+
+static _Noreturn void run_launcher(struct mr_launched *l, mr_launched_fn fn, const void *arg, int stdin_fd)
+{
+    struct told told = {.result = {-7, -7, -7}};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (stdin_fd < 0)
+        stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (dup2(stdin_fd, 0) < 0 || dup2(l->out_fd, 1) < 0 || dup2(l->err_fd, 2) < 0)
+        _exit(99);
+    told.status = fn(arg, &told.result, &told.error);
+    if (pwrite(l->told_fd, &told, sizeof told, 0) != (ssize_t)sizeof told)
+        _exit(98);
+    fflush(NULL);
+    _exit(told.status == MR_OK ? told.result.exit_status : 97);
+}
+
+void mr_launched_start(struct mr_launched *l, mr_launched_fn fn, const void *arg, int stdin_fd)
+{
+    int life[2];
+    memset(l, 0, sizeof *l);
+    l->out_fd = open_file("out");
+    l->err_fd = open_file("err");
+    l->told_fd = memfd_create("told", MFD_CLOEXEC);
+    if (l->told_fd < 0 || pipe(life) != 0)
+        die("pipe");
+    fcntl(life[0], F_SETFD, FD_CLOEXEC);
+    l->life_fd = life[0];
+    l->began_ms = mr_launched_now_ms();
+    fflush(NULL);
+    l->pid = fork();
+    if (l->pid < 0)
+        die("fork");
+    if (l->pid == 0) {
+        close(life[0]);
+        run_launcher(l, fn, arg, stdin_fd);
+    }
+    close(life[1]);
+}
+
+static char *read_all(int fd, size_t *len_out)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        die("fstat");
+    char *bytes = malloc((size_t)info.st_size + 1);
+    if (!bytes)
+        die("malloc");
+    ssize_t got = pread(fd, bytes, (size_t)info.st_size, 0);
+    if (got != info.st_size)
+        die("pread");
+    bytes[got] = '\0';
+    *len_out = (size_t)got;
+    return bytes;
+}
+
+static void await_nobody(const struct mr_launched *l)
+{
+    struct pollfd life = {.fd = l->life_fd, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&life, 1, GONE_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 1)
+        return;
+    fprintf(stderr, "%d ms after the end of launcher %d something of it is still there\n", GONE_MS, (int)l->pid);
+    if (system("ps -eo pid,ppid,pgid,stat,args >&2") != 0)
+        perror("ps");
+    exit(1);
+}
+
+void mr_launched_wait(struct mr_launched *l)
+{
+    struct told told = {0};
+    size_t unused;
+    int end;
+    while (waitpid(l->pid, &end, 0) < 0)
+        if (errno != EINTR)
+            die("waitpid");
+    l->took_ms = (unsigned)(mr_launched_now_ms() - l->began_ms);
+    await_nobody(l);
+    l->end = WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end);
+    if (pread(l->told_fd, &told, sizeof told, 0) == (ssize_t)sizeof told) {
+        l->status = told.status;
+        l->result = told.result;
+        l->error = told.error;
+    }
+    l->out = read_all(l->out_fd, &l->out_len);
+    l->err = read_all(l->err_fd, &unused);
+}
+
+void mr_launched_free(struct mr_launched *l)
+{
+    close(l->out_fd);
+    close(l->err_fd);
+    close(l->told_fd);
+    close(l->life_fd);
+    free(l->out);
+    free(l->err);
+}
+
+void mr_launched_expect(const struct mr_launched *l, bool on_stderr, const char *text)
+{
+    for (int waited_ms = 0; waited_ms < EXPECT_MS; waited_ms += 5) {
+        size_t unused;
+        char *bytes = read_all(on_stderr ? l->err_fd : l->out_fd, &unused);
+        bool is_there = strstr(bytes, text) != NULL;
+        free(bytes);
+        if (is_there)
+            return;
+        mr_test_sleep_ms(5);
+    }
+    fprintf(stderr, "'%s' is not written within %d ms\n", text, EXPECT_MS);
+    exit(1);
+}
+
+mr_status mr_launched_run_case(const void *arg, mr_launch_result *result_out, mr_error *error)
+{
+    const struct mr_launch_case *c = arg;
+    char shell[] = "/bin/sh", flag[] = "-c";
+    char *script[] = {shell, flag, (char *)(uintptr_t)c->script, NULL};
+    char *program[] = {(char *)(uintptr_t)c->program, NULL};
+    return mr_launch(&c->options, c->program ? program : script, result_out, error);
+}
+
+void mr_launched_case(struct mr_launched *l, const struct mr_launch_case *c)
+{
+    mr_launched_start(l, mr_launched_run_case, c, -1);
+}
+
+void mr_launched_script(struct mr_launched *l, uint32_t nproc, const char *script)
+{
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = script};
+    c.options.nproc = nproc;
+    mr_launched_case(l, &c);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mr_spawn(): functions as ranks. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/dist/launch/launch_rig.h"
+#include "tests/support/processes.h"
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static unsigned count(const char *text, const char *part)
+{
+    unsigned n = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
+        n++;
+    return n;
+}
+
+/* A launcher that spawns n times fn. */
+struct spawn_case {
+    int (*fn)(uint32_t local_rank, void *arg);
+    uint32_t n;
+    void *arg;
+};
+
+static mr_status run_spawn(const void *arg, mr_launch_result *result_out, mr_error *error)
+{
+    const struct spawn_case *c = arg;
+    return mr_spawn(c->fn, c->n, c->arg, NULL, result_out, error);
+}
+
+static void spawn(struct mr_launched *l, const struct spawn_case *c)
+{
+    mr_launched_start(l, run_spawn, c, -1);
+    mr_launched_wait(l);
+}
+
+static int say_who(uint32_t local_rank, void *arg)
+{
+    printf("%s %u: %s of %s, %s %s %s\n", (const char *)arg, local_rank, getenv("RANK"), getenv("WORLD_SIZE"),
+           getenv("LOCAL_RANK"), getenv("MASTER_ADDR"), getenv("OTHER"));
+    setenv("MORE", "x", 1); /* the environment is the rank's to change */
+    return strcmp(getenv("MORE"), "x") == 0 ? 0 : 1;
+}
+
+static void function_gets_its_rank_and_argument(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    setenv("OTHER", "kept", 1);
+    spawn(&l, &(struct spawn_case){say_who, 3, (char[]){"word"}});
+    assert_int_equal(l.status, MR_OK);
+    assert_int_equal(l.end, 0);
+    assert_int_equal(l.result.rank, -1);
+    assert_contains(l.out, "0: word 0: 0 of 3, 0 127.0.0.1 kept\n");
+    assert_contains(l.out, "2: word 2: 2 of 3, 2 127.0.0.1 kept\n");
+    mr_launched_free(&l);
+}
+
+/* 0: the port is bound, and this socket listens. */
+static int listen_at_master(bool reuses)
+{
+    int one = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(getenv("MASTER_PORT"))),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || (reuses && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0))
+        return -1;
+    bool good = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
+    int failed = good ? 0 : errno;
+    close(fd);
+    return failed;
+}
+
+static int look_at_port(uint32_t local_rank, void *arg)
+{
+    (void)local_rank;
+    (void)arg;
+    return listen_at_master(false) == EADDRINUSE && listen_at_master(true) == 0 ? 0 : 1;
+}
+
+/* Else the kernel may give it to any other program before rank 0's store is there. */
+static void the_port_is_held_for_the_store(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    spawn(&l, &(struct spawn_case){look_at_port, 1, NULL});
+    assert_int_equal(l.status, MR_OK);
+    assert_int_equal(l.end, 0);
+    mr_launched_free(&l);
+}
+
+static int return_7_from_rank_1(uint32_t local_rank, void *arg)
+{
+    (void)arg;
+    if (local_rank == 1)
+        return 7;
+    mr_test_sleep_ms(60000);
+    return 0;
+}
+
+static void return_is_the_exit_status(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    spawn(&l, &(struct spawn_case){return_7_from_rank_1, 3, NULL});
+    assert_int_equal(l.end, 7);
+    assert_int_equal(l.result.rank, 1);
+    assert_contains(l.err, "rank 1 (process ");
+    assert_contains(l.err, "exited with status 7; the others were ended\n");
+    assert_true(l.took_ms < 1900);
+    mr_launched_free(&l);
+}
+
+static int kill_rank_0(uint32_t local_rank, void *arg)
+{
+    (void)arg;
+    signal(SIGABRT, SIG_DFL);
+    if (local_rank == 0)
+        raise(SIGKILL);
+    mr_test_sleep_ms(60000);
+    return 0;
+}
+
+static void killed_rank_is_named(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    spawn(&l, &(struct spawn_case){kill_rank_0, 2, NULL});
+    assert_int_equal(l.end, 128 + SIGKILL);
+    assert_contains(l.err, "rank 0 (process ");
+    assert_contains(l.err, "was killed by SIGKILL; the others were ended\n");
+    mr_launched_free(&l);
+}
+
+static void on_exit_of_rank(void)
+{
+    printf("handler ran\n");
+}
+
+static int leave_with_handler(uint32_t local_rank, void *arg)
+{
+    (void)local_rank;
+    (void)arg;
+    atexit(on_exit_of_rank);
+    printf("unflushed ");
+    return 0;
+}
+
+static mr_status spawn_with_text_in_stdio(const void *arg, mr_launch_result *result_out, mr_error *error)
+{
+    printf("before ");
+    return run_spawn(arg, result_out, error);
+}
+
+static void exit_handlers_run_and_nothing_is_written_twice(void **state)
+{
+    struct spawn_case c = {leave_with_handler, 3, NULL};
+    struct mr_launched l;
+    (void)state;
+    mr_launched_start(&l, spawn_with_text_in_stdio, &c, -1);
+    mr_launched_wait(&l);
+    assert_int_equal(l.end, 0);
+    assert_int_equal(count(l.out, "before "), 1);
+    assert_int_equal(count(l.out, "unflushed handler ran\n"), 3);
+    mr_launched_free(&l);
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static int check_inheritance(uint32_t local_rank, void *arg)
+{
+    const int *n_before = arg;
+    struct sigaction child;
+    sigset_t mask;
+    (void)local_rank;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    for (int i = 1; i < NSIG; i++)
+        if (sigismember(&mask, i) != (i == SIGURG))
+            return 3;
+    if (sigaction(SIGCHLD, NULL, &child) != 0 || child.sa_handler != SIG_IGN)
+        return 4;
+    if (getpgrp() != getpid())
+        return 5;
+    return count_descriptors() == *n_before ? 0 : 6;
+}
+
+static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result_out, mr_error *error)
+{
+    sigset_t set;
+    int n = count_descriptors();
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    signal(SIGCHLD, SIG_IGN);
+    (void)arg;
+    mr_status status = mr_spawn(check_inheritance, 4, &n, NULL, result_out, error);
+    return count_descriptors() == n ? status : MR_ERR_STATE;
+}
+
+static void ranks_inherit_what_a_fork_would_and_no_more(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    mr_launched_start(&l, spawn_from_odd_caller, NULL, -1);
+    mr_launched_wait(&l);
+    assert_int_equal(l.status, MR_OK);
+    assert_int_equal(l.end, 0);
+    mr_launched_free(&l);
+}
+
+static void *sleep_in_thread(void *arg)
+{
+    char byte;
+    (void)!read(*(int *)arg, &byte, 1);
+    return NULL;
+}
+
+static void process_with_a_second_thread_is_refused(void **state)
+{
+    mr_launch_result result = {.rank = 5};
+    mr_error error;
+    pthread_t thread;
+    int ends[2];
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_in_thread, &ends[0]), 0);
+    assert_int_equal(mr_spawn(return_7_from_rank_1, 2, NULL, NULL, &result, &error), MR_ERR_STATE);
+    assert_contains(error.text, "threads");
+    assert_int_equal(result.rank, 5);
+    close(ends[1]);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
+    mr_launch_result result;
+    mr_error error;
+    (void)state;
+    assert_int_equal(mr_spawn(NULL, 1, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_spawn(say_who, 1, NULL, NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_spawn(say_who, 0, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_contains(error.text, "nproc 0");
+    assert_int_equal(mr_spawn(say_who, 257, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    options.nnodes = 2;
+    assert_int_equal(mr_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
+    options.struct_size = 3;
+    assert_int_equal(mr_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
+}
+
+static int launch_below(uint32_t local_rank, void *arg)
+{
+    char *const argv[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, arg, NULL};
+    mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
+    mr_launch_result result;
+    (void)local_rank;
+    options.nproc = 2;
+    return mr_launch(&options, argv, &result, NULL) == MR_OK ? result.exit_status : 99;
+}
+
+static void rank_may_launch_and_nothing_outlives_the_first_launcher(void **state)
+{
+    struct spawn_case c = {launch_below, 2, (char[]){"echo below $RANK of $WORLD_SIZE"}};
+    struct mr_launched l;
+    (void)state;
+    spawn(&l, &c);
+    assert_int_equal(l.end, 0);
+    assert_contains(l.out, "1: 1: below 1 of 2\n");
+    mr_launched_free(&l);
+
+    c.arg = (char[]){"echo ready; setsid sleep 60 & sleep 60"};
+    mr_launched_start(&l, run_spawn, &c, -1);
+    mr_launched_expect(&l, false, "0: 1: ready\n");
+    mr_launched_expect(&l, false, "1: 0: ready\n");
+    kill(l.pid, SIGKILL);
+    mr_launched_wait(&l);
+    mr_launched_free(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(function_gets_its_rank_and_argument),
+        cmocka_unit_test(the_port_is_held_for_the_store),
+        cmocka_unit_test(return_is_the_exit_status),
+        cmocka_unit_test(killed_rank_is_named),
+        cmocka_unit_test(exit_handlers_run_and_nothing_is_written_twice),
+        cmocka_unit_test(ranks_inherit_what_a_fork_would_and_no_more),
+        cmocka_unit_test(process_with_a_second_thread_is_refused),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(rank_may_launch_and_nothing_outlives_the_first_launcher),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank of a program that knows only the public interface: mpi_group SCENARIO MODULE FOLDER, under mpirun, with
+ * MASTER_ADDR and MASTER_PORT set and MR_MODULE_PATH leading to the module.
+ */
+#include "tests/dist/group/contract_collectives.h"
+#include "tests/dist/group/driver_double.h"
+#include "tests/dist/mpi/mpi_folder_store.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define N_RANKS 4u
+
+static const char *folder;
+static uint32_t own_rank; /* for mark_left(), which has no group any more */
+
+#define must(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #condition);                                      \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static mr_group *joined(uint32_t timeout_ms)
+{
+    mr_error error = {0};
+    mr_group *group = NULL;
+    mr_group_options options = MR_GROUP_OPTIONS_INIT;
+    options.backend = "mpi";
+    options.timeout_ms = timeout_ms;
+    if (mr_group_create(&options, &group, &error) != MR_OK) {
+        fprintf(stderr, "mr_group_create: %s\n", error.text);
+        exit(1);
+    }
+    must(strcmp(mr_group_backend(group), "mpi") == 0);
+    own_rank = mr_group_rank(group);
+    return group;
+}
+
+static void meets_contract(mr_group *group)
+{
+    char words[CONTRACT_WORDS] = "";
+    if (contract_group_run(group, NULL, words) > 0) {
+        fprintf(stderr, "rank %u: %s\n", mr_group_rank(group), words);
+        exit(1);
+    }
+}
+
+static void scenario_contract(void)
+{
+    mr_group *group = joined(60000);
+    meets_contract(group);
+    mr_group_destroy(group);
+}
+
+/* Two halves, one of which works while the other does not; then the whole again. */
+static void scenario_split(void)
+{
+    mr_group *half = NULL;
+    mr_group *group = joined(60000);
+    uint32_t rank = mr_group_rank(group);
+    must(mr_group_split(group, rank % 2, 100 - rank, &half) == MR_OK);
+    must(mr_group_world_size(half) == 2 && mr_group_rank(half) == (rank < 2));
+    double sum = rank;
+    must(mr_all_reduce(half, &sum, 1, MR_F64, MR_SUM) == MR_OK);
+    must(sum == (rank % 2 ? 4 : 2));
+    mr_group_destroy(half);
+    must(mr_group_split(group, rank == 2 ? 7 : MR_NO_COLOR, 0, &half) == MR_OK);
+    must((half == NULL) == (rank != 2));
+    mr_group_destroy(half);
+    sum = rank;
+    must(mr_all_reduce(group, &sum, 1, MR_F64, MR_MEAN) == MR_OK);
+    must(sum == 1.5);
+    mr_group_destroy(group);
+}
+
+/* What the driver calls a device's is refused by name before MPI sees it, and the group goes on. */
+static void scenario_pointers(void)
+{
+    static const char words[] = "buffer is memory of cuda:1; mpi takes the host's: copy it, or use backend nccl";
+    static float on_device[16];
+    static float managed[16];
+    mr_work *work = NULL;
+    driver_double_say(on_device, sizeof on_device, true, false, 1);
+    driver_double_say(managed, sizeof managed, false, true, 0);
+    mr_group *group = joined(60000);
+    float own[4] = {1, 1, 1, 1};
+    must(mr_all_reduce(group, on_device, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    must(strcmp(mr_group_error(group)->text, words) == 0);
+    must(mr_broadcast_async(group, on_device + 3, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
+    must(mr_reduce_scatter(group, own, on_device, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    must(strncmp(mr_group_error(group)->text, "out is memory of cuda:1", 23) == 0);
+    must(mr_send(group, on_device, 4, MR_F32, (mr_group_rank(group) + 1) % 4) == MR_ERR_INVALID);
+    for (uint32_t i = 0; i < 4; i++)
+        must(own[i] == 1 && on_device[i] == 0);
+    managed[0] = 1;
+    must(mr_all_reduce(group, managed, 1, MR_F32, MR_SUM) == MR_OK && managed[0] == 4);
+    mr_group_destroy(group);
+}
+
+static uint32_t count_left(void)
+{
+    uint32_t n_left = 0;
+    for (uint32_t rank = 0; rank < N_RANKS; rank++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/left-%u", folder, rank);
+        n_left += access(path, F_OK) == 0;
+    }
+    return n_left;
+}
+
+/*
+ * The last that the process does. mpirun ends the others when one has gone without MPI_Finalize, so none goes before
+ * all but rank 2 are here.
+ */
+static void mark_left(void)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/left-%u", folder, own_rank);
+    FILE *file = fopen(path, "w");
+    if (file)
+        fclose(file);
+    for (uint32_t i = 0; i < 100 && count_left() < N_RANKS - 1; i++)
+        mr_clock_sleep_ms(100);
+}
+
+/* Rank 2 does not come to the second one. */
+static void scenario_hang(void)
+{
+    signal(SIGTERM, SIG_IGN); /* of mpirun, when the first one leaves */
+    atexit(mark_left);
+    mr_group *group = joined(8000);
+    uint32_t rank = mr_group_rank(group);
+    float values[100] = {0};
+    must(mr_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_OK);
+    if (rank != 2) {
+        uint64_t start_ns = mr_clock_now_ns();
+        must(mr_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_ERR_TIMEOUT);
+        must(mr_clock_now_ns() - start_ns < 16000000000u);
+        must(mr_barrier(group) == MR_ERR_TIMEOUT);
+    }
+    must(folder_store_meet(folder, "hung", rank, mr_group_world_size(group)));
+    mr_group_destroy(group);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} scenarios[] = {
+    {"contract", scenario_contract},
+    {"split", scenario_split},
+    {"hang", scenario_hang},
+    {"pointers", scenario_pointers},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(100);
+    folder = argv[3];
+    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
+        if (strcmp(scenarios[i].name, argv[1]) == 0) {
+            scenarios[i].run();
+            return 0;
+        }
+    return 2;
+}

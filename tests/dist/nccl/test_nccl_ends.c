@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How engines over nccl begin and end: refusals, ranks that do not come, errors, aborts, adopted communicators. */
+#include "tests/dist/nccl/nccl_rig.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *abort_it(void *arg)
+{
+    struct rig_rank *rank = arg;
+    mr_clock_sleep_ms(50);
+    rank->calls->abort(rank->engine);
+    return NULL;
+}
+
+/* Rank 1 never comes to the collective. */
+static void wait_for_nobody(struct rig_rank *rank)
+{
+    pthread_t thread;
+    double sum = 1;
+    double more = 1;
+    void *ticket = NULL;
+    void *another = NULL;
+    if (rank->rank == 1) {
+        mr_clock_sleep_ms(200);
+        rig_destroy(rank, false);
+        return;
+    }
+    RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_OK);
+    RIG_CHECK(rank, rank->calls->test(rank->engine, ticket, &rank->error) == MR_PENDING);
+    RIG_CHECK(rank, rank->calls->health(rank->engine, &rank->error) == MR_OK);
+    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_it, rank) == 0);
+    RIG_CHECK(rank, rig_poll(rank, ticket) == MR_ERR_CANCELED && sum == 1);
+    pthread_join(thread, NULL);
+    RIG_CHECK(rank, rig_issue(rank, rig_sum(&more, 1), &another) == MR_ERR_CANCELED && !another);
+    RIG_CHECK(rank, rank->calls->health(rank->engine, &rank->error) == MR_ERR_CANCELED);
+    rank->calls->drop(rank->engine, ticket);
+    uint64_t begin_ms = rig_now_ms();
+    rig_destroy(rank, false);
+    RIG_CHECK(rank, rig_now_ms() - begin_ms < 2000);
+}
+
+static void an_abort_ends_what_is_under_way(void **state)
+{
+    (void)state;
+    static const enum double_policy policies[] = {DOUBLE_LATE, DOUBLE_EARLY, DOUBLE_RANDOM};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        rig_open(2, policies[i]);
+        rig_engines(2, wait_for_nobody, NULL);
+        rig_close();
+    }
+}
+
+static void be_on_one_gpu(struct rig_rank *rank)
+{
+    rank->setup.device = rank->rank == 0 || rank->rank == 2 ? "cuda:1" : "cuda:0";
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && !rank->engine);
+    RIG_CHECK(rank, strstr(rank->error.text, "ranks 0 and 2 are both on cuda:1 (GPU-"));
+}
+
+static void two_ranks_on_one_gpu_are_refused_by_all(void **state)
+{
+    (void)state;
+    rig_open(2, DOUBLE_EARLY);
+    rig_threads(3, be_on_one_gpu, NULL);
+    rig_close();
+}
+
+static void be_too_many(struct rig_rank *rank)
+{
+    rank->setup.local_rank = 2;
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_NO_DEVICE && !rank->engine);
+    RIG_CHECK(rank, strstr(rank->error.text, "local rank is 2, but only 2 GPUs"));
+    rank->setup.device = "cuda:5";
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_NO_DEVICE && strstr(rank->error.text, "cuda:5"));
+}
+
+static void more_ranks_than_gpus_are_refused(void **state)
+{
+    (void)state;
+    rig_open(2, DOUBLE_EARLY);
+    rig_threads(1, be_too_many, NULL);
+    rig_close();
+}
+
+/* As each rank sees it whose launcher shows it a GPU of its own: the only one there is, whatever its local rank. */
+static void see_one(struct rig_rank *rank)
+{
+    rank->setup.local_rank = 5;
+    RIG_CHECK(rank, rig_create(rank) == MR_OK);
+    RIG_CHECK(rank, double_has_context(0));
+    rig_destroy(rank, true);
+}
+
+/* Both see the same one. */
+static void share_one(struct rig_rank *rank)
+{
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && !rank->engine);
+    RIG_CHECK(rank, strstr(rank->error.text, "ranks 0 and 1 are both on cuda:0 (GPU-"));
+}
+
+static void the_only_gpu_that_is_visible_is_the_local_one(void **state)
+{
+    (void)state;
+    rig_open(1, DOUBLE_EARLY);
+    rig_threads(1, see_one, NULL);
+    rig_threads(2, share_one, NULL);
+    rig_close();
+}
+
+/* Rank 1 has given its card and then does not go on. */
+static void connect_to_nobody(struct rig_rank *rank)
+{
+    bool *breaks = rank->arg;
+    uint64_t begin_ms = rig_now_ms();
+    rank->setup.deadline_ns = mr_clock_now_ns() + (*breaks ? 8000 : 700) * UINT64_C(1000000);
+    if (rank->rank == 1) {
+        double_nccl_set(&(struct double_nccl_options){
+            .fail = "CommInitRankConfig", .fail_at = 1, .fail_with = ncclSystemError, .only_rank = 2});
+        RIG_CHECK(rank, rig_create(rank) == MR_ERR_PEER && strstr(rank->error.text, "ncclCommInitRankConfig"));
+        mr_clock_sleep_ms(100);
+        if (*breaks)
+            rig_break(rank);
+        return;
+    }
+    RIG_CHECK(rank, rig_create(rank) == (*breaks ? MR_ERR_PEER : MR_ERR_TIMEOUT) && !rank->engine);
+    RIG_CHECK(rank, strstr(rank->error.text, *breaks ? "rank 1 broke off" : "ncclCommInitRankConfig"));
+    RIG_CHECK(rank, rig_now_ms() - begin_ms < 6000);
+}
+
+static void a_rank_that_does_not_connect_ends_the_others(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bool breaks = i == 1;
+        rig_open(2, DOUBLE_EARLY);
+        rig_threads(2, connect_to_nobody, &breaks);
+        rig_close();
+    }
+}
+
+static ncclUniqueId adopted_id;
+
+static void adopt(struct rig_rank *rank)
+{
+    ncclComm_t comm = NULL;
+    double sum = 1;
+    int count = 0;
+    RIG_CHECK(rank, cudaSetDevice((int)rank->rank) == cudaSuccess);
+    RIG_CHECK(rank, ncclCommInitRank(&comm, (int)rank->setup.world_size, adopted_id, (int)rank->rank) == ncclSuccess);
+    rank->setup.adopt = &comm;
+    rank->setup.rank = 1 - rank->rank;
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && strstr(rank->error.text, "nccl_comm has rank"));
+    rank->setup.rank = rank->rank;
+    rank->setup.device = rank->rank == 0 ? "cuda:1" : "cuda:0";
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && strstr(rank->error.text, "nccl_comm is on cuda:"));
+    rank->setup.device = rank->rank == 0 ? NULL : "cuda:local";
+    RIG_CHECK(rank, rig_create(rank) == MR_OK);
+    RIG_CHECK(rank, rig_call(rank, rig_sum(&sum, 1)) == MR_OK && sum == 2);
+    rig_destroy(rank, rank->rank == 0);
+    RIG_CHECK(rank, ncclCommCount(comm, &count) == ncclSuccess && count == 2);
+    RIG_CHECK(rank, ncclCommDestroy(comm) == ncclSuccess);
+}
+
+static void a_communicator_that_is_adopted_stays_the_callers(void **state)
+{
+    (void)state;
+    rig_open(2, DOUBLE_EARLY);
+    assert_int_equal(ncclGetUniqueId(&adopted_id), ncclSuccess);
+    rig_threads(2, adopt, NULL);
+    rig_close();
+}
+
+static void meet_errors(struct rig_rank *rank)
+{
+    double sum = 1;
+    void *ticket = NULL;
+    pthread_barrier_wait(rank->arg); /* both are connected */
+    if (rank->rank == 0)
+        RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_ERR_DEVICE &&
+                            strstr(rank->error.text, "ncclAllReduce: ") && !ticket);
+    rig_destroy(rank, false);
+}
+
+static void an_error_of_nccl_is_named(void **state)
+{
+    (void)state;
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, 2);
+    rig_open(2, DOUBLE_EARLY);
+    double_nccl_set(&(struct double_nccl_options){
+        .fail = "AllReduce", .fail_at = 1, .fail_with = ncclUnhandledCudaError, .only_rank = 1});
+    rig_engines(2, meet_errors, &barrier);
+    rig_close();
+    pthread_barrier_destroy(&barrier);
+}
+
+static void meet_async_error(struct rig_rank *rank)
+{
+    double sum = 1;
+    void *ticket = NULL;
+    int32_t status = MR_OK;
+    RIG_CHECK(rank, rig_call(rank, rig_sum(&sum, 1)) == MR_OK);
+    if (rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_OK)
+        for (uint32_t i = 0; i < 500 && status == MR_OK; i++) {
+            status = rank->calls->health(rank->engine, &rank->error);
+            mr_clock_sleep_ms(1);
+        }
+    RIG_CHECK(rank, ticket == NULL || status == MR_ERR_PEER);
+    rank->calls->abort(rank->engine);
+    rank->calls->drop(rank->engine, ticket);
+    rig_destroy(rank, false);
+}
+
+static void health_tells_what_has_happened_since(void **state)
+{
+    (void)state;
+    rig_open(2, DOUBLE_EARLY);
+    double_nccl_set(&(struct double_nccl_options){.async_after = 1, .async = ncclRemoteError});
+    rig_engines(2, meet_async_error, NULL);
+    rig_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_abort_ends_what_is_under_way),
+        cmocka_unit_test(two_ranks_on_one_gpu_are_refused_by_all),
+        cmocka_unit_test(more_ranks_than_gpus_are_refused),
+        cmocka_unit_test(the_only_gpu_that_is_visible_is_the_local_one),
+        cmocka_unit_test(a_rank_that_does_not_connect_ends_the_others),
+        cmocka_unit_test(a_communicator_that_is_adopted_stays_the_callers),
+        cmocka_unit_test(an_error_of_nccl_is_named),
+        cmocka_unit_test(health_tells_what_has_happened_since),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that meet what is still there, or is no more: a group of theirs, a restart before, a rank 0 that dies. */
+#include "tests/dist/rendezvous/rank_threads.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define ENOUGH_MS 20000
+#define SHORT_MS 1500
+
+static int stand_still(const char *host, struct addrinfo **list_out)
+{
+    (void)host;
+    *list_out = NULL;
+    mr_clock_sleep_ms(3000);
+    return EAI_AGAIN;
+}
+
+/* Rank 0 looks for its own address, the others for rank 0's; the resolver keeps nobody past the timeout. */
+static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
+{
+    (void)state;
+    struct mr_test_rank ranks[2];
+    mr_test_ranks_init(ranks, 2, 600);
+    for (uint32_t r = 0; r < 2; r++)
+        ranks[r].means.resolver = stand_still;
+    mr_test_ranks_set(ranks, 2, "MASTER_ADDR", "some-host");
+    mr_test_ranks_set(ranks, 2, "MASTER_PORT", "29500");
+    uint64_t begun = mr_clock_now_ns();
+    mr_test_ranks_join(ranks, 2);
+    assert_in_range((mr_clock_now_ns() - begun) / 1000000, 590, 2500);
+    mr_test_ranks_expect_error(&ranks[0], 1, MR_ERR_TIMEOUT, "rank 0's host 'some-host' is still being looked up");
+    mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_TIMEOUT, "host 'some-host' is still being looked up");
+    mr_clock_sleep_ms(3000); /* the threads that were left behind have ended */
+}
+
+/* What a second group of the same ranks is told; the first goes on. under: a launcher whose port is not its own. */
+static void second_group(const char *variable, const char *value)
+{
+    struct mr_test_rank first[2], second[2];
+    char number[16], words[128];
+    uint16_t port = mr_test_free_ports(4);
+    snprintf(number, sizeof number, "%u", port);
+    mr_test_ranks_init(first, 2, ENOUGH_MS);
+    mr_test_ranks_init(second, 2, SHORT_MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        mr_test_ranks_set(i ? second : first, 2, "MASTER_ADDR", "127.0.0.1");
+        mr_test_ranks_set(i ? second : first, 2, "MASTER_PORT", number);
+        mr_test_ranks_set(i ? second : first, 2, variable, value);
+    }
+    mr_test_ranks_join(first, 2);
+    mr_test_ranks_expect_all(first, 2, "gloo");
+    uint64_t begun = mr_clock_now_ns();
+    mr_test_ranks_join(second, 2);
+    assert_true(mr_clock_now_ns() - begun < UINT64_C(10000000000));
+    snprintf(words, sizeof words, "a group of these ranks is there, with its store at 127.0.0.1 port %u",
+             mr_store_port(first[0].rendezvous.store));
+    mr_test_ranks_expect_error(&second[0], 1, MR_ERR_STATE, words);
+    mr_test_ranks_expect_error(&second[0], 1, MR_ERR_STATE, "mr_group_split() makes a second one");
+    mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER, "rank 1 was refused: a rank 1 is there already");
+    mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER, "mr_group_split()");
+    assert_false(mr_store_broken(first[0].rendezvous.client, NULL, NULL));
+    assert_false(mr_store_broken(first[1].rendezvous.client, NULL, NULL));
+    mr_test_ranks_leave(first, 2);
+}
+
+static void a_second_group_of_the_same_ranks_is_told_what_to_do(void **state)
+{
+    (void)state;
+    second_group("MR_RUN_ID", "one");
+    second_group("TORCHELASTIC_RUN_ID", "one");
+}
+
+/* Ports that are next to each other: neither takes the other's store for its own. */
+static void two_jobs_under_torchrun_share_a_port_range(void **state)
+{
+    (void)state;
+    struct mr_test_rank a[2], b[2];
+    char number[16];
+    snprintf(number, sizeof number, "%u", mr_test_free_ports(4));
+    mr_test_ranks_init(a, 2, ENOUGH_MS);
+    mr_test_ranks_init(b, 2, ENOUGH_MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        mr_test_ranks_set(i ? b : a, 2, "MASTER_ADDR", "127.0.0.1");
+        mr_test_ranks_set(i ? b : a, 2, "MASTER_PORT", number);
+        mr_test_ranks_set(i ? b : a, 2, "TORCHELASTIC_RUN_ID", i ? "one" : "another");
+    }
+    mr_test_ranks_start(a, 2);
+    mr_test_ranks_join(b, 2);
+    mr_test_ranks_wait(a, 2);
+    mr_test_ranks_expect_all(a, 2, "gloo");
+    mr_test_ranks_expect_all(b, 2, "gloo");
+    assert_true(mr_store_port(a[0].rendezvous.store) != mr_store_port(b[0].rendezvous.store));
+    mr_test_ranks_leave(a, 2);
+    mr_test_ranks_leave(b, 2);
+}
+
+static void set_restart(struct mr_test_rank *ranks, uint32_t n, uint16_t port, const char *restart)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", port);
+    mr_test_ranks_set(ranks, n, "MASTER_ADDR", "127.0.0.1");
+    mr_test_ranks_set(ranks, n, "MASTER_PORT", number);
+    mr_test_ranks_set(ranks, n, "TORCHELASTIC_RUN_ID", "one");
+    mr_test_ranks_set(ranks, n, "TORCHELASTIC_RESTART_COUNT", restart);
+}
+
+/* The store of the attempt before is still there when the next one comes, as after --max-restarts. */
+static void a_restart_passes_over_the_store_of_the_attempt_before(void **state)
+{
+    (void)state;
+    struct mr_test_rank before[2], after[2];
+    uint16_t port = mr_test_free_ports(4);
+    mr_test_ranks_init(before, 2, ENOUGH_MS);
+    mr_test_ranks_init(after, 2, ENOUGH_MS);
+    set_restart(before, 2, port, "0");
+    set_restart(after, 2, port, "1");
+    mr_test_ranks_join(before, 2);
+    mr_test_ranks_expect_all(before, 2, "gloo");
+    mr_test_ranks_join(after, 2);
+    mr_test_ranks_expect_all(after, 2, "gloo");
+    assert_false(mr_store_broken(before[0].rendezvous.client, NULL, NULL));
+    mr_test_ranks_leave(after, 2);
+    mr_test_ranks_leave(before, 2);
+}
+
+/* Rank 0 of three in a child, which is killed while it waits for rank 2. */
+static pid_t fork_rank_0(const struct mr_test_rank *template)
+{
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    struct mr_rendezvous rendezvous;
+    struct mr_rendezvous_means means = template->means;
+    struct mr_test_rank own = *template;
+    means.user = own.environment;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(30);
+    mr_rendezvous_join_by(&means, &own.options, &rendezvous, NULL);
+    _exit(1);
+}
+
+static void a_rank_0_that_dies_before_all_are_there_is_named(void **state)
+{
+    (void)state;
+    struct mr_test_rank ranks[3];
+    mr_test_ranks_init(ranks, 3, ENOUGH_MS);
+    mr_test_ranks_address(ranks, 3);
+    pid_t child = fork_rank_0(&ranks[0]);
+    assert_true(child > 0);
+    ranks[0].is_absent = ranks[2].is_absent = true;
+    uint64_t begun = mr_clock_now_ns();
+    mr_test_ranks_start(ranks, 3);
+    mr_clock_sleep_ms(600);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    mr_test_ranks_wait(ranks, 3);
+    assert_true(mr_clock_now_ns() - begun < UINT64_C(15000000000)); /* not the timeout */
+    mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_PEER, "rank 0 broke off");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_0_that_dies_before_all_are_there_is_named), /* forks: before there are threads */
+        cmocka_unit_test(a_resolver_that_does_not_answer_ends_with_the_timeout),
+        cmocka_unit_test(a_second_group_of_the_same_ranks_is_told_what_to_do),
+        cmocka_unit_test(two_jobs_under_torchrun_share_a_port_range),
+        cmocka_unit_test(a_restart_passes_over_the_store_of_the_attempt_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

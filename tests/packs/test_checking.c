@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mr_check(): damage in folders and packs. */
+#include "tests/packs/packing_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/packs.h"
+
+static mr_pack_report check(struct packing_rig *rig, mr_dataset *dataset)
+{
+    mr_pack_options options = packing_rig_options(rig);
+    mr_pack_report report;
+    mr_error error;
+    rig->n_notices = 0;
+    if (mr_check(dataset, &options, &report, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return report;
+}
+
+static mr_pack_report check_pack(struct packing_rig *rig, const char *name)
+{
+    mr_dataset *dataset = packing_rig_open(rig, name);
+    mr_pack_report report = check(rig, dataset);
+    mr_dataset_destroy(dataset);
+    return report;
+}
+
+static void check_names_the_damaged_files_of_a_folder(void **state)
+{
+    struct packing_rig *rig = *state;
+    mr_pack_options options = packing_rig_options(rig);
+    mr_pack_report report;
+    mr_error error;
+    if (mr_check(rig->dataset, &options, &report, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(report.n_samples, rig->n);
+    assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
+    assert_int_equal(rig->n_notices, MR_TEST_PACKS_N_BAD);
+    for (unsigned i = 0; i < rig->n_notices; i++) {
+        assert_true(strstr(rig->names[i], "_short") || strstr(rig->names[i], "_text") ||
+                    strstr(rig->names[i], "_empty"));
+        assert_true(rig->texts[i][0] != '\0');
+        assert_null(strstr(rig->texts[i], "(index "));
+        assert_true(i == 0 || rig->noticed[i] > rig->noticed[i - 1]);
+    }
+}
+
+static void check_finds_a_file_that_is_missing(void **state)
+{
+    struct packing_rig *rig = *state;
+    mr_pack_options options = packing_rig_options(rig);
+    mr_pack_report report;
+    char path[PACKING_RIG_PATH * 2], aside[PACKING_RIG_PATH * 3];
+    snprintf(path, sizeof path, "%s/%s", rig->photos, packing_rig_name(rig, 0));
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    assert_int_equal(rename(path, aside), 0);
+    mr_status status = mr_check(rig->dataset, &options, &report, NULL);
+    assert_int_equal(rename(aside, path), 0);
+    assert_int_equal(status, MR_OK);
+    assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 1);
+    assert_int_equal(rig->noticed[0], 0);
+    assert_null(strstr(rig->texts[0], rig->photos));
+}
+
+static void check_finds_one_changed_byte_and_a_shard_cut_short(void **state)
+{
+    struct packing_rig *rig = *state;
+    mr_pack_options options = packing_rig_options(rig);
+    options.restorable = true;
+    packing_rig_pack(rig, "sound", &options);
+    mr_pack_report report = check_pack(rig, "sound");
+    assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
+    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
+    struct mr_test_packs_place place = mr_test_packs_find(packing_rig_path(rig, "sound"), 1);
+    mr_test_packs_flip(packing_rig_path(rig, "sound"), 1, place.len - 1);
+    mr_test_packs_flip(packing_rig_path(rig, "sound"), 2,
+                       mr_test_packs_find(packing_rig_path(rig, "sound"), 2).len); /* beside it */
+    report = check_pack(rig, "sound");
+    assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 2);
+    assert_true(packing_rig_was_noticed(rig, 1) && packing_rig_was_noticed(rig, 2) && !packing_rig_was_noticed(rig, 0));
+    struct mr_test_packs_place last = mr_test_packs_find(packing_rig_path(rig, "sound"), rig->n - 1);
+    char path[PACKING_RIG_PATH];
+    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "sound"), last.shard);
+    mr_dataset *pack = packing_rig_open(rig, "sound"); /* later it would be refused as a whole */
+    assert_int_equal(truncate(path, (off_t)(last.offset + last.len / 2)), 0);
+    report = check(rig, pack);
+    mr_dataset_destroy(pack);
+    assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 3);
+    assert_true(packing_rig_was_noticed(rig, rig->n - 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PACKING_TEST(check_names_the_damaged_files_of_a_folder),
+        PACKING_TEST(check_finds_a_file_that_is_missing),
+        PACKING_TEST(check_finds_one_changed_byte_and_a_shard_cut_short),
+    };
+    return cmocka_run_group_tests(tests, packing_rig_set_up, packing_rig_tear_down);
+}

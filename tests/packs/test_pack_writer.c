@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a pack, and dying at it: wherever it ends, the same call goes on, and the pack is the same bytes as one that
+ * was written at once.
+ *
+ * Easy to get wrong: the calls that change files are counted by the linker's --wrap, so a new kind of call must be
+ * added here and in CMakeLists.txt, or no child dies at it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/packs/pack_parts.h"
+#include "tests/dataset/tree.h"
+
+/* Calls so far that change files; the one with this number is the last, half done. 0: none is. */
+static unsigned n_calls, fatal_call;
+
+static bool is_fatal(void)
+{
+    return ++n_calls == fatal_call;
+}
+
+static void die(void)
+{
+    kill(getpid(), SIGKILL);
+    _exit(1);
+}
+
+enum { HUGE_WRITE = 1 << 27 };
+
+int __real_ftruncate(int fd, off_t len);
+ssize_t __real_pwrite(int fd, const void *bytes, size_t len, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t len, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t len, off_t at)
+{
+    if (len >= HUGE_WRITE) /* zeros: a hole has them too */
+        return __real_ftruncate(fd, at + (off_t)len) == 0 ? (ssize_t)len : -1;
+    if (!is_fatal())
+        return __real_pwrite(fd, bytes, len, at);
+    (void)!__real_pwrite(fd, bytes, len / 2, at);
+    die();
+    return -1;
+}
+
+#define DIES_AT(name, params, args)                                                                                    \
+    int __real_##name params;                                                                                          \
+    int __wrap_##name params;                                                                                          \
+    int __wrap_##name params                                                                                           \
+    {                                                                                                                  \
+        if (is_fatal())                                                                                                \
+            die();                                                                                                     \
+        return __real_##name args;                                                                                     \
+    }
+DIES_AT(ftruncate, (int fd, off_t len), (fd, len))
+DIES_AT(fsync, (int fd), (fd))
+DIES_AT(fdatasync, (int fd), (fd))
+DIES_AT(renameat, (int from_dir, const char *from, int to_dir, const char *to), (from_dir, from, to_dir, to))
+DIES_AT(unlinkat, (int dir, const char *name, int flags), (dir, name, flags))
+
+/* A child that dies at its n-th call. Returns false when it came to its end before. */
+static bool write_until(const char *dir, const struct mr_pack_writer_options *options, unsigned n)
+{
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        mr_error error = {0};
+        n_calls = 0;
+        fatal_call = n;
+        if (invented_write_some(dir, options, UINT64_MAX, &error) == MR_OK)
+            _exit(0);
+        fprintf(stderr, "%s\n", error.text);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return true;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("call %u: the child ended with %x", n, (unsigned)status);
+    return false;
+}
+
+/* Die at every call in turn, go on, compare; once more with a second death while going on. */
+static void expect_survival(uint32_t align)
+{
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
+    options.align = align;
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "whole"), &options);
+    unsigned n = 1;
+    for (bool died = true; died; n++) {
+        died = write_until(tree_at(&tree, "p"), &options, n);
+        if (died && access(tree_at(&tree, "p/index"), F_OK) != 0) {
+            write_until(tree_at(&tree, "p"), &options, 1 + n * 7 % 11);
+            if (access(tree_at(&tree, "p/index"), F_OK) != 0)
+                invented_write(tree_at(&tree, "p"), &options);
+        }
+        if (access(tree_at(&tree, "p/journal"), F_OK) == 0) { /* it died right after the rename */
+            mr_error error = {0};
+            assert_int_equal(invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error), MR_ERR_INVALID);
+            assert_non_null(strstr(error.text, "holds a complete pack"));
+        }
+        expect_same(&tree, "whole", "p", n);
+        remove_pack(&tree, "p");
+    }
+    assert_in_range(n, 3 * PARTS_N, 20 * PARTS_N); /* all of it was tried */
+    tree_destroy(&tree);
+}
+
+static void whenever_it_is_killed_it_goes_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    expect_survival(1);
+}
+
+static void with_aligned_samples_too(void **state)
+{
+    (void)state;
+    expect_survival(256);
+}
+
+static void marks_come_after_many_bytes(void **state)
+{
+    (void)state;
+    enum { LEN = 3 << 27 };
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(PARTS_N, UINT64_MAX);
+    struct mr_pack_writer *writer;
+    struct invented invented;
+    uint64_t n;
+    tree_create(&tree);
+    uint8_t *zeros = mmap(NULL, LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(zeros != MAP_FAILED);
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        invent(1, &invented);
+        if (i == 0) {
+            invented.entry.image.len = LEN;
+            invented.entry.bytes = zeros;
+        }
+        assert_int_equal(mr_pack_writer_add(writer, &invented.entry, NULL), MR_OK);
+    }
+    mr_pack_writer_close(writer);
+    munmap(zeros, LEN);
+    /* The mark is behind the first sample, which is believed, and before the second one, which is looked at. */
+    int fd = open(tree_at(&tree, "p/shard-00000"), O_WRONLY);
+    assert_int_equal(__real_pwrite(fd, "1", 1, 5), 1);
+    assert_int_equal(n_there(&tree, &options), 2);
+    assert_int_equal(__real_pwrite(fd, "1", 1, LEN), 1);
+    close(fd);
+    assert_int_equal(n_there(&tree, &options), 1);
+    tree_destroy(&tree);
+}
+
+static void a_full_disk_is_named_and_survived(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options;
+    begin_tree(&tree, &options, 0);
+    for (rlim_t limit = 100; limit < 4000; limit += 391) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            mr_error error = {0};
+            signal(SIGXFSZ, SIG_IGN);
+            setrlimit(RLIMIT_FSIZE, &(struct rlimit){limit, limit});
+            mr_status failed = invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error);
+            bool named = strstr(error.text, "/p/shard-0000") || strstr(error.text, "/p/journal") ||
+                         strstr(error.text, "/p/index.tmp");
+            _exit(failed == MR_ERR_IO && error.os_error == EFBIG && named ? 0 : 1);
+        }
+        waitpid(pid, &status, 0);
+        if (status != 0)
+            fail_msg("with %llu bytes the child ended with %x", (unsigned long long)limit, (unsigned)status);
+        expect_goes_on(&tree, &options);
+        remove_pack(&tree, "p");
+    }
+    tree_destroy(&tree);
+}
+
+static void after_a_failure_only_close_is_left(void **state)
+{
+    (void)state;
+    struct tree tree;
+    int status;
+    tree_create(&tree);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
+        struct mr_pack_writer *writer;
+        struct invented invented;
+        uint64_t n;
+        mr_error error;
+        signal(SIGXFSZ, SIG_IGN);
+        if (mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error) != MR_OK)
+            _exit(1);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){50, 50});
+        invent(0, &invented);
+        bool good = mr_pack_writer_add(writer, &invented.entry, &error) == MR_ERR_IO &&
+                    mr_pack_writer_add(writer, &invented.entry, &error) == MR_ERR_STATE &&
+                    mr_pack_writer_finish(writer, &error) == MR_ERR_STATE;
+        mr_pack_writer_close(writer);
+        _exit(good ? 0 : 2);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    tree_destroy(&tree);
+}
+
+static void expect_refused(const struct tree *tree, const struct mr_pack_writer_options *options, const char *words)
+{
+    struct mr_pack_writer *writer = (struct mr_pack_writer *)(uintptr_t)1;
+    uint64_t n;
+    mr_error error = {0};
+    mr_status status = mr_pack_writer_open(tree_at(tree, "p"), options, &writer, &n, &error);
+    if (status != MR_ERR_INVALID || writer || !strstr(error.text, words))
+        fail_msg("%s: \"%s\" does not say \"%s\"", mr_status_name(status), error.text, words);
+}
+
+static const char *other_class(void *user, uint32_t i)
+{
+    return i == 2 ? "other" : invented_class(user, i);
+}
+
+static void another_call_is_refused_and_says_what_differs(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options, other;
+    begin_tree(&tree, &options, 3);
+    other = options;
+    other.origin = "something else";
+    expect_refused(&tree, &other, "holds a part of another pack: \"invented, for a test\", now \"something else\"");
+    other = options;
+    other.n_samples = PARTS_N + 1;
+    expect_refused(&tree, &other, "holds a part of a pack of 14 samples, now there are 15");
+    other = options;
+    other.shard_bytes = 77;
+    expect_refused(&tree, &other, "shards of 3000 bytes, aligned to 1; now 77 and 1");
+    other = options;
+    other.align = 512;
+    expect_refused(&tree, &other, "shards of 3000 bytes, aligned to 1; now 3000 and 512");
+    other = options;
+    other.class_name = other_class;
+    expect_refused(&tree, &other, "other labels or classes");
+    other.class_name = invented_class;
+    other.n_classes = 2;
+    expect_refused(&tree, &other, "other labels or classes");
+    expect_goes_on(&tree, &options);
+    tree_destroy(&tree);
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_sample_kind kind = {.label_dtype = MR_I64, .label_bytes = 0};
+    struct mr_pack_writer_options options = invented_options(PARTS_N, 0);
+    tree_create(&tree);
+    expect_refused(&tree, &options, "shards of 0 bytes");
+    options = invented_options(PARTS_N, PARTS_SHARD);
+    options.align = 3;
+    expect_refused(&tree, &options, "align 3 is no power of two");
+    options.align = 8192;
+    expect_refused(&tree, &options, "align 8192 is no power of two up to 4096");
+    options.align = 0;
+    options.kind = &kind;
+    expect_refused(&tree, &options, "labels of 0 bytes");
+    tree_destroy(&tree);
+}
+
+static void a_complete_pack_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options;
+    begin_tree(&tree, &options, 0);
+    expect_goes_on(&tree, &options);
+    expect_refused(&tree, &options, "/p holds a complete pack");
+    expect_same(&tree, "whole", "p", 0);
+    tree_destroy(&tree);
+}
+
+static void files_of_others_stay_as_they_are(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
+    tree_create(&tree);
+    tree_write(&tree, "p/index", "mine", 4);
+    expect_refused(&tree, &options, "/p holds a file called index");
+    assert_int_equal(remove(tree_at(&tree, "p/index")), 0);
+    tree_write(&tree, "p/journal", "Dear diary, today", 17);
+    expect_refused(&tree, &options, "/p/journal is no journal of a pack");
+    assert_int_equal(remove(tree_at(&tree, "p/journal")), 0);
+    tree_write(&tree, "p/shard-00000", "mine", 4);
+    expect_refused(&tree, &options, "/p holds shard-00000, but neither an index nor a journal of it");
+    assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
+    tree_destroy(&tree);
+}
+
+static void two_processes_cannot_write_one_pack(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options;
+    struct mr_pack_writer *writer;
+    uint64_t n;
+    int status;
+    begin_tree(&tree, &options, 2);
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct mr_pack_writer *second;
+        mr_error error = {0};
+        mr_status refused = mr_pack_writer_open(tree_at(&tree, "p"), &options, &second, &n, &error);
+        _exit(refused == MR_ERR_INVALID && strstr(error.text, "another process is packing into ") ? 0 : 1);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    mr_pack_writer_close(writer);
+    expect_goes_on(&tree, &options);
+    tree_destroy(&tree);
+}
+
+static void too_few_and_too_many_samples_are_refused(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(1, PARTS_SHARD);
+    struct mr_pack_writer *writer;
+    struct invented invented;
+    uint64_t n;
+    mr_error error;
+    tree_create(&tree);
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error), MR_OK);
+    assert_int_equal(mr_pack_writer_finish(writer, &error), MR_ERR_INVALID);
+    assert_non_null(strstr(error.text, "holds 0 of 1 samples"));
+    invent(0, &invented);
+    assert_int_equal(mr_pack_writer_add(writer, &invented.entry, &error), MR_OK);
+    assert_int_equal(mr_pack_writer_bytes(writer), invented.entry.image.len + invented.entry.beside_len);
+    assert_int_equal(mr_pack_writer_add(writer, &invented.entry, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_writer_finish(writer, &error), MR_OK);
+    mr_pack_writer_close(writer);
+    tree_destroy(&tree);
+}
+
+static void a_pack_may_hold_no_sample(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(0, PARTS_SHARD);
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "p"), &options);
+    assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "pack", "p"));
+    assert_int_equal(mr_dataset_count(dataset), 0);
+    assert_int_equal(mr_dataset_n_classes(dataset), INVENTED_CLASSES);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void many_templates_are_told_apart(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(2 * MANY, 1 << 20);
+    struct mr_pack_writer *writer;
+    struct invented invented;
+    uint64_t n;
+    tree_create(&tree);
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
+    for (uint64_t i = 0; i < 2 * MANY; i++) {
+        invent(0, &invented);
+        invented.template.quant[1][7] = (uint16_t)(i % MANY);
+        assert_int_equal(mr_pack_writer_add(writer, &invented.entry, NULL), MR_OK);
+    }
+    assert_int_equal(mr_pack_writer_finish(writer, NULL), MR_OK);
+    mr_pack_writer_close(writer);
+    size_t len;
+    uint8_t *bytes = read_whole(tree_at(&tree, "p/index"), &len);
+    struct mr_pack_header header;
+    memcpy(&header, bytes, sizeof header);
+    assert_int_equal(header.sections[MR_PACK_TEMPLATES].len, MANY * sizeof(struct mr_packed_template));
+    for (uint64_t i = 0; i < 2 * MANY; i++) {
+        struct mr_pack_sample sample;
+        memcpy(&sample, bytes + header.sections[MR_PACK_SAMPLES].off + i * sizeof sample, sizeof sample);
+        assert_int_equal(sample.template, i % MANY);
+    }
+    free(bytes);
+    tree_destroy(&tree);
+}
+
+static void samples_lie_where_they_were_told_to(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(PARTS_N, 8192);
+    options.align = 4096;
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "p"), &options);
+    size_t len;
+    uint8_t *bytes = read_whole(tree_at(&tree, "p/index"), &len);
+    struct mr_pack_header header;
+    memcpy(&header, bytes, sizeof header);
+    for (uint64_t i = 0; i < PARTS_N; i++) {
+        struct mr_pack_sample sample;
+        memcpy(&sample, bytes + header.sections[MR_PACK_SAMPLES].off + i * sizeof sample, sizeof sample);
+        assert_int_equal(sample.shard, i / 2);
+        assert_int_equal(sample.offset, i % 2 * 4096);
+    }
+    free(bytes);
+    tree_destroy(&tree);
+}
+
+static void a_folder_that_cannot_be_made_is_named(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
+    struct mr_pack_writer *writer;
+    uint64_t n;
+    mr_error error;
+    tree_create(&tree);
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "no/such"), &options, &writer, &n, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "/no/such: No such file or directory"));
+    tree_file(&tree, "file");
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "file"), &options, &writer, &n, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "/file: Not a directory"));
+    tree_destroy(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whenever_it_is_killed_it_goes_on_to_the_same_bytes),
+        cmocka_unit_test(with_aligned_samples_too),
+        cmocka_unit_test(marks_come_after_many_bytes),
+        cmocka_unit_test(a_full_disk_is_named_and_survived),
+        cmocka_unit_test(after_a_failure_only_close_is_left),
+        cmocka_unit_test(another_call_is_refused_and_says_what_differs),
+        cmocka_unit_test(options_that_make_no_sense_are_refused),
+        cmocka_unit_test(a_complete_pack_stays_as_it_is),
+        cmocka_unit_test(files_of_others_stay_as_they_are),
+        cmocka_unit_test(two_processes_cannot_write_one_pack),
+        cmocka_unit_test(too_few_and_too_many_samples_are_refused),
+        cmocka_unit_test(a_pack_may_hold_no_sample),
+        cmocka_unit_test(many_templates_are_told_apart),
+        cmocka_unit_test(samples_lie_where_they_were_told_to),
+        cmocka_unit_test(a_folder_that_cannot_be_made_is_named),
+    };
+    keep_trees_in_memory();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
