@@ -4,10 +4,12 @@
 
 #include <stdint.h>
 
+#include "base/export.h"
+
 /* CLOCK_MONOTONIC in nanoseconds: the same in every process of the machine. */
-uint64_t mr_clock_now_ns(void);
+MR_BASE_EXPORT uint64_t mr_clock_now_ns(void);
 
 /* Sleep that long, whatever signals come. */
-void mr_clock_sleep_ms(uint32_t ms);
+MR_BASE_EXPORT void mr_clock_sleep_ms(uint32_t ms);
 
 #endif

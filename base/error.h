@@ -5,22 +5,25 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
+#include "base/export.h"
+
 #include <millrace/status.h>
 
 /* Every function accepts a NULL error and returns status, so that a failing function can end with `return
  * mr_error_set(...)`. */
-mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ...) MR_PRINTF(3, 4);
+MR_BASE_EXPORT mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ...) MR_PRINTF(3, 4);
 
 /* As above for a failed system call: os_error is an errno; ": <its text>" is appended to the message. */
-mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const char *format, ...) MR_PRINTF(4, 5);
+MR_BASE_EXPORT mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const char *format, ...)
+    MR_PRINTF(4, 5);
 
 /* MR_ERR_NO_MEMORY for an allocation of len_bytes. */
-mr_status mr_error_memory(mr_error *error, size_t len_bytes);
+MR_BASE_EXPORT mr_status mr_error_memory(mr_error *error, size_t len_bytes);
 
 /* Control characters of hostile file names must not break the one line, nor reach a terminal: they become '?'. */
 void mr_error_keep_one_line(char *text);
 
 /* Copy src to dst unless dst is NULL. */
-void mr_error_copy(mr_error *dst, const mr_error *src);
+MR_BASE_EXPORT void mr_error_copy(mr_error *dst, const mr_error *src);
 
 #endif

@@ -2,9 +2,11 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include "base/export.h"
+
 #include <millrace/status.h>
 
 /* One line, without a newline, to the function that mr_log_set() set, or to stderr. Never called in a worker. */
-void mr_log_line(mr_log_level level, const char *format, ...) MR_PRINTF(2, 3);
+MR_BASE_EXPORT void mr_log_line(mr_log_level level, const char *format, ...) MR_PRINTF(2, 3);
 
 #endif

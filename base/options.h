@@ -7,6 +7,8 @@
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
+#include "base/export.h"
+
 #include <millrace/status.h>
 
 /*
@@ -14,6 +16,6 @@
  * Returns MR_OK; MR_ERR_INVALID when struct_size is 0 or impossible, or when src is longer and sets a field that this
  * version does not know. dst is unspecified on failure.
  */
-mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, mr_error *error);
+MR_BASE_EXPORT mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, mr_error *error);
 
 #endif

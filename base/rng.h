@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/export.h"
 #include "base/mt19937.h"
 
 struct mr_rng {
@@ -21,11 +22,11 @@ struct mr_rng {
     struct mr_mt19937 *torch; /* NULL, or the stream that is replayed */
 };
 
-void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index);
+MR_BASE_EXPORT void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index);
 /* Replay torch: draws come from mt, which must outlive rng. */
 void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
 
-uint32_t mr_rng_u32(struct mr_rng *rng);
+MR_BASE_EXPORT uint32_t mr_rng_u32(struct mr_rng *rng);
 /* [lo, hi) in f32, by 24 bits of one word, as torch.empty(1).uniform_(lo, hi). */
 float mr_rng_uniform(struct mr_rng *rng, float lo, float hi);
 /* 0 to n - 1, n >= 1, one word modulo n, as torch.randint(0, n, (1,)) for n below 2^32. */

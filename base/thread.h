@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
+#include "base/export.h"
+
 /* A thread with all signals blocked, so that the program's handlers never run in it. Returns 0 or an errno. */
-int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg);
+MR_BASE_EXPORT int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg);
 
 #endif

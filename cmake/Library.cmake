@@ -1,18 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-# The rooms' objects become one library, shared and static, and what is installed.
+# The rooms' objects become two libraries, millrace and millrace-dist, each shared and static, and what is installed.
 #
 # Easy to get wrong: the static library's own dependencies are not targets of this build but are found again on the user's
 # machine (millraceConfig.cmake, millrace.pc), so nothing named mr_dep_* may reach the exported targets.
 
-set(MR_PUBLIC_HEADERS batch dataset group launch loader metrics millrace pack run sampler status transform)
+set(MR_PUBLIC_HEADERS
+    batch
+    dataset
+    dist
+    group
+    launch
+    loader
+    metrics
+    millrace
+    pack
+    run
+    sampler
+    status
+    transform)
 list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/)
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset transforms pinned devices packer packs cache_worker cache rendezvous launch group loader)
-  if(TARGET mr_${room})
-    list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
-  endif()
+foreach(room base sampler dataset transforms pinned devices packer packs cache_worker cache loader)
+  list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
+endforeach()
+set(mr_dist_objects "")
+foreach(room rendezvous launch group)
+  list(APPEND mr_dist_objects $<TARGET_OBJECTS:mr_${room}>)
 endforeach()
 
 if(MR_CUDA)
@@ -42,38 +57,55 @@ foreach(module libjpeg libpng zlib liburing)
   endif()
 endforeach()
 
-add_library(millrace_shared SHARED ${mr_objects})
-add_library(millrace::millrace ALIAS millrace_shared)
-set_target_properties(
-  millrace_shared PROPERTIES OUTPUT_NAME millrace EXPORT_NAME millrace VERSION ${PROJECT_VERSION}
-                             SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
-target_link_libraries(millrace_shared PRIVATE mr_flags ${mr_outside_shared})
-if(NOT MILLRACE_SANITIZE)
-  target_link_options(millrace_shared PRIVATE -Wl,--no-undefined)
-endif()
+# mr_library(name export map OBJECTS ... SHARED_LIBS ... STATIC_LIBS ... INSTALLED_LIBS ...): one library, shared and
+# static, as the targets ${name}_shared and ${name}_static and, for users, millrace::${export} and millrace::${export}_static.
+# SHARED_LIBS are what the shared one is linked with, STATIC_LIBS and INSTALLED_LIBS what a program needs beside the static
+# one, here and after installation.
+function(mr_library name export map)
+  cmake_parse_arguments(LIB "" "" "OBJECTS;SHARED_LIBS;STATIC_LIBS;INSTALLED_LIBS" ${ARGN})
+  string(REPLACE "_" "-" file ${name})
+  add_library(${name}_shared SHARED ${LIB_OBJECTS})
+  add_library(${name}_static STATIC ${LIB_OBJECTS})
+  add_library(millrace::${export} ALIAS ${name}_shared)
+  add_library(millrace::${export}_static ALIAS ${name}_static)
+  set_target_properties(
+    ${name}_shared
+    PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+               LINKER_LANGUAGE C LINK_DEPENDS ${map} INSTALL_RPATH "$ORIGIN")
+  set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export}_static LINKER_LANGUAGE C)
+  target_link_libraries(${name}_shared PRIVATE mr_flags PUBLIC ${LIB_SHARED_LIBS})
+  target_link_options(${name}_shared PRIVATE -Wl,--version-script=${map})
+  if(MILLRACE_SANITIZE)
+    target_link_options(${name}_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${MILLRACE_SANITIZE}>)
+  else()
+    target_link_options(${name}_shared PRIVATE -Wl,--no-undefined)
+  endif()
+  target_link_libraries(${name}_static INTERFACE "$<BUILD_INTERFACE:${LIB_STATIC_LIBS}>"
+                                                 "$<INSTALL_INTERFACE:${LIB_INSTALLED_LIBS}>")
+  foreach(library ${name}_shared ${name}_static)
+    target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  endforeach()
+endfunction()
 
+mr_library(millrace millrace ${PROJECT_SOURCE_DIR}/cmake/millrace.map OBJECTS ${mr_objects} STATIC_LIBS ${mr_outside}
+           INSTALLED_LIBS millrace::millrace_dependencies)
+target_link_libraries(millrace_shared PRIVATE ${mr_outside_shared})
 if(MR_CUDA)
   # A program may have a runtime of its own: ours stays inside.
   target_link_options(millrace_shared PRIVATE -Wl,--exclude-libs,libcudart_static.a)
-endif()
-
-add_library(millrace_static STATIC ${mr_objects})
-add_library(millrace::millrace_static ALIAS millrace_static)
-set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace LINKER_LANGUAGE C)
-target_link_libraries(millrace_static INTERFACE "$<BUILD_INTERFACE:${mr_outside}>"
-                                                "$<INSTALL_INTERFACE:millrace::millrace_dependencies>")
-if(MILLRACE_SANITIZE)
-  target_link_options(millrace_static INTERFACE $<BUILD_INTERFACE:-fsanitize=${MILLRACE_SANITIZE}>)
-endif()
-if(MR_CUDA)
   add_dependencies(millrace_shared mr_kernel_finish_cuda)
   add_dependencies(millrace_static mr_kernel_finish_cuda)
 endif()
 
-foreach(library millrace_shared millrace_static)
-  target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-endforeach()
+# The process group: no copy of base/, which comes from libmillrace.
+mr_library(
+  millrace_dist dist ${PROJECT_SOURCE_DIR}/cmake/millrace-dist.map
+  OBJECTS ${mr_dist_objects}
+  SHARED_LIBS millrace_shared
+  STATIC_LIBS millrace_static Threads::Threads ${CMAKE_DL_LIBS} m
+  INSTALLED_LIBS millrace::millrace_static Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(millrace_dist_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 
 # Programs that are installed beside the library find it wherever the whole is moved to.
 file(RELATIVE_PATH mr_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
@@ -87,7 +119,7 @@ endif()
 include(CMakePackageConfigHelpers)
 
 set(MR_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
-install(TARGETS millrace_shared millrace_static EXPORT millraceTargets)
+install(TARGETS millrace_shared millrace_static millrace_dist_shared millrace_dist_static EXPORT millraceTargets)
 install(EXPORT millraceTargets NAMESPACE millrace:: DESTINATION ${MR_CONFIG_DIR})
 install(FILES ${MR_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
 if(TARGET millrace-worker)
@@ -104,8 +136,10 @@ install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake ${PROJECT_BINARY_DIR}/m
 list(JOIN MR_PC_REQUIRES ", " MR_PC_REQUIRES_TEXT)
 file(RELATIVE_PATH MR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" MR_PC_TO_PREFIX "${MR_PC_TO_PREFIX}")
-configure_file(${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/millrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(module millrace millrace-dist)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
+endforeach()
+install(FILES ${PROJECT_BINARY_DIR}/millrace.pc ${PROJECT_BINARY_DIR}/millrace-dist.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # As they lie in the tree, because they point to each other; docs/formats.md is also what libmillrace(3) refers to.
 foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/formats.md

@@ -10,6 +10,7 @@
  */
 #include <glob.h>
 #include <math.h>
+#include <millrace/dist.h>
 #include <millrace/millrace.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
  * all ranks, not by that of this one; the last batch of an epoch may differ between ranks, or be empty on some.
  */
 #include <inttypes.h>
+#include <millrace/dist.h>
 #include <millrace/millrace.h>
 #include <signal.h>
 #include <stdio.h>

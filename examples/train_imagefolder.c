@@ -10,6 +10,7 @@
  * gradients. Easy to get wrong: both folders must have the same classes, or the same number means two things.
  */
 #include <inttypes.h>
+#include <millrace/dist.h>
 #include <millrace/millrace.h>
 #include <signal.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #ifndef EXAMPLES_TRAINER_H
 #define EXAMPLES_TRAINER_H
 
+#include <millrace/dist.h>
 #include <millrace/millrace.h>
 
 #include "examples/checkpoint.h"

@@ -8,19 +8,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/digest.h"
 #include "base/error.h"
+#include "base/seed.h"
 #include "dist/group/group.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 static void write_out(const char *text, size_t len)
 {
@@ -113,70 +108,9 @@ mr_status mr_local_rank0_first_end(mr_group *group)
     return meet(group, mr_group_local_rank(group) == 0);
 }
 
-static uint64_t derive(uint64_t seed, const char *purpose, uint64_t tag)
-{
-    struct mr_digest digest;
-    mr_digest_init(&digest, seed);
-    if (purpose)
-        mr_digest_add(&digest, purpose, strlen(purpose));
-    return mr_digest_end(&digest, tag);
-}
-
-uint64_t mr_seed(uint64_t seed, const char *purpose)
-{
-    return derive(seed, purpose, 0);
-}
-
 uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group)
 {
-    return derive(seed, purpose, UINT64_C(1) + mr_group_rank(group));
-}
-
-/* Ticks from the machine's start to this process's; false where /proc cannot tell. */
-static bool read_start(uint64_t *ticks_out)
-{
-    enum { FIELDS_BETWEEN = 20 }; /* from the name's end to field 22, starttime */
-    char line[1024];
-    FILE *file = fopen("/proc/self/stat", "re");
-    if (!file)
-        return false;
-    size_t n = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[n] = '\0';
-    const char *at = strrchr(line, ')'); /* the name may hold anything */
-    for (int i = 0; at && i < FIELDS_BETWEEN; i++)
-        at = strchr(at + 1, ' ');
-    return at && sscanf(at, " %" SCNu64, ticks_out) == 1;
-}
-
-/* By mr_clock_now_ns(). To 10 ms, which is the kernel's own grain. */
-static uint64_t find_start_ns(void)
-{
-    uint64_t ticks, now_ns = mr_clock_now_ns();
-    long per_second = sysconf(_SC_CLK_TCK);
-    struct timespec boot;
-    if (per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0 || !read_start(&ticks))
-        return now_ns;
-    uint64_t boot_ns = (uint64_t)boot.tv_sec * NS_PER_S + (uint64_t)boot.tv_nsec;
-    uint64_t start_ns =
-        ticks / (uint64_t)per_second * NS_PER_S + ticks % (uint64_t)per_second * (NS_PER_S / (uint64_t)per_second);
-    uint64_t age_ns = boot_ns > start_ns ? boot_ns - start_ns : 0;
-    return age_ns < now_ns ? now_ns - age_ns : now_ns;
-}
-
-double mr_elapsed(void)
-{
-    /* Found once by each process; a forked child has another start than its parent. Threads that find it at once find
-     * the same. */
-    static _Atomic uint64_t start_ns;
-    static _Atomic pid_t of_pid;
-    pid_t pid = getpid();
-    if (atomic_load(&of_pid) != pid) {
-        atomic_store(&start_ns, find_start_ns());
-        atomic_store(&of_pid, pid);
-    }
-    uint64_t now_ns = mr_clock_now_ns(), since_ns = atomic_load(&start_ns);
-    return now_ns > since_ns ? (double)(now_ns - since_ns) / (double)NS_PER_S : 0;
+    return mr_seed_derive(seed, purpose, UINT64_C(1) + mr_group_rank(group));
 }
 
 /* Others may still be in the collective when this rank knows. */

@@ -237,6 +237,20 @@ typedef struct mr_loader_stats {
 MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
 
 /**
+ * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the options that must be
+ * the same on all ranks (batch_size, seed, no_shuffle, order, tail, drop_last, world_size, dtype, layout, on_error,
+ * max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
+ *
+ * Names are those inside the root: the same folder elsewhere, or opened by another path, is the same. Of a list they
+ * are the paths as its lines have them, of records the last parts of the paths. Sizes, and labels that lie in files of
+ * records (of each at most 4096 bytes), are looked at for at most 65 536 files and samples, evenly spread. Of a pack
+ * they are those of its index, with all checksums, however it is cut into shards. Of callbacks only the number and the
+ * form of samples is known. It may change with the version of the library.
+ * Returns 0 for NULL. Blocks: looks at files.
+ */
+MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
+
+/**
  * The i-th damaged sample of the batches returned so far, oldest first; the first 1000 distinct ones are kept.
  *
  * Returns MR_OK, or MR_END past the last. Threads: the one that calls mr_loader_next().

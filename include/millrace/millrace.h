@@ -20,6 +20,8 @@
  *   mr_loader_destroy(loader);
  *   mr_dataset_destroy(dataset);
  *
+ * The process group has a header and a library of its own: <millrace/dist.h>, libmillrace-dist.
+ *
  * NULL for a handle: functions that destroy or release do nothing, functions that return a status return
  * MR_ERR_INVALID, the others need the handle. Where a function says nothing of threads, one object is used by one
  * thread at a time.
@@ -29,12 +31,8 @@
 
 #include <millrace/batch.h>
 #include <millrace/dataset.h>
-#include <millrace/group.h>
-#include <millrace/launch.h>
 #include <millrace/loader.h>
-#include <millrace/metrics.h>
 #include <millrace/pack.h>
-#include <millrace/run.h>
 #include <millrace/sampler.h>
 #include <millrace/status.h>
 #include <millrace/transform.h>

@@ -4,7 +4,6 @@
 #define MILLRACE_RUN_H
 
 #include <millrace/group.h>
-#include <millrace/loader.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,33 +30,10 @@ MR_API mr_status mr_local_rank0_first_begin(mr_group *group);
 MR_API mr_status mr_local_rank0_first_end(mr_group *group);
 
 /**
- * A seed for a purpose ("sampler", "init", ...) from the one seed of a run: the same on all ranks, or one for each.
- * Counter-based (Philox), so that no two purposes or ranks share a stream.
- *
- * It never changes, and other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, filled up
- * with zeros, as four little-endian words w: key = the first two words of Philox4x64-10(counter w, key). The seed is
- * the first word of Philox4x64-10(counter {bytes of the purpose, tag, 0, 0}, key), where tag is 0, or rank + 1 for one
- * rank's. mr_seed(0, "sampler") is 0xeb915d626e1f6d4c. purpose NULL is "".
+ * As mr_seed(), but a seed of its own for each rank: tag is rank + 1. group NULL is rank 0.
  */
-MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
 MR_API uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group);
 
-/** Seconds since the process began (to 10 ms, as the kernel tells it), by the monotonic clock. Threads: any. */
-MR_API double mr_elapsed(void);
-
-/**
- * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the options that must be
- * the same on all ranks (batch_size, seed, no_shuffle, order, tail, drop_last, world_size, dtype, layout, on_error,
- * max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
- *
- * Names are those inside the root: the same folder elsewhere, or opened by another path, is the same. Of a list they
- * are the paths as its lines have them, of records the last parts of the paths. Sizes, and labels that lie in files of
- * records (of each at most 4096 bytes), are looked at for at most 65 536 files and samples, evenly spread. Of a pack
- * they are those of its index, with all checksums, however it is cut into shards. Of callbacks only the number and the
- * form of samples is known. It may change with the version of the library.
- * Returns 0 for NULL. Blocks: looks at files.
- */
-MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 /**
  * Is it the same on all ranks? Collective.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Statuses, the error record, log lines and the version.
+ * What every part shares: statuses, the error record, log lines, seeds, the time and the version.
  *
  * A status of zero is success, a positive one is a normal outcome that is not success, a negative one is a failure.
  */
@@ -93,6 +93,20 @@ typedef void (*mr_log_fn)(void *user, mr_log_level level, const char *line);
  * Threads: call before creating loaders.
  */
 MR_API void mr_log_set(mr_log_fn fn, void *user);
+
+/**
+ * A seed for a purpose ("sampler", "init", ...) from the one seed of a run, the same on all ranks; mr_seed_of_rank() in
+ * run.h gives each rank its own. Counter-based (Philox), so that no two purposes or ranks share a stream.
+ *
+ * It never changes, and other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, filled up
+ * with zeros, as four little-endian words w: key = the first two words of Philox4x64-10(counter w, key). The seed is
+ * the first word of Philox4x64-10(counter {bytes of the purpose, tag, 0, 0}, key), where tag is 0, or rank + 1 for one
+ * rank's. mr_seed(0, "sampler") is 0xeb915d626e1f6d4c. purpose NULL is "".
+ */
+MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
+
+/** Seconds since the process began (to 10 ms, as the kernel tells it), by the monotonic clock. Threads: any. */
+MR_API double mr_elapsed(void);
 
 /** Version of the linked library, "0.1.0". */
 MR_API const char *mr_version(void);

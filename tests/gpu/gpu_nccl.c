@@ -15,6 +15,8 @@
 #include "tests/dist/group/contract_collectives.h"
 #include "tests/dist/group/contract_oracle.h"
 
+#include <millrace/dist.h>
+
 enum { N_INTS = 1 << 18, N_CYCLES = 10, N_TIMES = 200, TIMEOUT_MS = 20000, SHORT_MS = 1000 };
 #define PATTERN UINT32_C(0x01010101)
 

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <millrace/dist.h>
+
 enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, N_TRAIN = 1000, N_BRIEF = 50, MAX_WORDS = 24 };
 
 struct line {

@@ -23,6 +23,9 @@ for header in "$SOURCE"/include/millrace/*.h; do
     compile "#include <millrace/$(basename "$header")>"
     count=$((count + 1))
 done
+compile "#include <millrace/dist.h>
+int main(void) { mr_group_options a = MR_GROUP_OPTIONS_INIT; mr_launch_options b = MR_LAUNCH_OPTIONS_INIT;
+    return a.struct_size == sizeof a && b.struct_size == sizeof b ? 0 : 1; }"
 compile "#include <millrace/millrace.h>
 int main(void) { $initialisers }"
 echo "$count headers compiled alone"

@@ -25,6 +25,14 @@ run_program() {
     echo "ok: $1"
 }
 
+# run_group NAME PROGRAM: both libraries are one to a program: the log line of one comes by the function of the other.
+run_group() {
+    "$2" >"$folder/$1.txt" || fail "$1 ended with status $?"
+    grep -q '^log: 1 .*3' "$folder/$1.txt" || fail "$1: no log line of libmillrace-dist: $(cat "$folder/$1.txt")"
+    grep -qx 'sum: 3' "$folder/$1.txt" || fail "$1: $(cat "$folder/$1.txt")"
+    echo "ok: $1"
+}
+
 "$make_folder" "$folder/images" 2 24
 cmake --install "$build" --prefix "$folder/installed" >/dev/null
 mv "$folder/installed" "$folder/moved"
@@ -52,14 +60,20 @@ fi
 
 echo "== find_package"
 cmake -S "$SOURCE/tests/install/consumer" -B "$folder/consumer" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
-    -DCMAKE_PREFIX_PATH="$folder/moved" -DFIRST_BATCH="$SOURCE/examples/first_batch.c" >/dev/null
+    -DCMAKE_PREFIX_PATH="$folder/moved" -DFIRST_BATCH="$SOURCE/examples/first_batch.c" \
+    -DGROUP_ALONE="$SOURCE/tests/install/group_alone.c" >/dev/null
 cmake --build "$folder/consumer" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "the consumer does not build"; }
 for name in c_shared c_static cxx_shared cxx_static; do
     run_program "find_package_$name" "$folder/consumer/$name"
 done
-if readelf -d "$folder/consumer/c_static" | grep libmillrace; then
-    fail "the program with the static library needs the shared one"
+if readelf -d "$folder/consumer/c_static" "$folder/consumer/group_dist_static" | grep libmillrace; then
+    fail "a program with the static libraries needs a shared one"
 fi
+if readelf -d "$folder/consumer/c_shared" | grep libmillrace-dist; then
+    fail "a program that only loads data needs libmillrace-dist"
+fi
+run_group find_package_dist "$folder/consumer/group_dist"
+run_group find_package_dist_static "$folder/consumer/group_dist_static"
 
 echo "== pkg-config"
 PKG_CONFIG_PATH=$(dirname "$pc")
@@ -74,7 +88,12 @@ libdir=$(dirname "$PKG_CONFIG_PATH")
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_static" $static
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_shared" $shared
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_static" $static
+    code=$SOURCE/tests/install/group_alone.c
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist" $(pkg-config --cflags --libs millrace-dist) -Wl,-rpath,"$libdir"
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_static" -static $(pkg-config --static --cflags --libs millrace-dist)
 }
+run_group pc_dist "$folder/pc_dist"
+run_group pc_dist_static "$folder/pc_dist_static"
 for name in pc_c_shared pc_c_static pc_cxx_shared pc_cxx_static; do
     run_program "$name" "$folder/$name"
 done

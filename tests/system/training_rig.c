@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <millrace/millrace.h>
+#include <millrace/dist.h>
 
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"

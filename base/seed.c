@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One seed of a run becomes a seed for each purpose and rank. */
+#include "base/seed.h"
+
+#include <string.h>
+
+#include "base/digest.h"
+
+#include <millrace/status.h>
+
+uint64_t mr_seed_derive(uint64_t seed, const char *purpose, uint64_t tag)
+{
+    struct mr_digest digest;
+    mr_digest_init(&digest, seed);
+    if (purpose)
+        mr_digest_add(&digest, purpose, strlen(purpose));
+    return mr_digest_end(&digest, tag);
+}
+
+uint64_t mr_seed(uint64_t seed, const char *purpose)
+{
+    return mr_seed_derive(seed, purpose, 0);
+}

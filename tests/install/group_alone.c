@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program of both libraries: a rank that fails is reported by libmillrace-dist in a log line, which goes to the
+ * function that libmillrace was given; then a group of one rank, and a sum over it. Prints "log: <line>" and "sum: 3".
+ */
+#include <millrace/dist.h>
+#include <millrace/millrace.h>
+#include <stdio.h>
+
+static void print_line(void *user, mr_log_level level, const char *line)
+{
+    (void)user;
+    printf("log: %d %s\n", (int)level, line);
+}
+
+static int fail(uint32_t local_rank, void *arg)
+{
+    (void)local_rank;
+    (void)arg;
+    return 3;
+}
+
+int main(void)
+{
+    mr_group *group = NULL;
+    mr_launch_result result;
+    mr_error error;
+    double sum = 3;
+    mr_log_set(print_line, NULL);
+    if (mr_spawn(fail, 1, NULL, NULL, &result, &error) < 0 || mr_group_create(NULL, &group, &error) < 0) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    mr_status status = mr_all_reduce(group, &sum, 1, MR_F64, MR_SUM);
+    printf("sum: %g\n", sum);
+    mr_group_destroy(group);
+    return status == MR_OK && result.exit_status == 3 ? 0 : 1;
+}
