@@ -3,7 +3,7 @@
 #include "bench/stages.h"
 
 #include "base/clock.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 #include <stdlib.h>
 #include <string.h>

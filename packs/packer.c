@@ -19,7 +19,7 @@
 #include "packs/packer_resize.h"
 #include "packs/packer_restore.h"
 #include "packs/packer_tiles.h"
-#include "transforms/plain_jpeg.h"
+#include "transforms/jpeg_integer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Easy to get wrong: the codec counts warnings and drops their words, so the first one is looked for a second time. */
 #include "packs/packer_decode.h"
 
-#include "transforms/codec_format.h"
+#include "transforms/codec_ops.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
 

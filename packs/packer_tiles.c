@@ -5,7 +5,7 @@
  */
 #include "packs/packer_tiles.h"
 
-#include "transforms/plain_jpeg.h"
+#include "transforms/jpeg_integer.h"
 
 #include <inttypes.h>
 #include <string.h>

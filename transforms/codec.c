@@ -7,7 +7,7 @@
 #include "transforms/codec.h"
 
 #include "base/packed_image.h"
-#include "transforms/codec_format.h"
+#include "transforms/codec_ops.h"
 #include "transforms/codec_jpeg.h"
 #include "transforms/codec_packed.h"
 #include "transforms/codec_png.h"

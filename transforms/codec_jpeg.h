@@ -2,7 +2,7 @@
 #ifndef TRANSFORMS_CODEC_JPEG_H
 #define TRANSFORMS_CODEC_JPEG_H
 
-#include "transforms/codec_format.h"
+#include "transforms/codec_ops.h"
 
 extern const struct mr_codec_format mr_codec_jpeg;
 

@@ -14,7 +14,7 @@
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/packed_header.h"
-#include "transforms/packed_trial.h"
+#include "transforms/packed_selftest.h"
 #include "transforms/tile.h"
 
 #include <assert.h>

@@ -6,7 +6,7 @@
 #ifndef TRANSFORMS_CODEC_PACKED_H
 #define TRANSFORMS_CODEC_PACKED_H
 
-#include "transforms/codec_format.h"
+#include "transforms/codec_ops.h"
 
 #include <stdbool.h>
 

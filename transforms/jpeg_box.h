@@ -8,7 +8,7 @@
 #ifndef TRANSFORMS_JPEG_BOX_H
 #define TRANSFORMS_JPEG_BOX_H
 
-#include "transforms/codec_format.h"
+#include "transforms/codec_ops.h"
 
 #include <setjmp.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 #include "transforms/packed.h"
 
 #include "base/checked.h"
-#include "transforms/codec_format.h"
+#include "transforms/codec_ops.h"
 
 #include <inttypes.h>
 #include <stddef.h>

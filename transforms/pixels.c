@@ -11,8 +11,8 @@
 #include "transforms/packed.h"
 #include "transforms/resample.h"
 #include "transforms/scratch.h"
-#include "transforms/source.h"
-#include "transforms/store.h"
+#include "transforms/row_source.h"
+#include "transforms/tensor_write.h"
 
 #include <assert.h>
 #include <stdlib.h>

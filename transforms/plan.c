@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "transforms/geometry.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 #include "transforms/transform.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "transforms/geometry.h"
 #include "transforms/simd/kernels.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 struct mr_resample {
     const struct mr_kernels *kernels; /* for the usual axes; NULL becomes the best for this machine */

@@ -13,8 +13,8 @@ target_link_options(test_pixels PRIVATE -Wl,--wrap=realloc)
 target_compile_definitions(test_pixels PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
 # Samples of packs.
 mr_test(test_packed SOURCES test_packed.c LIBS mr_transforms mr_base)
-mr_test(test_packed_trial SOURCES test_packed_trial.c LIBS mr_transforms mr_base)
-target_link_options(test_packed_trial PRIVATE -Wl,--wrap=mr_kernels_best)
+mr_test(test_packed_selftest SOURCES test_packed_selftest.c LIBS mr_transforms mr_base)
+target_link_options(test_packed_selftest PRIVATE -Wl,--wrap=mr_kernels_best)
 mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
 mr_test(test_pixels_packed SOURCES test_pixels_packed.c allocations.c guarded.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
@@ -25,7 +25,7 @@ foreach(set c avx2)
   set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
 # What the packer takes JPEGs apart with.
-mr_test(test_plain_jpeg SOURCES test_plain_jpeg.c LIBS mr_packer_support)
+mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c LIBS mr_packer_support)
 # Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)

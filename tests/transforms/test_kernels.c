@@ -7,7 +7,7 @@
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
 #include "transforms/simd/kernels.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "tests/transforms/allocations.h"
 #include "tests/transforms/reference.h"
 #include "transforms/pixels.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 #include "transforms/transform.h"
 
 #include <setjmp.h>

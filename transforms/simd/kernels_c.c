@@ -6,7 +6,7 @@
  */
 #include "base/checked.h"
 #include "transforms/simd/kernels.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 #include "transforms/tile.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  * is twice the value; vpavgw with 0 adds one and halves.
  */
 #include "transforms/simd/kernels_simd.h"
-#include "transforms/simd/pairs_avx2.h"
+#include "transforms/simd/weights_avx2.h"
 
 #include <string.h>
 

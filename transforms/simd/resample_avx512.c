@@ -4,7 +4,7 @@
  * rows; digits_avx512.h says how weights are multiplied. Easy to get wrong: no load may end behind its row, so the last
  * ones begin earlier.
  */
-#include "transforms/simd/digits_avx512.h"
+#include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"
 
 #include <string.h>

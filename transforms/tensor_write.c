@@ -3,7 +3,7 @@
  * u8 rows to u8, f32, f16 or bf16, NCHW or NHWC. Easy to get wrong: floats are those of fma(x, scale, bias) on every
  * machine; where a plan asks for torch's order of operations they are not, and are always looked up.
  */
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 #include "base/half.h"
 

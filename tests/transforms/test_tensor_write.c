@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows become tensors by fma(x, scale, bias), rounded once, in both layouts. */
 #include "tests/transforms/reference.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 #include <math.h>
 #include <setjmp.h>

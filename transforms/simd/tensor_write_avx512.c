@@ -5,7 +5,7 @@
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 /* ---- Up to sixteen floats to as many elements ---- */
 

@@ -2,8 +2,8 @@
 /*
  * Where a stage's input rows come from: a decoder, a raw sample, or an image in memory that an earlier stage made.
  */
-#ifndef TRANSFORMS_SOURCE_H
-#define TRANSFORMS_SOURCE_H
+#ifndef TRANSFORMS_ROW_SOURCE_H
+#define TRANSFORMS_ROW_SOURCE_H
 
 #include "transforms/codec.h"
 #include "transforms/geometry.h"

@@ -3,8 +3,8 @@
  * One image format behind codec.h: a table of functions over a state that is made once per worker. codec.c holds the
  * list of formats, checks the arguments and what order the calls come in; a format sees only correct calls.
  */
-#ifndef TRANSFORMS_CODEC_FORMAT_H
-#define TRANSFORMS_CODEC_FORMAT_H
+#ifndef TRANSFORMS_CODEC_OPS_H
+#define TRANSFORMS_CODEC_OPS_H
 
 #include "transforms/codec.h"
 

@@ -6,7 +6,7 @@
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
-#include "transforms/store.h"
+#include "transforms/tensor_write.h"
 
 /* ---- Eight floats to eight elements ---- */
 

@@ -5,7 +5,7 @@
  * difference from the block before of the same component, a full block has no end, and an 0xff in the data is followed
  * by a zero.
  */
-#include "transforms/packed_trial.h"
+#include "transforms/packed_selftest.h"
 
 #include "base/packed_image.h"
 #include "transforms/codec_jpeg.h"

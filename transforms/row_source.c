@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a box, wherever the image is. Easy to get wrong: planes and interleaved pixels differ only in their steps. */
-#include "transforms/source.h"
+#include "transforms/row_source.h"
 
 #include <string.h>
 

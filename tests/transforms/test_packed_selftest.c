@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "transforms/simd/kernels.h"
-#include "transforms/packed_trial.h"
+#include "transforms/packed_selftest.h"
 
 enum { NONE = 64 };
 

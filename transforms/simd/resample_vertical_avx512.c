@@ -3,7 +3,7 @@
  * The vertical pass for AVX-512: output rows of strips, whose dwords hold the bytes of four rows. Easy to get wrong: an
  * output's taps begin anywhere in a strip, so either its rows or its digits are shifted to where they meet.
  */
-#include "transforms/simd/digits_avx512.h"
+#include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"
 
 /* Of each block (strip) that the taps of one output touch, three digits of four weights. */

@@ -4,8 +4,8 @@
  * fancy upsampling, its colour tables. This is what a decoder on another device computes; the packer asks whether it
  * gives the pixels that libjpeg-turbo's SIMD gave.
  */
-#ifndef TRANSFORMS_PLAIN_JPEG_H
-#define TRANSFORMS_PLAIN_JPEG_H
+#ifndef TRANSFORMS_JPEG_INTEGER_H
+#define TRANSFORMS_JPEG_INTEGER_H
 
 #include "transforms/packed.h"
 #include "transforms/scratch.h"

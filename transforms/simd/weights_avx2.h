@@ -4,8 +4,8 @@
  * bits sum up by vpmaddwd, two taps at a time: sum = (hi sum << 11) + lo sum. Easy to get wrong: no sum may reach 2^31,
  * which 512 taps do not.
  */
-#ifndef TRANSFORMS_SIMD_PAIRS_AVX2_H
-#define TRANSFORMS_SIMD_PAIRS_AVX2_H
+#ifndef TRANSFORMS_SIMD_WEIGHTS_AVX2_H
+#define TRANSFORMS_SIMD_WEIGHTS_AVX2_H
 
 #include "transforms/simd/simd_avx2.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small picture, decoded as a JPEG and out of tiles: are the pixels the same on this machine? */
-#ifndef TRANSFORMS_PACKED_TRIAL_H
-#define TRANSFORMS_PACKED_TRIAL_H
+#ifndef TRANSFORMS_PACKED_SELFTEST_H
+#define TRANSFORMS_PACKED_SELFTEST_H
 
 #include "base/error.h"
 

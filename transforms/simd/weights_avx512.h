@@ -6,8 +6,8 @@
  *
  * Easy to get wrong: the rounding. Sums begin with what becomes 2^21: 32 (or 1024 for words) before the shifts.
  */
-#ifndef TRANSFORMS_SIMD_DIGITS_AVX512_H
-#define TRANSFORMS_SIMD_DIGITS_AVX512_H
+#ifndef TRANSFORMS_SIMD_WEIGHTS_AVX512_H
+#define TRANSFORMS_SIMD_WEIGHTS_AVX512_H
 
 #include "transforms/simd/simd_avx512.h"
 

@@ -4,7 +4,7 @@
  * an output's first tap may be the second row of a pair; its weights then begin one place later.
  */
 #include "transforms/simd/kernels_simd.h"
-#include "transforms/simd/pairs_avx2.h"
+#include "transforms/simd/weights_avx2.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /*
  * Finished u8 rows to the tensor: dtype, normalisation and layout in one step, each element written once.
  */
-#ifndef TRANSFORMS_STORE_H
-#define TRANSFORMS_STORE_H
+#ifndef TRANSFORMS_TENSOR_WRITE_H
+#define TRANSFORMS_TENSOR_WRITE_H
 
 #include "transforms/simd/kernels.h"
 #include "transforms/plan.h"
