@@ -30,7 +30,7 @@ static bool is_right_at(const struct mr_plan *plan, const void *out, size_t at, 
         return ((const uint8_t *)out)[at] == value;
     if (plan->dtype == MR_F32)
         return ((const float *)out)[at] == plan->table[c][value];
-    return ((const uint16_t *)out)[at] == mr_store_f16(plan->table[c][value]);
+    return ((const uint16_t *)out)[at] == mr_tensor_write_f16(plan->table[c][value]);
 }
 
 /* The one rule for floats, written down again; u8 is moved and not changed. */
@@ -44,12 +44,12 @@ static bool is_right(const struct mr_plan *plan, const void *out)
     return true;
 }
 
-static void convert_all(const struct mr_store *store, const uint8_t *rows, uint64_t n)
+static void convert_all(const struct mr_tensor_writer *writer, const uint8_t *rows, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t y = 0; y < SIDE; y++) {
-            memcpy(mr_store_target(store, y), rows + (size_t)y * ROW_BYTES, ROW_BYTES);
-            mr_store_commit(store, y);
+            memcpy(mr_tensor_write_target(writer, y), rows + (size_t)y * ROW_BYTES, ROW_BYTES);
+            mr_tensor_write_commit(writer, y);
         }
 }
 
@@ -57,30 +57,30 @@ static mr_status run_dtype(const struct mr_photos *photos, mr_dtype dtype, struc
 {
     static const double mean[3] = {0.485, 0.456, 0.406}, deviation[3] = {0.229, 0.224, 0.225};
     struct mr_plan *plan = malloc(sizeof *plan);
-    struct mr_store_half *half = malloc(sizeof *half);
+    struct mr_tensor_write_half *half = malloc(sizeof *half);
     uint8_t *rows = malloc((size_t)SIDE * ROW_BYTES), *row = malloc(ROW_BYTES);
     void *out = malloc((size_t)SIDE * ROW_BYTES * sizeof(float));
     mr_status status = MR_OK;
     if (plan && half && rows && row && out) {
         *plan = photos->plan;
         plan->dtype = dtype;
-        mr_store_tables(plan, mean, deviation, 3, false);
-        mr_store_half_init(half, plan);
-        struct mr_store store = {.kernels = mr_kernels_best(),
-                                 .out = out,
-                                 .width = SIDE,
-                                 .height = SIDE,
-                                 .channels = 3,
-                                 .dtype = dtype,
-                                 .layout = MR_NCHW,
-                                 .table = plan->table,
-                                 .half = half->table,
-                                 .scale = plan->scale,
-                                 .bias = plan->bias,
-                                 .row = row};
+        mr_tensor_write_tables(plan, mean, deviation, 3, false);
+        mr_tensor_write_half_init(half, plan);
+        struct mr_tensor_writer writer = {.kernels = mr_kernels_best(),
+                                          .out = out,
+                                          .width = SIDE,
+                                          .height = SIDE,
+                                          .channels = 3,
+                                          .dtype = dtype,
+                                          .layout = MR_NCHW,
+                                          .table = plan->table,
+                                          .half = half->table,
+                                          .scale = plan->scale,
+                                          .bias = plan->bias,
+                                          .row = row};
         make_rows(rows);
         uint64_t start = mr_clock_now_ns();
-        convert_all(&store, rows, photos->n);
+        convert_all(&writer, rows, photos->n);
         run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;
         run->n_items = photos->n;
         run->n_wrong = is_right(plan, out) ? 0 : photos->n;

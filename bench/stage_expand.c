@@ -34,7 +34,7 @@ struct tile {
 
 struct expanding {
     bool is_dct;
-    const struct mr_kernels *kernels;
+    const struct mr_kernel_ops *kernels;
 
     struct jpeg_decompress_struct cinfo;
     struct jpeg_error_mgr errors;
@@ -185,7 +185,7 @@ static bool run_photo(struct expanding *e, const struct mr_photo *photo, bool ch
     return right;
 }
 
-static mr_status run_set(struct mr_photos *photos, const struct mr_kernels *kernels, bool is_dct, struct mr_run *run,
+static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels, bool is_dct, struct mr_run *run,
                          mr_error *error)
 {
     struct expanding e = {.kernels = kernels, .is_dct = is_dct};

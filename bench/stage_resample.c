@@ -55,11 +55,12 @@ static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_
 }
 
 /* Adds what it takes, without the copies, to *total_ns. */
-static mr_status resample_frame(struct mr_resample *resample, struct mr_store *store, const struct mr_stage *stage,
-                                const struct frame *frame, uint64_t *total_ns, mr_error *error)
+static mr_status resample_frame(struct mr_resample *resample, struct mr_tensor_writer *writer,
+                                const struct mr_stage *stage, const struct frame *frame, uint64_t *total_ns,
+                                mr_error *error)
 {
     uint64_t start = mr_clock_now_ns();
-    mr_status status = mr_resample_begin(resample, stage, 3, store, error);
+    mr_status status = mr_resample_begin(resample, stage, 3, writer, error);
     *total_ns += mr_clock_now_ns() - start;
     uint8_t *band = frame->pixels + frame->n_rows * frame->row_bytes;
     for (uint32_t y = 0; status == MR_OK && y < frame->n_rows; y += BAND) {
@@ -92,7 +93,7 @@ static bool equals_whole(struct mr_photos *photos, const struct mr_photo *photo,
     return equal;
 }
 
-static mr_status run_set(struct mr_photos *photos, const struct mr_kernels *kernels, struct mr_run *run,
+static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels, struct mr_run *run,
                          mr_error *error)
 {
     struct mr_codec *codec;
@@ -102,19 +103,19 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_kernels *kern
     struct mr_resample resample = {.kernels = kernels};
     struct frame frame = {0};
     uint8_t *out = malloc(3 * SIDE * SIDE);
-    struct mr_store store = {.kernels = kernels,
-                             .out = out,
-                             .width = SIDE,
-                             .height = SIDE,
-                             .channels = 3,
-                             .dtype = MR_U8,
-                             .layout = MR_NHWC};
+    struct mr_tensor_writer writer = {.kernels = kernels,
+                                      .out = out,
+                                      .width = SIDE,
+                                      .height = SIDE,
+                                      .channels = 3,
+                                      .dtype = MR_U8,
+                                      .layout = MR_NHWC};
     uint64_t total_ns = 0;
     for (uint64_t i = 0; out && i < photos->n; i++) {
         const struct mr_photo *photo = &photos->photo[i];
         bool right = fit_frame(&frame, photo->stage.need) &&
                      mr_stage_decode_box(codec, photo, photo->stage.need, keep_rows, &frame, NULL) == MR_OK;
-        right = right && resample_frame(&resample, &store, &photo->stage, &frame, &total_ns, NULL) == MR_OK;
+        right = right && resample_frame(&resample, &writer, &photo->stage, &frame, &total_ns, NULL) == MR_OK;
         run->n_wrong += !right || (run->check && !equals_whole(photos, photo, out));
     }
     run->seconds = (double)total_ns / 1e9;

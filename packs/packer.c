@@ -34,7 +34,7 @@ struct mr_packer {
     struct mr_packer_decode decode;
     struct mr_packer_head head; /* of the file */
     struct mr_packed_template template;
-    struct mr_plain_jpeg plain;
+    struct mr_jpeg_integer plain;
     struct mr_packer_resize resize;
     struct mr_scratch resized; /* pixels */
     struct mr_packer_bytes anew;
@@ -74,7 +74,7 @@ void mr_packer_destroy(struct mr_packer *packer)
         return;
     mr_packer_decode_fini(&packer->decode);
     mr_packer_tiles_fini(&packer->tiles);
-    mr_plain_jpeg_fini(&packer->plain);
+    mr_jpeg_integer_fini(&packer->plain);
     mr_packer_resize_fini(&packer->resize);
     mr_scratch_fini(&packer->resized);
     mr_packer_bytes_fini(&packer->anew);
@@ -103,7 +103,7 @@ static bool is_plain(struct mr_packer *packer, const struct mr_packed_image *ima
     const uint8_t *pixels = packer->decode.pixels.memory;
     size_t stride = (size_t)image->width * CHANNELS;
     for (uint32_t y = 0; y < image->height; y++, pixels += stride)
-        if (memcmp(mr_plain_jpeg_row(&packer->plain, y), pixels, stride) != 0)
+        if (memcmp(mr_jpeg_integer_row(&packer->plain, y), pixels, stride) != 0)
             return false;
     return true;
 }
@@ -135,9 +135,9 @@ static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head 
     if (status != MR_OK)
         return status;
     image->template = &packer->template;
-    *covered_out = mr_plain_jpeg_covers(&packer->template);
+    *covered_out = mr_jpeg_integer_covers(&packer->template);
     if (*covered_out)
-        status = mr_plain_jpeg_begin(&packer->plain, image, error);
+        status = mr_jpeg_integer_begin(&packer->plain, image, error);
     if (status == MR_OK && *has_pixels_out)
         status = mr_packer_decode_reserve(&packer->decode, head, error);
     if (status == MR_OK)

@@ -61,14 +61,14 @@ mr_status mr_packer_resize_run(struct mr_packer_resize *resize, const uint8_t *p
     const struct mr_stage *stage = &resize->geometry.stages[0];
     struct mr_resample *resample = &resize->resample;
     resample->kernels = mr_kernels_best();
-    struct mr_store store = {.kernels = resample->kernels,
-                             .out = out,
-                             .width = (uint32_t)stage->window.width,
-                             .height = (uint32_t)stage->window.height,
-                             .channels = CHANNELS,
-                             .dtype = MR_U8,
-                             .layout = MR_NHWC};
-    mr_status status = mr_resample_begin(resample, stage, CHANNELS, &store, error);
+    struct mr_tensor_writer writer = {.kernels = resample->kernels,
+                                      .out = out,
+                                      .width = (uint32_t)stage->window.width,
+                                      .height = (uint32_t)stage->window.height,
+                                      .channels = CHANNELS,
+                                      .dtype = MR_U8,
+                                      .layout = MR_NHWC};
+    mr_status status = mr_resample_begin(resample, stage, CHANNELS, &writer, error);
     const struct mr_box *need = &stage->need;
     const uint8_t *rows[MR_STRIP_ROWS];
     for (int64_t y = 0; status == MR_OK && y < need->height;) {

@@ -19,7 +19,7 @@ void mr_packer_tiles_fini(struct mr_packer_tiles *tiles)
 }
 
 mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
-                                struct mr_plain_jpeg *plain, mr_error *error)
+                                struct mr_jpeg_integer *plain, mr_error *error)
 {
     mr_packed_layout(image, &tiles->layout);
     tiles->encoding = image->encoding;
@@ -66,7 +66,7 @@ static mr_status add_tile(struct mr_packer_tiles *tiles, mr_error *error)
     if (bytes->len > UINT32_MAX)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "its coefficients take more than 4 GiB");
     if (tiles->plain)
-        mr_plain_jpeg_blocks(tiles->plain, tiles->row, first, tiles->n_held, blocks);
+        mr_jpeg_integer_blocks(tiles->plain, tiles->row, first, tiles->n_held, blocks);
     tiles->n_held = 0;
     return MR_OK;
 }

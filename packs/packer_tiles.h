@@ -13,15 +13,15 @@
 
 #include <stdalign.h>
 
-struct mr_plain_jpeg;
+struct mr_jpeg_integer;
 
 /* MCUs go in, row by row, from the left; bytes and the row table come out. Its memory starts as zeros and is kept. */
 struct mr_packer_tiles {
     struct mr_packed_layout layout;
     uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
-    const struct mr_kernels *kernels;
-    struct mr_plain_jpeg *plain;  /* is given the blocks as well; NULL: nobody is */
-    struct mr_packer_bytes bytes; /* of the sample so far */
+    const struct mr_kernel_ops *kernels;
+    struct mr_jpeg_integer *plain; /* is given the blocks as well; NULL: nobody is */
+    struct mr_packer_bytes bytes;  /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
     uint32_t row;    /* of the next MCU */
@@ -34,7 +34,7 @@ void mr_packer_tiles_fini(struct mr_packer_tiles *tiles);
 
 /* Start a sample; image has sizes, encoding and a template whose factors have been checked. */
 mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
-                                struct mr_plain_jpeg *plain, mr_error *error);
+                                struct mr_jpeg_integer *plain, mr_error *error);
 
 /* Where to put the blocks of the next MCU ... */
 static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
@@ -51,7 +51,7 @@ void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *
 /* The other way: tile after tile of a checked sample. */
 struct mr_packer_reading {
     const struct mr_packed_image *image;
-    const struct mr_kernels *kernels;
+    const struct mr_kernel_ops *kernels;
     const uint8_t *bytes;
     int16_t (*blocks)[64]; /* MR_TILE_MAX_BLOCKS, 64-aligned */
     struct mr_packed_layout layout;

@@ -21,14 +21,14 @@
 
 #define N_FORMATS 2
 
-static const struct mr_codec_format *const formats[N_FORMATS] = {&mr_codec_jpeg, &mr_codec_png};
+static const struct mr_codec_ops *const formats[N_FORMATS] = {&mr_codec_jpeg, &mr_codec_png};
 
 struct mr_codec {
     struct mr_codec_limits limits;
     void *states[N_FORMATS];
-    void *packed;                         /* the state of mr_codec_packed, which no first bytes name */
-    const struct mr_codec_format *format; /* of the open image, NULL when none is */
-    void *state;                          /* its state */
+    void *packed;                      /* the state of mr_codec_packed, which no first bytes name */
+    const struct mr_codec_ops *format; /* of the open image, NULL when none is */
+    void *state;                       /* its state */
     struct mr_image_head head;
     bool begun;
 };
@@ -177,7 +177,7 @@ void mr_codec_destroy(struct mr_codec *codec)
     free(codec);
 }
 
-static void set_open(struct mr_codec *codec, const struct mr_codec_format *format, void *state,
+static void set_open(struct mr_codec *codec, const struct mr_codec_ops *format, void *state,
                      struct mr_image_head *head_out)
 {
     codec->format = format;

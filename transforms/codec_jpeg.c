@@ -131,7 +131,7 @@ static uint32_t jpeg_close(void *state)
     return jpeg->n_warnings;
 }
 
-const struct mr_codec_format mr_codec_jpeg = {
+const struct mr_codec_ops mr_codec_jpeg = {
     .name = "jpeg",
     .create = jpeg_state_create,
     .destroy = jpeg_state_destroy,

@@ -4,6 +4,6 @@
 
 #include "transforms/codec_ops.h"
 
-extern const struct mr_codec_format mr_codec_jpeg;
+extern const struct mr_codec_ops mr_codec_jpeg;
 
 #endif

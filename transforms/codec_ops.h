@@ -17,7 +17,7 @@
  */
 #define MR_CODEC_JPEG_MARGIN 2
 
-struct mr_codec_format {
+struct mr_codec_ops {
     const char *name; /* as mr_codec_sniff() calls it */
     mr_status (*create)(const struct mr_codec_limits *limits, void **state_out, mr_error *error);
     void (*destroy)(void *state);

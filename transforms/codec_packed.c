@@ -56,7 +56,7 @@ typedef bool expand_tile(const uint8_t *tile, size_t len, uint32_t n_blocks, uin
 struct packed {
     struct mr_jpeg_box box; /* first: its address is the state's */
     struct mr_codec_limits limits;
-    const struct mr_kernels *kernels;
+    const struct mr_kernel_ops *kernels;
     struct mr_packed_header header;
     uint32_t n_warnings;
 
@@ -77,7 +77,7 @@ struct packed {
     _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* of one tile, expanded */
 };
 
-/* What the trial found: written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
+/* What the self-test found: written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
 static pthread_once_t tried = PTHREAD_ONCE_INIT;
 static mr_error refusal;
 static bool foreign_idct; /* only libjpeg's own IDCT gives its pixels */
@@ -272,7 +272,7 @@ static void packed_destroy(void *state)
     free(packed);
 }
 
-void mr_codec_packed_use(void *state, const struct mr_kernels *kernels)
+void mr_codec_packed_use(void *state, const struct mr_kernel_ops *kernels)
 {
     struct packed *packed = state;
     packed->kernels = kernels;
@@ -282,7 +282,7 @@ mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
                                uint64_t offset, struct mr_image_head *head_out, mr_error *error)
 {
     struct packed *packed = state;
-    const struct mr_kernels *kernels = packed->kernels;
+    const struct mr_kernel_ops *kernels = packed->kernels;
     packed->image = image;
     packed->bytes = bytes;
     packed->len = len;
@@ -331,7 +331,7 @@ static uint32_t packed_close(void *state)
     return packed->n_warnings;
 }
 
-const struct mr_codec_format mr_codec_packed = {
+const struct mr_codec_ops mr_codec_packed = {
     .name = "packed",
     .create = packed_create,
     .destroy = packed_destroy,
@@ -347,11 +347,11 @@ static void try_once(void)
         mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
         return;
     }
-    if (mr_packed_trial_run(&refusal) != MR_ERR_UNSUPPORTED)
+    if (mr_packed_selftest_run(&refusal) != MR_ERR_UNSUPPORTED)
         return; /* a lack of memory says nothing of the IDCT */
     foreign_idct = true;
     refusal = (mr_error){0};
-    mr_packed_trial_run(&refusal);
+    mr_packed_selftest_run(&refusal);
 }
 
 bool mr_codec_packed_transforms(void)

@@ -10,13 +10,13 @@
 
 #include <stdbool.h>
 
-struct mr_kernels;
+struct mr_kernel_ops;
 struct mr_packed_image;
 
 /*
  * Can this machine's libjpeg be fed so? Decided once per process, by the version that this was compiled for and by a
- * trial of the one that is there (packed_trial.h); why_not (or NULL): one line. codec.h asks; mr_codec_packed_open()
- * does not.
+ * self-test of the one that is there (packed_selftest.h); why_not (or NULL): one line. codec.h asks;
+ * mr_codec_packed_open() does not.
  */
 bool mr_codec_packed_works(const char **why_not);
 
@@ -25,10 +25,10 @@ bool mr_codec_packed_works(const char **why_not);
 bool mr_codec_packed_transforms(void);
 
 /* Everything but open. */
-extern const struct mr_codec_format mr_codec_packed;
+extern const struct mr_codec_ops mr_codec_packed;
 
 /* Expand tiles by a certain set of loops; the best is chosen at creation. */
-void mr_codec_packed_use(void *state, const struct mr_kernels *kernels);
+void mr_codec_packed_use(void *state, const struct mr_kernel_ops *kernels);
 
 /*
  * bytes: [offset, offset + len) of the sample, with MR_TILE_SLACK readable bytes behind. image has been checked and

@@ -340,7 +340,7 @@ static mr_status png_rows(void *state, const uint8_t **rows_out, uint32_t max_ro
     return MR_OK;
 }
 
-const struct mr_codec_format mr_codec_png = {
+const struct mr_codec_ops mr_codec_png = {
     .name = "png",
     .create = png_state_create,
     .destroy = png_state_destroy,

@@ -31,10 +31,10 @@ typedef uint32_t lanes __attribute__((vector_size(32)));
 typedef int32_t signed_lanes __attribute__((vector_size(32)));
 typedef uint16_t word_lanes __attribute__((vector_size(16)));
 
-struct mr_plain_loops {
-    void (*blocks)(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+struct mr_jpeg_integer_ops {
+    void (*blocks)(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
                    const int16_t (*blocks)[64]);
-    const uint8_t *(*row)(struct mr_plain_jpeg *plain, uint32_t y);
+    const uint8_t *(*row)(struct mr_jpeg_integer *plain, uint32_t y);
 };
 
 /* ---- The inverse DCT ---- */
@@ -152,13 +152,13 @@ INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *
         memcpy(out + (size_t)i * stride, (const uint8_t *)rows + (size_t)i * 8, 8);
 }
 
-INLINE void make_blocks(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+INLINE void make_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
                         const int16_t (*blocks)[64])
 {
     const struct mr_packed_template *template = plain->template;
     const int16_t(*mcu)[64] = blocks;
     for (uint32_t c = 0; c < template->n_components; c++) {
-        const struct mr_plain_plane *plane = &plain->planes[c];
+        const struct mr_jpeg_integer_plane *plane = &plain->planes[c];
         uint32_t h = template->h[c], v = template->v[c];
         lanes quant[8];
         for (int i = 0; i < 8; i++) {
@@ -194,7 +194,7 @@ INLINE void widen(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_
 }
 
 /* Row of samples that is nearest to row y of pixels, of two to a sample, and the one that is next to it. */
-INLINE void find_rows(const struct mr_plain_plane *plane, uint32_t y, const uint8_t **near, const uint8_t **far)
+INLINE void find_rows(const struct mr_jpeg_integer_plane *plane, uint32_t y, const uint8_t **near, const uint8_t **far)
 {
     uint32_t j = y / 2, last = plane->height - 1;
     uint32_t other = y % 2 ? (j < last ? j + 1 : last) : (j > 0 ? j - 1 : 0);
@@ -202,7 +202,7 @@ INLINE void find_rows(const struct mr_plain_plane *plane, uint32_t y, const uint
     *far = plane->at + other * plane->stride;
 }
 
-INLINE const uint8_t *line_h2v1(const struct mr_plain_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+INLINE const uint8_t *line_h2v1(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
 {
     const uint8_t *row = plane->at + y * plane->stride;
     for (uint32_t i = 0; i < plane->width; i++)
@@ -211,7 +211,7 @@ INLINE const uint8_t *line_h2v1(const struct mr_plain_plane *plane, uint32_t y, 
     return out;
 }
 
-INLINE const uint8_t *line_h2v2(const struct mr_plain_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+INLINE const uint8_t *line_h2v2(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
 {
     const uint8_t *near, *far;
     find_rows(plane, y, &near, &far);
@@ -221,7 +221,7 @@ INLINE const uint8_t *line_h2v2(const struct mr_plain_plane *plane, uint32_t y, 
     return out;
 }
 
-INLINE const uint8_t *line_h1v2(const struct mr_plain_plane *plane, uint32_t y, uint8_t *restrict out)
+INLINE const uint8_t *line_h1v2(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint8_t *restrict out)
 {
     const uint8_t *near, *far;
     uint32_t bias = y % 2 ? 2 : 1;
@@ -231,25 +231,25 @@ INLINE const uint8_t *line_h1v2(const struct mr_plain_plane *plane, uint32_t y, 
     return out;
 }
 
-INLINE const uint8_t *line_repeated(const struct mr_plain_plane *plane, uint32_t y, uint8_t *out)
+INLINE const uint8_t *line_repeated(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint8_t *out)
 {
-    const uint8_t *row = plane->at + y / plane->down * plane->stride;
-    if (plane->across == 1)
+    const uint8_t *row = plane->at + y / plane->vertical * plane->stride;
+    if (plane->horizontal == 1)
         return row;
     for (uint32_t i = 0; i < plane->width; i++)
-        memset(out + (size_t)i * plane->across, row[i], plane->across);
+        memset(out + (size_t)i * plane->horizontal, row[i], plane->horizontal);
     return out;
 }
 
 /* A component's row y at the width of the image. */
-INLINE const uint8_t *make_line(const struct mr_plain_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+INLINE const uint8_t *make_line(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
 {
-    bool wide = plane->across == 2 && plane->width > 2;
-    if (wide && plane->down == 1)
+    bool wide = plane->horizontal == 2 && plane->width > 2;
+    if (wide && plane->vertical == 1)
         return line_h2v1(plane, y, sums, out);
-    if (wide && plane->down == 2)
+    if (wide && plane->vertical == 2)
         return line_h2v2(plane, y, sums, out);
-    if (plane->across == 1 && plane->down == 2)
+    if (plane->horizontal == 1 && plane->vertical == 2)
         return line_h1v2(plane, y, out);
     return line_repeated(plane, y, out);
 }
@@ -293,11 +293,11 @@ INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb, c
     }
 }
 
-INLINE const uint8_t *make_row(struct mr_plain_jpeg *plain, uint32_t y)
+INLINE const uint8_t *make_row(struct mr_jpeg_integer *plain, uint32_t y)
 {
     /* lines: one of each component, one of each colour, RGB (three of them), sums (two), each between its edges. */
     uint8_t *lines = (uint8_t *)plain->lines.memory + EDGE;
-    const uint8_t *rows[MR_PLAIN_COMPONENTS];
+    const uint8_t *rows[MR_JPEG_INTEGER_COMPONENTS];
     uint8_t *out = lines + 6 * plain->line_bytes;
     uint16_t *sums = (uint16_t *)(void *)(out + 3 * plain->line_bytes + EDGE);
     uint32_t n = plain->template->n_components;
@@ -316,42 +316,42 @@ INLINE const uint8_t *make_row(struct mr_plain_jpeg *plain, uint32_t y)
 
 /* ---- The same for AVX2 ---- */
 
-static void blocks_plain(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+static void blocks_plain(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
                          const int16_t (*blocks)[64])
 {
     make_blocks(plain, row, column, n_mcus, blocks);
 }
 
-static const uint8_t *row_plain(struct mr_plain_jpeg *plain, uint32_t y)
+static const uint8_t *row_plain(struct mr_jpeg_integer *plain, uint32_t y)
 {
     return make_row(plain, y);
 }
 
-static const struct mr_plain_loops plain_loops = {.blocks = blocks_plain, .row = row_plain};
+static const struct mr_jpeg_integer_ops plain_loops = {.blocks = blocks_plain, .row = row_plain};
 
 #if defined(__x86_64__)
 
-__attribute__((target("avx2"))) static void blocks_avx2(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column,
+__attribute__((target("avx2"))) static void blocks_avx2(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column,
                                                         uint32_t n_mcus, const int16_t (*blocks)[64])
 {
     make_blocks(plain, row, column, n_mcus, blocks);
 }
 
-__attribute__((target("avx2"))) static const uint8_t *row_avx2(struct mr_plain_jpeg *plain, uint32_t y)
+__attribute__((target("avx2"))) static const uint8_t *row_avx2(struct mr_jpeg_integer *plain, uint32_t y)
 {
     return make_row(plain, y);
 }
 
-static const struct mr_plain_loops avx2_loops = {.blocks = blocks_avx2, .row = row_avx2};
+static const struct mr_jpeg_integer_ops avx2_loops = {.blocks = blocks_avx2, .row = row_avx2};
 
-static const struct mr_plain_loops *best_loops(void)
+static const struct mr_jpeg_integer_ops *best_loops(void)
 {
     return mr_cpu_best() >= MR_CPU_AVX2 ? &avx2_loops : &plain_loops;
 }
 
 #else
 
-static const struct mr_plain_loops *best_loops(void)
+static const struct mr_jpeg_integer_ops *best_loops(void)
 {
     return &plain_loops;
 }
@@ -368,7 +368,7 @@ static uint32_t most(const uint8_t *factors, uint32_t n)
     return most;
 }
 
-bool mr_plain_jpeg_covers(const struct mr_packed_template *template)
+bool mr_jpeg_integer_covers(const struct mr_packed_template *template)
 {
     uint32_t n = template->n_components;
     if (template->colour != MR_PACKED_GREY && template->colour != MR_PACKED_RGB && template->colour != MR_PACKED_YCC)
@@ -376,32 +376,32 @@ bool mr_plain_jpeg_covers(const struct mr_packed_template *template)
     for (uint32_t c = 0; c < n; c++)
         if (most(template->h, n) % template->h[c] != 0 || most(template->v, n) % template->v[c] != 0)
             return false;
-    return n <= MR_PLAIN_COMPONENTS;
+    return n <= MR_JPEG_INTEGER_COMPONENTS;
 }
 
-void mr_plain_jpeg_fini(struct mr_plain_jpeg *plain)
+void mr_jpeg_integer_fini(struct mr_jpeg_integer *plain)
 {
     mr_scratch_fini(&plain->samples);
     mr_scratch_fini(&plain->lines);
 }
 
 /* Sides are at most 65535 and MCUs 32 pixels wide, so nothing overflows. */
-static size_t set_plane(struct mr_plain_jpeg *plain, uint32_t c)
+static size_t set_plane(struct mr_jpeg_integer *plain, uint32_t c)
 {
     const struct mr_packed_template *template = plain->template;
-    struct mr_plain_plane *plane = &plain->planes[c];
+    struct mr_jpeg_integer_plane *plane = &plain->planes[c];
     uint32_t h = template->h[c], v = template->v[c];
-    plane->across = plain->layout.mcu_width / 8 / h;
-    plane->down = plain->layout.mcu_height / 8 / v;
-    plane->width = (plain->width + plane->across - 1) / plane->across;
-    plane->height = (plain->height + plane->down - 1) / plane->down;
+    plane->horizontal = plain->layout.mcu_width / 8 / h;
+    plane->vertical = plain->layout.mcu_height / 8 / v;
+    plane->width = (plain->width + plane->horizontal - 1) / plane->horizontal;
+    plane->height = (plain->height + plane->vertical - 1) / plane->vertical;
     plane->stride = (size_t)plain->layout.n_columns * 8 * h;
     return plane->stride * plain->layout.n_rows * 8 * v;
 }
 
-mr_status mr_plain_jpeg_begin(struct mr_plain_jpeg *plain, const struct mr_packed_image *image, mr_error *error)
+mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *plain, const struct mr_packed_image *image, mr_error *error)
 {
-    size_t offsets[MR_PLAIN_COMPONENTS], total = 0;
+    size_t offsets[MR_JPEG_INTEGER_COMPONENTS], total = 0;
     plain->template = image->template;
     plain->width = image->width;
     plain->height = image->height;
@@ -422,13 +422,13 @@ mr_status mr_plain_jpeg_begin(struct mr_plain_jpeg *plain, const struct mr_packe
     return MR_OK;
 }
 
-void mr_plain_jpeg_blocks(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
-                          const int16_t (*blocks)[64])
+void mr_jpeg_integer_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+                            const int16_t (*blocks)[64])
 {
     plain->loops->blocks(plain, row, column, n_mcus, blocks);
 }
 
-const uint8_t *mr_plain_jpeg_row(struct mr_plain_jpeg *plain, uint32_t y)
+const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *plain, uint32_t y)
 {
     return plain->loops->row(plain, y);
 }

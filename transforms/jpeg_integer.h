@@ -12,44 +12,44 @@
 
 #include <stdbool.h>
 
-#define MR_PLAIN_COMPONENTS 3
+#define MR_JPEG_INTEGER_COMPONENTS 3
 
 /* Samples of a component, whole MCUs of them. */
-struct mr_plain_plane {
+struct mr_jpeg_integer_plane {
     uint8_t *at;
     size_t stride;
     uint32_t width; /* of the true samples; upsampling ends there */
     uint32_t height;
-    uint32_t across; /* pixels to a sample */
-    uint32_t down;
+    uint32_t horizontal; /* pixels to a sample */
+    uint32_t vertical;
 };
 
 /* Starts as zeros. */
-struct mr_plain_jpeg {
+struct mr_jpeg_integer {
     const struct mr_packed_template *template;
     struct mr_packed_layout layout;
     uint32_t width;
     uint32_t height;
-    struct mr_plain_plane planes[MR_PLAIN_COMPONENTS];
+    struct mr_jpeg_integer_plane planes[MR_JPEG_INTEGER_COMPONENTS];
     struct mr_scratch samples; /* behind the planes */
     struct mr_scratch lines;   /* of one row */
     size_t line_bytes;
-    const struct mr_plain_loops *loops; /* for this machine */
+    const struct mr_jpeg_integer_ops *loops; /* for this machine */
 };
 
 /* Is it one of the colours and sampling factors that this arithmetic knows? */
-bool mr_plain_jpeg_covers(const struct mr_packed_template *template);
+bool mr_jpeg_integer_covers(const struct mr_packed_template *template);
 
-void mr_plain_jpeg_fini(struct mr_plain_jpeg *plain);
+void mr_jpeg_integer_fini(struct mr_jpeg_integer *plain);
 
 /* Start an image of a template that is covered; template must stay until the last row. */
-mr_status mr_plain_jpeg_begin(struct mr_plain_jpeg *plain, const struct mr_packed_image *image, mr_error *error);
+mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *plain, const struct mr_packed_image *image, mr_error *error);
 
 /* The blocks of n_mcus MCUs of a row of MCUs, from column on. */
-void mr_plain_jpeg_blocks(struct mr_plain_jpeg *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
-                          const int16_t (*blocks)[64]);
+void mr_jpeg_integer_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+                            const int16_t (*blocks)[64]);
 
 /* Once all blocks are there: row y, RGB, valid until the next call. */
-const uint8_t *mr_plain_jpeg_row(struct mr_plain_jpeg *plain, uint32_t y);
+const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *plain, uint32_t y);
 
 #endif

@@ -35,7 +35,7 @@ static const uint8_t natural[64] = {
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
-struct trial {
+struct selftest {
     uint32_t random;
     int16_t blocks[N_BLOCKS][64];
     struct mr_packed_template template;
@@ -50,22 +50,22 @@ struct trial {
     uint8_t pixels[2][WIDTH * HEIGHT * 3];
 };
 
-static uint32_t draw(struct trial *trial)
+static uint32_t draw(struct selftest *selftest)
 {
-    trial->random = trial->random * 1664525 + 1013904223;
-    return trial->random >> 8;
+    selftest->random = selftest->random * 1664525 + 1013904223;
+    return selftest->random >> 8;
 }
 
 /* Most end early, as a photograph's do; every fourth is full, since an inverse DCT may have another way for each. */
-static void make_blocks(struct trial *trial)
+static void make_blocks(struct selftest *selftest)
 {
     for (uint32_t i = 0; i < N_BLOCKS; i++) {
-        int16_t *block = trial->blocks[i];
-        bool full = draw(trial) % 4 == 0;
-        block[0] = (int16_t)((int)(draw(trial) % (2 * MAX_DC + 1)) - MAX_DC);
-        for (uint32_t k = 1; k < 64 && (full || draw(trial) % 4 > 0); k++) {
-            int16_t value = (int16_t)(1 + draw(trial) % MAX_AC);
-            block[natural[k]] = draw(trial) % 2 ? value : (int16_t)-value;
+        int16_t *block = selftest->blocks[i];
+        bool full = draw(selftest) % 4 == 0;
+        block[0] = (int16_t)((int)(draw(selftest) % (2 * MAX_DC + 1)) - MAX_DC);
+        for (uint32_t k = 1; k < 64 && (full || draw(selftest) % 4 > 0); k++) {
+            int16_t value = (int16_t)(1 + draw(selftest) % MAX_AC);
+            block[natural[k]] = draw(selftest) % 2 ? value : (int16_t)-value;
         }
     }
 }
@@ -92,93 +92,93 @@ static void put_u16(uint8_t *at, size_t value)
     at[1] = (uint8_t)(value >> 8);
 }
 
-static void make_pack(struct trial *trial)
+static void make_pack(struct selftest *selftest)
 {
-    uint8_t *at = trial->pack;
+    uint8_t *at = selftest->pack;
     for (uint32_t row = 0; row < ROWS; row++) {
         uint8_t *sizes = at;
         at += 2 * TILES;
         for (uint32_t tile = 0; tile < TILES; tile++) {
             uint32_t first = tile * MR_PACKED_TILE_MCUS;
             uint32_t n = COLUMNS - first < MR_PACKED_TILE_MCUS ? COLUMNS - first : MR_PACKED_TILE_MCUS;
-            size_t len = mr_tile_encode_dct((const int16_t(*)[64])trial->blocks + (row * COLUMNS + first) * MCU_BLOCKS,
-                                            n * MCU_BLOCKS, at);
+            size_t len = mr_tile_encode_dct(
+                (const int16_t(*)[64])selftest->blocks + (row * COLUMNS + first) * MCU_BLOCKS, n * MCU_BLOCKS, at);
             put_u16(sizes + 2 * (size_t)tile, len);
             at += len;
         }
-        trial->rows[row + 1] = (uint32_t)(at - trial->pack);
+        selftest->rows[row + 1] = (uint32_t)(at - selftest->pack);
     }
 }
 
 /* The JPEG. */
 
-static void put(struct trial *trial, const void *bytes, size_t len)
+static void put(struct selftest *selftest, const void *bytes, size_t len)
 {
-    memcpy(trial->jpeg + trial->jpeg_len, bytes, len);
-    trial->jpeg_len += len;
+    memcpy(selftest->jpeg + selftest->jpeg_len, bytes, len);
+    selftest->jpeg_len += len;
 }
 
 /* Put n bits, at most 24, the highest first. */
-static void put_bits(struct trial *trial, uint32_t value, uint32_t n)
+static void put_bits(struct selftest *selftest, uint32_t value, uint32_t n)
 {
-    trial->bits = trial->bits << n | value;
-    for (trial->n_bits += n; trial->n_bits >= 8; trial->n_bits -= 8) {
-        uint8_t byte = (uint8_t)(trial->bits >> (trial->n_bits - 8));
-        put(trial, (const uint8_t[]){byte, 0}, byte == 0xff ? 2 : 1);
+    selftest->bits = selftest->bits << n | value;
+    for (selftest->n_bits += n; selftest->n_bits >= 8; selftest->n_bits -= 8) {
+        uint8_t byte = (uint8_t)(selftest->bits >> (selftest->n_bits - 8));
+        put(selftest, (const uint8_t[]){byte, 0}, byte == 0xff ? 2 : 1);
     }
 }
 
-static void put_tables(struct trial *trial)
+static void put_tables(struct selftest *selftest)
 {
     for (uint8_t c = 0; c < 3; c++) {
-        put(trial, (const uint8_t[]){0xff, 0xdb, 0, 3 + 2 * 64, 0x10 | c}, 5);
+        put(selftest, (const uint8_t[]){0xff, 0xdb, 0, 3 + 2 * 64, 0x10 | c}, 5);
         for (uint32_t diagonal = 0; diagonal < 15; diagonal++) {
             uint16_t q = quant_of(c, diagonal);
             for (uint32_t n = diagonal < 8 ? diagonal + 1 : 15 - diagonal; n > 0; n--)
-                put(trial, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
+                put(selftest, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
         }
     }
     /* DC: sizes 0 to 9 are codes 0 to 9 of four bits. AC: end of block and sizes 1 to 5 are codes 0 to 5 of three. */
     const uint8_t dc[] = {0xff, 0xc4, 0, 29, 0x00, [COUNTS + 4] = 10, [COUNTS + 17] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     const uint8_t ac[] = {0xff, 0xc4, 0, 25, 0x10, [COUNTS + 3] = 6, [COUNTS + 17] = 0, 1, 2, 3, 4, 5};
-    put(trial, dc, sizeof dc);
-    put(trial, ac, sizeof ac);
+    put(selftest, dc, sizeof dc);
+    put(selftest, ac, sizeof ac);
 }
 
-static void put_value(struct trial *trial, int value, uint32_t code_bits)
+static void put_value(struct selftest *selftest, int value, uint32_t code_bits)
 {
     uint32_t magnitude = (uint32_t)(value < 0 ? -value : value), size = 0;
     while (magnitude >> size)
         size++;
-    put_bits(trial, size, code_bits);
-    put_bits(trial, value < 0 ? (uint32_t)(value - 1) & ((1u << size) - 1) : magnitude, size);
+    put_bits(selftest, size, code_bits);
+    put_bits(selftest, value < 0 ? (uint32_t)(value - 1) & ((1u << size) - 1) : magnitude, size);
 }
 
-static void put_block(struct trial *trial, const int16_t block[64], int16_t *before)
+static void put_block(struct selftest *selftest, const int16_t block[64], int16_t *before)
 {
-    put_value(trial, block[0] - *before, 4);
+    put_value(selftest, block[0] - *before, 4);
     *before = block[0];
     uint32_t k = 1;
     for (; k < 64 && block[natural[k]]; k++)
-        put_value(trial, block[natural[k]], 3);
+        put_value(selftest, block[natural[k]], 3);
     if (k < 64)
-        put_bits(trial, 0, 3);
+        put_bits(selftest, 0, 3);
 }
 
-static void make_jpeg(struct trial *trial)
+static void make_jpeg(struct selftest *selftest)
 {
     const uint8_t frame[] = {0xff, 0xc0, 0, 17, 8, 0, HEIGHT, 0, WIDTH, 3, 1, 0x22, 0, 2, 0x11, 1, 3, 0x11, 2};
     const uint8_t scan[] = {0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0};
     const uint8_t component[MCU_BLOCKS] = {0, 0, 0, 0, 1, 2};
     int16_t before[3] = {0};
-    put(trial, (const uint8_t[]){0xff, 0xd8}, 2);
-    put_tables(trial);
-    put(trial, frame, sizeof frame);
-    put(trial, scan, sizeof scan);
+    put(selftest, (const uint8_t[]){0xff, 0xd8}, 2);
+    put_tables(selftest);
+    put(selftest, frame, sizeof frame);
+    put(selftest, scan, sizeof scan);
     for (uint32_t i = 0; i < N_BLOCKS; i++)
-        put_block(trial, trial->blocks[i], &before[component[i % MCU_BLOCKS]]);
-    put_bits(trial, 0x7f, 7);
-    put(trial, (const uint8_t[]){0xff, 0xd9}, 2);
+        put_block(selftest, selftest->blocks[i], &before[component[i % MCU_BLOCKS]]);
+    put_bits(selftest, 0x7f, 7);
+    put(selftest, (const uint8_t[]){0xff, 0xd9}, 2);
 }
 
 /* Both ways. */
@@ -187,7 +187,7 @@ struct box {
     uint32_t x, y, width, height;
 };
 
-static mr_status read_box(const struct mr_codec_format *codec, void *state, const struct box *box, uint8_t *pixels,
+static mr_status read_box(const struct mr_codec_ops *codec, void *state, const struct box *box, uint8_t *pixels,
                           mr_error *error)
 {
     const uint8_t *rows[MR_CODEC_ROWS];
@@ -202,7 +202,7 @@ static mr_status read_box(const struct mr_codec_format *codec, void *state, cons
     return status;
 }
 
-static mr_status compare(struct trial *trial, void *jpeg, void *packed, const struct box *box, mr_error *error)
+static mr_status compare(struct selftest *selftest, void *jpeg, void *packed, const struct box *box, mr_error *error)
 {
     struct mr_image_head head;
     struct mr_packed_image image = {.encoding = MR_PACKED_DCT,
@@ -210,22 +210,22 @@ static mr_status compare(struct trial *trial, void *jpeg, void *packed, const st
                                     .height = HEIGHT,
                                     .orientation = 1,
                                     .n_rows = ROWS,
-                                    .len = trial->rows[ROWS],
-                                    .template = &trial->template,
-                                    .rows = trial->rows};
-    mr_status status = mr_codec_jpeg.open(jpeg, trial->jpeg, trial->jpeg_len, &head, error);
+                                    .len = selftest->rows[ROWS],
+                                    .template = &selftest->template,
+                                    .rows = selftest->rows};
+    mr_status status = mr_codec_jpeg.open(jpeg, selftest->jpeg, selftest->jpeg_len, &head, error);
     if (status == MR_OK)
-        status = read_box(&mr_codec_jpeg, jpeg, box, trial->pixels[0], error);
+        status = read_box(&mr_codec_jpeg, jpeg, box, selftest->pixels[0], error);
     if (status == MR_OK)
-        status = mr_codec_packed_open(packed, &image, trial->pack, image.len, 0, &head, error);
+        status = mr_codec_packed_open(packed, &image, selftest->pack, image.len, 0, &head, error);
     if (status == MR_OK)
-        status = read_box(&mr_codec_packed, packed, box, trial->pixels[1], error);
-    if (status == MR_OK && memcmp(trial->pixels[0], trial->pixels[1], (size_t)box->width * box->height * 3) != 0)
+        status = read_box(&mr_codec_packed, packed, box, selftest->pixels[1], error);
+    if (status == MR_OK && memcmp(selftest->pixels[0], selftest->pixels[1], (size_t)box->width * box->height * 3) != 0)
         status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg makes other pixels of a packed JPEG");
     return status;
 }
 
-static mr_status compare_boxes(struct trial *trial, mr_error *error)
+static mr_status compare_boxes(struct selftest *selftest, mr_error *error)
 {
     static const struct box boxes[] = {{0, 0, WIDTH, HEIGHT}, {100, 20, 40, 10}, {140, 34, 9, 1}};
     const struct mr_codec_limits zeros = {0}, limits = mr_codec_resolve_limits(&zeros);
@@ -234,7 +234,7 @@ static mr_status compare_boxes(struct trial *trial, mr_error *error)
     if (status == MR_OK)
         status = mr_codec_packed.create(&limits, &packed, error);
     for (size_t i = 0; status == MR_OK && i < sizeof boxes / sizeof boxes[0]; i++)
-        status = compare(trial, jpeg, packed, &boxes[i], error);
+        status = compare(selftest, jpeg, packed, &boxes[i], error);
     if (packed)
         mr_codec_packed.destroy(packed);
     if (jpeg)
@@ -242,18 +242,18 @@ static mr_status compare_boxes(struct trial *trial, mr_error *error)
     return status;
 }
 
-mr_status mr_packed_trial_run(mr_error *error)
+mr_status mr_packed_selftest_run(mr_error *error)
 {
-    struct trial *trial = calloc(1, sizeof *trial);
-    if (!trial)
-        return mr_error_memory(error, sizeof *trial);
-    make_blocks(trial);
-    make_template(&trial->template);
-    make_pack(trial);
-    make_jpeg(trial);
+    struct selftest *selftest = calloc(1, sizeof *selftest);
+    if (!selftest)
+        return mr_error_memory(error, sizeof *selftest);
+    make_blocks(selftest);
+    make_template(&selftest->template);
+    make_pack(selftest);
+    make_jpeg(selftest);
     mr_error cause = {0};
-    mr_status status = compare_boxes(trial, &cause);
-    free(trial);
+    mr_status status = compare_boxes(selftest, &cause);
+    free(selftest);
     if (status == MR_OK)
         return MR_OK;
     return mr_error_set(error, status == MR_ERR_NO_MEMORY ? status : MR_ERR_UNSUPPORTED,

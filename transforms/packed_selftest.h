@@ -6,6 +6,6 @@
 #include "base/error.h"
 
 /* MR_ERR_UNSUPPORTED where they are not, MR_ERR_NO_MEMORY. Takes about half a millisecond. */
-mr_status mr_packed_trial_run(mr_error *error);
+mr_status mr_packed_selftest_run(mr_error *error);
 
 #endif

@@ -27,10 +27,10 @@ struct mr_pixels {
     struct mr_codec *codec; /* only where samples are encoded */
     struct mr_resample resample;
     struct mr_geometry geometry;
-    struct mr_store_half half;
+    struct mr_tensor_write_half half;
     struct mr_scratch upright;  /* an image that EXIF turned */
     struct mr_scratch image[2]; /* between stages, in turns */
-    struct mr_scratch row;      /* one row for the store */
+    struct mr_scratch row;      /* one row for the tensor writer */
     struct mr_scratch planes;   /* one row for a source of planes */
     struct mr_packed_copy packed;
 };
@@ -45,7 +45,7 @@ struct run {
     void *out;
     struct mr_pixels_report *report;
     mr_error *error;
-    struct mr_source source;
+    struct mr_row_source source;
     uint32_t width; /* of the image as the operations see it */
     uint32_t height;
 };
@@ -63,7 +63,7 @@ mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_lim
     pixels->with_timing = with_timing;
     pixels->resample.kernels = mr_kernels_best();
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
-        mr_store_half_init(&pixels->half, plan);
+        mr_tensor_write_half_init(&pixels->half, plan);
     if (plan->kind.encoded)
         status = mr_codec_create(limits, &pixels->codec, error);
     if (status == MR_OK)
@@ -94,30 +94,30 @@ static uint64_t now(const struct mr_pixels *pixels)
 }
 
 /* Rows of a box, the time counted as decoding where a codec makes them. */
-static mr_status begin_rows(struct mr_pixels *pixels, struct run *run, struct mr_source *source, struct mr_box box)
+static mr_status begin_rows(struct mr_pixels *pixels, struct run *run, struct mr_row_source *source, struct mr_box box)
 {
     uint64_t start = now(pixels);
-    mr_status status = mr_source_begin(source, box, run->error);
+    mr_status status = mr_row_source_begin(source, box, run->error);
     if (source->codec)
         run->report->decode_ns += now(pixels) - start;
     return status;
 }
 
-static mr_status next_rows(struct mr_pixels *pixels, struct run *run, struct mr_source *source,
-                           const uint8_t *rows[MR_SOURCE_MAX_ROWS], uint32_t *n_out)
+static mr_status next_rows(struct mr_pixels *pixels, struct run *run, struct mr_row_source *source,
+                           const uint8_t *rows[MR_ROW_SOURCE_MAX], uint32_t *n_out)
 {
     uint64_t start = now(pixels);
-    mr_status status = mr_source_rows(source, rows, n_out, run->error);
+    mr_status status = mr_row_source_rows(source, rows, n_out, run->error);
     if (source->codec)
         run->report->decode_ns += now(pixels) - start;
     return status;
 }
 
 static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const struct mr_stage *stage,
-                           struct mr_source *source, struct mr_store *store)
+                           struct mr_row_source *source, struct mr_tensor_writer *writer)
 {
-    const uint8_t *rows[MR_SOURCE_MAX_ROWS];
-    mr_status status = mr_resample_begin(&pixels->resample, stage, pixels->plan->work_channels, store, run->error);
+    const uint8_t *rows[MR_ROW_SOURCE_MAX];
+    mr_status status = mr_resample_begin(&pixels->resample, stage, pixels->plan->work_channels, writer, run->error);
     if (status != MR_OK || stage->need.width == 0)
         return status;
     status = begin_rows(pixels, run, source, stage->need);
@@ -147,15 +147,15 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_store store = {.kernels = pixels->resample.kernels,
-                             .out = image->memory,
-                             .width = (uint32_t)stage->window.width,
-                             .height = (uint32_t)stage->window.height,
-                             .channels = channels,
-                             .dtype = MR_U8,
-                             .layout = MR_NHWC};
-    status = run_stage(pixels, run, stage, &run->source, &store);
-    mr_source_init_pixels(&run->source, image->memory, store.width, store.height, channels, MR_NHWC, NULL);
+    struct mr_tensor_writer writer = {.kernels = pixels->resample.kernels,
+                                      .out = image->memory,
+                                      .width = (uint32_t)stage->window.width,
+                                      .height = (uint32_t)stage->window.height,
+                                      .channels = channels,
+                                      .dtype = MR_U8,
+                                      .layout = MR_NHWC};
+    status = run_stage(pixels, run, stage, &run->source, &writer);
+    mr_row_source_init_pixels(&run->source, image->memory, writer.width, writer.height, channels, MR_NHWC, NULL);
     next->need.x = next->need.y = 0;
     return status;
 }
@@ -163,7 +163,7 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
 /* Aligned, since a load that spans two stores just made has to wait for them. */
 static mr_status reserve_row(struct mr_pixels *pixels, mr_error *error)
 {
-    size_t len = (size_t)pixels->plan->out_width * mr_store_row_bytes(pixels->plan);
+    size_t len = (size_t)pixels->plan->out_width * mr_tensor_write_row_bytes(pixels->plan);
     return mr_scratch_reserve(&pixels->row, len + MR_KERNELS_ALIGN - 1, 1, error);
 }
 
@@ -178,20 +178,20 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
         status = reserve_row(pixels, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_store store = {.kernels = pixels->resample.kernels,
-                             .out = run->out,
-                             .width = plan->out_width,
-                             .height = plan->out_height,
-                             .channels = plan->channels,
-                             .dtype = plan->dtype,
-                             .layout = plan->layout,
-                             .table = plan->table,
-                             .half = pixels->half.table,
-                             .scale = plan->exact ? NULL : plan->scale,
-                             .bias = plan->bias,
-                             .spread = plan->channels != plan->work_channels,
-                             .row = mr_scratch_align(&pixels->row, MR_KERNELS_ALIGN)};
-    return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &store);
+    struct mr_tensor_writer writer = {.kernels = pixels->resample.kernels,
+                                      .out = run->out,
+                                      .width = plan->out_width,
+                                      .height = plan->out_height,
+                                      .channels = plan->channels,
+                                      .dtype = plan->dtype,
+                                      .layout = plan->layout,
+                                      .table = plan->table,
+                                      .half = pixels->half.table,
+                                      .scale = plan->exact ? NULL : plan->scale,
+                                      .bias = plan->bias,
+                                      .spread = plan->channels != plan->work_channels,
+                                      .row = mr_scratch_align(&pixels->row, MR_KERNELS_ALIGN)};
+    return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &writer);
 }
 
 /* Draw, and check the size. */
@@ -223,7 +223,7 @@ static mr_status run_image(struct mr_pixels *pixels, struct run *run)
 /* Read the whole source and turn it; the source is then an image in memory. */
 static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_t orientation)
 {
-    const uint8_t *rows[MR_SOURCE_MAX_ROWS];
+    const uint8_t *rows[MR_ROW_SOURCE_MAX];
     uint32_t width = run->width, height = run->height;
     mr_status status = mr_scratch_reserve(&pixels->upright, (size_t)width * height, 3, run->error);
     if (status == MR_OK)
@@ -232,14 +232,14 @@ static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_
         uint32_t n = 0;
         status = next_rows(pixels, run, &run->source, rows, &n);
         for (uint32_t i = 0; status == MR_OK && i < n; i++)
-            mr_source_turn_row(rows[i], y + i, width, height, orientation, pixels->upright.memory);
+            mr_row_source_turn_row(rows[i], y + i, width, height, orientation, pixels->upright.memory);
         y += n;
     }
     if (orientation >= 5) {
         run->width = height;
         run->height = width;
     }
-    mr_source_init_pixels(&run->source, pixels->upright.memory, run->width, run->height, 3, MR_NHWC, NULL);
+    mr_row_source_init_pixels(&run->source, pixels->upright.memory, run->width, run->height, 3, MR_NHWC, NULL);
     return status;
 }
 
@@ -271,7 +271,7 @@ static mr_status run_encoded(struct mr_pixels *pixels, struct run *run)
     run->report->decode_ns += now(pixels) - start;
     if (status != MR_OK)
         return status;
-    mr_source_init_codec(&run->source, codec);
+    mr_row_source_init_codec(&run->source, codec);
     status = run_stored(pixels, run, head.width, head.height, head.orientation);
     run->report->n_warnings = mr_codec_close(codec);
     return status;
@@ -299,8 +299,8 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
     mr_status status = mr_scratch_reserve(&pixels->planes, run->width, plan->work_channels, run->error);
     if (status != MR_OK)
         return status;
-    mr_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->work_channels, plan->kind.layout,
-                          pixels->planes.memory);
+    mr_row_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->work_channels, plan->kind.layout,
+                              pixels->planes.memory);
     return run_image(pixels, run);
 }
 
@@ -375,7 +375,7 @@ mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image
 static mr_status run_pixels(struct mr_pixels *pixels, struct run *run)
 {
     const struct mr_packed_image *image = run->packed;
-    mr_source_init_part(&run->source, run->bytes, run->len, run->offset, image->width, 3);
+    mr_row_source_init_part(&run->source, run->bytes, run->len, run->offset, image->width, 3);
     return run_stored(pixels, run, image->width, image->height, image->orientation);
 }
 

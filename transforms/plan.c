@@ -2,7 +2,7 @@
 /*
  * A transform becomes a plan: checked against the samples, the dtype and the layout. Easy to get wrong: an implied
  * normalise falls away for u8, an explicit one with u8 is a mistake that must be told. Every operation treats channels
- * alike, so three equal ones are made last (store.c), wherever the list says so: the pixels are the same.
+ * alike, so three equal ones are made last (writer.c), wherever the list says so: the pixels are the same.
  */
 #include "transforms/plan.h"
 
@@ -69,7 +69,7 @@ static mr_status compile_normalize(const struct mr_op *op, struct mr_plan *plan,
     }
     if (op && op->n_channels == 3 && plan->channels == 1)
         return mr_error_set(error, MR_ERR_INVALID, "normalize cannot be applied: it has 3 channels, the pictures 1");
-    mr_store_tables(plan, op ? op->mean : NULL, op ? op->std : NULL, op ? op->n_channels : 0, op && op->exact);
+    mr_tensor_write_tables(plan, op ? op->mean : NULL, op ? op->std : NULL, op ? op->n_channels : 0, op && op->exact);
     return MR_OK;
 }
 

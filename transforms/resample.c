@@ -15,8 +15,8 @@ void mr_resample_fini(struct mr_resample *resample)
     mr_axis_fini(&resample->y);
     mr_scratch_fini(&resample->held);
     mr_scratch_fini(&resample->ring);
-    mr_scratch_fini(&resample->across_tables);
-    mr_scratch_fini(&resample->down_tables);
+    mr_scratch_fini(&resample->horizontal_tables);
+    mr_scratch_fini(&resample->vertical_tables);
     mr_scratch_fini(&resample->order);
     *resample = (struct mr_resample){0};
 }
@@ -54,17 +54,17 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
 static mr_status prepare_passes(struct mr_resample *r, mr_error *error)
 {
     size_t stride = mr_align_up((size_t)r->x.pitch * r->channels + 4, MR_KERNELS_ALIGN);
-    r->across =
-        (struct mr_across){.x = &r->x, .channels = r->channels, .row_bytes = (uint32_t)r->row_bytes, .stride = stride};
-    r->down = (struct mr_down){.y = &r->y, .stride = stride};
-    mr_status status =
-        reserve_aligned(&r->across_tables, 1, r->used->across_bytes(&r->across), &r->across.tables, error);
+    r->horizontal = (struct mr_resample_horizontal){
+        .x = &r->x, .channels = r->channels, .row_bytes = (uint32_t)r->row_bytes, .stride = stride};
+    r->vertical = (struct mr_resample_vertical){.y = &r->y, .stride = stride};
+    mr_status status = reserve_aligned(&r->horizontal_tables, 1, r->used->horizontal_bytes(&r->horizontal),
+                                       &r->horizontal.tables, error);
     if (status == MR_OK)
-        status = reserve_aligned(&r->down_tables, 1, r->used->down_bytes(&r->y), &r->down.tables, error);
+        status = reserve_aligned(&r->vertical_tables, 1, r->used->vertical_bytes(&r->y), &r->vertical.tables, error);
     if (status != MR_OK)
         return status;
-    r->used->across_make(&r->across);
-    r->used->down_make(&r->down);
+    r->used->horizontal_make(&r->horizontal);
+    r->used->vertical_make(&r->vertical);
     return MR_OK;
 }
 
@@ -74,10 +74,10 @@ static mr_status reserve_ring(struct mr_resample *r, mr_error *error)
     uint32_t need = (r->y.max_taps + 2 * (MR_STRIP_ROWS - 1)) / MR_STRIP_ROWS;
     for (r->n_strips = 1; r->n_strips < need;)
         r->n_strips *= 2;
-    r->strip_bytes = r->across.stride * r->used->strip_bytes;
+    r->strip_bytes = r->horizontal.stride * r->used->strip_bytes;
     mr_status status = reserve_aligned(&r->ring, r->n_strips, r->strip_bytes, &r->first_strip, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&r->held, MR_STRIP_ROWS, r->across.row_bytes, error);
+        status = mr_scratch_reserve(&r->held, MR_STRIP_ROWS, r->horizontal.row_bytes, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&r->order, 2 * (size_t)r->n_strips, sizeof *r->strips, error);
     r->strips = r->order.memory;
@@ -98,12 +98,12 @@ static void find_output(struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
     bool any = s->live.width > 0; /* else the whole row is blank: zeros are written to all of it */
-    uint8_t *first = mr_store_target(r->store, 0);
+    uint8_t *first = mr_tensor_write_target(r->writer, 0);
     r->before = any ? (size_t)left_of_live(s) * r->channels : 0;
     r->live_bytes = (size_t)(any ? s->live.width : s->window.width) * r->channels;
     r->behind = (size_t)s->window.width * r->channels - r->before - r->live_bytes;
-    r->in_place = mr_store_is_in_place(r->store);
-    r->out_step = (size_t)(mr_store_target(r->store, 1) - first);
+    r->in_place = mr_tensor_write_is_in_place(r->writer);
+    r->out_step = (size_t)(mr_tensor_write_target(r->writer, 1) - first);
     r->out = first + r->before;
 }
 
@@ -127,7 +127,7 @@ static uint8_t *open_row(struct mr_resample *r, uint32_t y)
 static void close_row(struct mr_resample *r, uint32_t y)
 {
     if (!r->in_place)
-        mr_store_commit(r->store, y);
+        mr_tensor_write_commit(r->writer, y);
 }
 
 static void write_zero_rows(struct mr_resample *r, int64_t from, int64_t to)
@@ -145,15 +145,15 @@ static bool is_plain(const struct mr_resample *r)
 }
 
 mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage, uint32_t channels,
-                            struct mr_store *store, mr_error *error)
+                            struct mr_tensor_writer *writer, mr_error *error)
 {
     struct mr_resample *r = resample;
     r->stage = stage;
-    r->store = store;
+    r->writer = writer;
     r->channels = channels;
     r->n_pushed = r->n_across = r->n_emitted = 0;
     if (stage->window.width == 0 || stage->window.height == 0)
-        return MR_OK; /* the store may have no memory either */
+        return MR_OK; /* the writer may have no memory either */
     find_output(r);
     if (stage->live.width == 0) {
         write_zero_rows(r, 0, stage->window.height);
@@ -199,7 +199,7 @@ static void make_row(struct mr_resample *r, uint32_t i)
 {
     uint32_t y = output_row(r, r->stage->live.y - r->stage->window.y + i);
     const uint8_t *const *strips = r->strips + strip_of(r, r->y.start[i]);
-    r->used->down(&r->down, i, strips, (uint32_t)r->live_bytes, open_row(r, y));
+    r->used->vertical(&r->vertical, i, strips, (uint32_t)r->live_bytes, open_row(r, y));
     close_row(r, y);
 }
 
@@ -219,7 +219,7 @@ static void make_strip(struct mr_resample *r)
 {
     for (uint32_t i = r->n_pushed - r->n_across; i < MR_STRIP_ROWS; i++)
         r->waiting[i] = r->waiting[i - 1];
-    r->used->across(&r->across, r->waiting, r->first_strip + strip_of(r, r->n_across) * r->strip_bytes);
+    r->used->horizontal(&r->horizontal, r->waiting, r->first_strip + strip_of(r, r->n_across) * r->strip_bytes);
     r->n_across = r->n_pushed;
     emit(r);
 }
@@ -227,7 +227,7 @@ static void make_strip(struct mr_resample *r)
 /* A copy of one that waits, long enough for the loops. */
 static void hold_row(struct mr_resample *r, uint32_t i)
 {
-    uint8_t *to = (uint8_t *)r->held.memory + (size_t)i * r->across.row_bytes;
+    uint8_t *to = (uint8_t *)r->held.memory + (size_t)i * r->horizontal.row_bytes;
     if (r->waiting[i] != to)
         memcpy(to, r->waiting[i], r->row_bytes);
     r->waiting[i] = to;
@@ -237,7 +237,7 @@ static void push_resampled(struct mr_resample *r, const uint8_t *row)
 {
     uint32_t i = r->n_pushed - r->n_across;
     r->waiting[i] = row;
-    if (r->across.row_bytes > r->row_bytes)
+    if (r->horizontal.row_bytes > r->row_bytes)
         hold_row(r, i);
     r->n_pushed++;
     if (i + 1 == MR_STRIP_ROWS || r->n_pushed == (uint32_t)r->stage->need.height)

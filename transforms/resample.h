@@ -11,21 +11,21 @@
 #include "transforms/tensor_write.h"
 
 struct mr_resample {
-    const struct mr_kernels *kernels; /* for the usual axes; NULL becomes the best for this machine */
-    const struct mr_kernels *used;    /* in this stage */
+    const struct mr_kernel_ops *kernels; /* for the usual axes; NULL becomes the best for this machine */
+    const struct mr_kernel_ops *used;    /* in this stage */
     const struct mr_stage *stage;
-    struct mr_store *store;
+    struct mr_tensor_writer *writer;
     uint32_t channels;
     struct mr_axis x;
     struct mr_axis y;
-    struct mr_across across;
-    struct mr_down down;
-    uint8_t *out;    /* where the store takes row 0, at its first live column */
+    struct mr_resample_horizontal horizontal;
+    struct mr_resample_vertical vertical;
+    uint8_t *out;    /* where the writer takes row 0, at its first live column */
     size_t out_step; /* from there to the next row's; 0 where all rows go through one in scratch */
     size_t before;   /* bytes of an output row that show nothing, before the live ones and behind them */
     size_t behind;
     size_t live_bytes;
-    bool in_place;      /* the store has nothing left to do once a row is there */
+    bool in_place;      /* the writer has nothing left to do once a row is there */
     size_t row_bytes;   /* of an input row */
     uint32_t n_pushed;  /* input rows taken */
     uint32_t n_across;  /* of them, those that are in the ring; the others wait */
@@ -37,17 +37,17 @@ struct mr_resample {
     const uint8_t *waiting[MR_STRIP_ROWS];
     struct mr_scratch held; /* copies of rows that wait, or that are too short for the loops */
     struct mr_scratch ring; /* the strips */
-    struct mr_scratch across_tables;
-    struct mr_scratch down_tables;
+    struct mr_scratch horizontal_tables;
+    struct mr_scratch vertical_tables;
     struct mr_scratch order; /* pointers to them */
 };
 
 /* The struct starts as zeros; memory grows to the largest stage seen and is kept. */
 void mr_resample_fini(struct mr_resample *resample);
 
-/* Start a stage whose output goes to store. What is zero whatever comes is written now. */
+/* Start a stage whose output goes to writer. What is zero whatever comes is written now. */
 mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage, uint32_t channels,
-                            struct mr_store *store, mr_error *error);
+                            struct mr_tensor_writer *writer, mr_error *error);
 
 /* The next rows of stage->need, top down, stage->need.height in all. They are not read after the call. */
 void mr_resample_push(struct mr_resample *resample, const uint8_t *const *rows, uint32_t n_rows);

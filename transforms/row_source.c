@@ -4,22 +4,23 @@
 
 #include <string.h>
 
-void mr_source_init_pixels(struct mr_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
-                           uint32_t channels, mr_layout layout, uint8_t *row)
+void mr_row_source_init_pixels(struct mr_row_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
+                               uint32_t channels, mr_layout layout, uint8_t *row)
 {
     bool planes = layout == MR_NCHW && channels > 1;
-    *source = (struct mr_source){.pixels = pixels, .n_rows = height, .channels = channels, .row = row};
+    *source = (struct mr_row_source){.pixels = pixels, .n_rows = height, .channels = channels, .row = row};
     source->pixel_step = planes ? 1 : channels;
     source->row_step = width * source->pixel_step;
     source->channel_step = planes ? (size_t)width * height : 1;
 }
 
-void mr_source_init_part(struct mr_source *source, const uint8_t *bytes, size_t len, uint64_t offset, uint32_t width,
-                         uint32_t channels)
+void mr_row_source_init_part(struct mr_row_source *source, const uint8_t *bytes, size_t len, uint64_t offset,
+                             uint32_t width, uint32_t channels)
 {
     size_t row_step = (size_t)width * channels;
     size_t cut = (size_t)(offset % row_step), skip = cut ? row_step - cut : 0; /* the end of a row that begins before */
-    *source = (struct mr_source){.channels = channels, .row_step = row_step, .pixel_step = channels, .channel_step = 1};
+    *source =
+        (struct mr_row_source){.channels = channels, .row_step = row_step, .pixel_step = channels, .channel_step = 1};
     source->first_row = (int64_t)(offset / row_step) + (cut ? 1 : 0);
     if (len < skip)
         return;
@@ -27,12 +28,12 @@ void mr_source_init_part(struct mr_source *source, const uint8_t *bytes, size_t 
     source->n_rows = (int64_t)((len - skip) / row_step);
 }
 
-void mr_source_init_codec(struct mr_source *source, struct mr_codec *codec)
+void mr_row_source_init_codec(struct mr_row_source *source, struct mr_codec *codec)
 {
-    *source = (struct mr_source){.codec = codec, .channels = 3};
+    *source = (struct mr_row_source){.codec = codec, .channels = 3};
 }
 
-mr_status mr_source_begin(struct mr_source *source, struct mr_box box, mr_error *error)
+mr_status mr_row_source_begin(struct mr_row_source *source, struct mr_box box, mr_error *error)
 {
     source->box = box;
     source->n_given = 0;
@@ -46,7 +47,7 @@ mr_status mr_source_begin(struct mr_source *source, struct mr_box box, mr_error 
                           error);
 }
 
-static const uint8_t *interleave(const struct mr_source *s, const uint8_t *planes)
+static const uint8_t *interleave(const struct mr_row_source *s, const uint8_t *planes)
 {
     for (int64_t x = 0; x < s->box.width; x++)
         for (uint32_t c = 0; c < s->channels; c++)
@@ -54,15 +55,15 @@ static const uint8_t *interleave(const struct mr_source *s, const uint8_t *plane
     return s->row;
 }
 
-mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SOURCE_MAX_ROWS], uint32_t *n_out,
-                         mr_error *error)
+mr_status mr_row_source_rows(struct mr_row_source *source, const uint8_t *rows_out[MR_ROW_SOURCE_MAX], uint32_t *n_out,
+                             mr_error *error)
 {
-    struct mr_source *s = source;
+    struct mr_row_source *s = source;
     if (s->codec)
-        return mr_codec_rows(s->codec, rows_out, MR_SOURCE_MAX_ROWS, n_out, error);
+        return mr_codec_rows(s->codec, rows_out, MR_ROW_SOURCE_MAX, n_out, error);
     bool planes = s->channel_step != 1;
     int64_t left = s->box.height - s->n_given;
-    *n_out = planes ? 1 : left < MR_SOURCE_MAX_ROWS ? (uint32_t)left : MR_SOURCE_MAX_ROWS;
+    *n_out = planes ? 1 : left < MR_ROW_SOURCE_MAX ? (uint32_t)left : MR_ROW_SOURCE_MAX;
     for (uint32_t i = 0; i < *n_out; i++, s->n_given++) {
         const uint8_t *row =
             s->pixels + (size_t)(s->box.y - s->first_row + s->n_given) * s->row_step + (size_t)s->box.x * s->pixel_step;
@@ -72,8 +73,8 @@ mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SO
 }
 
 /* EXIF's eight orientations: mirrored, upside down, or with rows and columns exchanged, as Pillow's exif_transpose. */
-void mr_source_turn_row(const uint8_t *row, uint32_t y, uint32_t width, uint32_t height, uint32_t orientation,
-                        uint8_t *upright)
+void mr_row_source_turn_row(const uint8_t *row, uint32_t y, uint32_t width, uint32_t height, uint32_t orientation,
+                            uint8_t *upright)
 {
     bool swaps = orientation >= 5;
     bool mirrors_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;

@@ -8,9 +8,9 @@
 #include "transforms/codec.h"
 #include "transforms/geometry.h"
 
-#define MR_SOURCE_MAX_ROWS 16
+#define MR_ROW_SOURCE_MAX 16
 
-struct mr_source {
+struct mr_row_source {
     struct mr_codec *codec; /* NULL: the pixels below */
     const uint8_t *pixels;  /* of rows first_row to first_row + n_rows - 1 */
     int64_t first_row;      /* 0 but for a part of a packed sample */
@@ -26,23 +26,23 @@ struct mr_source {
 
 /* The input is an image in memory: C,H,W (MR_NCHW) or H,W,C. row: width x channels bytes of scratch, for planes only.
  */
-void mr_source_init_pixels(struct mr_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
-                           uint32_t channels, mr_layout layout, uint8_t *row);
+void mr_row_source_init_pixels(struct mr_row_source *source, const uint8_t *pixels, uint32_t width, uint32_t height,
+                               uint32_t channels, mr_layout layout, uint8_t *row);
 /* The same for interleaved pixels of which bytes are only [offset, offset + len); a box must lie in the rows that are
  * there as a whole. */
-void mr_source_init_part(struct mr_source *source, const uint8_t *bytes, size_t len, uint64_t offset, uint32_t width,
-                         uint32_t channels);
+void mr_row_source_init_part(struct mr_row_source *source, const uint8_t *bytes, size_t len, uint64_t offset,
+                             uint32_t width, uint32_t channels);
 /* The input is the image that is open in codec. */
-void mr_source_init_codec(struct mr_source *source, struct mr_codec *codec);
+void mr_row_source_init_codec(struct mr_row_source *source, struct mr_codec *codec);
 
 /* Choose the box, not empty. MR_ERR_DAMAGED where its rows are not there, or from the decoder. */
-mr_status mr_source_begin(struct mr_source *source, struct mr_box box, mr_error *error);
-/* The next 1 to MR_SOURCE_MAX_ROWS interleaved rows of the box, valid until the next call. */
-mr_status mr_source_rows(struct mr_source *source, const uint8_t *rows_out[MR_SOURCE_MAX_ROWS], uint32_t *n_out,
-                         mr_error *error);
+mr_status mr_row_source_begin(struct mr_row_source *source, struct mr_box box, mr_error *error);
+/* The next 1 to MR_ROW_SOURCE_MAX interleaved rows of the box, valid until the next call. */
+mr_status mr_row_source_rows(struct mr_row_source *source, const uint8_t *rows_out[MR_ROW_SOURCE_MAX], uint32_t *n_out,
+                             mr_error *error);
 
 /* Put row y of an image into its place in the upright one (width x height: before turning), interleaved RGB. */
-void mr_source_turn_row(const uint8_t *row, uint32_t y, uint32_t width, uint32_t height, uint32_t orientation,
-                        uint8_t *upright);
+void mr_row_source_turn_row(const uint8_t *row, uint32_t y, uint32_t width, uint32_t height, uint32_t orientation,
+                            uint8_t *upright);
 
 #endif

@@ -10,17 +10,18 @@
 #include <math.h>
 #include <string.h>
 
-uint16_t mr_store_bf16(float value)
+uint16_t mr_tensor_write_bf16(float value)
 {
     return mr_half_bf16(value);
 }
 
-uint16_t mr_store_f16(float value)
+uint16_t mr_tensor_write_f16(float value)
 {
     return mr_half_f16(value);
 }
 
-void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels, bool exact)
+void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
+                            bool exact)
 {
     plan->exact = exact;
     for (uint32_t c = 0; c < plan->channels; c++) {
@@ -36,47 +37,47 @@ void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std
     }
 }
 
-void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan)
+void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan)
 {
     for (uint32_t c = 0; c < plan->channels; c++)
         for (int x = 0; x < 256; x++) {
             float value = plan->table[c][x];
-            half->table[c][x] = plan->dtype == MR_BF16 ? mr_store_bf16(value) : mr_store_f16(value);
+            half->table[c][x] = plan->dtype == MR_BF16 ? mr_tensor_write_bf16(value) : mr_tensor_write_f16(value);
         }
 }
 
 /* One channel that is spread lies behind the three that are made of it. */
-uint32_t mr_store_row_bytes(const struct mr_plan *plan)
+uint32_t mr_tensor_write_row_bytes(const struct mr_plan *plan)
 {
     return plan->channels + (plan->channels != plan->work_channels);
 }
 
-static bool is_planar(const struct mr_store *store)
+static bool is_planar(const struct mr_tensor_writer *writer)
 {
-    return store->layout == MR_NCHW && store->channels == 3;
+    return writer->layout == MR_NCHW && writer->channels == 3;
 }
 
-bool mr_store_is_in_place(const struct mr_store *store)
+bool mr_tensor_write_is_in_place(const struct mr_tensor_writer *writer)
 {
-    return store->dtype == MR_U8 && !store->spread && !is_planar(store);
+    return writer->dtype == MR_U8 && !writer->spread && !is_planar(writer);
 }
 
 /* Row y of a plane (planar), or row y. */
-static void *find_out(const struct mr_store *store, uint32_t y, uint32_t plane)
+static void *find_out(const struct mr_tensor_writer *writer, uint32_t y, uint32_t plane)
 {
-    size_t row = is_planar(store) ? store->width : (size_t)store->width * store->channels;
-    return store->out + ((size_t)plane * store->height + y) * row * mr_dtype_size(store->dtype);
+    size_t row = is_planar(writer) ? writer->width : (size_t)writer->width * writer->channels;
+    return writer->out + ((size_t)plane * writer->height + y) * row * mr_dtype_size(writer->dtype);
 }
 
-uint8_t *mr_store_target(const struct mr_store *store, uint32_t y)
+uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t y)
 {
-    if (mr_store_is_in_place(store))
-        return store->out + (size_t)y * store->width * store->channels;
-    return store->spread ? store->row + (size_t)store->channels * store->width : store->row;
+    if (mr_tensor_write_is_in_place(writer))
+        return writer->out + (size_t)y * writer->width * writer->channels;
+    return writer->spread ? writer->row + (size_t)writer->channels * writer->width : writer->row;
 }
 
-static void put_values(const struct mr_store *s, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
-                       void *out)
+static void put_values(const struct mr_tensor_writer *s, const uint8_t *row, uint32_t n, uint32_t first,
+                       uint32_t channels, void *out)
 {
     if (s->dtype == MR_U8)
         memcpy(out, row, n);
@@ -87,32 +88,32 @@ static void put_values(const struct mr_store *s, const uint8_t *row, uint32_t n,
 }
 
 /* Three equal channels of one. */
-static void spread_row(const struct mr_store *store, const uint8_t *one, uint32_t y)
+static void spread_row(const struct mr_tensor_writer *writer, const uint8_t *one, uint32_t y)
 {
-    if (is_planar(store)) {
+    if (is_planar(writer)) {
         for (uint32_t c = 0; c < 3; c++)
-            put_values(store, one, store->width, c, 1, find_out(store, y, c));
+            put_values(writer, one, writer->width, c, 1, find_out(writer, y, c));
         return;
     }
-    for (size_t x = 0; x < store->width; x++)
-        store->row[3 * x] = store->row[3 * x + 1] = store->row[3 * x + 2] = one[x];
-    put_values(store, store->row, 3 * store->width, 0, 3, find_out(store, y, 0));
+    for (size_t x = 0; x < writer->width; x++)
+        writer->row[3 * x] = writer->row[3 * x + 1] = writer->row[3 * x + 2] = one[x];
+    put_values(writer, writer->row, 3 * writer->width, 0, 3, find_out(writer, y, 0));
 }
 
-void mr_store_commit(const struct mr_store *store, uint32_t y)
+void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y)
 {
-    if (mr_store_is_in_place(store))
+    if (mr_tensor_write_is_in_place(writer))
         return;
-    const uint8_t *row = mr_store_target(store, y);
-    if (store->spread) {
-        spread_row(store, row, y);
-    } else if (is_planar(store)) {
-        uint8_t *first = find_out(store, y, 0);
-        size_t plane = (size_t)store->height * store->width * mr_dtype_size(store->dtype);
+    const uint8_t *row = mr_tensor_write_target(writer, y);
+    if (writer->spread) {
+        spread_row(writer, row, y);
+    } else if (is_planar(writer)) {
+        uint8_t *first = find_out(writer, y, 0);
+        size_t plane = (size_t)writer->height * writer->width * mr_dtype_size(writer->dtype);
         void *const out[3] = {first, first + plane, first + 2 * plane};
-        const struct mr_kernels *kernels = store->scale || store->dtype == MR_U8 ? store->kernels : &mr_kernels_c;
-        kernels->planes(store, row, store->width, out);
+        const struct mr_kernel_ops *kernels = writer->scale || writer->dtype == MR_U8 ? writer->kernels : &mr_kernels_c;
+        kernels->planes(writer, row, writer->width, out);
     } else {
-        put_values(store, row, store->width * store->channels, 0, store->channels, find_out(store, y, 0));
+        put_values(writer, row, writer->width * writer->channels, 0, writer->channels, find_out(writer, y, 0));
     }
 }

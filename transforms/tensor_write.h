@@ -9,12 +9,12 @@
 #include "transforms/plan.h"
 
 /* The 16-bit values of f16 and bf16, ready to be looked up. */
-struct mr_store_half {
+struct mr_tensor_write_half {
     uint16_t table[4][256];
 };
 
-struct mr_store {
-    const struct mr_kernels *kernels;
+struct mr_tensor_writer {
+    const struct mr_kernel_ops *kernels;
     uint8_t *out;
     uint32_t width;
     uint32_t height;
@@ -25,29 +25,31 @@ struct mr_store {
     const uint16_t (*half)[256]; /* f16, bf16 */
     const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are something else */
     const float *bias;
-    bool spread; /* rows come with one channel, of which the three equal ones of the output are made */
-    uint8_t
-        *row; /* scratch, mr_store_row_bytes() for each pixel; u8 rows of pixels that stay so are written in place */
+    bool spread;  /* rows come with one channel, of which the three equal ones of the output are made */
+    uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; u8 rows of pixels that stay so are written in
+                     place */
 };
 
 /* f32 to f16 and bf16, to nearest, ties to even. */
-uint16_t mr_store_f16(float value);
-uint16_t mr_store_bf16(float value);
+uint16_t mr_tensor_write_f16(float value);
+uint16_t mr_tensor_write_bf16(float value);
 
 /* Fill plan->scale, bias and table from mean and deviation (n_channels of them, 1 or 3; n_channels 0: x / 255). */
-void mr_store_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels, bool exact);
+void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
+                            bool exact);
 
 /* The tables of a plan whose dtype is f16 or bf16. */
-void mr_store_half_init(struct mr_store_half *half, const struct mr_plan *plan);
+void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan);
 
 /* Bytes of scratch for each pixel of a row. */
-uint32_t mr_store_row_bytes(const struct mr_plan *plan);
+uint32_t mr_tensor_write_row_bytes(const struct mr_plan *plan);
 
-/* Is a row that lies where mr_store_target() says part of the output already? Then nothing is to be committed. */
-bool mr_store_is_in_place(const struct mr_store *store);
+/* Is a row that lies where mr_tensor_write_target() says part of the output already? Then nothing is to be committed.
+ */
+bool mr_tensor_write_is_in_place(const struct mr_tensor_writer *writer);
 /* Where to put output row y, as interleaved pixels ... */
-uint8_t *mr_store_target(const struct mr_store *store, uint32_t y);
+uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t y);
 /* ... and, once it is there, its way into the tensor. */
-void mr_store_commit(const struct mr_store *store, uint32_t y);
+void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y);
 
 #endif

@@ -93,7 +93,7 @@ static uint8_t *decode_by_all(const struct mr_packed_image *image, const uint8_t
 {
     uint8_t *first = NULL;
     for (int cpu = 0; cpu < MR_CPU_N; cpu++) {
-        const struct mr_kernels *kernels = mr_kernels_find(cpu);
+        const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
         if (!kernels)
             continue;
         mr_codec_packed_use(the_state(), kernels);

@@ -50,8 +50,8 @@ static block *make_room(uint32_t n_blocks)
 }
 
 /* Whether it is a tile; its blocks to out, which is exactly as long. */
-static bool ask(const struct mr_kernels *kernels, const struct question *q, const uint8_t *bytes, size_t len, int slack,
-                block *out)
+static bool ask(const struct mr_kernel_ops *kernels, const struct question *q, const uint8_t *bytes, size_t len,
+                int slack, block *out)
 {
     uint8_t *tile = copy_tile(bytes, len, slack);
     bool valid =
@@ -66,7 +66,7 @@ static void try_tile(const struct question *q, const uint8_t *bytes, size_t len)
     block *plain = make_room(all.last), *out = make_room(q->last - q->first);
     bool valid = ask(&mr_kernels_c, &all, bytes, len, 0, plain);
     for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++) {
-        const struct mr_kernels *kernels = mr_kernels_find(cpu);
+        const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
         if (!kernels)
             continue;
         require(ask(kernels, q, bytes, len, 0xff, out) == valid, "a tile to some and not to others");

@@ -103,7 +103,7 @@ static bool check_jpeg(void *state, const struct mr_test_image *jpeg, uint32_t s
         if (mr_packed_check(&sample.image, &zeros, &error) != MR_OK)
             fail_msg("%s: %s", what, error.text);
         for (int cpu = 0; cpu < MR_CPU_N; cpu++) {
-            const struct mr_kernels *kernels = mr_kernels_find(cpu);
+            const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
             if (!kernels)
                 continue;
             mr_codec_packed_use(state, kernels);
@@ -359,7 +359,7 @@ static void a_template_that_libjpeg_refuses_is_damage(void **state)
     mr_test_image_free(&jpeg);
 }
 
-/* Without vectors libjpeg computes in other widths, which shows in the trial's extreme values. */
+/* Without vectors libjpeg computes in other widths, which shows in the self-test's extreme values. */
 static void the_kernels_transform_where_libjpeg_has_vectors_too(void **state)
 {
     (void)state;

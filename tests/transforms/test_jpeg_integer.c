@@ -21,16 +21,16 @@ static alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64];
 static uint8_t *plain_pixels(const struct packed_sample *sample, const char *cpu)
 {
     const struct mr_packed_image *image = &sample->image;
-    struct mr_plain_jpeg plain = {0};
+    struct mr_jpeg_integer plain = {0};
     struct mr_packer_reading reading;
     setenv("MR_CPU", cpu, 1);
-    assert_int_equal(mr_plain_jpeg_begin(&plain, image, NULL), MR_OK);
+    assert_int_equal(mr_jpeg_integer_begin(&plain, image, NULL), MR_OK);
     unsetenv("MR_CPU");
     mr_packer_reading_begin(&reading, image, sample->bytes, blocks);
     for (uint32_t n_mcus = 1, row = 0, column = 0; n_mcus > 0;) {
         assert_int_equal(mr_packer_reading_next(&reading, &n_mcus, NULL), MR_OK);
         if (n_mcus > 0)
-            mr_plain_jpeg_blocks(&plain, row, column, n_mcus, (const int16_t(*)[64])blocks);
+            mr_jpeg_integer_blocks(&plain, row, column, n_mcus, (const int16_t(*)[64])blocks);
         column += n_mcus;
         row += column == reading.layout.n_columns;
         column %= reading.layout.n_columns;
@@ -39,8 +39,8 @@ static uint8_t *plain_pixels(const struct packed_sample *sample, const char *cpu
     uint8_t *pixels = malloc(stride * image->height);
     assert_non_null(pixels);
     for (uint32_t y = 0; y < image->height; y++)
-        memcpy(pixels + y * stride, mr_plain_jpeg_row(&plain, y), stride);
-    mr_plain_jpeg_fini(&plain);
+        memcpy(pixels + y * stride, mr_jpeg_integer_row(&plain, y), stride);
+    mr_jpeg_integer_fini(&plain);
     return pixels;
 }
 
@@ -50,7 +50,7 @@ static void check_picture(const struct mr_test_jpeg *options)
     struct packed_sample sample;
     uint32_t width, height;
     assert_true(packed_sample_make(&jpeg, MR_PACKED_DCT, &sample));
-    assert_true(mr_plain_jpeg_covers(&sample.template));
+    assert_true(mr_jpeg_integer_covers(&sample.template));
     uint8_t *full = mr_test_jpeg_pixels(jpeg.bytes, jpeg.len, &width, &height);
     static const char *const sets[] = {"c", "avx2"};
     for (int s = 0; s < 2; s++) {
@@ -108,10 +108,10 @@ static void inks_and_fractions_are_not_covered(void **state)
     struct mr_packed_template inks = {
         .n_components = 4, .colour = MR_PACKED_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}};
     struct mr_packed_template thirds = {.n_components = 3, .colour = MR_PACKED_YCC, .h = {3, 2, 1}, .v = {1, 1, 1}};
-    assert_false(mr_plain_jpeg_covers(&inks));
-    assert_false(mr_plain_jpeg_covers(&thirds));
+    assert_false(mr_jpeg_integer_covers(&inks));
+    assert_false(mr_jpeg_integer_covers(&thirds));
     thirds.h[1] = 1;
-    assert_true(mr_plain_jpeg_covers(&thirds));
+    assert_true(mr_jpeg_integer_covers(&thirds));
 }
 
 int main(void)

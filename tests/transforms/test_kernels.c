@@ -75,7 +75,7 @@ static void same_axis(const struct side *s, const struct mr_axis *axis, const st
 
 static void axes_are_those_of_plain_c(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     for (int i = 0; i < 1500; i++) {
         struct side side = i % 4 ? pick_side(&random, 900, 300) : pick_side(&random, 60000, 400);
@@ -124,18 +124,19 @@ static void free_rows(struct picture *p)
 }
 
 /* All input rows to strips, one after the other. */
-static struct guarded run_across(const struct mr_kernels *kernels, const struct picture *p, struct mr_across *across)
+static struct guarded run_horizontal(const struct mr_kernel_ops *kernels, const struct picture *p,
+                                     struct mr_resample_horizontal *horizontal)
 {
-    struct guarded tables = guarded_make(kernels->across_bytes(across), MR_KERNELS_ALIGN, true);
-    across->tables = tables.at;
-    kernels->across_make(across);
-    size_t strip_bytes = across->stride * kernels->strip_bytes;
+    struct guarded tables = guarded_make(kernels->horizontal_bytes(horizontal), MR_KERNELS_ALIGN, true);
+    horizontal->tables = tables.at;
+    kernels->horizontal_make(horizontal);
+    size_t strip_bytes = horizontal->stride * kernels->strip_bytes;
     uint32_t n_strips = (p->n_rows + MR_STRIP_ROWS - 1) / MR_STRIP_ROWS;
     struct guarded strips = guarded_make(n_strips * strip_bytes, MR_KERNELS_ALIGN, true);
-    bool short_rows = across->row_bytes > p->row_bytes;
+    bool short_rows = horizontal->row_bytes > p->row_bytes;
     struct guarded longer[MR_STRIP_ROWS];
     for (uint32_t i = 0; short_rows && i < MR_STRIP_ROWS; i++)
-        longer[i] = guarded_make(across->row_bytes, 1, p->at_end);
+        longer[i] = guarded_make(horizontal->row_bytes, 1, p->at_end);
     for (uint32_t s = 0; s < n_strips; s++) {
         const uint8_t *rows[MR_STRIP_ROWS];
         for (uint32_t i = 0; i < MR_STRIP_ROWS; i++) {
@@ -146,7 +147,7 @@ static struct guarded run_across(const struct mr_kernels *kernels, const struct 
             memcpy(longer[i].at, rows[i], p->row_bytes);
             rows[i] = longer[i].at;
         }
-        kernels->across(across, rows, strips.at + s * strip_bytes);
+        kernels->horizontal(horizontal, rows, strips.at + s * strip_bytes);
     }
     for (uint32_t i = 0; short_rows && i < MR_STRIP_ROWS; i++)
         guarded_free(&longer[i]);
@@ -154,13 +155,13 @@ static struct guarded run_across(const struct mr_kernels *kernels, const struct 
     return strips;
 }
 
-static void run_down(const struct mr_kernels *kernels, const struct picture *p, const struct mr_axis *y, size_t stride,
-                     uint32_t n, const uint8_t *strips, uint8_t *out)
+static void run_vertical(const struct mr_kernel_ops *kernels, const struct picture *p, const struct mr_axis *y,
+                         size_t stride, uint32_t n, const uint8_t *strips, uint8_t *out)
 {
-    struct mr_down down = {.y = y, .stride = stride};
-    struct guarded tables = guarded_make(kernels->down_bytes(y), MR_KERNELS_ALIGN, true);
-    down.tables = tables.at;
-    kernels->down_make(&down);
+    struct mr_resample_vertical vertical = {.y = y, .stride = stride};
+    struct guarded tables = guarded_make(kernels->vertical_bytes(y), MR_KERNELS_ALIGN, true);
+    vertical.tables = tables.at;
+    kernels->vertical_make(&vertical);
     const uint8_t *near[MR_AXIS_MAX_TAPS];
     struct guarded row = guarded_make(n, 1, p->at_end);
     for (uint32_t i = 0; i < y->n; i++) {
@@ -168,7 +169,7 @@ static void run_down(const struct mr_kernels *kernels, const struct picture *p, 
         uint32_t last = (y->start[i] + y->count[i] - 1) / MR_STRIP_ROWS;
         for (uint32_t s = first; s <= last; s++)
             near[s - first] = strips + s * stride * kernels->strip_bytes;
-        kernels->down(&down, i, near, n, row.at);
+        kernels->vertical(&vertical, i, near, n, row.at);
         memcpy(out + (size_t)i * n, row.at, n);
     }
     guarded_free(&row);
@@ -176,23 +177,23 @@ static void run_down(const struct mr_kernels *kernels, const struct picture *p, 
 }
 
 /* The whole output; which way the horizontal pass took. */
-static uint8_t *run_passes(const struct mr_kernels *kernels, const struct picture *p, uint32_t *way_out)
+static uint8_t *run_passes(const struct mr_kernel_ops *kernels, const struct picture *p, uint32_t *way_out)
 {
     struct mr_axis x = build(p->x, kernels->fill, true), y = build(p->y, kernels->fill, false);
     uint32_t n = x.n * p->channels;
-    struct mr_across across = {.x = &x, .channels = p->channels, .row_bytes = (uint32_t)p->row_bytes};
-    across.stride = mr_align_up((size_t)x.pitch * p->channels + 4, MR_KERNELS_ALIGN);
+    struct mr_resample_horizontal horizontal = {.x = &x, .channels = p->channels, .row_bytes = (uint32_t)p->row_bytes};
+    horizontal.stride = mr_align_up((size_t)x.pitch * p->channels + 4, MR_KERNELS_ALIGN);
     uint8_t *out = malloc((size_t)y.n * n);
-    struct guarded strips = run_across(kernels, p, &across);
-    run_down(kernels, p, &y, across.stride, n, strips.at, out);
-    *way_out = across.way;
+    struct guarded strips = run_horizontal(kernels, p, &horizontal);
+    run_vertical(kernels, p, &y, horizontal.stride, n, strips.at, out);
+    *way_out = horizontal.way;
     guarded_free(&strips);
     mr_axis_fini(&x);
     mr_axis_fini(&y);
     return out;
 }
 
-static uint32_t compare_passes(const struct mr_kernels *kernels, uint64_t *random, int i)
+static uint32_t compare_passes(const struct mr_kernel_ops *kernels, uint64_t *random, int i)
 {
     const uint32_t channels[] = {1, 3, 4};
     struct side x = i % 3 == 0 ? pick_side(random, 5000, 60) : pick_side(random, 500, 130);
@@ -219,7 +220,7 @@ static uint32_t compare_passes(const struct mr_kernels *kernels, uint64_t *rando
 
 static void passes_are_those_of_plain_c(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     uint32_t n_of_way[8] = {0};
     for (int i = 0; i < 240; i++)
@@ -232,7 +233,7 @@ static void passes_are_those_of_plain_c(void **state)
 
 /* ---- Rows to tensors ---- */
 
-static void pick_plan(struct mr_plan *plan, struct mr_store_half *half, uint64_t *random)
+static void pick_plan(struct mr_plan *plan, struct mr_tensor_write_half *half, uint64_t *random)
 {
     const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
     double mean[3], deviation[3];
@@ -243,8 +244,8 @@ static void pick_plan(struct mr_plan *plan, struct mr_store_half *half, uint64_t
             deviation[c] = reference_below(random, 2) ? 1e4 : reference_below(random, 2) ? 1e-7 : 1e-42;
     }
     *plan = (struct mr_plan){.channels = 3, .dtype = dtypes[reference_below(random, 4)]};
-    mr_store_tables(plan, mean, deviation, 3, false);
-    mr_store_half_init(half, plan);
+    mr_tensor_write_tables(plan, mean, deviation, 3, false);
+    mr_tensor_write_half_init(half, plan);
 }
 
 static uint64_t bits_at(const struct guarded *memory, size_t at, size_t size)
@@ -254,12 +255,12 @@ static uint64_t bits_at(const struct guarded *memory, size_t at, size_t size)
     return bits;
 }
 
-static void same_memory(struct guarded *fast, struct guarded *plain, size_t size, const struct mr_store *store,
+static void same_memory(struct guarded *fast, struct guarded *plain, size_t size, const struct mr_tensor_writer *writer,
                         const char *what)
 {
     for (size_t i = 0; i < fast->len / size; i++)
         if (bits_at(fast, i, size) != bits_at(plain, i, size))
-            fail_msg("%s, %s: element %zu of %zu is %llx instead of %llx", what, mr_dtype_name(store->dtype), i,
+            fail_msg("%s, %s: element %zu of %zu is %llx instead of %llx", what, mr_dtype_name(writer->dtype), i,
                      fast->len / size, (unsigned long long)bits_at(fast, i, size),
                      (unsigned long long)bits_at(plain, i, size));
     guarded_free(fast);
@@ -267,58 +268,58 @@ static void same_memory(struct guarded *fast, struct guarded *plain, size_t size
 }
 
 /* Floats must be aligned as such. */
-static void compare_planes(const struct mr_kernels *kernels, const struct mr_store *store, uint32_t n, bool at_end,
-                           const uint8_t *bytes)
+static void compare_planes(const struct mr_kernel_ops *kernels, const struct mr_tensor_writer *writer, uint32_t n,
+                           bool at_end, const uint8_t *bytes)
 {
-    size_t size = mr_dtype_size(store->dtype);
+    size_t size = mr_dtype_size(writer->dtype);
     struct guarded row = guarded_copy(bytes, 3 * (size_t)n, at_end), fast[3], plain[3];
     for (int c = 0; c < 3; c++) {
         fast[c] = guarded_make(n * size, size, at_end);
         plain[c] = guarded_make(n * size, size, at_end);
     }
-    kernels->planes(store, row.at, n, (void *[3]){fast[0].at, fast[1].at, fast[2].at});
-    mr_kernels_c.planes(store, row.at, n, (void *[3]){plain[0].at, plain[1].at, plain[2].at});
+    kernels->planes(writer, row.at, n, (void *[3]){fast[0].at, fast[1].at, fast[2].at});
+    mr_kernels_c.planes(writer, row.at, n, (void *[3]){plain[0].at, plain[1].at, plain[2].at});
     for (int c = 0; c < 3; c++)
-        same_memory(&fast[c], &plain[c], size, store, "planes");
+        same_memory(&fast[c], &plain[c], size, writer, "planes");
     guarded_free(&row);
 }
 
-static void compare_values(const struct mr_kernels *kernels, const struct mr_store *store, uint32_t n, bool at_end,
-                           const uint8_t *bytes, uint32_t channels, uint32_t first)
+static void compare_values(const struct mr_kernel_ops *kernels, const struct mr_tensor_writer *writer, uint32_t n,
+                           bool at_end, const uint8_t *bytes, uint32_t channels, uint32_t first)
 {
-    size_t size = mr_dtype_size(store->dtype), len = (size_t)n * channels;
+    size_t size = mr_dtype_size(writer->dtype), len = (size_t)n * channels;
     struct guarded row = guarded_copy(bytes, len, at_end);
     struct guarded fast = guarded_make(len * size, size, at_end), plain = guarded_make(len * size, size, at_end);
-    kernels->values(store, row.at, n * channels, first, channels, fast.at);
-    mr_kernels_c.values(store, row.at, n * channels, first, channels, plain.at);
-    same_memory(&fast, &plain, size, store, "values");
+    kernels->values(writer, row.at, n * channels, first, channels, fast.at);
+    mr_kernels_c.values(writer, row.at, n * channels, first, channels, plain.at);
+    same_memory(&fast, &plain, size, writer, "values");
     guarded_free(&row);
 }
 
 static void tensors_are_those_of_plain_c(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     for (int i = 0; i < 1500; i++) {
         struct mr_plan plan;
-        struct mr_store_half half;
+        struct mr_tensor_write_half half;
         pick_plan(&plan, &half, &random);
-        struct mr_store store = {.kernels = kernels,
-                                 .dtype = plan.dtype,
-                                 .table = plan.table,
-                                 .half = half.table,
-                                 .scale = plan.scale,
-                                 .bias = plan.bias};
+        struct mr_tensor_writer writer = {.kernels = kernels,
+                                          .dtype = plan.dtype,
+                                          .table = plan.table,
+                                          .half = half.table,
+                                          .scale = plan.scale,
+                                          .bias = plan.bias};
         uint32_t n = (uint32_t)between(&random, 1, i % 3 ? 70 : 300);
         uint8_t bytes[900];
         for (size_t k = 0; k < sizeof bytes; k++)
             bytes[k] = (uint8_t)reference_random(&random);
         bool at_end = reference_below(&random, 2);
-        compare_planes(kernels, &store, n, at_end, bytes);
+        compare_planes(kernels, &writer, n, at_end, bytes);
         if (plan.dtype == MR_U8)
             continue;
-        compare_values(kernels, &store, n, at_end, bytes, 3, 0);
-        compare_values(kernels, &store, n, at_end, bytes, 1, (uint32_t)reference_below(&random, 3));
+        compare_values(kernels, &writer, n, at_end, bytes, 3, 0);
+        compare_values(kernels, &writer, n, at_end, bytes, 1, (uint32_t)reference_below(&random, 3));
     }
 }
 
@@ -345,7 +346,7 @@ static void the_environment_limits_the_set(void **state)
 
 static int test_set(enum mr_cpu cpu)
 {
-    const struct mr_kernels *kernels = mr_kernels_find(cpu);
+    const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
     void *state = (void *)(uintptr_t)kernels;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(axes_are_those_of_plain_c, state),

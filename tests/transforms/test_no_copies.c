@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between decoder and kernels no pixel is copied: the horizontal pass gets the rows where the decoder has put them, and
- * the vertical pass writes where the store wants them. A set of loops that looks at its pointers and calls the real one
- * sees whether that is so.
+ * the vertical pass writes where the writer wants them. A set of loops that looks at its pointers and calls the real
+ * one sees whether that is so.
  */
 #include "tests/support/images.h"
 #include "transforms/codec.h"
@@ -20,7 +20,7 @@ enum { SIDE = 224 };
 
 /* What the set below has seen of the image at hand. */
 static struct {
-    const struct mr_kernels *real;
+    const struct mr_kernel_ops *real;
     const uint8_t *const *rows; /* that the decoder gave last */
     uint32_t n_rows;
     const uint8_t *slot; /* of SIDE x SIDE x 3 bytes */
@@ -39,7 +39,8 @@ static bool is_of_decoder(const uint8_t *row)
     return false;
 }
 
-static void look_across(const struct mr_across *across, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+static void look_across(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
+                        uint8_t *strip)
 {
     seen.n_strips++;
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i++) {
@@ -48,14 +49,15 @@ static void look_across(const struct mr_across *across, const uint8_t *const row
         seen.n_rows_seen++;
         seen.n_copied += !is_of_decoder(rows[i]);
     }
-    seen.real->across(across, rows, strip);
+    seen.real->horizontal(horizontal, rows, strip);
 }
 
-static void look_down(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
+static void look_down(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips, uint32_t n,
+                      uint8_t *out)
 {
     seen.n_made++;
     seen.n_outside += out != seen.slot + (size_t)i * SIDE * 3;
-    seen.real->down(down, i, strips, n, out);
+    seen.real->vertical(vertical, i, strips, n, out);
 }
 
 static struct mr_plan make_plan(void)
@@ -70,10 +72,10 @@ static struct mr_plan make_plan(void)
 
 /* The box of an open image through one stage; most rows come from one call, fewer from the last. */
 static void resample_box(struct mr_codec *codec, struct mr_resample *resample, const struct mr_stage *stage,
-                         struct mr_store *store, uint32_t most)
+                         struct mr_tensor_writer *writer, uint32_t most)
 {
     const struct mr_box *need = &stage->need;
-    assert_int_equal(mr_resample_begin(resample, stage, 3, store, NULL), MR_OK);
+    assert_int_equal(mr_resample_begin(resample, stage, 3, writer, NULL), MR_OK);
     assert_int_equal(mr_codec_begin(codec, (uint32_t)need->x, (uint32_t)need->y, (uint32_t)need->width,
                                     (uint32_t)need->height, NULL),
                      MR_OK);
@@ -89,11 +91,11 @@ static void resample_box(struct mr_codec *codec, struct mr_resample *resample, c
 }
 
 /* n draws of train:224 on one image. Returns the rows that were read from copies. */
-static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr_kernels *kernels, uint64_t n,
+static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr_kernel_ops *kernels, uint64_t n,
                              uint32_t most)
 {
     struct mr_test_image file = mr_test_jpeg(options);
-    struct mr_kernels spy = *kernels;
+    struct mr_kernel_ops spy = *kernels;
     struct mr_resample resample = {.kernels = &spy};
     struct mr_plan plan = make_plan();
     const struct mr_codec_limits limits = {0};
@@ -101,15 +103,15 @@ static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr
     struct mr_image_head head;
     uint32_t n_copied = 0;
     uint8_t *slot = malloc((size_t)SIDE * SIDE * 3);
-    struct mr_store store = {.kernels = kernels,
-                             .out = slot,
-                             .width = SIDE,
-                             .height = SIDE,
-                             .channels = 3,
-                             .dtype = MR_U8,
-                             .layout = MR_NHWC};
-    spy.across = look_across;
-    spy.down = look_down;
+    struct mr_tensor_writer writer = {.kernels = kernels,
+                                      .out = slot,
+                                      .width = SIDE,
+                                      .height = SIDE,
+                                      .channels = 3,
+                                      .dtype = MR_U8,
+                                      .layout = MR_NHWC};
+    spy.horizontal = look_across;
+    spy.vertical = look_down;
     assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
     for (uint64_t i = 0; i < n; i++) {
         struct mr_geometry geometry;
@@ -121,7 +123,7 @@ static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr
         memset(&seen, 0, sizeof seen);
         seen.real = kernels;
         seen.slot = slot;
-        resample_box(codec, &resample, &geometry.stages[0], &store, most);
+        resample_box(codec, &resample, &geometry.stages[0], &writer, most);
         mr_codec_close(codec);
         if (seen.n_rows_seen != (uint32_t)geometry.stages[0].need.height || seen.n_made != SIDE || seen.n_outside)
             fail_msg("draw %llu: %u rows of %lld seen, %u made, %u of them not in the slot", (unsigned long long)i,
@@ -148,7 +150,7 @@ static void no_row_is_copied_when_rows_come_in_multiples_of_a_strip(void **state
 {
     (void)state;
     for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++) {
-        const struct mr_kernels *kernels = mr_kernels_find(cpu);
+        const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
         for (size_t i = 0; kernels && i < sizeof usual / sizeof usual[0]; i++)
             for (uint32_t most = MR_STRIP_ROWS; most <= 16; most *= 2) {
                 uint32_t n = count_copies(&usual[i], kernels, usual[i].width > 1000 ? 3 : 12, most);

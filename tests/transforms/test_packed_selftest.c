@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trial must see an inverse DCT that differs from libjpeg's, whichever coefficient it is that shows it. The linker
- * turns mr_kernels_best() here (--wrap), so that the codec gets loops that are wrong on purpose.
+ * The self-test must see an inverse DCT that differs from libjpeg's, whichever coefficient it is that shows it. The
+ * linker turns mr_kernels_best() here (--wrap), so that the codec gets loops that are wrong on purpose.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,14 @@
 
 enum { NONE = 64 };
 
-static struct mr_kernels table;
-static const struct mr_kernels *whole;
+static struct mr_kernel_ops table;
+static const struct mr_kernel_ops *whole;
 static int wrong_at; /* blocks that have this coefficient are transformed wrongly */
 
-const struct mr_kernels *__real_mr_kernels_best(void);
-const struct mr_kernels *__wrap_mr_kernels_best(void);
+const struct mr_kernel_ops *__real_mr_kernels_best(void);
+const struct mr_kernel_ops *__wrap_mr_kernels_best(void);
 
-const struct mr_kernels *__wrap_mr_kernels_best(void)
+const struct mr_kernel_ops *__wrap_mr_kernels_best(void)
 {
     return &table;
 }
@@ -44,12 +44,12 @@ static void a_transform_that_is_wrong_for_any_one_coefficient_is_found(void **st
     mr_error error;
     (void)state;
     for (wrong_at = 0; wrong_at < NONE; wrong_at++) {
-        if (mr_packed_trial_run(&error) != MR_ERR_UNSUPPORTED)
+        if (mr_packed_selftest_run(&error) != MR_ERR_UNSUPPORTED)
             fail_msg("coefficient %d is not tried", wrong_at);
         assert_string_equal(error.text, "packed JPEGs cannot be decoded here: this libjpeg makes other pixels of a "
                                         "packed JPEG");
     }
-    assert_int_equal(mr_packed_trial_run(&error), MR_OK);
+    assert_int_equal(mr_packed_selftest_run(&error), MR_OK);
 }
 
 int main(void)
@@ -60,7 +60,7 @@ int main(void)
     whole = __real_mr_kernels_best();
     table = *whole;
     wrong_at = NONE;
-    if (!whole->idct_pair || mr_packed_trial_run(NULL) != MR_OK) {
+    if (!whole->idct_pair || mr_packed_selftest_run(NULL) != MR_OK) {
         printf("libjpeg's own inverse DCT is used here\n");
         return 77;
     }

@@ -86,7 +86,7 @@ static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
         for (size_t c = 0; c < n; c++) {
             uint8_t value = image->pixels[i * n + c];
             float f = plan->table[c][value];
-            uint16_t half = plan->dtype == MR_F16 ? mr_store_f16(f) : mr_store_bf16(f);
+            uint16_t half = plan->dtype == MR_F16 ? mr_tensor_write_f16(f) : mr_tensor_write_bf16(f);
             const void *from = plan->dtype == MR_U8 ? (const void *)&value : plan->dtype == MR_F32 ? (void *)&f : &half;
             memcpy(out + (plan->layout == MR_NCHW ? c * n_pixels + i : i * n + c) * size, from, size);
         }

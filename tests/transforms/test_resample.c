@@ -27,14 +27,14 @@ static struct image run_stage(struct mr_resample *resample, const struct mr_stag
     struct image out = image_make(stage->window.width, stage->window.height, image->channels);
     size_t out_len = (size_t)(out.width * out.height * out.channels);
     memset(out.pixels, 0xa5, out_len + 1);
-    struct mr_store store = {.kernels = &mr_kernels_c,
-                             .out = out.pixels,
-                             .width = (uint32_t)out.width,
-                             .height = (uint32_t)out.height,
-                             .channels = (uint32_t)out.channels,
-                             .dtype = MR_U8,
-                             .layout = MR_NHWC};
-    assert_int_equal(mr_resample_begin(resample, stage, (uint32_t)image->channels, &store, NULL), MR_OK);
+    struct mr_tensor_writer writer = {.kernels = &mr_kernels_c,
+                                      .out = out.pixels,
+                                      .width = (uint32_t)out.width,
+                                      .height = (uint32_t)out.height,
+                                      .channels = (uint32_t)out.channels,
+                                      .dtype = MR_U8,
+                                      .layout = MR_NHWC};
+    assert_int_equal(mr_resample_begin(resample, stage, (uint32_t)image->channels, &writer, NULL), MR_OK);
     size_t row_len = (size_t)(stage->need.width * image->channels);
     for (int64_t y = 0; y < stage->need.height;) {
         const uint8_t *rows[5];
@@ -233,7 +233,7 @@ static void very_many_taps_do_not_overflow(void **state)
 /* All tests with the set of loops, or a word that it is not there. */
 static int test_set(enum mr_cpu cpu)
 {
-    const struct mr_kernels *kernels = mr_kernels_find(cpu);
+    const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
     void *state = (void *)(uintptr_t)kernels;
     struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(golden_resizes_hold, state),

@@ -55,13 +55,13 @@ static void f16_is_the_nearest_half(void **state)
         float value = ldexpf((float)(int32_t)reference_random(&random), (int)reference_below(&random, 52) - 60);
         if (i < 0x7c00)
             value = (float)((half_value((uint32_t)i) + half_value((uint32_t)i + 1)) / 2); /* ties */
-        if (fabsf(value) < 131000.0f && mr_store_f16(value) != nearest_half(value))
-            fail_msg("%a: %04x instead of %04x", (double)value, mr_store_f16(value), nearest_half(value));
+        if (fabsf(value) < 131000.0f && mr_tensor_write_f16(value) != nearest_half(value))
+            fail_msg("%a: %04x instead of %04x", (double)value, mr_tensor_write_f16(value), nearest_half(value));
     }
-    assert_int_equal(mr_store_f16(65519.0f), 0x7bff);
-    assert_int_equal(mr_store_f16(65520.0f), 0x7c00);
-    assert_int_equal(mr_store_f16(-INFINITY), 0xfc00);
-    assert_int_equal(mr_store_f16(NAN) & 0x7e00, 0x7e00);
+    assert_int_equal(mr_tensor_write_f16(65519.0f), 0x7bff);
+    assert_int_equal(mr_tensor_write_f16(65520.0f), 0x7c00);
+    assert_int_equal(mr_tensor_write_f16(-INFINITY), 0xfc00);
+    assert_int_equal(mr_tensor_write_f16(NAN) & 0x7e00, 0x7e00);
 }
 
 static void bf16_is_the_nearest_one(void **state)
@@ -82,18 +82,18 @@ static void bf16_is_the_nearest_one(void **state)
         memcpy(&above, &high, sizeof above);
         double to_below = fabs((double)value - (double)below), to_above = fabs((double)above - (double)value);
         uint32_t best = to_above < to_below || (to_above == to_below && (low >> 16) % 2) ? high : low;
-        if (mr_store_bf16(value) != best >> 16)
-            fail_msg("%a: %04x instead of %04x", (double)value, mr_store_bf16(value), best >> 16);
+        if (mr_tensor_write_bf16(value) != best >> 16)
+            fail_msg("%a: %04x instead of %04x", (double)value, mr_tensor_write_bf16(value), best >> 16);
     }
-    assert_int_equal(mr_store_bf16(INFINITY), 0x7f80);
-    assert_int_equal(mr_store_bf16(NAN) & 0x7fc0, 0x7fc0);
+    assert_int_equal(mr_tensor_write_bf16(INFINITY), 0x7f80);
+    assert_int_equal(mr_tensor_write_bf16(NAN) & 0x7fc0, 0x7fc0);
 }
 
 static void tables_are_fma_for_all_values(void **state)
 {
     (void)state;
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
-    mr_store_tables(&plan, mean, deviation, 3, false);
+    mr_tensor_write_tables(&plan, mean, deviation, 3, false);
     for (int c = 0; c < 3; c++) {
         float scale = (float)(1.0 / (255.0 * deviation[c])), bias = (float)(-mean[c] / deviation[c]);
         assert_int_equal(bits_of(plan.scale[c]), bits_of(scale));
@@ -110,7 +110,7 @@ static void exact_tables_are_in_torchs_order(void **state)
 {
     (void)state;
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
-    mr_store_tables(&plan, mean, deviation, 3, true);
+    mr_tensor_write_tables(&plan, mean, deviation, 3, true);
     assert_true(plan.exact);
     for (int c = 0; c < 3; c++)
         for (int x = 0; x < 256; x++) {
@@ -127,7 +127,7 @@ static void without_normalise_values_are_shares_of_255(void **state)
 {
     (void)state;
     struct mr_plan plan = {.channels = 1, .dtype = MR_F32};
-    mr_store_tables(&plan, NULL, NULL, 0, false);
+    mr_tensor_write_tables(&plan, NULL, NULL, 0, false);
     assert_int_equal(bits_of(plan.table[0][0]), 0);
     assert_int_equal(bits_of(plan.table[0][255]), bits_of(1.0f));
     for (int x = 0; x < 256; x++)
@@ -139,7 +139,7 @@ static void one_mean_serves_three_channels(void **state)
     (void)state;
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
     const double half = 0.5;
-    mr_store_tables(&plan, &half, &half, 1, false);
+    mr_tensor_write_tables(&plan, &half, &half, 1, false);
     assert_memory_equal(plan.table[0], plan.table[2], sizeof plan.table[0]);
     assert_true(fabsf(plan.table[1][255] - 1.0f) < 1e-6f);
 }
@@ -150,7 +150,7 @@ static uint32_t expected(const struct mr_plan *plan, uint8_t value, uint32_t c)
     switch (plan->dtype) {
     case MR_F32: return bits_of(fmaf((float)value, plan->scale[c], plan->bias[c]));
     case MR_F16: return nearest_half(fmaf((float)value, plan->scale[c], plan->bias[c]));
-    case MR_BF16: return mr_store_bf16(fmaf((float)value, plan->scale[c], plan->bias[c]));
+    case MR_BF16: return mr_tensor_write_bf16(fmaf((float)value, plan->scale[c], plan->bias[c]));
     default: return value;
     }
 }
@@ -172,28 +172,28 @@ static void check_tensor(const struct mr_plan *plan, const struct image *image, 
             }
 }
 
-static void check_store(const struct mr_kernels *kernels, struct mr_plan *plan, const struct mr_store_half *half,
-                        const struct image *image, bool by_table)
+static void check_store(const struct mr_kernel_ops *kernels, struct mr_plan *plan,
+                        const struct mr_tensor_write_half *half, const struct image *image, bool by_table)
 {
     uint32_t width = (uint32_t)image->width, height = (uint32_t)image->height, n = plan->channels;
     size_t len = (size_t)width * height * n * mr_dtype_size(plan->dtype);
     uint8_t *out = malloc(len + 1), *row = malloc((size_t)n * width);
     out[len] = 0xa5;
-    struct mr_store store = {.kernels = kernels,
-                             .out = out,
-                             .width = width,
-                             .height = height,
-                             .channels = n,
-                             .dtype = plan->dtype,
-                             .layout = plan->layout,
-                             .table = plan->table,
-                             .half = half->table,
-                             .scale = by_table ? NULL : plan->scale,
-                             .bias = plan->bias,
-                             .row = row};
+    struct mr_tensor_writer writer = {.kernels = kernels,
+                                      .out = out,
+                                      .width = width,
+                                      .height = height,
+                                      .channels = n,
+                                      .dtype = plan->dtype,
+                                      .layout = plan->layout,
+                                      .table = plan->table,
+                                      .half = half->table,
+                                      .scale = by_table ? NULL : plan->scale,
+                                      .bias = plan->bias,
+                                      .row = row};
     for (uint32_t y = 0; y < height; y++) {
-        memcpy(mr_store_target(&store, y), image->pixels + (size_t)y * width * n, (size_t)width * n);
-        mr_store_commit(&store, y);
+        memcpy(mr_tensor_write_target(&writer, y), image->pixels + (size_t)y * width * n, (size_t)width * n);
+        mr_tensor_write_commit(&writer, y);
     }
     assert_int_equal(out[len], 0xa5);
     check_tensor(plan, image, out);
@@ -207,9 +207,9 @@ static void every_dtype_and_layout_gets_every_value(void **state)
     const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
     for (int i = 0; i < 16; i++) {
         struct mr_plan plan = {.channels = i & 1 ? 3 : 1, .dtype = dtypes[i / 4], .layout = i & 2 ? MR_NCHW : MR_NHWC};
-        struct mr_store_half half;
-        mr_store_tables(&plan, mean, deviation, plan.channels, false);
-        mr_store_half_init(&half, &plan);
+        struct mr_tensor_write_half half;
+        mr_tensor_write_tables(&plan, mean, deviation, plan.channels, false);
+        mr_tensor_write_half_init(&half, &plan);
         struct image image = image_make(67, 13, (int)plan.channels);
         for (size_t k = 0; k < 67 * 13 * plan.channels; k++)
             image.pixels[k] = (uint8_t)(k / plan.channels + 85 * (k % plan.channels));

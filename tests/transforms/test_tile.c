@@ -59,7 +59,7 @@ static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, s
 }
 
 /* The blocks lie at the end of the room; NULL where the tile is none. */
-static block *expand(const struct bench *bench, const struct mr_kernels *kernels, const struct encoding *encoding,
+static block *expand(const struct bench *bench, const struct mr_kernel_ops *kernels, const struct encoding *encoding,
                      const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last)
 {
     block *out = (block *)(void *)bench->room.at + N_BLOCKS - (last - first);
@@ -144,7 +144,7 @@ static void same_blocks(const struct encoding *encoding, block *got, const block
 
 static void any_blocks_of_a_tile_are_those_that_went_in(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     struct bench bench = make_bench();
     for (uint32_t n = 1; n <= N_BLOCKS; n++) {
@@ -166,7 +166,7 @@ static void any_blocks_of_a_tile_are_those_that_went_in(void **state)
 
 static void tiles_of_every_kind_come_back(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     struct bench bench = make_bench();
     for (int i = 0; i < 4000; i++) {
@@ -184,7 +184,7 @@ static void tiles_of_every_kind_come_back(void **state)
 
 static void nothing_before_a_tile_is_read(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     struct bench bench = make_bench();
     struct guarded front = guarded_make(MR_TILE_MAX_BYTES + MR_TILE_SLACK, 1, false);
@@ -224,7 +224,7 @@ static void damage(uint8_t *bytes, size_t *len, uint64_t *random)
 }
 
 /* Whether it is a tile. */
-static bool compare_damaged(const struct bench *bench, const struct mr_kernels *kernels,
+static bool compare_damaged(const struct bench *bench, const struct mr_kernel_ops *kernels,
                             const struct encoding *encoding, const uint8_t *bytes, size_t len, uint32_t n,
                             uint64_t *random)
 {
@@ -246,7 +246,7 @@ static bool compare_damaged(const struct bench *bench, const struct mr_kernels *
 
 static void damage_is_the_same_to_every_set(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     struct bench bench = make_bench();
     uint32_t n_valid = 0, n_invalid = 0;
@@ -269,7 +269,7 @@ static void damage_is_the_same_to_every_set(void **state)
 
 static void no_other_length_is_a_tile(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
     struct bench bench = make_bench();
     for (int i = 0; i < 40; i++) {
@@ -333,7 +333,7 @@ static void the_layout_is_the_one_written_down(void **state)
 }
 
 /* One byte of the bytes above, by each set. */
-static bool is_tile_with(const struct mr_kernels *kernels, int e, size_t at, uint8_t value)
+static bool is_tile_with(const struct mr_kernel_ops *kernels, int e, size_t at, uint8_t value)
 {
     uint8_t bytes[sizeof dct_bytes];
     size_t len = e ? sizeof dct8_bytes : sizeof dct_bytes;
@@ -347,7 +347,7 @@ static bool is_tile_with(const struct mr_kernels *kernels, int e, size_t at, uin
 
 static void what_does_not_add_up_is_no_tile(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     assert_true(is_tile_with(kernels, 0, 0, 20) && is_tile_with(kernels, 1, 0, 2));
     assert_false(is_tile_with(kernels, 0, 0, 19));    /* an escape more than nibbles say, a pair too few */
     assert_false(is_tile_with(kernels, 0, 0, 21));    /* a pair too many */
@@ -375,7 +375,7 @@ static void what_does_not_add_up_is_no_tile(void **state)
 /* They would not fit where an expander puts their values. */
 static void more_nibbles_than_blocks_have_room_for_are_no_tile(void **state)
 {
-    const struct mr_kernels *kernels = *state;
+    const struct mr_kernel_ops *kernels = *state;
     uint8_t bytes[20000];
     struct bench bench = make_bench();
     for (uint32_t n = 1; n <= N_BLOCKS; n++) {
@@ -406,7 +406,7 @@ static void the_longest_tile_is_as_long_as_promised(void **state)
 
 static int test_set(enum mr_cpu cpu)
 {
-    const struct mr_kernels *kernels = mr_kernels_find(cpu);
+    const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
     void *state = (void *)(uintptr_t)kernels;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(any_blocks_of_a_tile_are_those_that_went_in, state),

@@ -9,7 +9,7 @@
 #define MR_WITH_AVX512 0
 #endif
 
-static const struct mr_kernels *const sets[MR_CPU_N] = {
+static const struct mr_kernel_ops *const sets[MR_CPU_N] = {
     [MR_CPU_C] = &mr_kernels_c,
 #if MR_WITH_AVX2
     [MR_CPU_AVX2] = &mr_kernels_avx2,
@@ -19,12 +19,12 @@ static const struct mr_kernels *const sets[MR_CPU_N] = {
 #endif
 };
 
-const struct mr_kernels *mr_kernels_find(enum mr_cpu cpu)
+const struct mr_kernel_ops *mr_kernels_find(enum mr_cpu cpu)
 {
     return mr_cpu_has(cpu) ? sets[cpu] : NULL;
 }
 
-const struct mr_kernels *mr_kernels_best(void)
+const struct mr_kernel_ops *mr_kernels_best(void)
 {
     enum mr_cpu cpu = mr_cpu_best();
     while (!sets[cpu])

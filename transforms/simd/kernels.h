@@ -19,10 +19,10 @@
 /* Strips, tables and scratch begin at multiples of this, and a strip has room for a multiple of so many values. */
 #define MR_KERNELS_ALIGN 64
 
-struct mr_store;
+struct mr_tensor_writer;
 
 /* A horizontal pass, prepared once for an image. */
-struct mr_across {
+struct mr_resample_horizontal {
     const struct mr_axis *x;
     uint32_t channels;  /* 1, 3 or 4 */
     uint32_t row_bytes; /* of an input row; more than it has, and it must be copied to memory that is so long */
@@ -33,34 +33,36 @@ struct mr_across {
 };
 
 /* A vertical pass, the same way. */
-struct mr_down {
+struct mr_resample_vertical {
     const struct mr_axis *y;
     size_t stride;
-    uint8_t *tables; /* the set's own, down_bytes() */
+    uint8_t *tables; /* the set's own, vertical_bytes() */
 };
 
-struct mr_kernels {
+struct mr_kernel_ops {
     enum mr_cpu cpu;
     uint32_t strip_bytes; /* of a strip, for each value of a row */
     mr_axis_fill *fill;   /* NULL: plain C */
 
-    /* Bytes of across->tables; x, channels and row_bytes are set. */
-    size_t (*across_bytes)(const struct mr_across *across);
+    /* Bytes of horizontal->tables; x, channels and row_bytes are set. */
+    size_t (*horizontal_bytes)(const struct mr_resample_horizontal *horizontal);
     /* Fill tables, choose way; row_bytes may grow. */
-    void (*across_make)(struct mr_across *across);
+    void (*horizontal_make)(struct mr_resample_horizontal *horizontal);
     /* Four rows to a strip. */
-    void (*across)(const struct mr_across *across, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip);
+    void (*horizontal)(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
+                       uint8_t *strip);
 
-    size_t (*down_bytes)(const struct mr_axis *y);
-    void (*down_make)(struct mr_down *down);
+    size_t (*vertical_bytes)(const struct mr_axis *y);
+    void (*vertical_make)(struct mr_resample_vertical *vertical);
     /* The n values of output i; strips[0] holds row y->start[i], the others follow. */
-    void (*down)(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out);
+    void (*vertical)(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips, uint32_t n,
+                     uint8_t *out);
 
-    /* n pixels of three interleaved channels to a row of each plane, in the store's dtype. */
-    void (*planes)(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3]);
+    /* n pixels of three interleaved channels to a row of each plane, in the writer's dtype. */
+    void (*planes)(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, void *const out[3]);
     /* n values to as many floats; their channels are first, first + 1, ... and first again after `channels`, 1 or 3. */
-    void (*values)(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
-                   void *out);
+    void (*values)(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
+                   uint32_t channels, void *out);
 
     /* Blocks first to last - 1 of a tile, as mr_tile_expand_dct() and mr_tile_expand_dct8() (tile.h). */
     bool (*expand_dct)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
@@ -79,14 +81,14 @@ struct mr_kernels {
 };
 
 /* The set for this machine, or the one that MR_CPU limits it to. */
-const struct mr_kernels *mr_kernels_best(void);
+const struct mr_kernel_ops *mr_kernels_best(void);
 
 /* A certain set; NULL where this build or this machine lacks it. */
-const struct mr_kernels *mr_kernels_find(enum mr_cpu cpu);
+const struct mr_kernel_ops *mr_kernels_find(enum mr_cpu cpu);
 
 /* The sets. */
-extern const struct mr_kernels mr_kernels_c;
-extern const struct mr_kernels mr_kernels_avx2;
-extern const struct mr_kernels mr_kernels_avx512;
+extern const struct mr_kernel_ops mr_kernels_c;
+extern const struct mr_kernel_ops mr_kernels_avx2;
+extern const struct mr_kernel_ops mr_kernels_avx512;
 
 #endif

@@ -23,14 +23,14 @@ static inline uint8_t clip(uint32_t sum)
 
 /* The horizontal pass. A strip is four rows of u8, one after the other; the tables are room for a pair of rows. */
 
-static size_t across_bytes_c(const struct mr_across *across)
+static size_t horizontal_bytes_c(const struct mr_resample_horizontal *horizontal)
 {
-    return (size_t)across->row_bytes * sizeof(uint64_t);
+    return (size_t)horizontal->row_bytes * sizeof(uint64_t);
 }
 
-static void across_make_c(struct mr_across *across)
+static void horizontal_make_c(struct mr_resample_horizontal *horizontal)
 {
-    (void)across;
+    (void)horizontal;
 }
 
 /* Two rows as the halves of 64-bit words: one multiplication then serves both, and no carry reaches the upper half. */
@@ -76,31 +76,32 @@ static inline __attribute__((always_inline)) void filter_by_taps(const struct mr
     }
 }
 
-static void across_c(const struct mr_across *across, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+static void horizontal_c(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
+                         uint8_t *strip)
 {
-    uint64_t *pairs = (uint64_t *)(void *)across->tables;
+    uint64_t *pairs = (uint64_t *)(void *)horizontal->tables;
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i += 2) {
-        uint8_t *a = strip + i * across->stride, *b = a + across->stride;
-        pair_rows(rows[i], rows[i + 1], across->row_bytes, pairs);
-        switch (across->channels) {
-        case 1: filter_by_taps(across->x, 1, pairs, a, b); break;
-        case 3: filter_by_taps(across->x, 3, pairs, a, b); break;
-        default: filter_by_taps(across->x, 4, pairs, a, b); break;
+        uint8_t *a = strip + i * horizontal->stride, *b = a + horizontal->stride;
+        pair_rows(rows[i], rows[i + 1], horizontal->row_bytes, pairs);
+        switch (horizontal->channels) {
+        case 1: filter_by_taps(horizontal->x, 1, pairs, a, b); break;
+        case 3: filter_by_taps(horizontal->x, 3, pairs, a, b); break;
+        default: filter_by_taps(horizontal->x, 4, pairs, a, b); break;
         }
     }
 }
 
 /* The vertical pass. The tables are the taps of one output: rows, then weights. */
 
-static size_t down_bytes_c(const struct mr_axis *y)
+static size_t vertical_bytes_c(const struct mr_axis *y)
 {
     size_t len;
     return mr_checked_mul(y->max_taps, sizeof(uint8_t *) + sizeof(int32_t), &len) ? len : SIZE_MAX;
 }
 
-static void down_make_c(struct mr_down *down)
+static void vertical_make_c(struct mr_resample_vertical *vertical)
 {
-    (void)down;
+    (void)vertical;
 }
 
 static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const *rows, const int32_t *weight,
@@ -135,15 +136,16 @@ static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uin
     }
 }
 
-static void down_c(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
+static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                       uint32_t n, uint8_t *out)
 {
-    const struct mr_axis *y = down->y;
+    const struct mr_axis *y = vertical->y;
     uint32_t start = y->start[i], count = y->count[i];
-    const uint8_t **rows = (const uint8_t **)(void *)down->tables;
+    const uint8_t **rows = (const uint8_t **)(void *)vertical->tables;
     int32_t *weight = (int32_t *)(void *)(rows + y->max_taps);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t at = start % MR_STRIP_ROWS + k;
-        rows[k] = strips[at / MR_STRIP_ROWS] + at % MR_STRIP_ROWS * down->stride;
+        rows[k] = strips[at / MR_STRIP_ROWS] + at % MR_STRIP_ROWS * vertical->stride;
         weight[k] = y->weight[(size_t)k * y->pitch + i];
     }
     switch (count) {
@@ -157,8 +159,8 @@ static void down_c(const struct mr_down *down, uint32_t i, const uint8_t *const 
 
 /* To the tensor: by table, so that floats are those of fmaf() on every machine (and u8 has only 256 values). */
 
-static void put_values(const struct mr_store *s, const uint8_t *row, size_t n, size_t step, uint32_t c, void *out,
-                       size_t out_step)
+static void put_values(const struct mr_tensor_writer *s, const uint8_t *row, size_t n, size_t step, uint32_t c,
+                       void *out, size_t out_step)
 {
     const float *floats = s->dtype == MR_F32 ? s->table[c] : NULL;
     const uint16_t *halves = s->dtype == MR_F32 || s->dtype == MR_U8 ? NULL : s->half[c];
@@ -173,31 +175,31 @@ static void put_values(const struct mr_store *s, const uint8_t *row, size_t n, s
     }
 }
 
-static void planes_c(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+static void planes_c(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, void *const out[3])
 {
     for (uint32_t c = 0; c < 3; c++)
-        put_values(store, row + c, n, 3, c, out[c], 1);
+        put_values(writer, row + c, n, 3, c, out[c], 1);
 }
 
-static void values_c(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
-                     void *out)
+static void values_c(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
+                     uint32_t channels, void *out)
 {
-    size_t size = mr_dtype_size(store->dtype);
+    size_t size = mr_dtype_size(writer->dtype);
     for (uint32_t c = 0; c < channels && c < n; c++)
-        put_values(store, row + c, (n - c + channels - 1) / channels, channels, first + c, (uint8_t *)out + c * size,
+        put_values(writer, row + c, (n - c + channels - 1) / channels, channels, first + c, (uint8_t *)out + c * size,
                    channels);
 }
 
-const struct mr_kernels mr_kernels_c = {
+const struct mr_kernel_ops mr_kernels_c = {
     .cpu = MR_CPU_C,
     .strip_bytes = MR_STRIP_ROWS,
     .fill = NULL,
-    .across_bytes = across_bytes_c,
-    .across_make = across_make_c,
-    .across = across_c,
-    .down_bytes = down_bytes_c,
-    .down_make = down_make_c,
-    .down = down_c,
+    .horizontal_bytes = horizontal_bytes_c,
+    .horizontal_make = horizontal_make_c,
+    .horizontal = horizontal_c,
+    .vertical_bytes = vertical_bytes_c,
+    .vertical_make = vertical_make_c,
+    .vertical = vertical_c,
     .planes = planes_c,
     .values = values_c,
     .expand_dct = mr_tile_expand_dct,

@@ -7,19 +7,23 @@
 #include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
-size_t mr_down_bytes_avx2(const struct mr_axis *y);
-void mr_down_make_avx2(struct mr_down *down);
-void mr_down_row_avx2(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out);
-size_t mr_down_bytes_avx512(const struct mr_axis *y);
-void mr_down_make_avx512(struct mr_down *down);
-void mr_down_row_avx512(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out);
+size_t mr_resample_vertical_bytes_avx2(const struct mr_axis *y);
+void mr_resample_vertical_make_avx2(struct mr_resample_vertical *vertical);
+void mr_resample_vertical_row_avx2(const struct mr_resample_vertical *vertical, uint32_t i,
+                                   const uint8_t *const *strips, uint32_t n, uint8_t *out);
+size_t mr_resample_vertical_bytes_avx512(const struct mr_axis *y);
+void mr_resample_vertical_make_avx512(struct mr_resample_vertical *vertical);
+void mr_resample_vertical_row_avx512(const struct mr_resample_vertical *vertical, uint32_t i,
+                                     const uint8_t *const *strips, uint32_t n, uint8_t *out);
 
-void mr_store_planes_avx2(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3]);
-void mr_store_values_avx2(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
-                          uint32_t channels, void *out);
-void mr_store_planes_avx512(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3]);
-void mr_store_values_avx512(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
-                            uint32_t channels, void *out);
+void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                                 void *const out[3]);
+void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
+                                 uint32_t channels, void *out);
+void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                                   void *const out[3]);
+void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                                   uint32_t first, uint32_t channels, void *out);
 
 void mr_idct_pair_avx2(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
                        size_t at);

@@ -41,19 +41,19 @@ struct place {
 
 /* ---- Tables ---- */
 
-static uint32_t n_groups(const struct mr_across *a)
+static uint32_t n_groups(const struct mr_resample_horizontal *a)
 {
     return a->x->pitch / 8 * a->channels;
 }
 
 /* Wide pixels: taps are a multiple of what one load holds. */
-static uint32_t wide_taps(const struct mr_across *a)
+static uint32_t wide_taps(const struct mr_resample_horizontal *a)
 {
     uint32_t step = a->channels == 1 ? 16 : 4;
     return (a->x->max_taps + step - 1) & ~(step - 1);
 }
 
-static size_t across_bytes_avx2(const struct mr_across *a)
+static size_t horizontal_bytes_avx2(const struct mr_resample_horizontal *a)
 {
     size_t n_steps = a->x->max_taps > MAX_GROUP_TAPS ? 0 : (a->x->max_taps + 3) / 4;
     size_t groups = n_steps * n_groups(a) * (sizeof(struct group) + sizeof(struct offsets));
@@ -61,23 +61,23 @@ static size_t across_bytes_avx2(const struct mr_across *a)
     return groups > wide ? groups : wide;
 }
 
-static struct group *find_groups(const struct mr_across *a)
+static struct group *find_groups(const struct mr_resample_horizontal *a)
 {
     return (struct group *)(void *)a->tables;
 }
 
-static struct offsets *find_offsets(const struct mr_across *a)
+static struct offsets *find_offsets(const struct mr_resample_horizontal *a)
 {
     return (struct offsets *)(void *)(find_groups(a) + (size_t)a->n_steps * n_groups(a));
 }
 
-static struct place *find_places(const struct mr_across *a)
+static struct place *find_places(const struct mr_resample_horizontal *a)
 {
     return (struct place *)(void *)a->tables;
 }
 
 /* For each pixel hi of all its taps, then lo. */
-static int16_t *find_wide_words(const struct mr_across *a)
+static int16_t *find_wide_words(const struct mr_resample_horizontal *a)
 {
     return (int16_t *)(void *)(find_places(a) + a->x->n);
 }
@@ -174,7 +174,7 @@ INLINE void find_channels(struct making *m)
 }
 
 /* All four taps of a group in one load: taps 2 and 3 lie behind 0 and 1. */
-static void join_pairs(const struct mr_across *a)
+static void join_pairs(const struct mr_resample_horizontal *a)
 {
     struct group *groups = find_groups(a);
     const __m256i step = _mm256_set1_epi32((int)(2 * a->channels * 0x00010001u)),
@@ -198,7 +198,7 @@ static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uin
  * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
  * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
  */
-static void make_wide(struct mr_across *a)
+static void make_wide(struct mr_resample_horizontal *a)
 {
     const struct mr_axis *x = a->x;
     uint32_t n_taps = wide_taps(a), least = n_taps * a->channels + 2 * WIDE_LEAD;
@@ -218,7 +218,7 @@ static void make_wide(struct mr_across *a)
 }
 
 /* False where the taps of neighbours are too far apart. */
-static bool make_groups(struct mr_across *a)
+static bool make_groups(struct mr_resample_horizontal *a)
 {
     const struct mr_axis *x = a->x;
     struct making making = {
@@ -240,7 +240,7 @@ static bool make_groups(struct mr_across *a)
     return true;
 }
 
-static void across_make_avx2(struct mr_across *a)
+static void horizontal_make_avx2(struct mr_resample_horizontal *a)
 {
     if (a->row_bytes < 16)
         a->row_bytes = 16;
@@ -283,8 +283,8 @@ INLINE __m256i join_rows(__m256i a, __m256i b)
     return _mm256_avg_epu16(twice, _mm256_setzero_si256());
 }
 
-INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, bool joined,
-                          uint32_t n_pairs)
+INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                              bool joined, uint32_t n_pairs)
 {
     const struct group *group = find_groups(a);
     const struct offsets *offsets = find_offsets(a);
@@ -352,7 +352,8 @@ INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, c
 }
 
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
-INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, int channels)
+INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                            int channels)
 {
     const struct place *place = find_places(a);
     const int16_t *words = find_wide_words(a);
@@ -369,45 +370,47 @@ INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, u
 }
 
 /* The usual numbers of taps as constants, so that the inner loops are unrolled. */
-INLINE void across_pairs(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, bool joined)
+INLINE void horizontal_pairs(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                             bool joined)
 {
     uint32_t n_pairs = (a->x->max_taps + 1) / 2;
     switch (n_pairs) {
-    case 2: across_groups(a, rows, strip, joined, 2); break;
-    case 3: across_groups(a, rows, strip, joined, 3); break;
-    case 4: across_groups(a, rows, strip, joined, 4); break;
-    default: across_groups(a, rows, strip, joined, n_pairs); break;
+    case 2: horizontal_groups(a, rows, strip, joined, 2); break;
+    case 3: horizontal_groups(a, rows, strip, joined, 3); break;
+    case 4: horizontal_groups(a, rows, strip, joined, 4); break;
+    default: horizontal_groups(a, rows, strip, joined, n_pairs); break;
     }
 }
 
-static void across_avx2(const struct mr_across *a, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+static void horizontal_avx2(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
+                            uint8_t *strip)
 {
     if (a->way == TWO_TAPS)
-        across_groups(a, rows, strip, true, 1);
+        horizontal_groups(a, rows, strip, true, 1);
     else if (a->way == QUADS)
-        across_pairs(a, rows, strip, true);
+        horizontal_pairs(a, rows, strip, true);
     else if (a->way == PAIRS)
-        across_pairs(a, rows, strip, false);
+        horizontal_pairs(a, rows, strip, false);
     else if (a->channels == 1)
-        across_wide(a, rows, strip, 1);
+        horizontal_wide(a, rows, strip, 1);
     else if (a->channels == 3)
-        across_wide(a, rows, strip, 3);
+        horizontal_wide(a, rows, strip, 3);
     else
-        across_wide(a, rows, strip, 4);
+        horizontal_wide(a, rows, strip, 4);
 }
 
-const struct mr_kernels mr_kernels_avx2 = {
+const struct mr_kernel_ops mr_kernels_avx2 = {
     .cpu = MR_CPU_AVX2,
     .strip_bytes = 2 * sizeof(int32_t),
     .fill = mr_axis_fill_avx2,
-    .across_bytes = across_bytes_avx2,
-    .across_make = across_make_avx2,
-    .across = across_avx2,
-    .down_bytes = mr_down_bytes_avx2,
-    .down_make = mr_down_make_avx2,
-    .down = mr_down_row_avx2,
-    .planes = mr_store_planes_avx2,
-    .values = mr_store_values_avx2,
+    .horizontal_bytes = horizontal_bytes_avx2,
+    .horizontal_make = horizontal_make_avx2,
+    .horizontal = horizontal_avx2,
+    .vertical_bytes = mr_resample_vertical_bytes_avx2,
+    .vertical_make = mr_resample_vertical_make_avx2,
+    .vertical = mr_resample_vertical_row_avx2,
+    .planes = mr_tensor_write_planes_avx2,
+    .values = mr_tensor_write_values_avx2,
     .expand_dct = mr_tile_expand_dct_avx2,
     .expand_dct8 = mr_tile_expand_dct8_avx2,
     .idct_pair = mr_idct_pair_avx2,

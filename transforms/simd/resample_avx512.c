@@ -36,19 +36,19 @@ struct place {
 
 /* ---- Tables ---- */
 
-static uint32_t n_groups(const struct mr_across *a)
+static uint32_t n_groups(const struct mr_resample_horizontal *a)
 {
     return a->x->pitch / 16 * a->channels;
 }
 
 /* Wide pixels: taps are a multiple of what one load holds. */
-static uint32_t wide_taps(const struct mr_across *a)
+static uint32_t wide_taps(const struct mr_resample_horizontal *a)
 {
     uint32_t step = a->channels == 1 ? 16 : 4;
     return (a->x->max_taps + step - 1) & ~(step - 1);
 }
 
-static size_t across_bytes_avx512(const struct mr_across *a)
+static size_t horizontal_bytes_avx512(const struct mr_resample_horizontal *a)
 {
     size_t n_steps = (a->x->max_taps + 3) / 4;
     size_t groups = n_steps > MAX_STEPS ? 0 : n_steps * n_groups(a) * (sizeof(struct group) + sizeof(int32_t));
@@ -56,22 +56,22 @@ static size_t across_bytes_avx512(const struct mr_across *a)
     return groups > wide ? groups : wide;
 }
 
-static struct group *find_groups(const struct mr_across *a)
+static struct group *find_groups(const struct mr_resample_horizontal *a)
 {
     return (struct group *)(void *)a->tables;
 }
 
-static int32_t *find_offsets(const struct mr_across *a)
+static int32_t *find_offsets(const struct mr_resample_horizontal *a)
 {
     return (int32_t *)(void *)(find_groups(a) + (size_t)a->n_steps * n_groups(a));
 }
 
-static struct place *find_places(const struct mr_across *a)
+static struct place *find_places(const struct mr_resample_horizontal *a)
 {
     return (struct place *)(void *)a->tables;
 }
 
-static uint8_t *find_wide_digits(const struct mr_across *a)
+static uint8_t *find_wide_digits(const struct mr_resample_horizontal *a)
 {
     return (uint8_t *)(find_places(a) + a->x->n);
 }
@@ -154,7 +154,7 @@ INLINE void make_block(const struct making *m, const struct mr_axis *axis, uint3
     }
 }
 
-static void make_groups(const struct mr_across *a, const struct making *making)
+static void make_groups(const struct mr_resample_horizontal *a, const struct making *making)
 {
     const struct mr_axis *x = a->x;
     struct group *group = find_groups(a);
@@ -181,7 +181,7 @@ static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uin
  * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
  * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
  */
-static void make_wide(struct mr_across *a)
+static void make_wide(struct mr_resample_horizontal *a)
 {
     const struct mr_axis *x = a->x;
     uint32_t n_taps = wide_taps(a), least = n_taps * a->channels + 2 * WIDE_LEAD;
@@ -200,7 +200,7 @@ static void make_wide(struct mr_across *a)
     a->n_steps = n_taps;
 }
 
-static void across_make_avx512(struct mr_across *a)
+static void horizontal_make_avx512(struct mr_resample_horizontal *a)
 {
     struct making making = {.channels = (int32_t)a->channels};
     find_channels(&making);
@@ -252,8 +252,8 @@ INLINE __m512i sum_two_taps(const struct group *group, int32_t offset, const uin
 }
 
 /* n_steps 0: two taps. */
-INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, uint32_t n_steps,
-                          bool far)
+INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                              uint32_t n_steps, bool far)
 {
     const struct group *groups = find_groups(a);
     const int32_t *offsets = find_offsets(a);
@@ -274,13 +274,13 @@ INLINE void across_groups(const struct mr_across *a, const uint8_t *const *rows,
     }
 }
 
-static void across_far(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip)
+static void horizontal_far(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip)
 {
     switch (a->n_steps) {
-    case 2: across_groups(a, rows, strip, 2, true); break;
-    case 3: across_groups(a, rows, strip, 3, true); break;
-    case 4: across_groups(a, rows, strip, 4, true); break;
-    default: across_groups(a, rows, strip, 1, true); break;
+    case 2: horizontal_groups(a, rows, strip, 2, true); break;
+    case 3: horizontal_groups(a, rows, strip, 3, true); break;
+    case 4: horizontal_groups(a, rows, strip, 4, true); break;
+    default: horizontal_groups(a, rows, strip, 1, true); break;
     }
 }
 
@@ -333,7 +333,8 @@ INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const u
 }
 
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
-INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, uint8_t *strip, int channels)
+INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                            int channels)
 {
     const __m512i by_value =
         _mm512_castsi128_si512(_mm_setr_epi8(0, 16, 32, 48, 4, 20, 36, 52, 8, 24, 40, 56, 12, 28, 44, 60));
@@ -347,35 +348,36 @@ INLINE void across_wide(const struct mr_across *a, const uint8_t *const *rows, u
     }
 }
 
-static void across_avx512(const struct mr_across *a, const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+static void horizontal_avx512(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
+                              uint8_t *strip)
 {
     switch (a->way) {
-    case TWO_TAPS: across_groups(a, rows, strip, 0, false); break;
-    case FOUR_TAPS: across_groups(a, rows, strip, 1, false); break;
-    case EIGHT_TAPS: across_groups(a, rows, strip, 2, false); break;
-    case FAR_TAPS: across_far(a, rows, strip); break;
+    case TWO_TAPS: horizontal_groups(a, rows, strip, 0, false); break;
+    case FOUR_TAPS: horizontal_groups(a, rows, strip, 1, false); break;
+    case EIGHT_TAPS: horizontal_groups(a, rows, strip, 2, false); break;
+    case FAR_TAPS: horizontal_far(a, rows, strip); break;
     default:
         if (a->channels == 1)
-            across_wide(a, rows, strip, 1);
+            horizontal_wide(a, rows, strip, 1);
         else if (a->channels == 3)
-            across_wide(a, rows, strip, 3);
+            horizontal_wide(a, rows, strip, 3);
         else
-            across_wide(a, rows, strip, 4);
+            horizontal_wide(a, rows, strip, 4);
     }
 }
 
-const struct mr_kernels mr_kernels_avx512 = {
+const struct mr_kernel_ops mr_kernels_avx512 = {
     .cpu = MR_CPU_AVX512,
     .strip_bytes = sizeof(int32_t),
     .fill = mr_axis_fill_avx512,
-    .across_bytes = across_bytes_avx512,
-    .across_make = across_make_avx512,
-    .across = across_avx512,
-    .down_bytes = mr_down_bytes_avx512,
-    .down_make = mr_down_make_avx512,
-    .down = mr_down_row_avx512,
-    .planes = mr_store_planes_avx512,
-    .values = mr_store_values_avx512,
+    .horizontal_bytes = horizontal_bytes_avx512,
+    .horizontal_make = horizontal_make_avx512,
+    .horizontal = horizontal_avx512,
+    .vertical_bytes = mr_resample_vertical_bytes_avx512,
+    .vertical_make = mr_resample_vertical_make_avx512,
+    .vertical = mr_resample_vertical_row_avx512,
+    .planes = mr_tensor_write_planes_avx512,
+    .values = mr_tensor_write_values_avx512,
     .expand_dct = mr_tile_expand_dct_avx512,
     .expand_dct8 = mr_tile_expand_dct8_avx512,
     .idct_pair = mr_idct_pair_avx2,

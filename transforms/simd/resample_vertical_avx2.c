@@ -18,14 +18,14 @@ struct pairs {
 };
 
 /* The tables: room for pairs, then the words of pair p of all outputs: [p][hi, lo][output]. */
-size_t mr_down_bytes_avx2(const struct mr_axis *y)
+size_t mr_resample_vertical_bytes_avx2(const struct mr_axis *y)
 {
     return sizeof(struct pairs) + ((size_t)y->max_taps / 2 + 1) * 2 * y->pitch * sizeof(int32_t);
 }
 
-static int32_t *find_words(const struct mr_down *down)
+static int32_t *find_words(const struct mr_resample_vertical *vertical)
 {
-    return (int32_t *)(void *)(down->tables + sizeof(struct pairs));
+    return (int32_t *)(void *)(vertical->tables + sizeof(struct pairs));
 }
 
 INLINE __m256i weights_of(const struct mr_axis *y, uint32_t tap, uint32_t i)
@@ -34,10 +34,10 @@ INLINE __m256i weights_of(const struct mr_axis *y, uint32_t tap, uint32_t i)
 }
 
 /* An output whose first tap is the second row of a pair has its weights one place later. */
-void mr_down_make_avx2(struct mr_down *down)
+void mr_resample_vertical_make_avx2(struct mr_resample_vertical *vertical)
 {
-    const struct mr_axis *y = down->y;
-    int32_t *words = find_words(down);
+    const struct mr_axis *y = vertical->y;
+    int32_t *words = find_words(vertical);
     for (uint32_t p = 0; p <= y->max_taps / 2; p++, words += 2 * (size_t)y->pitch)
         for (uint32_t i = 0; i < y->pitch; i += 8) {
             __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(load256(y->start + i), 31), 31);
@@ -49,14 +49,15 @@ void mr_down_make_avx2(struct mr_down *down)
         }
 }
 
-static void find_pairs(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, struct pairs *pairs)
+static void find_pairs(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                       struct pairs *pairs)
 {
-    const struct mr_axis *y = down->y;
-    const int32_t *words = find_words(down) + i;
+    const struct mr_axis *y = vertical->y;
+    const int32_t *words = find_words(vertical) + i;
     uint32_t row = y->start[i] % MR_STRIP_ROWS, first = row / 2;
     pairs->n = (row + y->count[i] + 1) / 2 - first;
     for (uint32_t p = 0; p < pairs->n; p++, words += 2 * (size_t)y->pitch) {
-        pairs->row[p] = strips[(first + p) / 2] + (first + p) % 2 * 4 * down->stride;
+        pairs->row[p] = strips[(first + p) / 2] + (first + p) % 2 * 4 * vertical->stride;
         pairs->hi[p] = words[0];
         pairs->lo[p] = words[y->pitch];
     }
@@ -132,10 +133,11 @@ INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, uint32_t n, uin
     }
 }
 
-void mr_down_row_avx2(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
+void mr_resample_vertical_row_avx2(const struct mr_resample_vertical *vertical, uint32_t i,
+                                   const uint8_t *const *strips, uint32_t n, uint8_t *out)
 {
-    struct pairs *pairs = (struct pairs *)(void *)down->tables;
-    find_pairs(down, i, strips, pairs);
+    struct pairs *pairs = (struct pairs *)(void *)vertical->tables;
+    find_pairs(vertical, i, strips, pairs);
     switch (pairs->n) {
     case 1: sum_row(pairs, 1, n, out); break;
     case 2: sum_row(pairs, 2, n, out); break;

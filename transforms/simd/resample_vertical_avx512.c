@@ -13,20 +13,20 @@ struct blocks {
 };
 
 /* The tables: room for blocks, then digits of taps 4g to 4g + 3: [g][digit][output]. */
-size_t mr_down_bytes_avx512(const struct mr_axis *y)
+size_t mr_resample_vertical_bytes_avx512(const struct mr_axis *y)
 {
     return sizeof(struct blocks) + (size_t)(y->max_taps + 3) / 4 * 3 * y->pitch * sizeof(int32_t);
 }
 
-static int32_t *find_digits(const struct mr_down *down)
+static int32_t *find_digits(const struct mr_resample_vertical *vertical)
 {
-    return (int32_t *)(void *)(down->tables + sizeof(struct blocks));
+    return (int32_t *)(void *)(vertical->tables + sizeof(struct blocks));
 }
 
-void mr_down_make_avx512(struct mr_down *down)
+void mr_resample_vertical_make_avx512(struct mr_resample_vertical *vertical)
 {
-    const struct mr_axis *y = down->y;
-    int32_t *to = find_digits(down);
+    const struct mr_axis *y = vertical->y;
+    int32_t *to = find_digits(vertical);
     for (uint32_t k = 0; k < y->max_taps; k += 4, to += 3 * (size_t)y->pitch)
         for (uint32_t i = 0; i < y->pitch; i += 16) {
             __m512i digit[3];
@@ -133,36 +133,36 @@ INLINE uint32_t place_digit(const int32_t *from, size_t pitch, uint32_t n_fours,
     return (uint32_t)((four << 32 | last) << 8 * before >> 32);
 }
 
-INLINE void sum_few(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t before, int way,
-                    uint32_t n_blocks, uint32_t n, uint8_t *out)
+INLINE void sum_few(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                    uint32_t before, int way, uint32_t n_blocks, uint32_t n, uint8_t *out)
 {
     struct taps t = {.shuffle = _mm512_set1_epi32((int)(8 * before))};
-    uint32_t n_fours = (down->y->count[i] + 3) / 4;
+    uint32_t n_fours = (vertical->y->count[i] + 3) / 4;
     for (uint32_t k = 0; k < n_blocks; k++)
         t.row[k] = strips[k];
     for (uint32_t d = 0; d < 3; d++)
         for (uint32_t k = 0; k < (way == FEW_BLOCKS ? n_blocks : 1); k++)
-            t.digit[d][k] = _mm512_set1_epi32(
-                (int)place_digit(find_digits(down) + i, down->y->pitch, n_fours, way == TWO_BLOCKS ? 0 : before, d, k));
+            t.digit[d][k] = _mm512_set1_epi32((int)place_digit(find_digits(vertical) + i, vertical->y->pitch, n_fours,
+                                                               way == TWO_BLOCKS ? 0 : before, d, k));
     sum_row(&t, way, n_blocks, n, out);
 }
 
-static void down_many(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t before,
-                      uint32_t n_blocks, uint32_t n, uint8_t *out)
+static void vertical_many(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                          uint32_t before, uint32_t n_blocks, uint32_t n, uint8_t *out)
 {
-    struct blocks *b = (struct blocks *)(void *)down->tables;
+    struct blocks *b = (struct blocks *)(void *)vertical->tables;
     struct taps t = {.n_blocks = n_blocks, .rows = strips, .many = b};
-    uint32_t n_fours = (down->y->count[i] + 3) / 4;
+    uint32_t n_fours = (vertical->y->count[i] + 3) / 4;
     for (uint32_t d = 0; d < 3; d++)
         for (uint32_t k = 0; k < n_blocks; k++)
-            b->digit[d][k] = (int32_t)place_digit(find_digits(down) + i, down->y->pitch, n_fours, before, d, k);
+            b->digit[d][k] = (int32_t)place_digit(find_digits(vertical) + i, vertical->y->pitch, n_fours, before, d, k);
     sum_row(&t, MANY_BLOCKS, n_blocks, n, out);
 }
 
-INLINE void down_words(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t before, int way,
-                       uint32_t n, uint8_t *out)
+INLINE void vertical_words(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                           uint32_t before, int way, uint32_t n, uint8_t *out)
 {
-    const struct mr_axis *y = down->y;
+    const struct mr_axis *y = vertical->y;
     uint32_t w0 = (uint32_t)y->weight[i], w1 = (uint32_t)y->weight[y->pitch + i];
     uint32_t n_blocks = way == WORDS_OF_TWO ? 2 : 1, first = way == WORDS_OF_TWO ? 0 : before;
     struct taps t = {.shuffle = _mm512_set4_epi32((int)0x800d800c, (int)0x80098008, (int)0x80058004, (int)0x80018000)};
@@ -174,22 +174,23 @@ INLINE void down_words(const struct mr_down *down, uint32_t i, const uint8_t *co
     sum_row(&t, way, n_blocks, n, out);
 }
 
-void mr_down_row_avx512(const struct mr_down *down, uint32_t i, const uint8_t *const *strips, uint32_t n, uint8_t *out)
+void mr_resample_vertical_row_avx512(const struct mr_resample_vertical *vertical, uint32_t i,
+                                     const uint8_t *const *strips, uint32_t n, uint8_t *out)
 {
-    uint32_t before = down->y->start[i] % MR_STRIP_ROWS, count = down->y->count[i];
+    uint32_t before = vertical->y->start[i] % MR_STRIP_ROWS, count = vertical->y->count[i];
     uint32_t n_blocks = (before + count + MR_STRIP_ROWS - 1) / MR_STRIP_ROWS;
     if (count <= 2 && n_blocks == 1)
-        down_words(down, i, strips, before, WORDS_OF_ONE, n, out);
+        vertical_words(vertical, i, strips, before, WORDS_OF_ONE, n, out);
     else if (count <= 2)
-        down_words(down, i, strips, before, WORDS_OF_TWO, n, out);
+        vertical_words(vertical, i, strips, before, WORDS_OF_TWO, n, out);
     else if (n_blocks == 1)
-        sum_few(down, i, strips, before, ONE_BLOCK, 1, n, out);
+        sum_few(vertical, i, strips, before, ONE_BLOCK, 1, n, out);
     else if (count <= 4)
-        sum_few(down, i, strips, before, TWO_BLOCKS, 2, n, out);
+        sum_few(vertical, i, strips, before, TWO_BLOCKS, 2, n, out);
     else if (n_blocks == 2)
-        sum_few(down, i, strips, before, FEW_BLOCKS, 2, n, out);
+        sum_few(vertical, i, strips, before, FEW_BLOCKS, 2, n, out);
     else if (n_blocks == 3)
-        sum_few(down, i, strips, before, FEW_BLOCKS, 3, n, out);
+        sum_few(vertical, i, strips, before, FEW_BLOCKS, 3, n, out);
     else
-        down_many(down, i, strips, before, n_blocks, n, out);
+        vertical_many(vertical, i, strips, before, n_blocks, n, out);
 }

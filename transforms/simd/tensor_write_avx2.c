@@ -94,12 +94,13 @@ INLINE void put_planes_8(mr_dtype dtype, const uint8_t *row, const __m256 scale[
     }
 }
 
-INLINE void put_planes(mr_dtype dtype, const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+INLINE void put_planes(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       void *const out[3])
 {
     __m256 scale[3], bias[3];
     for (int c = 0; c < 3; c++) {
-        scale[c] = _mm256_set1_ps(store->scale[c]);
-        bias[c] = _mm256_set1_ps(store->bias[c]);
+        scale[c] = _mm256_set1_ps(writer->scale[c]);
+        bias[c] = _mm256_set1_ps(writer->bias[c]);
     }
     for (uint32_t at = 0; at + 8 <= n; at += 8)
         put_planes_8(dtype, row + 3 * (size_t)at, scale, bias, out, at);
@@ -107,18 +108,19 @@ INLINE void put_planes(mr_dtype dtype, const struct mr_store *store, const uint8
         put_planes_8(dtype, row + 3 * (size_t)(n - 8), scale, bias, out, n - 8);
 }
 
-void mr_store_planes_avx2(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                                 void *const out[3])
 {
-    if (n < (store->dtype == MR_U8 ? 32 : 8))
-        mr_kernels_c.planes(store, row, n, out);
-    else if (store->dtype == MR_U8)
+    if (n < (writer->dtype == MR_U8 ? 32 : 8))
+        mr_kernels_c.planes(writer, row, n, out);
+    else if (writer->dtype == MR_U8)
         split(row, n, out);
-    else if (store->dtype == MR_F32)
-        put_planes(MR_F32, store, row, n, out);
-    else if (store->dtype == MR_F16)
-        put_planes(MR_F16, store, row, n, out);
+    else if (writer->dtype == MR_F32)
+        put_planes(MR_F32, writer, row, n, out);
+    else if (writer->dtype == MR_F16)
+        put_planes(MR_F16, writer, row, n, out);
     else
-        put_planes(MR_BF16, store, row, n, out);
+        put_planes(MR_BF16, writer, row, n, out);
 }
 
 /* ---- Values ---- */
@@ -143,27 +145,27 @@ INLINE void repeat(const float *of_channel, uint32_t first, uint32_t channels, _
 }
 
 /* n is a multiple of channels, so that the last step's values begin with the first channel as well. */
-INLINE void put_values(mr_dtype dtype, const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
-                       uint32_t channels, void *out)
+INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       uint32_t first, uint32_t channels, void *out)
 {
     __m256 scale[3], bias[3];
-    repeat(store->scale, first, channels, scale);
-    repeat(store->bias, first, channels, bias);
+    repeat(writer->scale, first, channels, scale);
+    repeat(writer->bias, first, channels, bias);
     for (uint32_t at = 0; at + 24 <= n; at += 24)
         put_24(dtype, row, scale, bias, out, at);
     if (n % 24)
         put_24(dtype, row, scale, bias, out, n - 24);
 }
 
-void mr_store_values_avx2(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
-                          uint32_t channels, void *out)
+void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
+                                 uint32_t channels, void *out)
 {
     if (n < 24)
-        mr_kernels_c.values(store, row, n, first, channels, out);
-    else if (store->dtype == MR_F32)
-        put_values(MR_F32, store, row, n, first, channels, out);
-    else if (store->dtype == MR_F16)
-        put_values(MR_F16, store, row, n, first, channels, out);
+        mr_kernels_c.values(writer, row, n, first, channels, out);
+    else if (writer->dtype == MR_F32)
+        put_values(MR_F32, writer, row, n, first, channels, out);
+    else if (writer->dtype == MR_F16)
+        put_values(MR_F16, writer, row, n, first, channels, out);
     else
-        put_values(MR_BF16, store, row, n, first, channels, out);
+        put_values(MR_BF16, writer, row, n, first, channels, out);
 }

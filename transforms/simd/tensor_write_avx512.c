@@ -109,12 +109,13 @@ INLINE void put_planes_16(mr_dtype dtype, const uint8_t *row, const __m512 scale
     }
 }
 
-INLINE void put_planes(mr_dtype dtype, const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+INLINE void put_planes(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       void *const out[3])
 {
     __m512 scale[3], bias[3];
     for (int c = 0; c < 3; c++) {
-        scale[c] = _mm512_set1_ps(store->scale[c]);
-        bias[c] = _mm512_set1_ps(store->bias[c]);
+        scale[c] = _mm512_set1_ps(writer->scale[c]);
+        bias[c] = _mm512_set1_ps(writer->bias[c]);
     }
     uint32_t at = 0;
     for (; at + 16 <= n; at += 16)
@@ -123,16 +124,17 @@ INLINE void put_planes(mr_dtype dtype, const struct mr_store *store, const uint8
         put_planes_16(dtype, row, scale, bias, out, at, n - at);
 }
 
-void mr_store_planes_avx512(const struct mr_store *store, const uint8_t *row, uint32_t n, void *const out[3])
+void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                                   void *const out[3])
 {
-    if (store->dtype == MR_U8)
+    if (writer->dtype == MR_U8)
         split(row, n, out);
-    else if (store->dtype == MR_F32)
-        put_planes(MR_F32, store, row, n, out);
-    else if (store->dtype == MR_F16)
-        put_planes(MR_F16, store, row, n, out);
+    else if (writer->dtype == MR_F32)
+        put_planes(MR_F32, writer, row, n, out);
+    else if (writer->dtype == MR_F16)
+        put_planes(MR_F16, writer, row, n, out);
     else
-        put_planes(MR_BF16, store, row, n, out);
+        put_planes(MR_BF16, writer, row, n, out);
 }
 
 /* ---- Values ---- */
@@ -158,12 +160,12 @@ INLINE void put_values_16(mr_dtype dtype, const uint8_t *row, void *out, uint32_
     put(dtype, out, at, _mm512_cvtepu8_epi32(bytes), scale, bias, n);
 }
 
-INLINE void put_values(mr_dtype dtype, const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
-                       uint32_t channels, void *out)
+INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       uint32_t first, uint32_t channels, void *out)
 {
     __m512 scale[3], bias[3];
-    repeat(store->scale, first, channels, scale);
-    repeat(store->bias, first, channels, bias);
+    repeat(writer->scale, first, channels, scale);
+    repeat(writer->bias, first, channels, bias);
     uint32_t at = 0;
     for (; at + 48 <= n; at += 48)
         for (uint32_t i = 0; i < 3; i++)
@@ -172,13 +174,13 @@ INLINE void put_values(mr_dtype dtype, const struct mr_store *store, const uint8
         put_values_16(dtype, row, out, at, scale[i], bias[i], n - at < 16 ? n - at : 16);
 }
 
-void mr_store_values_avx512(const struct mr_store *store, const uint8_t *row, uint32_t n, uint32_t first,
-                            uint32_t channels, void *out)
+void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                                   uint32_t first, uint32_t channels, void *out)
 {
-    if (store->dtype == MR_F32)
-        put_values(MR_F32, store, row, n, first, channels, out);
-    else if (store->dtype == MR_F16)
-        put_values(MR_F16, store, row, n, first, channels, out);
+    if (writer->dtype == MR_F32)
+        put_values(MR_F32, writer, row, n, first, channels, out);
+    else if (writer->dtype == MR_F16)
+        put_values(MR_F16, writer, row, n, first, channels, out);
     else
-        put_values(MR_BF16, store, row, n, first, channels, out);
+        put_values(MR_BF16, writer, row, n, first, channels, out);
 }
