@@ -6,7 +6,7 @@
 #ifndef CACHE_CACHE_FILL_H
 #define CACHE_CACHE_FILL_H
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 #include "cache/cache_region.h"
 
 struct mr_cache_fill;

@@ -6,7 +6,7 @@
 #ifndef CACHE_CACHE_KEY_H
 #define CACHE_CACHE_KEY_H
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 /* Samples are files of their own that hold encoded images: what a cache is for. */
 bool mr_cache_key_suits(const struct mr_table *table);

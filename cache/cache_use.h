@@ -7,7 +7,7 @@
 #define CACHE_CACHE_USE_H
 
 #include "base/packed_image.h"
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 #include "cache/cache_region.h"
 
 struct mr_cache_use;

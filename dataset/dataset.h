@@ -5,7 +5,7 @@
 
 #include <millrace/dataset.h>
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 /* Reference counted: mr_dataset_destroy() gives up one. Threads: any. */
 void mr_dataset_retain(mr_dataset *dataset);

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 /* Open a sample's file for reading; only regular files. MR_ERR_IO names it. */
 mr_status mr_file_open_sample(const struct mr_table *table, int64_t index, uint64_t file, int *fd_out, mr_error *error);

@@ -5,7 +5,7 @@
 #ifndef DATASET_FILE_CACHE_H
 #define DATASET_FILE_CACHE_H
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 struct mr_file_cache;
 

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/words.h"
 #include "dataset/kinds.h"
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 
 enum { PROGRESS_STEP = 8192, NO_PARENT = -1 };
 

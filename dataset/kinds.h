@@ -10,7 +10,7 @@
 #include <millrace/dataset.h>
 
 #include "dataset/spec.h"
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 /*
  * Open the dataset of a SPEC: fds_out[] get the table, the names file where there is one, and the root directory.

@@ -19,7 +19,7 @@
 
 #include "dataset/kinds.h"
 #include "dataset/list_line.h"
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 
 struct scan {
     const char *path; /* of the list, for messages */

@@ -10,7 +10,7 @@
 
 #include <millrace/batch.h>
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 struct mr_list_line {
     const char *path; /* still escaped */

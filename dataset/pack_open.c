@@ -14,7 +14,7 @@
 
 #include "dataset/kinds.h"
 #include "dataset/pack_index.h"
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 
 struct opening {
     const char *dir;

@@ -6,7 +6,7 @@
 #ifndef DATASET_READER_H
 #define DATASET_READER_H
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 #include <millrace/loader.h>
 

@@ -18,7 +18,7 @@
 #include "base/checked.h"
 #include "base/words.h"
 #include "dataset/kinds.h"
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 
 /* Data and label further apart than this are read by two reads instead of one. */
 enum { MAX_GAP = 4096 };

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/sample_kind.h"
-#include "dataset/table_format.h"
+#include "dataset/catalog_format.h"
 
 /* What the keys of a SPEC say, resolved and checked. All in bytes. */
 struct mr_record_layout {

@@ -4,7 +4,7 @@
 #define LOADER_DAMAGE_H
 
 #include "base/error.h"
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 #include "pinned/slot.h"
 
 #define MR_DAMAGE_KEPT 1000

@@ -6,7 +6,7 @@
 #ifndef LOADER_WORKER_H
 #define LOADER_WORKER_H
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 #include "loader/control.h"
 
 #include <millrace/dataset.h>

@@ -3,11 +3,11 @@
 #ifndef LOADER_WORKER_FDS_H
 #define LOADER_WORKER_FDS_H
 
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 enum {
     MR_WORKER_FD_SLAB,  /* the slab */
-    MR_WORKER_FD_TABLE, /* the dataset's, in the order of dataset/table.h; closed where there is none */
+    MR_WORKER_FD_TABLE, /* the dataset's, in the order of dataset/catalog.h; closed where there is none */
     MR_WORKER_N_FDS = MR_WORKER_FD_TABLE + MR_TABLE_N_FDS
 };
 #define MR_WORKER_FIRST_FD 3

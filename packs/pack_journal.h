@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "dataset/pack_format.h"
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 #define PACKS_PACKING_NAME_H
 
 #include "base/packed_image.h"
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 #define MR_PACKING_NAME_JPEG ".jpg"
 #define MR_PACKING_NAME_PNG ".png"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a table: fill in header.scheme, n_samples, n_files, kind and record, append to the sections, finish. */
-#ifndef DATASET_TABLE_BUILD_H
-#define DATASET_TABLE_BUILD_H
+#ifndef DATASET_CATALOG_BUILD_H
+#define DATASET_CATALOG_BUILD_H
 
-#include "dataset/table.h"
-#include "dataset/table_format.h"
+#include "dataset/catalog.h"
+#include "dataset/catalog_format.h"
 
 /* Bytes that grow by doubling. */
 struct mr_bytes {

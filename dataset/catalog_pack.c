@@ -4,7 +4,7 @@
  * classes and the kind. Easy to get wrong: the index may be overwritten while it is mapped, so an entry is copied
  * before it is checked, and what was checked is what is used.
  */
-#include "dataset/table_impl.h"
+#include "dataset/catalog_impl.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -22,7 +22,7 @@
 
 #include "base/shared_memory.h"
 #include "dataset/dataset.h"
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 #include "tests/dataset/tree.h"
 
 /* All that a worker asks of a table, as one number. */

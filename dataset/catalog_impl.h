@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the table share: table.c attaches it and answers for files and records, table_pack.c for packs. */
-#ifndef DATASET_TABLE_IMPL_H
-#define DATASET_TABLE_IMPL_H
+#ifndef DATASET_CATALOG_IMPL_H
+#define DATASET_CATALOG_IMPL_H
 
 #include <locale.h>
 
 #include "dataset/pack_index.h"
-#include "dataset/table.h"
-#include "dataset/table_format.h"
+#include "dataset/catalog.h"
+#include "dataset/catalog_format.h"
 
 struct mr_table {
     const struct mr_table_header *header;

@@ -3,8 +3,8 @@
  * How the table region is laid out: a header, then sections found by offsets from the start of the region. Written once
  * by table_build.c, then sealed; read by table.c in any process of the same build.
  */
-#ifndef DATASET_TABLE_FORMAT_H
-#define DATASET_TABLE_FORMAT_H
+#ifndef DATASET_CATALOG_FORMAT_H
+#define DATASET_CATALOG_FORMAT_H
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
  * that they are held once; the small sections are gathered on the heap and appended at the end. Easy to get wrong: the
  * mapping moves when the region grows, so pointers into it do not survive an append.
  */
-#include "dataset/table_build.h"
+#include "dataset/catalog_build.h"
 
 #include <assert.h>
 #include <errno.h>

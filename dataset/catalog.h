@@ -3,8 +3,8 @@
  * A dataset as workers see it: one flat read-only region behind file descriptors, without pointers, that turns an index
  * into an extent and, after the read, into data and label.
  */
-#ifndef DATASET_TABLE_H
-#define DATASET_TABLE_H
+#ifndef DATASET_CATALOG_H
+#define DATASET_CATALOG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * file (a pack's index) beside the table is not sealed and may be overwritten under us, so its lines are parsed with
  * care every time.
  */
-#include "dataset/table.h"
+#include "dataset/catalog.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #include "dataset/list_line.h"
-#include "dataset/table_impl.h"
+#include "dataset/catalog_impl.h"
 
 const void *mr_table_section_at(const struct mr_table *table, enum mr_table_section which)
 {
