@@ -13,7 +13,7 @@
 static mr_status put_photos(FILE *file, const struct mr_photos *photos, uint64_t n, mr_error *error)
 {
     for (uint64_t i = 0; i < n; i++) {
-        char name[MR_TABLE_PATH], *real;
+        char name[MR_CATALOG_PATH], *real;
         int64_t index = photos->photo[i % photos->n].index, label;
         mr_status status = mr_dataset_name(photos->dataset, index, name, sizeof name);
         if (status == MR_OK)

@@ -68,12 +68,12 @@ struct loading {
 static mr_status keep_photo(struct loading *loading, const struct mr_read *read, mr_error *error)
 {
     struct mr_photos *photos = loading->photos;
-    const struct mr_table *table = mr_dataset_table(photos->dataset);
+    const struct mr_catalog *catalog = mr_dataset_catalog(photos->dataset);
     struct mr_photo *photo = &photos->photo[photos->n];
-    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
-    char path[MR_TABLE_PATH];
-    mr_table_extents(table, read->index, extents);
-    if (read->status != MR_OK || mr_table_path(table, extents[0].file, path) != 0) {
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    char path[MR_CATALOG_PATH];
+    mr_catalog_extents(catalog, read->index, extents);
+    if (read->status != MR_OK || mr_catalog_path(catalog, extents[0].file, path) != 0) {
         photos->n_left_out++;
         return MR_OK;
     }
@@ -128,7 +128,7 @@ static mr_status load(struct mr_photos *photos, uint64_t max_photos, mr_error *e
     if (status == MR_OK)
         status = mr_sampler_create(&options, &loading.sampler, error);
     if (status == MR_OK)
-        status = mr_reader_create(mr_dataset_table(photos->dataset), &reader_options, &loading.reader, error);
+        status = mr_reader_create(mr_dataset_catalog(photos->dataset), &reader_options, &loading.reader, error);
     if (status == MR_OK)
         status = mr_codec_create(&mr_photos_limits, &loading.codec, error);
     if (status == MR_OK)

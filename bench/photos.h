@@ -19,7 +19,7 @@ struct mr_photo {
     uint32_t width;
     uint32_t height;
     struct mr_stage stage; /* the only one of train:224: box, flip */
-    char *path;            /* relative to mr_table_root(), or absolute */
+    char *path;            /* relative to mr_catalog_root(), or absolute */
     uint64_t box_sum;      /* of the box's pixels as bench/roi_decode.c decodes them */
 };
 

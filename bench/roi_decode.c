@@ -170,7 +170,7 @@ struct mr_roi_file *mr_roi_file_create(const struct mr_photos *photos)
 {
     struct mr_roi_file *file = calloc(1, sizeof *file);
     if (file)
-        file->root = mr_table_root(mr_dataset_table(photos->dataset));
+        file->root = mr_catalog_root(mr_dataset_catalog(photos->dataset));
     return file;
 }
 

@@ -39,7 +39,7 @@ static mr_status run_kind(struct mr_photos *photos, mr_reader_kind kind, struct 
 {
     const struct mr_reader_options options = {.kind = kind, .depth = DEPTH, .max_bytes = 1u << 30};
     struct mr_reader *reader;
-    mr_status status = mr_reader_create(mr_dataset_table(photos->dataset), &options, &reader, error);
+    mr_status status = mr_reader_create(mr_dataset_catalog(photos->dataset), &options, &reader, error);
     if (status != MR_OK)
         return status;
     uint64_t start = mr_clock_now_ns();
@@ -65,7 +65,7 @@ void mr_stage_read_add(struct mr_engine *engine, struct mr_photos *photos)
     struct mr_reader *probe;
     mr_error why;
     mr_engine_add(engine, "read, pread", run_pread, photos);
-    if (mr_reader_create(mr_dataset_table(photos->dataset), &options, &probe, &why) != MR_OK) {
+    if (mr_reader_create(mr_dataset_catalog(photos->dataset), &options, &probe, &why) != MR_OK) {
         mr_engine_fact(engine, "io_uring", why.text);
         return;
     }

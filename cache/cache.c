@@ -41,10 +41,10 @@ struct walk {
     uint64_t data_bytes;
 };
 
-static mr_status fill_region(const struct mr_cache_options *options, const struct mr_table *table,
+static mr_status fill_region(const struct mr_cache_options *options, const struct mr_catalog *catalog,
                              struct mr_cache_region *region, mr_error *error)
 {
-    region->n_samples = mr_table_count(table);
+    region->n_samples = mr_catalog_count(catalog);
     region->budget_bytes = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
     region->max_file_bytes = options->max_file_bytes;
     region->encoding = options->encoding;
@@ -55,9 +55,9 @@ static mr_status fill_region(const struct mr_cache_options *options, const struc
     return MR_OK;
 }
 
-static mr_status make_lists(struct mr_cache *cache, const struct mr_table *table, mr_error *error)
+static mr_status make_lists(struct mr_cache *cache, const struct mr_catalog *catalog, mr_error *error)
 {
-    mr_status status = mr_cache_key_map(table, &cache->map, error);
+    mr_status status = mr_cache_key_map(catalog, &cache->map, error);
     if (status != MR_OK)
         return status;
     cache->made_ns = calloc(cache->map.n + 1, sizeof *cache->made_ns);
@@ -71,12 +71,12 @@ static void see_whether_writable(struct mr_cache *cache)
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, errno);
 }
 
-mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_table *table,
+mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_catalog *catalog,
                           struct mr_cache_region *region, struct mr_cache **cache_out, mr_error *error)
 {
     const char *why_not = NULL;
     *cache_out = NULL;
-    if (!mr_cache_key_suits(table))
+    if (!mr_cache_key_suits(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "a cache holds image files, and this dataset's samples are none");
     if (!mr_codec_packed_works(&why_not))
@@ -87,9 +87,9 @@ mr_status mr_cache_create(const struct mr_cache_options *options, const struct m
     cache->region = region;
     mr_status status = mr_cache_folder_open(options->dir, true, &cache->folder, error);
     if (status == MR_OK)
-        status = fill_region(options, table, region, error);
+        status = fill_region(options, catalog, region, error);
     if (status == MR_OK)
-        status = make_lists(cache, table, error);
+        status = make_lists(cache, catalog, error);
     if (status != MR_OK) {
         mr_cache_destroy(cache);
         return status;

@@ -10,7 +10,7 @@
 #include "cache/cache_region.h"
 
 struct mr_cache;
-struct mr_table;
+struct mr_catalog;
 
 struct mr_cache_options {
     const char *dir;
@@ -22,15 +22,15 @@ struct mr_cache_options {
 };
 
 /*
- * region: mr_cache_region_bytes(samples of the table) zeros, 8-aligned, that workers will see too; it and table must
- * outlive the cache. Before the workers begin.
+ * region: mr_cache_region_bytes(samples of the catalog) zeros, 8-aligned, that workers will see too; it and catalog
+ * must outlive the cache. Before the workers begin.
  *
  * MR_ERR_UNSUPPORTED where there is nothing to cache (samples that are no image files of their own) or this machine's
  * libjpeg cannot decode what was packed: the loader goes on without. MR_ERR_INVALID, MR_ERR_IO: the directory is no
  * cache, or cannot be made or read. MR_ERR_NO_MEMORY.
  * Blocks: reads the logs, about 200 bytes for each entry.
  */
-mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_table *table,
+mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_catalog *catalog,
                           struct mr_cache_region *region, struct mr_cache **cache_out, mr_error *error);
 /* NULL does nothing. */
 void mr_cache_destroy(struct mr_cache *cache);

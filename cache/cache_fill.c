@@ -36,7 +36,7 @@ enum { N_MET = 1024 }; /* a power of two */
 
 struct mr_cache_fill {
     struct mr_cache_region *region;
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     int folder;
     struct mr_cache_append *append;
     struct mr_packer *packer; /* made when first needed */
@@ -49,7 +49,7 @@ struct mr_cache_fill {
     uint32_t n_met;
 };
 
-mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_table *table,
+mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
                                struct mr_cache_fill **fill_out, mr_error *error)
 {
     *fill_out = NULL;
@@ -57,7 +57,7 @@ mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_t
     if (!fill)
         return mr_error_memory(error, sizeof *fill);
     fill->region = region;
-    fill->table = table;
+    fill->catalog = catalog;
     mr_status status = mr_cache_folder_open(region->path, false, &fill->folder, error);
     if (status == MR_OK && !(fill->append = mr_cache_append_create(fill->folder)))
         status = mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for writing the cache %s", region->path);
@@ -178,7 +178,7 @@ static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, st
 
 static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, struct mr_cache_version *version_out)
 {
-    int fd = mr_file_cache_open(fill->table, (uint64_t)index, NULL);
+    int fd = mr_file_cache_open(fill->catalog, (uint64_t)index, NULL);
     if (fd < 0)
         return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_KEPT;
     enum mr_cache_state state = read_open_file(fill, fd, version_out);
@@ -271,7 +271,7 @@ static uint64_t make(struct mr_cache_fill *fill, int64_t index)
     struct mr_cache_version version;
     struct mr_packed_sample packed;
     struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
-    if (!mr_cache_key_hash(fill->table, index, &entry.sample.path_hash))
+    if (!mr_cache_key_hash(fill->catalog, index, &entry.sample.path_hash))
         return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
     enum mr_cache_state state = read_file(fill, index, &version);
     if (state != MR_CACHE_GOOD || !need_packer(fill))

@@ -11,8 +11,8 @@
 
 struct mr_cache_fill;
 
-/* MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and table must outlive the object. */
-mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_table *table,
+/* MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and catalog must outlive the object. */
+mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
                                struct mr_cache_fill **fill_out, mr_error *error);
 /* NULL does nothing. */
 void mr_cache_fill_destroy(struct mr_cache_fill *fill);

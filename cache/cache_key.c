@@ -15,21 +15,22 @@
 #include "base/checked.h"
 #include "base/xxh3.h"
 
-bool mr_cache_key_suits(const struct mr_table *table)
+bool mr_cache_key_suits(const struct mr_catalog *catalog)
 {
-    return table && mr_table_kind(table)->encoded && !mr_table_is_pack(table) && mr_table_loose_files(table);
+    return catalog && mr_catalog_kind(catalog)->encoded && !mr_catalog_is_pack(catalog) &&
+           mr_catalog_loose_files(catalog);
 }
 
-bool mr_cache_key_hash(const struct mr_table *table, int64_t index, uint64_t *hash_out)
+bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out)
 {
-    char path[MR_TABLE_PATH];
-    char whole[2 * MR_TABLE_PATH];
-    if (mr_table_path(table, (uint64_t)index, path) != 0)
+    char path[MR_CATALOG_PATH];
+    char whole[2 * MR_CATALOG_PATH];
+    if (mr_catalog_path(catalog, (uint64_t)index, path) != 0)
         return false;
-    const char *root = path[0] == '/' ? "" : mr_table_absolute_root(table);
+    const char *root = path[0] == '/' ? "" : mr_catalog_absolute_root(catalog);
     size_t root_len = strlen(root), path_len = strlen(path);
     bool slash = root_len > 0 && root[root_len - 1] != '/';
-    if (root_len >= MR_TABLE_PATH)
+    if (root_len >= MR_CATALOG_PATH)
         return false;
     memcpy(whole, root, root_len);
     whole[root_len] = '/';
@@ -56,14 +57,14 @@ static int describe(const struct stat *st, struct mr_cache_version *version_out)
     return 0;
 }
 
-int mr_cache_key_look(const struct mr_table *table, int64_t index, struct mr_cache_version *version_out)
+int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out)
 {
-    char path[MR_TABLE_PATH];
+    char path[MR_CATALOG_PATH];
     struct stat st;
-    int rc = mr_table_path(table, (uint64_t)index, path);
+    int rc = mr_catalog_path(catalog, (uint64_t)index, path);
     if (rc != 0)
         return rc;
-    return fstatat(mr_table_root(table), path, &st, 0) != 0 ? -errno : describe(&st, version_out);
+    return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0 ? -errno : describe(&st, version_out);
 }
 
 int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out)
@@ -80,10 +81,10 @@ static int compare(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-mr_status mr_cache_key_map(const struct mr_table *table, struct mr_cache_map *map_out, mr_error *error)
+mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out, mr_error *error)
 {
     *map_out = (struct mr_cache_map){0};
-    size_t n = (size_t)mr_table_count(table), len;
+    size_t n = (size_t)mr_catalog_count(catalog), len;
     if (!mr_checked_mul(n + 1, sizeof *map_out->spots, &len))
         return mr_error_memory(error, SIZE_MAX);
     map_out->spots = malloc(len);
@@ -92,7 +93,7 @@ mr_status mr_cache_key_map(const struct mr_table *table, struct mr_cache_map *ma
     for (size_t i = 0; i < n; i++) {
         struct mr_cache_spot *spot = &map_out->spots[map_out->n];
         spot->index = (int64_t)i;
-        map_out->n += mr_cache_key_hash(table, spot->index, &spot->hash);
+        map_out->n += mr_cache_key_hash(catalog, spot->index, &spot->hash);
     }
     qsort(map_out->spots, map_out->n, sizeof *map_out->spots, compare);
     return MR_OK;

@@ -9,10 +9,10 @@
 #include "dataset/catalog.h"
 
 /* Samples are files of their own that hold encoded images: what a cache is for. */
-bool mr_cache_key_suits(const struct mr_table *table);
+bool mr_cache_key_suits(const struct mr_catalog *catalog);
 
 /* False where a path is too long. */
-bool mr_cache_key_hash(const struct mr_table *table, int64_t index, uint64_t *hash_out);
+bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out);
 
 struct mr_cache_version {
     uint64_t file_bytes;
@@ -21,7 +21,7 @@ struct mr_cache_version {
 };
 
 /* Returns 0 or a negative errno: -EINVAL for what is no regular file. */
-int mr_cache_key_look(const struct mr_table *table, int64_t index, struct mr_cache_version *version_out);
+int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out);
 int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out);
 
 /* Hashes of all samples, sorted; a path that stands in a list twice is there twice. */
@@ -33,7 +33,7 @@ struct mr_cache_map {
     size_t n;
 };
 
-mr_status mr_cache_key_map(const struct mr_table *table, struct mr_cache_map *map_out, mr_error *error);
+mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out, mr_error *error);
 void mr_cache_key_free_map(struct mr_cache_map *map);
 
 /* Where the spots of a hash begin, or n; they are those from there on that have it. */

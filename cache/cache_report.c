@@ -31,7 +31,7 @@ struct latest {
 
 struct census {
     mr_cache_report *report;
-    const struct mr_table *table; /* NULL: no dataset */
+    const struct mr_catalog *catalog; /* NULL: no dataset */
     struct mr_cache_map map;
     struct latest *latest; /* by spot of the map */
     bool verify;
@@ -122,7 +122,7 @@ static void compare_samples(struct census *census)
     struct mr_cache_version version;
     for (size_t i = 0; i < census->map.n; i++) {
         const struct latest *latest = &census->latest[i];
-        if (latest->made_ns == 0 || mr_cache_key_look(census->table, census->map.spots[i].index, &version) != 0)
+        if (latest->made_ns == 0 || mr_cache_key_look(census->catalog, census->map.spots[i].index, &version) != 0)
             continue;
         bool stale = version.file_bytes != latest->file_bytes || version.mtime_ns != latest->mtime_ns;
         if (stale)
@@ -140,11 +140,11 @@ static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_err
 {
     if (!dataset)
         return MR_OK;
-    if (mr_dataset_callbacks(dataset) || !mr_cache_key_suits(mr_dataset_table(dataset)))
+    if (mr_dataset_callbacks(dataset) || !mr_cache_key_suits(mr_dataset_catalog(dataset)))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset's samples are no image files of their own");
-    census->table = mr_dataset_table(dataset);
+    census->catalog = mr_dataset_catalog(dataset);
     census->report->n_samples = (uint64_t)mr_dataset_count(dataset);
-    mr_status status = mr_cache_key_map(census->table, &census->map, error);
+    mr_status status = mr_cache_key_map(census->catalog, &census->map, error);
     if (status != MR_OK)
         return status;
     census->latest = calloc(census->map.n + 1, sizeof *census->latest);
@@ -162,7 +162,7 @@ static mr_status see_all(struct census *census, int folder, const char *dir, mr_
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot list %s", dir);
     if (census->no_memory)
         return mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for verifying a sample of %s", dir);
-    if (census->table)
+    if (census->catalog)
         compare_samples(census);
     return MR_OK;
 }

@@ -38,7 +38,7 @@ struct known_template {
 
 struct mr_cache_use {
     struct mr_cache_region *region;
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     int folder;
     uint32_t n_open;
     uint32_t max_open;
@@ -50,7 +50,7 @@ struct mr_cache_use {
     _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
 };
 
-mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_table *table,
+mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
                               struct mr_cache_use **use_out, mr_error *error)
 {
     *use_out = NULL;
@@ -58,7 +58,7 @@ mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_ta
     if (!use)
         return mr_error_memory(error, sizeof *use);
     use->region = region;
-    use->table = table;
+    use->catalog = catalog;
     use->max_open = (mr_file_cache_limit() + 1) / 2; /* two files each */
     if (use->max_open > MAX_OPEN)
         use->max_open = MAX_OPEN;
@@ -168,7 +168,7 @@ static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64
     const struct mr_cache_sample *sample = (const void *)use->record;
     *rc_out = -EINVAL;
     if (!mr_cache_log_read(files->log, mr_cache_region_rest(word) * 8, MR_CACHE_SAMPLE, use->record) ||
-        !mr_cache_key_hash(use->table, index, &hash) || sample->path_hash != hash ||
+        !mr_cache_key_hash(use->catalog, index, &hash) || sample->path_hash != hash ||
         sample->recipe != MR_CACHE_RECIPE(use->region->encoding))
         return NULL;
     *rc_out = 0;
@@ -192,7 +192,7 @@ static enum mr_cache_state judge(struct mr_cache_use *use, int64_t index, uint32
 {
     struct mr_cache_region *region = use->region;
     struct mr_cache_version version;
-    if (mr_cache_key_look(use->table, index, &version) != 0 || version.file_bytes > region->max_file_bytes)
+    if (mr_cache_key_look(use->catalog, index, &version) != 0 || version.file_bytes > region->max_file_bytes)
         return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
         atomic_fetch_add_explicit(&region->n_stale, 1, memory_order_relaxed);

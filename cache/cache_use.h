@@ -19,8 +19,8 @@ struct mr_cache_hit {
     uint64_t offset; /* of the sample in the segment's data */
 };
 
-/* MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and table must outlive the object. */
-mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_table *table,
+/* MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and catalog must outlive the object. */
+mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
                               struct mr_cache_use **use_out, mr_error *error);
 /* NULL does nothing. */
 void mr_cache_use_destroy(struct mr_cache_use *use);

@@ -59,7 +59,7 @@ static mr_status start_thread(struct mr_caching *caching, mr_error *error)
     return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that follows the cache");
 }
 
-mr_status mr_caching_start(const struct mr_cache_options *options, const struct mr_table *table,
+mr_status mr_caching_start(const struct mr_cache_options *options, const struct mr_catalog *catalog,
                            struct mr_cache_region *region, struct mr_caching **caching_out, mr_error *error)
 {
     mr_error why;
@@ -67,7 +67,7 @@ mr_status mr_caching_start(const struct mr_cache_options *options, const struct 
     struct mr_caching *caching = calloc(1, sizeof *caching);
     if (!caching)
         return mr_error_memory(error, sizeof *caching);
-    mr_status status = mr_cache_create(options, table, region, &caching->cache, &why);
+    mr_status status = mr_cache_create(options, catalog, region, &caching->cache, &why);
     if (status == MR_OK)
         status = start_thread(caching, &why);
     if (status == MR_OK) {

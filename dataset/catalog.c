@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a table. Any number of processes map the same region; all they share is read-only. Easy to get wrong: the list
- * file (a pack's index) beside the table is not sealed and may be overwritten under us, so its lines are parsed with
- * care every time.
+ * Reads a catalog. Any number of processes map the same region; all they share is read-only. Easy to get wrong: the
+ * list file (a pack's index) beside the catalog is not sealed and may be overwritten under us, so its lines are parsed
+ * with care every time.
  */
 #include "dataset/catalog.h"
 
@@ -19,30 +19,30 @@
 #include "dataset/list_line.h"
 #include "dataset/catalog_impl.h"
 
-const void *mr_table_section_at(const struct mr_table *table, enum mr_table_section which)
+const void *mr_catalog_section_at(const struct mr_catalog *catalog, enum mr_catalog_section which)
 {
-    return (const char *)table->header + table->header->sections[which].off;
+    return (const char *)catalog->header + catalog->header->sections[which].off;
 }
 
-static uint64_t section_len(const struct mr_table *table, enum mr_table_section which)
+static uint64_t section_len(const struct mr_catalog *catalog, enum mr_catalog_section which)
 {
-    return table->header->sections[which].len;
+    return catalog->header->sections[which].len;
 }
 
-static bool ends_with_nul(const struct mr_table *table, enum mr_table_section which)
+static bool ends_with_nul(const struct mr_catalog *catalog, enum mr_catalog_section which)
 {
-    uint64_t len = section_len(table, which);
-    return len == 0 || ((const char *)mr_table_section_at(table, which))[len - 1] == '\0';
+    uint64_t len = section_len(catalog, which);
+    return len == 0 || ((const char *)mr_catalog_section_at(catalog, which))[len - 1] == '\0';
 }
 
 /* The region is ours and sealed; this holds against a descriptor of something else and against another build. */
-static bool header_is_sound(const struct mr_table_header *header, uint64_t region_bytes)
+static bool header_is_sound(const struct mr_catalog_header *header, uint64_t region_bytes)
 {
-    if (region_bytes < sizeof *header || header->magic != MR_TABLE_MAGIC || header->version != MR_TABLE_VERSION ||
+    if (region_bytes < sizeof *header || header->magic != MR_CATALOG_MAGIC || header->version != MR_CATALOG_VERSION ||
         header->header_bytes != sizeof *header || header->kind_bytes != sizeof header->kind ||
         header->total_bytes != region_bytes || header->n_samples > INT64_MAX)
         return false;
-    for (int i = 0; i < MR_TABLE_N_SECTIONS; i++) {
+    for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++) {
         uint64_t off = header->sections[i].off, len = header->sections[i].len;
         if (off < sizeof *header || off % 8 != 0 || off > region_bytes || len > region_bytes - off)
             return false;
@@ -50,26 +50,26 @@ static bool header_is_sound(const struct mr_table_header *header, uint64_t regio
     return true;
 }
 
-static bool sections_are_sound(const struct mr_table *table)
+static bool sections_are_sound(const struct mr_catalog *catalog)
 {
-    const struct mr_table_header *header = table->header;
-    static const enum mr_table_section texts[] = {MR_SECTION_FOLDER_PATHS, MR_SECTION_CLASS_NAMES, MR_SECTION_PREFIX,
-                                                  MR_SECTION_ABSOLUTE};
+    const struct mr_catalog_header *header = catalog->header;
+    static const enum mr_catalog_section texts[] = {MR_SECTION_FOLDER_PATHS, MR_SECTION_CLASS_NAMES, MR_SECTION_PREFIX,
+                                                    MR_SECTION_ABSOLUTE};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (!ends_with_nul(table, texts[i]))
+        if (!ends_with_nul(catalog, texts[i]))
             return false;
-    if (section_len(table, MR_SECTION_PREFIX) == 0 || section_len(table, MR_SECTION_ABSOLUTE) == 0)
+    if (section_len(catalog, MR_SECTION_PREFIX) == 0 || section_len(catalog, MR_SECTION_ABSOLUTE) == 0)
         return false;
-    uint64_t n_steps = header->n_files / MR_TABLE_STEP + (header->n_files % MR_TABLE_STEP != 0);
-    if (section_len(table, MR_SECTION_INDEX) / sizeof(uint64_t) < n_steps)
+    uint64_t n_steps = header->n_files / MR_CATALOG_STEP + (header->n_files % MR_CATALOG_STEP != 0);
+    if (section_len(catalog, MR_SECTION_INDEX) / sizeof(uint64_t) < n_steps)
         return false;
-    if (header->scheme != MR_SCHEME_LIST && !ends_with_nul(table, MR_SECTION_NAMES))
+    if (header->scheme != MR_SCHEME_LIST && !ends_with_nul(catalog, MR_SECTION_NAMES))
         return false;
     switch (header->scheme) {
     case MR_SCHEME_PACK: return true;
-    case MR_SCHEME_FOLDER: return header->n_files == 0 || section_len(table, MR_SECTION_FOLDERS) > 0;
+    case MR_SCHEME_FOLDER: return header->n_files == 0 || section_len(catalog, MR_SECTION_FOLDERS) > 0;
     case MR_SCHEME_LIST: return true;
-    case MR_SCHEME_RECORDS: return section_len(table, MR_SECTION_STARTS) / sizeof(uint64_t) > header->n_files;
+    case MR_SCHEME_RECORDS: return section_len(catalog, MR_SECTION_STARTS) / sizeof(uint64_t) > header->n_files;
     default: return false;
     }
 }
@@ -94,147 +94,148 @@ static mr_status map_file(int fd, const char *what, const void **map_out, uint64
     return MR_OK;
 }
 
-static mr_status attach_region(struct mr_table *table, int fd, mr_error *error)
+static mr_status attach_region(struct mr_catalog *catalog, int fd, mr_error *error)
 {
     const void *map = NULL;
     uint64_t len = 0;
-    mr_status status = map_file(fd, "the dataset's table", &map, &len, error);
+    mr_status status = map_file(fd, "the dataset's catalog", &map, &len, error);
     if (status < 0)
         return status;
     if (!header_is_sound(map, len)) {
         munmap((void *)map, len);
-        return mr_error_set(error, MR_ERR_INVALID, "the dataset's table of %" PRIu64 " bytes is not of this build",
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset's catalog of %" PRIu64 " bytes is not of this build",
                             len);
     }
-    table->header = map;
+    catalog->header = map;
     return MR_OK;
 }
 
 /* The file beside the region, which must still be as long as it was. */
-static mr_status attach_beside(struct mr_table *table, int fd, const char *what, mr_error *error)
+static mr_status attach_beside(struct mr_catalog *catalog, int fd, const char *what, mr_error *error)
 {
     uint64_t len = 0;
-    mr_status status = map_file(fd, what, &table->beside, &len, error);
+    mr_status status = map_file(fd, what, &catalog->beside, &len, error);
     if (status < 0)
         return status;
-    table->beside_len = len;
-    if (len < table->header->names_file_bytes)
+    catalog->beside_len = len;
+    if (len < catalog->header->names_file_bytes)
         return mr_error_set(error, MR_ERR_IO, "%s shrank from %" PRIu64 " to %" PRIu64 " bytes since it was opened",
-                            what, table->header->names_file_bytes, len);
+                            what, catalog->header->names_file_bytes, len);
     return MR_OK;
 }
 
-static mr_status attach_list(struct mr_table *table, int fd, mr_error *error)
+static mr_status attach_list(struct mr_catalog *catalog, int fd, mr_error *error)
 {
-    table->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (table->c_locale == (locale_t)0)
+    catalog->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (catalog->c_locale == (locale_t)0)
         return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
-    mr_status status = attach_beside(table, fd, "the list file", error);
-    table->names = table->beside;
-    table->names_len = table->beside_len;
+    mr_status status = attach_beside(catalog, fd, "the list file", error);
+    catalog->names = catalog->beside;
+    catalog->names_len = catalog->beside_len;
     return status;
 }
 
-static mr_status attach_names(struct mr_table *table, int fd, mr_error *error)
+static mr_status attach_names(struct mr_catalog *catalog, int fd, mr_error *error)
 {
-    if (!sections_are_sound(table))
-        return mr_error_set(error, MR_ERR_INVALID, "the dataset's table is inconsistent");
-    table->index = mr_table_section_at(table, MR_SECTION_INDEX);
-    if (table->header->scheme == MR_SCHEME_LIST)
-        return attach_list(table, fd, error);
-    table->names = mr_table_section_at(table, MR_SECTION_NAMES);
-    table->names_len = section_len(table, MR_SECTION_NAMES);
-    if (!mr_table_is_pack(table))
+    if (!sections_are_sound(catalog))
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset's catalog is inconsistent");
+    catalog->index = mr_catalog_section_at(catalog, MR_SECTION_INDEX);
+    if (catalog->header->scheme == MR_SCHEME_LIST)
+        return attach_list(catalog, fd, error);
+    catalog->names = mr_catalog_section_at(catalog, MR_SECTION_NAMES);
+    catalog->names_len = section_len(catalog, MR_SECTION_NAMES);
+    if (!mr_catalog_is_pack(catalog))
         return MR_OK;
-    mr_status status = attach_beside(table, fd, "the pack's index", error);
-    return status < 0 ? status : mr_table_pack_attach(table, error);
+    mr_status status = attach_beside(catalog, fd, "the pack's index", error);
+    return status < 0 ? status : mr_catalog_pack_attach(catalog, error);
 }
 
-mr_status mr_table_attach(const int fds[MR_TABLE_N_FDS], struct mr_table **table_out, mr_error *error)
+mr_status mr_catalog_attach(const int fds[MR_CATALOG_N_FDS], struct mr_catalog **catalog_out, mr_error *error)
 {
-    *table_out = NULL;
-    struct mr_table *table = calloc(1, sizeof *table);
-    if (!table)
-        return mr_error_memory(error, sizeof *table);
-    table->root = fds[MR_TABLE_FD_ROOT];
-    mr_status status = attach_region(table, fds[MR_TABLE_FD_TABLE], error);
+    *catalog_out = NULL;
+    struct mr_catalog *catalog = calloc(1, sizeof *catalog);
+    if (!catalog)
+        return mr_error_memory(error, sizeof *catalog);
+    catalog->root = fds[MR_CATALOG_FD_ROOT];
+    mr_status status = attach_region(catalog, fds[MR_CATALOG_FD_TABLE], error);
     if (status == MR_OK)
-        status = attach_names(table, fds[MR_TABLE_FD_NAMES], error);
+        status = attach_names(catalog, fds[MR_CATALOG_FD_NAMES], error);
     if (status < 0) {
-        mr_table_detach(table);
+        mr_catalog_detach(catalog);
         return status;
     }
-    *table_out = table;
+    *catalog_out = catalog;
     return MR_OK;
 }
 
-void mr_table_detach(struct mr_table *table)
+void mr_catalog_detach(struct mr_catalog *catalog)
 {
-    if (!table)
+    if (!catalog)
         return;
-    if (table->beside)
-        munmap((void *)table->beside, table->beside_len);
-    if (table->header)
-        munmap((void *)table->header, table->header->total_bytes);
-    if (table->c_locale != (locale_t)0)
-        freelocale(table->c_locale);
-    free(table);
+    if (catalog->beside)
+        munmap((void *)catalog->beside, catalog->beside_len);
+    if (catalog->header)
+        munmap((void *)catalog->header, catalog->header->total_bytes);
+    if (catalog->c_locale != (locale_t)0)
+        freelocale(catalog->c_locale);
+    free(catalog);
 }
 
-const struct mr_sample_kind *mr_table_kind(const struct mr_table *table)
+const struct mr_sample_kind *mr_catalog_kind(const struct mr_catalog *catalog)
 {
-    return &table->header->kind;
+    return &catalog->header->kind;
 }
 
-int64_t mr_table_count(const struct mr_table *table)
+int64_t mr_catalog_count(const struct mr_catalog *catalog)
 {
-    return (int64_t)table->header->n_samples;
+    return (int64_t)catalog->header->n_samples;
 }
 
-int mr_table_root(const struct mr_table *table)
+int mr_catalog_root(const struct mr_catalog *catalog)
 {
-    return table->root;
+    return catalog->root;
 }
 
-bool mr_table_loose_files(const struct mr_table *table)
+bool mr_catalog_loose_files(const struct mr_catalog *catalog)
 {
-    return table->header->scheme == MR_SCHEME_FOLDER || table->header->scheme == MR_SCHEME_LIST;
+    return catalog->header->scheme == MR_SCHEME_FOLDER || catalog->header->scheme == MR_SCHEME_LIST;
 }
 
-bool mr_table_shared_files(const struct mr_table *table)
+bool mr_catalog_shared_files(const struct mr_catalog *catalog)
 {
-    return !mr_table_loose_files(table);
+    return !mr_catalog_loose_files(catalog);
 }
 
-uint64_t mr_table_n_files(const struct mr_table *table)
+uint64_t mr_catalog_n_files(const struct mr_catalog *catalog)
 {
-    return table->header->n_files;
+    return catalog->header->n_files;
 }
 
-const char *mr_table_absolute_root(const struct mr_table *table)
+const char *mr_catalog_absolute_root(const struct mr_catalog *catalog)
 {
-    return mr_table_section_at(table, MR_SECTION_ABSOLUTE);
+    return mr_catalog_section_at(catalog, MR_SECTION_ABSOLUTE);
 }
 
-uint32_t mr_table_n_classes(const struct mr_table *table)
+uint32_t mr_catalog_n_classes(const struct mr_catalog *catalog)
 {
-    return (uint32_t)(section_len(table, MR_SECTION_CLASSES) / sizeof(uint64_t));
+    return (uint32_t)(section_len(catalog, MR_SECTION_CLASSES) / sizeof(uint64_t));
 }
 
-const char *mr_table_class_name(const struct mr_table *table, uint32_t i)
+const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i)
 {
-    if (i >= mr_table_n_classes(table))
+    if (i >= mr_catalog_n_classes(catalog))
         return NULL;
-    const uint64_t *starts = mr_table_section_at(table, MR_SECTION_CLASSES);
-    return (const char *)mr_table_section_at(table, MR_SECTION_CLASS_NAMES) + starts[i];
+    const uint64_t *starts = mr_catalog_section_at(catalog, MR_SECTION_CLASSES);
+    return (const char *)mr_catalog_section_at(catalog, MR_SECTION_CLASS_NAMES) + starts[i];
 }
 
 /* The i-th text between separators; its length without the separator. False only in a list that was overwritten. */
-static bool find_name(const struct mr_table *table, uint64_t i, char separator, const char **name_out, size_t *len_out)
+static bool find_name(const struct mr_catalog *catalog, uint64_t i, char separator, const char **name_out,
+                      size_t *len_out)
 {
-    const char *end = table->names + table->names_len;
-    const char *name = table->names + table->index[i / MR_TABLE_STEP];
-    for (uint64_t walk = i % MR_TABLE_STEP; walk > 0; walk--) {
+    const char *end = catalog->names + catalog->names_len;
+    const char *name = catalog->names + catalog->index[i / MR_CATALOG_STEP];
+    for (uint64_t walk = i % MR_CATALOG_STEP; walk > 0; walk--) {
         const char *stop = memchr(name, separator, (size_t)(end - name));
         if (!stop)
             return false;
@@ -246,11 +247,11 @@ static bool find_name(const struct mr_table *table, uint64_t i, char separator, 
     return true;
 }
 
-bool mr_table_line(const struct mr_table *table, int64_t index, struct mr_list_line *line_out)
+bool mr_catalog_line(const struct mr_catalog *catalog, int64_t index, struct mr_list_line *line_out)
 {
     const char *line;
     size_t len;
-    return table->header->scheme == MR_SCHEME_LIST && find_name(table, (uint64_t)index, '\n', &line, &len) &&
+    return catalog->header->scheme == MR_SCHEME_LIST && find_name(catalog, (uint64_t)index, '\n', &line, &len) &&
            mr_list_line_split(line, len, line_out);
 }
 
@@ -268,48 +269,48 @@ static uint64_t last_at_most(const uint64_t *firsts, uint64_t n, uint64_t stride
     return lo;
 }
 
-static const struct mr_table_folder *find_folder(const struct mr_table *table, uint64_t file)
+static const struct mr_catalog_folder *find_folder(const struct mr_catalog *catalog, uint64_t file)
 {
-    const struct mr_table_folder *folders = mr_table_section_at(table, MR_SECTION_FOLDERS);
-    uint64_t n = section_len(table, MR_SECTION_FOLDERS) / sizeof *folders;
+    const struct mr_catalog_folder *folders = mr_catalog_section_at(catalog, MR_SECTION_FOLDERS);
+    uint64_t n = section_len(catalog, MR_SECTION_FOLDERS) / sizeof *folders;
     return &folders[last_at_most(&folders->first_file, n, sizeof *folders / sizeof(uint64_t), file)];
 }
 
-static uint64_t find_file(const struct mr_table *table, int64_t index, uint64_t *record_out)
+static uint64_t find_file(const struct mr_catalog *catalog, int64_t index, uint64_t *record_out)
 {
-    const uint64_t *starts = mr_table_section_at(table, MR_SECTION_STARTS);
-    uint64_t file = last_at_most(starts, table->header->n_files, 1, (uint64_t)index);
+    const uint64_t *starts = mr_catalog_section_at(catalog, MR_SECTION_STARTS);
+    uint64_t file = last_at_most(starts, catalog->header->n_files, 1, (uint64_t)index);
     *record_out = (uint64_t)index - starts[file];
     return file;
 }
 
 /* Start of a part of a record in its file; cannot overflow: the file's size at opening was larger. */
-static uint64_t part_start(const struct mr_table_record *record, uint64_t number, int64_t part_off)
+static uint64_t part_start(const struct mr_catalog_record *record, uint64_t number, int64_t part_off)
 {
     return record->header + number * record->stride + (uint64_t)part_off;
 }
 
-uint32_t mr_table_extents(const struct mr_table *table, int64_t index, struct mr_extent *extents_out)
+uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
 {
-    assert(index >= 0 && (uint64_t)index < table->header->n_samples);
-    if (mr_table_loose_files(table)) {
+    assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
+    if (mr_catalog_loose_files(catalog)) {
         extents_out[0] = (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
         return 1;
     }
-    if (mr_table_is_pack(table))
-        return mr_table_pack_extents(table, index, extents_out);
-    const struct mr_table_record *record = &table->header->record;
-    uint64_t number, file = find_file(table, index, &number);
+    if (mr_catalog_is_pack(catalog))
+        return mr_catalog_pack_extents(catalog, index, extents_out);
+    const struct mr_catalog_record *record = &catalog->header->record;
+    uint64_t number, file = find_file(catalog, index, &number);
     for (uint64_t i = 0; i < record->n_parts; i++)
         extents_out[i] = (struct mr_extent){
             .file = file, .offset = part_start(record, number, record->part_off[i]), .len = record->part_len[i]};
     return (uint32_t)record->n_parts;
 }
 
-static int join(const char *folder, const char *name, size_t name_len, char path_out[MR_TABLE_PATH])
+static int join(const char *folder, const char *name, size_t name_len, char path_out[MR_CATALOG_PATH])
 {
     size_t folder_len = strlen(folder), slash = folder_len > 0;
-    if (name_len >= MR_TABLE_PATH || folder_len + slash + name_len >= MR_TABLE_PATH)
+    if (name_len >= MR_CATALOG_PATH || folder_len + slash + name_len >= MR_CATALOG_PATH)
         return -ENAMETOOLONG;
     memcpy(path_out, folder, folder_len);
     if (slash)
@@ -319,57 +320,58 @@ static int join(const char *folder, const char *name, size_t name_len, char path
     return 0;
 }
 
-int mr_table_path(const struct mr_table *table, uint64_t file, char path_out[MR_TABLE_PATH])
+int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
 {
-    assert(file < table->header->n_files);
-    if (table->header->scheme == MR_SCHEME_LIST) {
+    assert(file < catalog->header->n_files);
+    if (catalog->header->scheme == MR_SCHEME_LIST) {
         struct mr_list_line line;
-        return mr_table_line(table, (int64_t)file, &line) ? mr_list_line_path(&line, path_out) : -EINVAL;
+        return mr_catalog_line(catalog, (int64_t)file, &line) ? mr_list_line_path(&line, path_out) : -EINVAL;
     }
     const char *name, *folder = "";
     size_t len;
-    if (!find_name(table, file, '\0', &name, &len))
+    if (!find_name(catalog, file, '\0', &name, &len))
         return -EINVAL;
-    if (table->header->scheme == MR_SCHEME_FOLDER)
-        folder = (const char *)mr_table_section_at(table, MR_SECTION_FOLDER_PATHS) + find_folder(table, file)->path;
+    if (catalog->header->scheme == MR_SCHEME_FOLDER)
+        folder =
+            (const char *)mr_catalog_section_at(catalog, MR_SECTION_FOLDER_PATHS) + find_folder(catalog, file)->path;
     return join(folder, name, len, path_out);
 }
 
-void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, size_t size)
+void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
 {
-    char path[MR_TABLE_PATH];
+    char path[MR_CATALOG_PATH];
     uint64_t number = 0;
-    if (mr_table_is_pack(table)) {
-        mr_table_pack_name(table, index, name_out, size);
+    if (mr_catalog_is_pack(catalog)) {
+        mr_catalog_pack_name(catalog, index, name_out, size);
         return;
     }
-    uint64_t file = mr_table_shared_files(table) ? find_file(table, index, &number) : (uint64_t)index;
-    if (mr_table_path(table, file, path) != 0) {
+    uint64_t file = mr_catalog_shared_files(catalog) ? find_file(catalog, index, &number) : (uint64_t)index;
+    if (mr_catalog_path(catalog, file, path) != 0) {
         snprintf(name_out, size, "sample %" PRId64, index);
         return;
     }
-    const char *prefix = path[0] == '/' ? "" : mr_table_section_at(table, MR_SECTION_PREFIX);
-    if (mr_table_shared_files(table))
+    const char *prefix = path[0] == '/' ? "" : mr_catalog_section_at(catalog, MR_SECTION_PREFIX);
+    if (mr_catalog_shared_files(catalog))
         snprintf(name_out, size, "%s%s#%" PRIu64, prefix, path, number);
     else
         snprintf(name_out, size, "%s%s", prefix, path);
 }
 
-void mr_table_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH])
+void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
 {
-    char name[MR_TABLE_WHICH - 32] = "callback sample";
-    if (table && mr_table_is_pack(table)) {
-        mr_table_pack_which(table, index, which_out);
+    char name[MR_CATALOG_WHICH - 32] = "callback sample";
+    if (catalog && mr_catalog_is_pack(catalog)) {
+        mr_catalog_pack_which(catalog, index, which_out);
         return;
     }
-    if (table)
-        mr_table_name(table, index, name, sizeof name);
-    snprintf(which_out, MR_TABLE_WHICH, "%s (index %" PRId64 ")", name, index);
+    if (catalog)
+        mr_catalog_name(catalog, index, name, sizeof name);
+    snprintf(which_out, MR_CATALOG_WHICH, "%s (index %" PRId64 ")", name, index);
 }
 
-void mr_table_widen(const struct mr_table *table, const uint8_t *bytes, void *label_out)
+void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out)
 {
-    const struct mr_table_record *record = &table->header->record;
+    const struct mr_catalog_record *record = &catalog->header->record;
     if (!record->widen) {
         memcpy(label_out, bytes, record->label_len);
         return;
@@ -382,65 +384,65 @@ void mr_table_widen(const struct mr_table *table, const uint8_t *bytes, void *la
 }
 
 /* Labels of loose files and of packs. */
-static mr_status known_label(const struct mr_table *table, int64_t index, void *label_out, mr_error *error)
+static mr_status known_label(const struct mr_catalog *catalog, int64_t index, void *label_out, mr_error *error)
 {
-    const struct mr_sample_kind *kind = &table->header->kind;
-    if (mr_table_is_pack(table))
-        return mr_table_pack_label(table, index, label_out, error);
-    if (table->header->scheme == MR_SCHEME_FOLDER) {
-        int64_t label = (int64_t)find_folder(table, (uint64_t)index)->class_;
+    const struct mr_sample_kind *kind = &catalog->header->kind;
+    if (mr_catalog_is_pack(catalog))
+        return mr_catalog_pack_label(catalog, index, label_out, error);
+    if (catalog->header->scheme == MR_SCHEME_FOLDER) {
+        int64_t label = (int64_t)find_folder(catalog, (uint64_t)index)->class_;
         memcpy(label_out, &label, sizeof label);
         return MR_OK;
     }
     struct mr_list_line line;
     uint32_t n = (uint32_t)(kind->label_bytes / mr_dtype_size(kind->label_dtype));
-    if (mr_table_line(table, index, &line) &&
-        mr_list_line_label(&line, kind->label_dtype, n, table->c_locale, label_out))
+    if (mr_catalog_line(catalog, index, &line) &&
+        mr_list_line_label(&line, kind->label_dtype, n, catalog->c_locale, label_out))
         return MR_OK;
-    char which[MR_TABLE_WHICH];
-    mr_table_which(table, index, which);
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(catalog, index, which);
     return mr_error_set(error, MR_ERR_DAMAGED, "%s: its line in the list changed after it was opened", which);
 }
 
-mr_status mr_table_label(const struct mr_table *table, int64_t index, void *label_out, struct mr_extent *extent_out,
-                         mr_error *error)
+mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
+                           struct mr_extent *extent_out, mr_error *error)
 {
-    if (table->header->scheme != MR_SCHEME_RECORDS)
-        return known_label(table, index, label_out, error);
-    const struct mr_table_record *record = &table->header->record;
+    if (catalog->header->scheme != MR_SCHEME_RECORDS)
+        return known_label(catalog, index, label_out, error);
+    const struct mr_catalog_record *record = &catalog->header->record;
     if (record->label_len == 0) {
-        memset(label_out, 0, table->header->kind.label_bytes);
+        memset(label_out, 0, catalog->header->kind.label_bytes);
         return MR_OK;
     }
     uint64_t part = record->n_parts - 1, number; /* the label lies in the last part */
-    uint64_t file = find_file(table, index, &number);
+    uint64_t file = find_file(catalog, index, &number);
     uint64_t in_part = record->label_at - (part ? record->part_len[0] : 0);
     *extent_out = (struct mr_extent){
         .file = file, .offset = part_start(record, number, record->part_off[part]) + in_part, .len = record->label_len};
     return MR_PENDING;
 }
 
-mr_status mr_table_split(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
-                         const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error)
+mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
+                           const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error)
 {
-    if (table->header->scheme != MR_SCHEME_RECORDS) {
+    if (catalog->header->scheme != MR_SCHEME_RECORDS) {
         *data_out = bytes;
         *data_len_out = len;
-        return known_label(table, index, label_out, error);
+        return known_label(catalog, index, label_out, error);
     }
-    const struct mr_table_record *record = &table->header->record;
+    const struct mr_catalog_record *record = &catalog->header->record;
     uint64_t need = record->part_len[0] + (record->n_parts > 1 ? record->part_len[1] : 0);
     if (len < need) {
-        char which[MR_TABLE_WHICH];
-        mr_table_which(table, index, which);
+        char which[MR_CATALOG_WHICH];
+        mr_catalog_which(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes were read where a record has %" PRIu64, which, len,
                             need);
     }
     *data_out = bytes + record->data_at;
-    *data_len_out = table->header->kind.data_bytes;
+    *data_len_out = catalog->header->kind.data_bytes;
     if (record->label_len == 0)
-        memset(label_out, 0, table->header->kind.label_bytes);
+        memset(label_out, 0, catalog->header->kind.label_bytes);
     else
-        mr_table_widen(table, bytes + record->label_at, label_out);
+        mr_catalog_widen(catalog, bytes + record->label_at, label_out);
     return MR_OK;
 }

@@ -17,90 +17,92 @@ struct mr_pack_index;
 struct mr_packed_image;
 
 /* Descriptors by place; -1 where a dataset does not need one. A worker inherits them under numbers of its own. */
-enum { MR_TABLE_FD_TABLE, MR_TABLE_FD_NAMES, MR_TABLE_FD_ROOT, MR_TABLE_N_FDS };
+enum { MR_CATALOG_FD_TABLE, MR_CATALOG_FD_NAMES, MR_CATALOG_FD_ROOT, MR_CATALOG_N_FDS };
 
 /* Bytes of a file. */
 struct mr_extent {
-    uint64_t file; /* number for mr_table_path() */
+    uint64_t file; /* number for mr_catalog_path() */
     uint64_t offset;
     uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
-#define MR_TABLE_MAX_EXTENTS 4
-#define MR_TABLE_PATH 4096 /* a path with its NUL */
+#define MR_CATALOG_MAX_EXTENTS 4
+#define MR_CATALOG_PATH 4096 /* a path with its NUL */
 
-struct mr_table; /* one mapping; private to the process that attached it */
+struct mr_catalog; /* one mapping; private to the process that attached it */
 
-/* Map the region. Keeps no descriptor but the root directory's number, which must stay open while the table is
+/* Map the region. Keeps no descriptor but the root directory's number, which must stay open while the catalog is
  * attached. */
-mr_status mr_table_attach(const int fds[MR_TABLE_N_FDS], struct mr_table **table_out, mr_error *error);
-void mr_table_detach(struct mr_table *table);
+mr_status mr_catalog_attach(const int fds[MR_CATALOG_N_FDS], struct mr_catalog **catalog_out, mr_error *error);
+void mr_catalog_detach(struct mr_catalog *catalog);
 
-const struct mr_sample_kind *mr_table_kind(const struct mr_table *table);
-int64_t mr_table_count(const struct mr_table *table);
+const struct mr_sample_kind *mr_catalog_kind(const struct mr_catalog *catalog);
+int64_t mr_catalog_count(const struct mr_catalog *catalog);
 /* Directory that relative paths start from; AT_FDCWD is never used. */
-int mr_table_root(const struct mr_table *table);
+int mr_catalog_root(const struct mr_catalog *catalog);
 /* True when many samples lie in one file, which is then worth keeping open. */
-bool mr_table_shared_files(const struct mr_table *table);
-uint64_t mr_table_n_files(const struct mr_table *table);
+bool mr_catalog_shared_files(const struct mr_catalog *catalog);
+uint64_t mr_catalog_n_files(const struct mr_catalog *catalog);
 
-/* What to read for a sample: writes 1 to MR_TABLE_MAX_EXTENTS extents and returns their number. index must be in range.
+/* What to read for a sample: writes 1 to MR_CATALOG_MAX_EXTENTS extents and returns their number. index must be in
+ * range.
  */
-uint32_t mr_table_extents(const struct mr_table *table, int64_t index, struct mr_extent *extents_out);
+uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out);
 
 /* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */
-int mr_table_path(const struct mr_table *table, uint64_t file, char path_out[MR_TABLE_PATH]);
+int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
 
 /* Name of a sample for messages: the path as the user would write it, with "#record" for records; of a pack the file
  * that was packed. */
-void mr_table_name(const struct mr_table *table, int64_t index, char *name_out, size_t size);
+void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
 
 /* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
- * pack. table NULL: a sample of callbacks. */
-#define MR_TABLE_WHICH 640
-void mr_table_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH]);
+ * pack. catalog NULL: a sample of callbacks. */
+#define MR_CATALOG_WHICH 640
+void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
 
 /*
  * After the read: where the data lie in the bytes that were read, and the label (kind.label_bytes bytes to label_out).
  * MR_ERR_DAMAGED when the bytes are too few.
  */
-mr_status mr_table_split(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
-                         const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
+mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
+                           const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
 
 /*
  * Of a pack. Samples are described before they are read, and a reader is told which bytes of one it wants
- * (mr_reader_submit_range()); mr_table_extents() says all of them but what only restoring needs.
+ * (mr_reader_submit_range()); mr_catalog_extents() says all of them but what only restoring needs.
  */
-bool mr_table_is_pack(const struct mr_table *table);
-/* image_out's pointers lead into the table. MR_ERR_DAMAGED, with the sample's name, where the index points outside. */
-mr_status mr_table_packed(const struct mr_table *table, int64_t index, struct mr_packed_image *image_out,
-                          mr_error *error);
+bool mr_catalog_is_pack(const struct mr_catalog *catalog);
+/* image_out's pointers lead into the catalog. MR_ERR_DAMAGED, with the sample's name, where the index points outside.
+ */
+mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
+                            mr_error *error);
 /* Do all of a sample's bytes, with what stands beside them, have the checksum of the index? MR_ERR_DAMAGED. */
-mr_status mr_table_verify(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
-                          mr_error *error);
+mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
+                            mr_error *error);
 /* One extent: all bytes of a sample of a pack, with what stands beside them. */
-void mr_table_extent_whole(const struct mr_table *table, int64_t index, struct mr_extent *extent_out);
+void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 /* [offset, offset + len) of them as an extent. MR_ERR_DAMAGED, with the sample's name, where the sample has none. */
-mr_status mr_table_extent_part(const struct mr_table *table, int64_t index, uint64_t offset, uint64_t len,
-                               struct mr_extent *extent_out, mr_error *error);
+mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
+                                 struct mr_extent *extent_out, mr_error *error);
 /* NULL: it is no pack. */
-const struct mr_pack_index *mr_table_pack(const struct mr_table *table);
+const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog);
 
 /* The following serve the public calls of dataset.c; workers do not need them. */
 
 /* One file per sample, so that the dataset can be saved as a list. */
-bool mr_table_loose_files(const struct mr_table *table);
+bool mr_catalog_loose_files(const struct mr_catalog *catalog);
 /*
  * The label without the data. Returns MR_OK with kind.label_bytes bytes in label_out; MR_PENDING when it must be read
- * from extent_out, whose bytes then go through mr_table_widen(); MR_ERR_DAMAGED.
+ * from extent_out, whose bytes then go through mr_catalog_widen(); MR_ERR_DAMAGED.
  */
-mr_status mr_table_label(const struct mr_table *table, int64_t index, void *label_out, struct mr_extent *extent_out,
-                         mr_error *error);
-void mr_table_widen(const struct mr_table *table, const uint8_t *bytes, void *label_out);
-uint32_t mr_table_n_classes(const struct mr_table *table);
-const char *mr_table_class_name(const struct mr_table *table, uint32_t i);
+mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
+                           struct mr_extent *extent_out, mr_error *error);
+void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
+uint32_t mr_catalog_n_classes(const struct mr_catalog *catalog);
+const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i);
 /* The root's absolute path, and the line of a sample in a list (false: it is no list, or the line was overwritten). */
-const char *mr_table_absolute_root(const struct mr_table *table);
-bool mr_table_line(const struct mr_table *table, int64_t index, struct mr_list_line *line_out);
+const char *mr_catalog_absolute_root(const struct mr_catalog *catalog);
+bool mr_catalog_line(const struct mr_catalog *catalog, int64_t index, struct mr_list_line *line_out);
 
 #endif

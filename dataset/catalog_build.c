@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a table in a memfd. Names, by far the largest part, go straight into the region while a folder is listed, so
+ * Builds a catalog in a memfd. Names, by far the largest part, go straight into the region while a folder is listed, so
  * that they are held once; the small sections are gathered on the heap and appended at the end. Easy to get wrong: the
  * mapping moves when the region grows, so pointers into it do not survive an append.
  */
@@ -16,7 +16,7 @@
 #include "base/checked.h"
 #include "base/shared_memory.h"
 
-#define TABLE_NAME "the dataset's table"
+#define CATALOG_NAME "the dataset's catalog"
 
 enum { FIRST_BYTES = 1 << 16 };
 
@@ -52,46 +52,46 @@ void mr_bytes_fini(struct mr_bytes *bytes)
     *bytes = (struct mr_bytes){0};
 }
 
-mr_status mr_table_builder_init(struct mr_table_builder *builder, enum mr_table_scheme scheme, mr_error *error)
+mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_catalog_scheme scheme, mr_error *error)
 {
-    *builder = (struct mr_table_builder){.fd = -1, .map = MAP_FAILED};
+    *builder = (struct mr_catalog_builder){.fd = -1, .map = MAP_FAILED};
     builder->header.scheme = scheme;
-    mr_status status = mr_shared_memory_create("millrace-table", FIRST_BYTES, &builder->fd, error);
+    mr_status status = mr_shared_memory_create("millrace-catalog", FIRST_BYTES, &builder->fd, error);
     if (status < 0)
         return status;
     builder->map = mmap(NULL, FIRST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, builder->fd, 0);
     if (builder->map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map " TABLE_NAME);
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map " CATALOG_NAME);
     builder->map_len = FIRST_BYTES;
     return MR_OK;
 }
 
-void mr_table_builder_fini(struct mr_table_builder *builder)
+void mr_catalog_builder_fini(struct mr_catalog_builder *builder)
 {
-    for (int i = 0; i < MR_TABLE_N_SECTIONS; i++)
+    for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++)
         mr_bytes_fini(&builder->sections[i]);
     if (builder->map != MAP_FAILED)
         munmap(builder->map, builder->map_len);
     if (builder->fd >= 0)
         close(builder->fd);
-    *builder = (struct mr_table_builder){.fd = -1, .map = MAP_FAILED};
+    *builder = (struct mr_catalog_builder){.fd = -1, .map = MAP_FAILED};
 }
 
-static mr_status set_size(struct mr_table_builder *builder, size_t size, mr_error *error)
+static mr_status set_size(struct mr_catalog_builder *builder, size_t size, mr_error *error)
 {
-    mr_status status = mr_shared_memory_resize(builder->fd, TABLE_NAME, size, error);
+    mr_status status = mr_shared_memory_resize(builder->fd, CATALOG_NAME, size, error);
     if (status < 0)
         return status;
     unsigned char *map = mremap(builder->map, builder->map_len, size, MREMAP_MAYMOVE);
     if (map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes of " TABLE_NAME, size);
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes of " CATALOG_NAME, size);
     builder->map = map;
     builder->map_len = size;
     return MR_OK;
 }
 
 /* Room for need bytes, with some to spare where RLIMIT_FSIZE allows it; pages that are not touched cost nothing. */
-static mr_status reserve(struct mr_table_builder *builder, size_t need, mr_error *error)
+static mr_status reserve(struct mr_catalog_builder *builder, size_t need, mr_error *error)
 {
     if (need <= builder->map_len)
         return MR_OK;
@@ -102,12 +102,12 @@ static mr_status reserve(struct mr_table_builder *builder, size_t need, mr_error
     return set_size(builder, size, error);
 }
 
-mr_status mr_table_builder_name(struct mr_table_builder *builder, const char *name, mr_error *error)
+mr_status mr_catalog_builder_name(struct mr_catalog_builder *builder, const char *name, mr_error *error)
 {
     size_t len = strlen(name) + 1;
     size_t start = sizeof builder->header + builder->names_len;
     mr_status status = reserve(builder, start + len, error);
-    if (status == MR_OK && builder->n_names % MR_TABLE_STEP == 0)
+    if (status == MR_OK && builder->n_names % MR_CATALOG_STEP == 0)
         status = mr_bytes_append_u64(&builder->sections[MR_SECTION_INDEX], builder->names_len, error);
     if (status < 0)
         return status;
@@ -117,25 +117,26 @@ mr_status mr_table_builder_name(struct mr_table_builder *builder, const char *na
     return MR_OK;
 }
 
-mr_status mr_table_builder_folder(struct mr_table_builder *builder, const char *path, uint64_t class_, mr_error *error)
+mr_status mr_catalog_builder_folder(struct mr_catalog_builder *builder, const char *path, uint64_t class_,
+                                    mr_error *error)
 {
     struct mr_bytes *paths = &builder->sections[MR_SECTION_FOLDER_PATHS];
-    struct mr_table_folder folder = {.first_file = builder->n_names, .path = paths->len, .class_ = class_};
+    struct mr_catalog_folder folder = {.first_file = builder->n_names, .path = paths->len, .class_ = class_};
     mr_status status = mr_bytes_append(paths, path, strlen(path) + 1, error);
     if (status < 0)
         return status;
     return mr_bytes_append(&builder->sections[MR_SECTION_FOLDERS], &folder, sizeof folder, error);
 }
 
-mr_status mr_table_builder_class(struct mr_table_builder *builder, const char *name, mr_error *error)
+mr_status mr_catalog_builder_class(struct mr_catalog_builder *builder, const char *name, mr_error *error)
 {
     struct mr_bytes *names = &builder->sections[MR_SECTION_CLASS_NAMES];
     mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_CLASSES], names->len, error);
     return status < 0 ? status : mr_bytes_append(names, name, strlen(name) + 1, error);
 }
 
-mr_status mr_table_builder_root(struct mr_table_builder *builder, const char *written, const char *absolute,
-                                mr_error *error)
+mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char *written, const char *absolute,
+                                  mr_error *error)
 {
     size_t len = strlen(written);
     struct mr_bytes *prefix = &builder->sections[MR_SECTION_PREFIX];
@@ -150,39 +151,39 @@ mr_status mr_table_builder_root(struct mr_table_builder *builder, const char *wr
 }
 
 /* Places of all sections; returns the size of the region. NAMES begins right after the header. */
-static size_t lay_out(struct mr_table_builder *builder)
+static size_t lay_out(struct mr_catalog_builder *builder)
 {
-    struct mr_table_header *header = &builder->header;
+    struct mr_catalog_header *header = &builder->header;
     size_t off = sizeof *header;
-    for (int i = 0; i < MR_TABLE_N_SECTIONS; i++) {
+    for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++) {
         header->sections[i].off = off;
         header->sections[i].len = i == MR_SECTION_NAMES ? builder->names_len : builder->sections[i].len;
         off = mr_align_up(off + header->sections[i].len, 8);
     }
-    header->magic = MR_TABLE_MAGIC;
-    header->version = MR_TABLE_VERSION;
+    header->magic = MR_CATALOG_MAGIC;
+    header->version = MR_CATALOG_VERSION;
     header->header_bytes = sizeof *header;
     header->kind_bytes = sizeof header->kind;
     header->total_bytes = off;
     return off;
 }
 
-mr_status mr_table_builder_finish(struct mr_table_builder *builder, int *fd_out, mr_error *error)
+mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
-    static_assert(sizeof(struct mr_table_header) % 8 == 0, "sections are 8-aligned");
+    static_assert(sizeof(struct mr_catalog_header) % 8 == 0, "sections are 8-aligned");
     size_t total = lay_out(builder);
     mr_status status = set_size(builder, total, error);
     if (status < 0)
         return status;
     memcpy(builder->map, &builder->header, sizeof builder->header);
-    for (int i = 0; i < MR_TABLE_N_SECTIONS; i++)
+    for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++)
         if (i != MR_SECTION_NAMES && builder->sections[i].len > 0)
             memcpy(builder->map + builder->header.sections[i].off, builder->sections[i].data, builder->sections[i].len);
     munmap(builder->map, builder->map_len);
     builder->map = MAP_FAILED;
     int rc = mr_shared_memory_seal_content(builder->fd);
     if (rc < 0)
-        return mr_error_os(error, MR_ERR_IO, -rc, "cannot seal " TABLE_NAME);
+        return mr_error_os(error, MR_ERR_IO, -rc, "cannot seal " CATALOG_NAME);
     *fd_out = builder->fd;
     builder->fd = -1;
     return MR_OK;

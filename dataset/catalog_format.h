@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the table region is laid out: a header, then sections found by offsets from the start of the region. Written once
- * by table_build.c, then sealed; read by table.c in any process of the same build.
+ * How the catalog region is laid out: a header, then sections found by offsets from the start of the region. Written
+ * once by catalog_build.c, then sealed; read by catalog.c in any process of the same build.
  */
 #ifndef DATASET_CATALOG_FORMAT_H
 #define DATASET_CATALOG_FORMAT_H
@@ -10,33 +10,34 @@
 
 #include "base/sample_kind.h"
 
-#define MR_TABLE_MAGIC 0x31656c6261546d72u /* "rmTable1" */
-#define MR_TABLE_VERSION 1u
+#define MR_CATALOG_MAGIC 0x31656c6261546d72u /* "rmTable1" */
+#define MR_CATALOG_VERSION 1u
 /* The start of one name in so many is stored; the others are found by walking. Half a byte per name instead of eight.
  */
-#define MR_TABLE_STEP 16u
+#define MR_CATALOG_STEP 16u
 
-enum mr_table_scheme {
-    MR_SCHEME_FOLDER = 1,  /* one file per sample; NAMES holds file names, FOLDERS where they lie */
-    MR_SCHEME_LIST = 2,    /* one file per sample; INDEX points into the list file, which is mapped beside the table */
+enum mr_catalog_scheme {
+    MR_SCHEME_FOLDER = 1, /* one file per sample; NAMES holds file names, FOLDERS where they lie */
+    MR_SCHEME_LIST = 2,   /* one file per sample; INDEX points into the list file, which is mapped beside the catalog */
     MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the files' paths, STARTS their first samples */
-    MR_SCHEME_PACK = 4, /* many samples per file; NAMES holds the shards' names, the index is mapped beside the table */
+    MR_SCHEME_PACK =
+        4, /* many samples per file; NAMES holds the shards' names, the index is mapped beside the catalog */
 };
 
-enum mr_table_section {
+enum mr_catalog_section {
     MR_SECTION_NAMES,        /* NUL-terminated */
     MR_SECTION_INDEX,        /* u64: start of the name (of the line) 0, 16, 32, ... */
-    MR_SECTION_FOLDERS,      /* struct mr_table_folder, by first file */
+    MR_SECTION_FOLDERS,      /* struct mr_catalog_folder, by first file */
     MR_SECTION_FOLDER_PATHS, /* NUL-terminated, relative to the root */
     MR_SECTION_CLASSES,      /* u64: start of each class's name */
     MR_SECTION_CLASS_NAMES,  /* NUL-terminated */
     MR_SECTION_STARTS,       /* u64: first sample of each file, then the number of samples */
     MR_SECTION_PREFIX,       /* NUL-terminated: what the user wrote before relative paths, with its slash */
     MR_SECTION_ABSOLUTE,     /* NUL-terminated: the root's absolute path */
-    MR_TABLE_N_SECTIONS
+    MR_CATALOG_N_SECTIONS
 };
 
-struct mr_table_folder {
+struct mr_catalog_folder {
     uint64_t first_file;
     uint64_t path;   /* offset in FOLDER_PATHS */
     uint64_t class_; /* label of its files */
@@ -46,7 +47,7 @@ struct mr_table_folder {
  * One record: part offsets are relative to header + i * stride (the data's start) and may be negative, but never by
  * more than header. The parts are read one after the other; data_at and label_at are places in what was read.
  */
-struct mr_table_record {
+struct mr_catalog_record {
     uint64_t header;
     uint64_t stride;
     uint64_t n_parts; /* 1 or 2 */
@@ -58,7 +59,7 @@ struct mr_table_record {
     uint64_t widen;     /* 1: an integer of label_len bytes becomes an int64 */
 };
 
-struct mr_table_header {
+struct mr_catalog_header {
     uint64_t magic;
     uint32_t version;
     uint32_t header_bytes;
@@ -69,11 +70,11 @@ struct mr_table_header {
     uint64_t n_files;
     uint64_t names_file_bytes; /* of the list file, of a pack's index */
     struct mr_sample_kind kind;
-    struct mr_table_record record;
+    struct mr_catalog_record record;
     struct {
         uint64_t off; /* 8-aligned */
         uint64_t len;
-    } sections[MR_TABLE_N_SECTIONS];
+    } sections[MR_CATALOG_N_SECTIONS];
 };
 
 #endif

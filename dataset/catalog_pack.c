@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of a pack: the index, mapped beside the region, knows the samples; the region has the shards' names, the
+ * The catalog of a pack: the index, mapped beside the region, knows the samples; the region has the shards' names, the
  * classes and the kind. Easy to get wrong: the index may be overwritten while it is mapped, so an entry is copied
  * before it is checked, and what was checked is what is used.
  */
@@ -15,50 +15,50 @@
 
 /* Parts of a message: a hostile name must not push the rest of it out. */
 enum { PATH_TEXT = 300, NAME_TEXT = 280 };
-static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_TABLE_WHICH, "the longest message fits");
+static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_CATALOG_WHICH, "the longest message fits");
 
-mr_status mr_table_pack_attach(struct mr_table *table, mr_error *error)
+mr_status mr_catalog_pack_attach(struct mr_catalog *catalog, mr_error *error)
 {
-    const struct mr_table_header *header = table->header;
+    const struct mr_catalog_header *header = catalog->header;
     mr_status status =
-        mr_pack_index_attach_again(table->beside, table->beside_len, "the pack's index", &table->pack, error);
+        mr_pack_index_attach_again(catalog->beside, catalog->beside_len, "the pack's index", &catalog->pack, error);
     if (status < 0)
         return status;
-    if (table->pack.n_samples != header->n_samples || table->pack.label_bytes != header->kind.label_bytes ||
-        mr_pack_index_n_shards(&table->pack) != header->n_files)
+    if (catalog->pack.n_samples != header->n_samples || catalog->pack.label_bytes != header->kind.label_bytes ||
+        mr_pack_index_n_shards(&catalog->pack) != header->n_files)
         return mr_error_set(error, MR_ERR_IO, "the pack's index was overwritten since it was opened");
     return MR_OK;
 }
 
-bool mr_table_is_pack(const struct mr_table *table)
+bool mr_catalog_is_pack(const struct mr_catalog *catalog)
 {
-    return table->header->scheme == MR_SCHEME_PACK;
+    return catalog->header->scheme == MR_SCHEME_PACK;
 }
 
-const struct mr_pack_index *mr_table_pack(const struct mr_table *table)
+const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog)
 {
-    return mr_table_is_pack(table) ? &table->pack : NULL;
+    return mr_catalog_is_pack(catalog) ? &catalog->pack : NULL;
 }
 
 /* False: the index points outside of itself or of its shards. */
-static bool find(const struct mr_table *table, int64_t index, struct mr_pack_sample *sample_out,
+static bool find(const struct mr_catalog *catalog, int64_t index, struct mr_pack_sample *sample_out,
                  struct mr_packed_image *image_out)
 {
     const struct mr_pack_sample *sample;
     uint64_t end;
-    assert(index >= 0 && (uint64_t)index < table->header->n_samples);
-    if (!mr_pack_index_sample(&table->pack, (uint64_t)index, &sample, image_out))
+    assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
+    if (!mr_pack_index_sample(&catalog->pack, (uint64_t)index, &sample, image_out))
         return false;
     *sample_out = *sample;
-    return sample_out->shard < table->header->n_files &&
+    return sample_out->shard < catalog->header->n_files &&
            mr_checked_add_u64(sample_out->offset, sample_out->len, &end) &&
            mr_checked_add_u64(end, sample_out->beside_len, &end) && end <= INT64_MAX;
 }
 
-static mr_status outside(const struct mr_table *table, int64_t index, mr_error *error)
+static mr_status outside(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    char which[MR_TABLE_WHICH];
-    mr_table_which(table, index, which);
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(catalog, index, which);
     mr_status status =
         mr_error_set(error, MR_ERR_DAMAGED, "%s: its entry in the index points outside of the pack", which);
     if (error)
@@ -72,37 +72,37 @@ static struct mr_extent nowhere(void)
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
 
-uint32_t mr_table_pack_extents(const struct mr_table *table, int64_t index, struct mr_extent *extents_out)
+uint32_t mr_catalog_pack_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     extents_out[0] = nowhere();
-    if (find(table, index, &sample, &image))
+    if (find(catalog, index, &sample, &image))
         extents_out[0] = (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
     return 1;
 }
 
-void mr_table_extent_whole(const struct mr_table *table, int64_t index, struct mr_extent *extent_out)
+void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     *extent_out = nowhere();
-    if (find(table, index, &sample, &image))
+    if (find(catalog, index, &sample, &image))
         *extent_out =
             (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len + sample.beside_len};
 }
 
-mr_status mr_table_extent_part(const struct mr_table *table, int64_t index, uint64_t offset, uint64_t len,
-                               struct mr_extent *extent_out, mr_error *error)
+mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
+                                 struct mr_extent *extent_out, mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    if (!find(table, index, &sample, &image))
-        return outside(table, index, error);
+    if (!find(catalog, index, &sample, &image))
+        return outside(catalog, index, error);
     uint64_t whole = sample.len + sample.beside_len;
     if (offset > whole || len > whole - offset) {
-        char which[MR_TABLE_WHICH];
-        mr_table_which(table, index, which);
+        char which[MR_CATALOG_WHICH];
+        mr_catalog_which(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes at %" PRIu64 " are not within its %" PRIu64,
                             which, len, offset, whole);
     }
@@ -110,28 +110,28 @@ mr_status mr_table_extent_part(const struct mr_table *table, int64_t index, uint
     return MR_OK;
 }
 
-mr_status mr_table_packed(const struct mr_table *table, int64_t index, struct mr_packed_image *image_out,
-                          mr_error *error)
+mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
+                            mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    if (!find(table, index, &sample, &image))
-        return outside(table, index, error);
+    if (!find(catalog, index, &sample, &image))
+        return outside(catalog, index, error);
     *image_out = image;
     return MR_OK;
 }
 
-mr_status mr_table_verify(const struct mr_table *table, int64_t index, const uint8_t *bytes, size_t len,
-                          mr_error *error)
+mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
+                            mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    char which[MR_TABLE_WHICH];
-    if (!find(table, index, &sample, &image))
-        return outside(table, index, error);
+    char which[MR_CATALOG_WHICH];
+    if (!find(catalog, index, &sample, &image))
+        return outside(catalog, index, error);
     mr_status status = MR_OK;
     uint64_t sum = mr_pack_index_hash(bytes, len);
-    mr_table_which(table, index, which);
+    mr_catalog_which(catalog, index, which);
     if (len != sample.len + sample.beside_len)
         status = mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes instead of %" PRIu64, which, len,
                               sample.len + sample.beside_len);
@@ -145,9 +145,9 @@ mr_status mr_table_verify(const struct mr_table *table, int64_t index, const uin
     return status;
 }
 
-void mr_table_pack_name(const struct mr_table *table, int64_t index, char *name_out, size_t size)
+void mr_catalog_pack_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
 {
-    const char *name = mr_pack_index_name(&table->pack, (uint64_t)index);
+    const char *name = mr_pack_index_name(&catalog->pack, (uint64_t)index);
     if (name)
         snprintf(name_out, size, "%s", name);
     else
@@ -155,26 +155,26 @@ void mr_table_pack_name(const struct mr_table *table, int64_t index, char *name_
 }
 
 /* "DIR/shard-00003 (n01440764/x.JPEG, index 7)"; the index where it does not say which shard. */
-void mr_table_pack_which(const struct mr_table *table, int64_t index, char which_out[MR_TABLE_WHICH])
+void mr_catalog_pack_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    char path[PATH_TEXT], name[NAME_TEXT], file[MR_TABLE_PATH] = MR_PACK_INDEX;
-    if (find(table, index, &sample, &image) && mr_table_path(table, sample.shard, file) != 0)
+    char path[PATH_TEXT], name[NAME_TEXT], file[MR_CATALOG_PATH] = MR_PACK_INDEX;
+    if (find(catalog, index, &sample, &image) && mr_catalog_path(catalog, sample.shard, file) != 0)
         memcpy(file, MR_PACK_INDEX, sizeof MR_PACK_INDEX);
-    const char *prefix = mr_table_section_at(table, MR_SECTION_PREFIX);
+    const char *prefix = mr_catalog_section_at(catalog, MR_SECTION_PREFIX);
     size_t prefix_len = strlen(prefix), room = sizeof path - strnlen(file, 32) - 1;
     prefix += prefix_len > room ? prefix_len - room : 0; /* the end of a long path says more than its beginning */
     snprintf(path, sizeof path, "%s%.32s", prefix, file);
-    mr_table_pack_name(table, index, name, sizeof name);
-    snprintf(which_out, MR_TABLE_WHICH, "%s (%s, index %" PRId64 ")", path, name, index);
+    mr_catalog_pack_name(catalog, index, name, sizeof name);
+    snprintf(which_out, MR_CATALOG_WHICH, "%s (%s, index %" PRId64 ")", path, name, index);
 }
 
-mr_status mr_table_pack_label(const struct mr_table *table, int64_t index, void *label_out, mr_error *error)
+mr_status mr_catalog_pack_label(const struct mr_catalog *catalog, int64_t index, void *label_out, mr_error *error)
 {
-    const void *label = mr_pack_index_label(&table->pack, (uint64_t)index);
+    const void *label = mr_pack_index_label(&catalog->pack, (uint64_t)index);
     if (!label)
-        return outside(table, index, error);
-    memcpy(label_out, label, table->header->kind.label_bytes);
+        return outside(catalog, index, error);
+    memcpy(label_out, label, catalog->header->kind.label_bytes);
     return MR_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dataset object: descriptors and one mapping of the table, or the program's callbacks; reference counted, because
- * loaders keep it. Which kinds of SPEC there are is one table here.
+ * The dataset object: descriptors and one mapping of the catalog, or the program's callbacks; reference counted,
+ * because loaders keep it. Which kinds of SPEC there are is one table here.
  */
 #include "dataset/dataset.h"
 
@@ -20,8 +20,8 @@
 
 struct mr_dataset {
     _Atomic uint32_t n_refs;
-    int fds[MR_TABLE_N_FDS];
-    struct mr_table *table; /* NULL with callbacks */
+    int fds[MR_CATALOG_N_FDS];
+    struct mr_catalog *catalog; /* NULL with callbacks */
     bool has_callbacks;
     mr_callbacks callbacks;
     struct mr_sample_kind kind; /* with callbacks */
@@ -37,7 +37,7 @@ static mr_status create(mr_dataset **dataset_out, mr_error *error)
     if (!dataset)
         return mr_error_memory(error, sizeof *dataset);
     dataset->n_refs = 1;
-    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+    for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         dataset->fds[i] = -1;
     *dataset_out = dataset;
     return MR_OK;
@@ -50,7 +50,7 @@ static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec, const mr_d
     while (strcmp(kind_names[i], spec->kind) != 0)
         i++;
     mr_status status = kind_opens[i](spec, options, dataset->fds, error);
-    return status < 0 ? status : mr_table_attach(dataset->fds, &dataset->table, error);
+    return status < 0 ? status : mr_catalog_attach(dataset->fds, &dataset->catalog, error);
 }
 
 mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, mr_dataset **dataset_out,
@@ -112,8 +112,8 @@ void mr_dataset_destroy(mr_dataset *dataset)
 {
     if (!dataset || atomic_fetch_sub_explicit(&dataset->n_refs, 1, memory_order_acq_rel) != 1)
         return;
-    mr_table_detach(dataset->table);
-    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+    mr_catalog_detach(dataset->catalog);
+    for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         if (dataset->fds[i] >= 0)
             close(dataset->fds[i]);
     free(dataset);
@@ -121,7 +121,7 @@ void mr_dataset_destroy(mr_dataset *dataset)
 
 const struct mr_sample_kind *mr_dataset_kind(const mr_dataset *dataset)
 {
-    return dataset->table ? mr_table_kind(dataset->table) : &dataset->kind;
+    return dataset->catalog ? mr_catalog_kind(dataset->catalog) : &dataset->kind;
 }
 
 const mr_callbacks *mr_dataset_callbacks(const mr_dataset *dataset)
@@ -134,26 +134,26 @@ const int *mr_dataset_fds(const mr_dataset *dataset)
     return dataset->fds;
 }
 
-const struct mr_table *mr_dataset_table(const mr_dataset *dataset)
+const struct mr_catalog *mr_dataset_catalog(const mr_dataset *dataset)
 {
-    return dataset->table;
+    return dataset->catalog;
 }
 
 int64_t mr_dataset_count(const mr_dataset *dataset)
 {
     if (!dataset)
         return 0;
-    return dataset->table ? mr_table_count(dataset->table) : dataset->callbacks.n_samples;
+    return dataset->catalog ? mr_catalog_count(dataset->catalog) : dataset->callbacks.n_samples;
 }
 
 uint32_t mr_dataset_n_classes(const mr_dataset *dataset)
 {
-    return dataset && dataset->table ? mr_table_n_classes(dataset->table) : 0;
+    return dataset && dataset->catalog ? mr_catalog_n_classes(dataset->catalog) : 0;
 }
 
 const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i)
 {
-    return dataset && dataset->table ? mr_table_class_name(dataset->table, i) : NULL;
+    return dataset && dataset->catalog ? mr_catalog_class_name(dataset->catalog, i) : NULL;
 }
 
 static mr_status check_index(const mr_dataset *dataset, int64_t index, mr_error *error)
@@ -170,8 +170,8 @@ mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_o
 {
     if (check_index(dataset, index, NULL) < 0 || (!name_out && size > 0))
         return MR_ERR_INVALID;
-    if (dataset->table)
-        mr_table_name(dataset->table, index, name_out, size);
+    if (dataset->catalog)
+        mr_catalog_name(dataset->catalog, index, name_out, size);
     else
         snprintf(name_out, size, "sample %" PRId64, index);
     return MR_OK;
@@ -182,20 +182,20 @@ static mr_status read_label(const mr_dataset *dataset, int64_t index, const stru
 {
     uint8_t bytes[sizeof(int64_t)];
     int fd;
-    mr_status status = mr_file_open_sample(dataset->table, index, extent->file, &fd, error);
+    mr_status status = mr_file_open_sample(dataset->catalog, index, extent->file, &fd, error);
     if (status < 0)
         return status;
     size_t n;
     int rc = mr_file_read_at(fd, extent->offset, bytes, extent->len, &n);
     close(fd);
     if (rc < 0)
-        return mr_file_error(dataset->table, index, -rc, error);
+        return mr_file_error(dataset->catalog, index, -rc, error);
     if (n < extent->len) {
         char name[512];
-        mr_table_name(dataset->table, index, name, sizeof name);
+        mr_catalog_name(dataset->catalog, index, name, sizeof name);
         return mr_error_set(error, MR_ERR_IO, "%s: the file ends before the label", name);
     }
-    mr_table_widen(dataset->table, bytes, label_out);
+    mr_catalog_widen(dataset->catalog, bytes, label_out);
     return MR_OK;
 }
 
@@ -206,15 +206,15 @@ mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_ou
         status = mr_error_set(error, MR_ERR_INVALID, "label_out is NULL");
     if (status < 0)
         return status;
-    if (!dataset->table)
+    if (!dataset->catalog)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "labels of callbacks are known only after get");
-    const struct mr_sample_kind *kind = mr_table_kind(dataset->table);
+    const struct mr_sample_kind *kind = mr_catalog_kind(dataset->catalog);
     if (kind->label_dtype != MR_I64 || kind->label_ndim != 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "the labels are records of %" PRIu64 " bytes",
                             kind->label_bytes);
     struct mr_extent extent;
     int64_t label;
-    status = mr_table_label(dataset->table, index, &label, &extent, error);
+    status = mr_catalog_label(dataset->catalog, index, &label, &extent, error);
     if (status == MR_PENDING)
         status = read_label(dataset, index, &extent, &label, error);
     if (status == MR_ERR_DAMAGED)

@@ -27,7 +27,7 @@ struct entry {
 };
 
 struct mr_file_cache {
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     uint32_t capacity;
     uint32_t n_open;
     uint32_t n_used; /* entries ever used: the first n_used of the array */
@@ -49,13 +49,13 @@ uint32_t mr_file_cache_limit(void)
     return share > 0 ? (uint32_t)share : 1;
 }
 
-int mr_file_cache_open(const struct mr_table *table, uint64_t file, uint64_t *size_out)
+int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t *size_out)
 {
-    char path[MR_TABLE_PATH];
-    int err = mr_table_path(table, file, path);
+    char path[MR_CATALOG_PATH];
+    int err = mr_catalog_path(catalog, file, path);
     if (err)
         return err;
-    int fd = openat(mr_table_root(table), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = openat(mr_catalog_root(catalog), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return -errno;
     struct stat st;
@@ -72,7 +72,7 @@ int mr_file_cache_open(const struct mr_table *table, uint64_t file, uint64_t *si
     return fd;
 }
 
-int mr_file_cache_create(const struct mr_table *table, uint32_t capacity, struct mr_file_cache **cache_out)
+int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity, struct mr_file_cache **cache_out)
 {
     assert(capacity > 0 && capacity <= MAX_OPEN);
     struct mr_file_cache *cache = calloc(1, sizeof *cache);
@@ -80,7 +80,7 @@ int mr_file_cache_create(const struct mr_table *table, uint32_t capacity, struct
     while (n_buckets < capacity)
         n_buckets *= 2;
     if (cache) {
-        cache->table = table;
+        cache->catalog = catalog;
         cache->capacity = capacity;
         cache->mask = n_buckets - 1;
         cache->buckets = calloc(n_buckets, sizeof *cache->buckets);
@@ -179,7 +179,7 @@ static int open_for_cache(struct mr_file_cache *cache, uint64_t file)
 {
     int fd;
     do
-        fd = mr_file_cache_open(cache->table, file, NULL);
+        fd = mr_file_cache_open(cache->catalog, file, NULL);
     while ((fd == -EMFILE || fd == -ENFILE) && mr_file_cache_shed(cache));
     if (fd >= 0 && fcntl(fd, F_SETFL, 0) != 0) {
         close(fd);

@@ -12,8 +12,8 @@ struct mr_file_cache;
 /* Files that one reader may keep open: a quarter of RLIMIT_NOFILE, 1 to 1024. */
 uint32_t mr_file_cache_limit(void);
 
-/* Returns 0 or -ENOMEM. capacity: at least 1. table must outlive the cache. */
-int mr_file_cache_create(const struct mr_table *table, uint32_t capacity, struct mr_file_cache **cache_out);
+/* Returns 0 or -ENOMEM. capacity: at least 1. catalog must outlive the cache. */
+int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity, struct mr_file_cache **cache_out);
 /* Closes all files. NULL does nothing. */
 void mr_file_cache_destroy(struct mr_file_cache *cache);
 
@@ -30,10 +30,10 @@ bool mr_file_cache_shed(struct mr_file_cache *cache);
 uint32_t mr_file_cache_n_open(const struct mr_file_cache *cache);
 
 /*
- * Open a regular file of the table for reading, outside of any cache. It never blocks on a fifo.
+ * Open a regular file of the catalog for reading, outside of any cache. It never blocks on a fifo.
  * Returns a descriptor of the caller's, with *size_out (may be NULL) in bytes, or a negative errno: -EISDIR for a
  * directory, -ENXIO for whatever else is no regular file.
  */
-int mr_file_cache_open(const struct mr_table *table, uint64_t file, uint64_t *size_out);
+int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t *size_out);
 
 #endif

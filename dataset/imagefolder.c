@@ -90,7 +90,7 @@ struct listing {
     int root;
     const char *root_path; /* for messages */
     const mr_dataset_options *options;
-    struct mr_table_builder builder;
+    struct mr_catalog_builder builder;
     uint64_t n_found;
     /* Of the present class: */
     struct mr_bytes folders;   /* struct folder, in the order in which they were found */
@@ -118,7 +118,7 @@ static mr_status path_too_long(const struct listing *listing, const char *folder
 static mr_status push_folder(struct listing *listing, int64_t parent, const char *name, mr_error *error)
 {
     struct folder folder = {.path = listing->paths.len, .parent = parent};
-    char path[MR_TABLE_PATH]; /* a copy, because appending moves the paths */
+    char path[MR_CATALOG_PATH]; /* a copy, because appending moves the paths */
     size_t len = 0;
     if (parent != NO_PARENT) {
         const char *above = path_of(listing, folder_at(listing, (size_t)parent));
@@ -139,7 +139,7 @@ static mr_status push_name(struct listing *listing, size_t folder, const char *n
     if (!mr_imagefolder_is_image(name))
         return MR_OK;
     const char *path = path_of(listing, folder_at(listing, folder));
-    if (strlen(path) + 1 + strlen(name) >= MR_TABLE_PATH)
+    if (strlen(path) + 1 + strlen(name) >= MR_CATALOG_PATH)
         return path_too_long(listing, path, name, error);
     size_t off = listing->names.len;
     mr_status status = mr_bytes_append(&listing->names, name, strlen(name) + 1, error);
@@ -245,7 +245,7 @@ static int compare_names(const void *a, const void *b, void *names)
     return mr_imagefolder_compare((const char *)names + *(const size_t *)a, (const char *)names + *(const size_t *)b);
 }
 
-/* Sort what was found in one class and append it to the table. */
+/* Sort what was found in one class and append it to the catalog. */
 static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error *error)
 {
     size_t n_folders = listing->folders.len / sizeof(struct folder);
@@ -258,9 +258,9 @@ static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error 
         if (folder->n_names == 0)
             continue;
         qsort_r(offs + folder->first_name, folder->n_names, sizeof *offs, compare_names, names);
-        status = mr_table_builder_folder(&listing->builder, path_of(listing, folder), class_, error);
+        status = mr_catalog_builder_folder(&listing->builder, path_of(listing, folder), class_, error);
         for (size_t k = 0; status == MR_OK && k < folder->n_names; k++)
-            status = mr_table_builder_name(&listing->builder, names + offs[folder->first_name + k], error);
+            status = mr_catalog_builder_name(&listing->builder, names + offs[folder->first_name + k], error);
     }
     return status;
 }
@@ -268,7 +268,7 @@ static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error 
 static mr_status list_class(struct listing *listing, const char *name, uint64_t class_, mr_error *error)
 {
     listing->folders.len = listing->paths.len = listing->names.len = listing->name_offs.len = 0;
-    mr_status status = mr_table_builder_class(&listing->builder, name, error);
+    mr_status status = mr_catalog_builder_class(&listing->builder, name, error);
     if (status == MR_OK)
         status = push_folder(listing, NO_PARENT, name, error);
     for (size_t i = 0; status == MR_OK && i < listing->folders.len / sizeof(struct folder); i++)
@@ -352,8 +352,8 @@ static mr_status list_all(struct listing *listing, mr_error *error)
 
 static mr_status build(struct listing *listing, const char *absolute, int *fd_out, mr_error *error)
 {
-    struct mr_table_header *header = &listing->builder.header;
-    mr_status status = mr_table_builder_root(&listing->builder, listing->root_path, absolute, error);
+    struct mr_catalog_header *header = &listing->builder.header;
+    mr_status status = mr_catalog_builder_root(&listing->builder, listing->root_path, absolute, error);
     if (status == MR_OK)
         status = list_all(listing, error);
     if (status < 0)
@@ -362,23 +362,23 @@ static mr_status build(struct listing *listing, const char *absolute, int *fd_ou
     header->kind.encoded = 1;
     header->kind.picture = 1;
     mr_kind_set_integer_label(&header->kind);
-    return mr_table_builder_finish(&listing->builder, fd_out, error);
+    return mr_catalog_builder_finish(&listing->builder, fd_out, error);
 }
 
-mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
+mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
                               mr_error *error)
 {
     char absolute[PATH_MAX];
     mr_status status = mr_spec_finish(spec, "none", error);
     if (status == MR_OK)
-        status = mr_root_open(spec->paths[0], &fds_out[MR_TABLE_FD_ROOT], absolute, error);
+        status = mr_root_open(spec->paths[0], &fds_out[MR_CATALOG_FD_ROOT], absolute, error);
     if (status < 0)
         return status;
-    struct listing listing = {.root = fds_out[MR_TABLE_FD_ROOT], .root_path = spec->paths[0], .options = options};
-    status = mr_table_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);
+    struct listing listing = {.root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options};
+    status = mr_catalog_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);
     if (status == MR_OK)
-        status = build(&listing, absolute, &fds_out[MR_TABLE_FD_TABLE], error);
-    mr_table_builder_fini(&listing.builder);
+        status = build(&listing, absolute, &fds_out[MR_CATALOG_FD_TABLE], error);
+    mr_catalog_builder_fini(&listing.builder);
     mr_bytes_fini(&listing.folders);
     mr_bytes_fini(&listing.paths);
     mr_bytes_fini(&listing.names);

@@ -140,11 +140,11 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     return 0;
 }
 
-static mr_status inspect_file(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
 {
     struct view view = {.len = UINT64_MAX};
     struct stat st;
-    mr_status status = mr_file_open_sample(table, index, (uint64_t)index, &view.fd, error);
+    mr_status status = mr_file_open_sample(catalog, index, (uint64_t)index, &view.fd, error);
     if (status < 0)
         return status;
     int rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
@@ -153,34 +153,34 @@ static mr_status inspect_file(const struct mr_table *table, int64_t index, mr_sa
         rc = inspect_bytes(&view, info);
     }
     close(view.fd);
-    return rc < 0 ? mr_file_error(table, index, -rc, error) : MR_OK;
+    return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
 }
 
 /* A file that is kept as it is: by its first bytes, like any other. */
-static mr_status inspect_kept(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+static mr_status inspect_kept(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
 {
     struct mr_extent extent;
     struct view view = {0};
-    mr_table_extents(table, index, &extent);
-    mr_status status = mr_file_open_sample(table, index, extent.file, &view.fd, error);
+    mr_catalog_extents(catalog, index, &extent);
+    mr_status status = mr_file_open_sample(catalog, index, extent.file, &view.fd, error);
     if (status < 0)
         return status;
     view.start = extent.offset;
     view.len = info->len_bytes = extent.len;
     int rc = inspect_bytes(&view, info);
     close(view.fd);
-    return rc < 0 ? mr_file_error(table, index, -rc, error) : MR_OK;
+    return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
 }
 
-static mr_status inspect_packed(const struct mr_table *table, int64_t index, mr_sample_info *info, mr_error *error)
+static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
 {
     static const char *const formats[] = {[MR_PACKED_RAW] = "raw", [MR_PACKED_DCT] = "dct", [MR_PACKED_DCT8] = "dct8"};
     struct mr_packed_image image;
-    mr_status status = mr_table_packed(table, index, &image, error);
+    mr_status status = mr_catalog_packed(catalog, index, &image, error);
     if (status < 0)
         return status;
     if (image.encoding == MR_PACKED_JPEG)
-        return inspect_kept(table, index, info, error);
+        return inspect_kept(catalog, index, info, error);
     bool known = image.encoding < sizeof formats / sizeof *formats && formats[image.encoding];
     set_format(info, known ? formats[image.encoding] : "unknown");
     info->width = image.width;
@@ -209,17 +209,17 @@ mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info 
     if (!dataset || !info_out || index < 0 || index >= mr_dataset_count(dataset))
         return mr_error_set(error, MR_ERR_INVALID, "index %lld is out of range, or an argument is NULL",
                             (long long)index);
-    const struct mr_table *table = mr_dataset_table(dataset);
-    if (!table)
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    if (!catalog)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "samples of callbacks cannot be inspected");
     mr_sample_info info = {0};
     mr_status status = MR_OK;
-    if (mr_table_loose_files(table))
-        status = inspect_file(table, index, &info, error);
-    else if (mr_table_is_pack(table))
-        status = inspect_packed(table, index, &info, error);
+    if (mr_catalog_loose_files(catalog))
+        status = inspect_file(catalog, index, &info, error);
+    else if (mr_catalog_is_pack(catalog))
+        status = inspect_packed(catalog, index, &info, error);
     else
-        inspect_raw(mr_table_kind(table), &info);
+        inspect_raw(mr_catalog_kind(catalog), &info);
     if (status == MR_OK)
         *info_out = info;
     return status;

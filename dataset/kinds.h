@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kinds of dataset that a SPEC can name. Each has one function that opens it and makes its table.
+ * The kinds of dataset that a SPEC can name. Each has one function that opens it and makes its catalog.
  */
 #ifndef DATASET_KINDS_H
 #define DATASET_KINDS_H
@@ -13,12 +13,12 @@
 #include "dataset/catalog.h"
 
 /*
- * Open the dataset of a SPEC: fds_out[] get the table, the names file where there is one, and the root directory.
+ * Open the dataset of a SPEC: fds_out[] get the catalog, the names file where there is one, and the root directory.
  *
  * options are resolved. Ownership: what is not -1 in fds_out is the caller's, on failure too.
  */
-typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
-                                  mr_error *error);
+typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options *options,
+                                  int fds_out[MR_CATALOG_N_FDS], mr_error *error);
 
 mr_kind_open_fn mr_imagefolder_open;
 mr_kind_open_fn mr_list_open;

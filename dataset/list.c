@@ -43,8 +43,8 @@ static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *er
 /* The usual path needs no copy: no backslash, not empty, not too long. */
 static int check_path(const struct mr_list_line *line)
 {
-    char path[MR_TABLE_PATH];
-    if (line->path_len > 0 && line->path_len < MR_TABLE_PATH && !memchr(line->path, '\\', line->path_len) &&
+    char path[MR_CATALOG_PATH];
+    if (line->path_len > 0 && line->path_len < MR_CATALOG_PATH && !memchr(line->path, '\\', line->path_len) &&
         !memchr(line->path, '\0', line->path_len))
         return 0;
     return mr_list_line_path(line, path);
@@ -111,7 +111,7 @@ static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error 
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         if (!stop)
             stop = end;
-        if (scan->n_lines % MR_TABLE_STEP == 0)
+        if (scan->n_lines % MR_CATALOG_STEP == 0)
             status = mr_bytes_append_u64(index, (uint64_t)(line - scan->text), error);
         scan->n_lines++;
         if (status == MR_OK)
@@ -125,7 +125,7 @@ static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error 
 }
 
 /* "# classes:<tab>name<tab>name" as the first line; anything else is a sample. */
-static mr_status scan_classes(struct scan *scan, struct mr_table_builder *builder, mr_error *error)
+static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *builder, mr_error *error)
 {
     size_t mark = strlen(MR_LIST_CLASSES "\t");
     if (scan->len < mark || memcmp(scan->text, MR_LIST_CLASSES "\t", mark) != 0)
@@ -141,10 +141,10 @@ static mr_status scan_classes(struct scan *scan, struct mr_table_builder *builde
         name++; /* the tab */
         const char *tab = memchr(name, '\t', (size_t)(end - name));
         const char *name_end = tab ? tab : end;
-        char plain[MR_TABLE_PATH];
+        char plain[MR_CATALOG_PATH];
         if (mr_list_line_path(&(struct mr_list_line){.path = name, .path_len = (size_t)(name_end - name)}, plain) < 0)
             return bad_line(scan, 0, error, "a class name is empty, too long or wrongly escaped");
-        status = mr_table_builder_class(builder, plain, error);
+        status = mr_catalog_builder_class(builder, plain, error);
         name = name_end;
     }
     return status;
@@ -167,7 +167,7 @@ static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *
     return MR_OK;
 }
 
-static mr_status build(struct scan *scan, struct mr_table_builder *builder, int *fd_out, mr_error *error)
+static mr_status build(struct scan *scan, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
     mr_status status = scan_classes(scan, builder, error);
     if (status == MR_OK)
@@ -178,7 +178,7 @@ static mr_status build(struct scan *scan, struct mr_table_builder *builder, int 
         return status;
     builder->header.n_samples = builder->header.n_files = scan->n_lines;
     builder->header.names_file_bytes = scan->len;
-    return mr_table_builder_finish(builder, fd_out, error);
+    return mr_catalog_builder_finish(builder, fd_out, error);
 }
 
 static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_error *error)
@@ -199,7 +199,7 @@ static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_er
 }
 
 /* The folder of the list, as written with its slash; "" where the path has none. */
-static mr_status open_list_root(const char *path, struct mr_table_builder *builder, int *fd_out, mr_error *error)
+static mr_status open_list_root(const char *path, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
     char absolute[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -208,15 +208,15 @@ static mr_status open_list_root(const char *path, struct mr_table_builder *build
         return mr_error_memory(error, strlen(path));
     mr_status status = mr_root_open(*folder ? folder : ".", fd_out, absolute, error);
     if (status == MR_OK)
-        status = mr_table_builder_root(builder, folder, absolute, error);
+        status = mr_catalog_builder_root(builder, folder, absolute, error);
     free(folder);
     return status;
 }
 
-static mr_status scan_file(struct scan *scan, struct mr_table_builder *builder, int fds[MR_TABLE_N_FDS],
+static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder, int fds[MR_CATALOG_N_FDS],
                            mr_error *error)
 {
-    void *map = mmap(NULL, scan->len, PROT_READ, MAP_SHARED, fds[MR_TABLE_FD_NAMES], 0);
+    void *map = mmap(NULL, scan->len, PROT_READ, MAP_SHARED, fds[MR_CATALOG_FD_NAMES], 0);
     if (map == MAP_FAILED)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot map %zu bytes of the list %s", scan->len, scan->path);
     scan->text = map;
@@ -225,7 +225,7 @@ static mr_status scan_file(struct scan *scan, struct mr_table_builder *builder, 
     if (scan->c_locale == (locale_t)0)
         status = mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
     if (status == MR_OK)
-        status = build(scan, builder, &fds[MR_TABLE_FD_TABLE], error);
+        status = build(scan, builder, &fds[MR_CATALOG_FD_TABLE], error);
     if (scan->c_locale != (locale_t)0)
         freelocale(scan->c_locale);
     munmap(map, scan->len);
@@ -241,22 +241,22 @@ static mr_status take_label_dtype(struct mr_spec *spec, mr_dtype *dtype_out, mr_
     return mr_spec_finish(spec, "label", error);
 }
 
-mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
+mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
                        mr_error *error)
 {
     (void)options;
     struct scan scan = {.path = spec->paths[0]};
     mr_status status = take_label_dtype(spec, &scan.dtype, error);
     if (status == MR_OK)
-        status = open_list(scan.path, &fds_out[MR_TABLE_FD_NAMES], &scan.len, error);
+        status = open_list(scan.path, &fds_out[MR_CATALOG_FD_NAMES], &scan.len, error);
     if (status < 0)
         return status;
-    struct mr_table_builder builder;
-    status = mr_table_builder_init(&builder, MR_SCHEME_LIST, error);
+    struct mr_catalog_builder builder;
+    status = mr_catalog_builder_init(&builder, MR_SCHEME_LIST, error);
     if (status == MR_OK)
-        status = open_list_root(scan.path, &builder, &fds_out[MR_TABLE_FD_ROOT], error);
+        status = open_list_root(scan.path, &builder, &fds_out[MR_CATALOG_FD_ROOT], error);
     if (status == MR_OK)
         status = scan_file(&scan, &builder, fds_out, error);
-    mr_table_builder_fini(&builder);
+    mr_catalog_builder_fini(&builder);
     return status;
 }

@@ -36,7 +36,7 @@ static int unescape(char c)
     }
 }
 
-int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_TABLE_PATH])
+int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH])
 {
     size_t n = 0;
     for (size_t i = 0; i < line->path_len; i++) {
@@ -45,7 +45,7 @@ int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_TABLE_PA
             c = ++i < line->path_len ? unescape(line->path[i]) : -1;
         if (c <= 0)
             return -EINVAL;
-        if (n == MR_TABLE_PATH - 1)
+        if (n == MR_CATALOG_PATH - 1)
             return -ENAMETOOLONG;
         path_out[n++] = (char)c;
     }

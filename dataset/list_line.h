@@ -23,7 +23,7 @@ struct mr_list_line {
 bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_out);
 
 /* Undo the escapes. Returns 0; -ENAMETOOLONG; -EINVAL for an empty path, an unknown escape or a NUL. */
-int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_TABLE_PATH]);
+int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH]);
 
 /* What a label looks like: how many numbers, and whether integers will do. */
 struct mr_label_form {

@@ -76,16 +76,16 @@ static void write_path(const struct output *output, const char *root, const char
     }
 }
 
-static void write_classes(FILE *file, const struct mr_table *table)
+static void write_classes(FILE *file, const struct mr_catalog *catalog)
 {
-    uint32_t n = mr_table_n_classes(table);
+    uint32_t n = mr_catalog_n_classes(catalog);
     const char *name = "";
     if (n == 0)
         return;
     fputs(MR_LIST_CLASSES, file);
     for (uint32_t i = 0; i < n; i++) {
         putc_unlocked('\t', file);
-        name = mr_table_class_name(table, i);
+        name = mr_catalog_class_name(catalog, i);
         put_escaped(file, name);
     }
     size_t len = strlen(name);
@@ -95,21 +95,22 @@ static void write_classes(FILE *file, const struct mr_table *table)
     putc_unlocked('\n', file);
 }
 
-static mr_status write_sample(const struct output *output, const struct mr_table *table, int64_t index, mr_error *error)
+static mr_status write_sample(const struct output *output, const struct mr_catalog *catalog, int64_t index,
+                              mr_error *error)
 {
-    char path[MR_TABLE_PATH];
-    int rc = mr_table_path(table, (uint64_t)index, path);
+    char path[MR_CATALOG_PATH];
+    int rc = mr_catalog_path(catalog, (uint64_t)index, path);
     if (rc < 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "path of sample %" PRId64, index);
-    write_path(output, mr_table_absolute_root(table), path);
+    write_path(output, mr_catalog_absolute_root(catalog), path);
     putc_unlocked('\t', output->file);
     struct mr_list_line line;
     struct mr_extent extent;
     int64_t label;
-    if (mr_table_line(table, index, &line)) {
+    if (mr_catalog_line(catalog, index, &line)) {
         fwrite(line.label, 1, line.label_len, output->file);
     } else {
-        mr_status status = mr_table_label(table, index, &label, &extent, error);
+        mr_status status = mr_catalog_label(catalog, index, &label, &extent, error);
         if (status < 0)
             return status;
         fprintf(output->file, "%" PRId64, label);
@@ -118,12 +119,12 @@ static mr_status write_sample(const struct output *output, const struct mr_table
     return MR_OK;
 }
 
-static mr_status write_all(const struct output *output, const struct mr_table *table, mr_error *error)
+static mr_status write_all(const struct output *output, const struct mr_catalog *catalog, mr_error *error)
 {
-    write_classes(output->file, table);
+    write_classes(output->file, catalog);
     mr_status status = MR_OK;
-    for (int64_t i = 0; status == MR_OK && i < mr_table_count(table) && !ferror(output->file); i++)
-        status = write_sample(output, table, i, error);
+    for (int64_t i = 0; status == MR_OK && i < mr_catalog_count(catalog) && !ferror(output->file); i++)
+        status = write_sample(output, catalog, i, error);
     if (status == MR_OK && (fflush(output->file) != 0 || ferror(output->file) || fsync(fileno(output->file)) != 0))
         status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
     return status;
@@ -172,12 +173,12 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
 {
     if (!dataset || !path || !*path)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not given", dataset ? "path" : "dataset");
-    const struct mr_table *table = mr_dataset_table(dataset);
-    if (!table || !mr_table_loose_files(table))
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    if (!catalog || !mr_catalog_loose_files(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "only datasets with a file for each sample can be a list");
-    if (mr_table_count(table) == 0)
+    if (mr_catalog_count(catalog) == 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset holds no sample, and a list needs one");
-    if (*mr_table_absolute_root(table) == '\0')
+    if (*mr_catalog_absolute_root(catalog) == '\0')
         return mr_error_set(error, MR_ERR_IO, "the absolute path of the dataset's folder is not known");
     struct output *output = calloc(1, sizeof *output);
     if (!output)
@@ -185,7 +186,7 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
     output->path = path;
     mr_status status = begin(output, error);
     if (status == MR_OK) {
-        status = write_all(output, table, error);
+        status = write_all(output, catalog, error);
         if (fclose(output->file) != 0 && status == MR_OK)
             status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
         if (status == MR_OK && rename(output->temporary, path) != 0)

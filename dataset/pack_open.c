@@ -57,7 +57,7 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
 }
 
 /* Shards are there, and as long as the index says. */
-static mr_status add_shards(const struct opening *opening, struct mr_table_builder *builder, mr_error *error)
+static mr_status add_shards(const struct opening *opening, struct mr_catalog_builder *builder, mr_error *error)
 {
     uint64_t n = mr_pack_index_n_shards(&opening->index);
     mr_status status = MR_OK;
@@ -74,13 +74,13 @@ static mr_status add_shards(const struct opening *opening, struct mr_table_build
         if ((uint64_t)st.st_size != bytes)
             return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64, opening->dir,
                                 opening->slash, name, (intmax_t)st.st_size, bytes);
-        status = mr_table_builder_name(builder, name, error);
+        status = mr_catalog_builder_name(builder, name, error);
     }
     builder->header.n_files = n;
     return status;
 }
 
-static mr_status add_classes(const struct opening *opening, struct mr_table_builder *builder, mr_error *error)
+static mr_status add_classes(const struct opening *opening, struct mr_catalog_builder *builder, mr_error *error)
 {
     uint64_t n = mr_pack_index_n_classes(&opening->index);
     mr_status status = MR_OK;
@@ -89,12 +89,12 @@ static mr_status add_classes(const struct opening *opening, struct mr_table_buil
         if (!name || i >= UINT32_MAX)
             return mr_error_set(error, MR_ERR_DAMAGED, "%s: the name of class %" PRIu64 " lies outside of it",
                                 opening->path, i);
-        status = mr_table_builder_class(builder, name, error);
+        status = mr_catalog_builder_class(builder, name, error);
     }
     return status;
 }
 
-static mr_status build(struct opening *opening, struct mr_table_builder *builder, int *fd_out, mr_error *error)
+static mr_status build(struct opening *opening, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
     mr_status status = mr_pack_index_attach(opening->map, opening->len, opening->path, &opening->index, error);
     if (status < 0)
@@ -112,27 +112,27 @@ static mr_status build(struct opening *opening, struct mr_table_builder *builder
     status = add_shards(opening, builder, error);
     if (status == MR_OK)
         status = add_classes(opening, builder, error);
-    return status < 0 ? status : mr_table_builder_finish(builder, fd_out, error);
+    return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);
 }
 
-static mr_status open_pack(struct opening *opening, struct mr_table_builder *builder, int fds[MR_TABLE_N_FDS],
+static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *builder, int fds[MR_CATALOG_N_FDS],
                            mr_error *error)
 {
     char absolute[PATH_MAX];
-    mr_status status = mr_root_open(opening->dir, &fds[MR_TABLE_FD_ROOT], absolute, error);
-    opening->root = fds[MR_TABLE_FD_ROOT];
+    mr_status status = mr_root_open(opening->dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
+    opening->root = fds[MR_CATALOG_FD_ROOT];
     if (status == MR_OK)
-        status = mr_table_builder_root(builder, opening->dir, absolute, error);
+        status = mr_catalog_builder_root(builder, opening->dir, absolute, error);
     if (status == MR_OK)
-        status = map_index(opening, &fds[MR_TABLE_FD_NAMES], error);
+        status = map_index(opening, &fds[MR_CATALOG_FD_NAMES], error);
     if (status == MR_OK)
-        status = build(opening, builder, &fds[MR_TABLE_FD_TABLE], error);
+        status = build(opening, builder, &fds[MR_CATALOG_FD_TABLE], error);
     if (opening->map)
         munmap((void *)opening->map, opening->len);
     return status;
 }
 
-mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
+mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
                        mr_error *error)
 {
     (void)options;
@@ -141,10 +141,10 @@ mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options, 
     if (mr_spec_finish(spec, "none", error) < 0)
         return MR_ERR_INVALID;
     snprintf(opening.path, sizeof opening.path, "%.*s%s" MR_PACK_INDEX, PATH_MAX, dir, opening.slash);
-    struct mr_table_builder builder;
-    mr_status status = mr_table_builder_init(&builder, MR_SCHEME_PACK, error);
+    struct mr_catalog_builder builder;
+    mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_PACK, error);
     if (status == MR_OK)
         status = open_pack(&opening, &builder, fds_out, error);
-    mr_table_builder_fini(&builder);
+    mr_catalog_builder_fini(&builder);
     return status;
 }

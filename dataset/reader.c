@@ -123,18 +123,18 @@ static mr_status make_requests(struct mr_reader *reader, mr_error *error)
 
 static mr_status make_cache(struct mr_reader *reader, mr_error *error)
 {
-    uint64_t n_files = mr_table_n_files(reader->table);
+    uint64_t n_files = mr_catalog_n_files(reader->catalog);
     uint32_t capacity = mr_file_cache_limit();
     if (reader->options.max_files > 0 && reader->options.max_files < capacity)
         capacity = reader->options.max_files;
     if (n_files < capacity)
         capacity = n_files > 0 ? (uint32_t)n_files : 1;
-    if (mr_file_cache_create(reader->table, capacity, &reader->cache) != 0)
+    if (mr_file_cache_create(reader->catalog, capacity, &reader->cache) != 0)
         return mr_error_memory(error, capacity);
     return MR_OK;
 }
 
-static mr_status use_backend(struct mr_reader *reader, const struct mr_reader_backend *backend, mr_error *error)
+static mr_status use_backend(struct mr_reader *reader, const struct mr_reader_ops *backend, mr_error *error)
 {
     reader->backend = backend;
     mr_status status = backend->create(reader, error);
@@ -176,7 +176,7 @@ static mr_status set_up(struct mr_reader *reader, mr_error *error)
     return status;
 }
 
-mr_status mr_reader_create(const struct mr_table *table, const struct mr_reader_options *options,
+mr_status mr_reader_create(const struct mr_catalog *catalog, const struct mr_reader_options *options,
                            struct mr_reader **reader_out, mr_error *error)
 {
     *reader_out = NULL;
@@ -186,11 +186,11 @@ mr_status mr_reader_create(const struct mr_table *table, const struct mr_reader_
     struct mr_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return mr_error_memory(error, sizeof *reader);
-    reader->table = table;
+    reader->catalog = catalog;
     reader->options = *options;
     if (reader->options.max_bytes > MAX_SAMPLE_BYTES)
         reader->options.max_bytes = MAX_SAMPLE_BYTES;
-    reader->shared_files = mr_table_shared_files(table);
+    reader->shared_files = mr_catalog_shared_files(catalog);
     mr_status status = set_up(reader, error);
     if (status < 0)
         mr_reader_destroy(reader);
@@ -257,7 +257,7 @@ static void submit_packed(struct mr_reader *reader, uint64_t tag, int64_t index)
 {
     struct mr_packed_image image;
     mr_error error;
-    mr_status status = mr_table_packed(reader->table, index, &image, &error);
+    mr_status status = mr_catalog_packed(reader->catalog, index, &image, &error);
     if (status == MR_OK) {
         mr_reader_submit_range(reader, tag, index, 0, image.len);
         return;
@@ -269,22 +269,23 @@ static void submit_packed(struct mr_reader *reader, uint64_t tag, int64_t index)
 
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
 {
-    if (mr_table_is_pack(reader->table)) {
+    if (mr_catalog_is_pack(reader->catalog)) {
         submit_packed(reader, tag, index);
         return;
     }
     struct mr_reader_request *request = start(reader, tag, index, 0);
-    request->n_extents = mr_table_extents(reader->table, index, request->extents);
-    assert(request->n_extents >= 1 && request->n_extents <= MR_TABLE_MAX_EXTENTS);
+    request->n_extents = mr_catalog_extents(reader->catalog, index, request->extents);
+    assert(request->n_extents >= 1 && request->n_extents <= MR_CATALOG_MAX_EXTENTS);
     reader->backend->begin(reader, request);
 }
 
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
 {
-    assert(mr_table_is_pack(reader->table));
+    assert(mr_catalog_is_pack(reader->catalog));
     struct mr_reader_request *request = start(reader, tag, index, offset);
     request->n_extents = 1;
-    mr_status status = mr_table_extent_part(reader->table, index, offset, len, &request->extents[0], &request->error);
+    mr_status status =
+        mr_catalog_extent_part(reader->catalog, index, offset, len, &request->extents[0], &request->error);
     if (status < 0 || len == 0) /* no bytes are there whatever the file holds */
         mr_reader_finish(reader, request, status, 0);
     else

@@ -35,7 +35,7 @@ struct mr_read {
 };
 
 /* Returns MR_OK; MR_ERR_UNSUPPORTED when MR_READER_URING was asked for and the kernel refuses; MR_ERR_NO_MEMORY. */
-mr_status mr_reader_create(const struct mr_table *table, const struct mr_reader_options *options,
+mr_status mr_reader_create(const struct mr_catalog *catalog, const struct mr_reader_options *options,
                            struct mr_reader **reader_out, mr_error *error);
 void mr_reader_destroy(struct mr_reader *reader);
 

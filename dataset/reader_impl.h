@@ -29,7 +29,7 @@ struct mr_reader_request {
     size_t len;
     size_t mapped; /* bytes of the mapping, at least capacity + MR_READER_SLACK */
     uint32_t n_extents;
-    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     struct mr_reader_request *next; /* in a queue */
     void *backend;                  /* the backend's part */
     mr_error error;
@@ -40,7 +40,7 @@ struct mr_reader_queue {
     struct mr_reader_request *tail;
 };
 
-struct mr_reader_backend {
+struct mr_reader_ops {
     const char *name;
     /* Returns MR_OK; MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY. */
     mr_status (*create)(struct mr_reader *reader, mr_error *error);
@@ -52,8 +52,8 @@ struct mr_reader_backend {
 };
 
 struct mr_reader {
-    const struct mr_table *table;
-    const struct mr_reader_backend *backend;
+    const struct mr_catalog *catalog;
+    const struct mr_reader_ops *backend;
     void *backend_data;
     struct mr_file_cache *cache;
     struct mr_reader_options options;
@@ -67,8 +67,8 @@ struct mr_reader {
     struct mr_reader_request *requests; /* options.depth of them */
 };
 
-extern const struct mr_reader_backend mr_reader_pread_backend;
-extern const struct mr_reader_backend mr_reader_uring_backend;
+extern const struct mr_reader_ops mr_reader_pread_backend;
+extern const struct mr_reader_ops mr_reader_uring_backend;
 
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request);
 struct mr_reader_request *mr_reader_pop(struct mr_reader_queue *queue);

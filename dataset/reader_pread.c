@@ -39,16 +39,17 @@ static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
     return true;
 }
 
-static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request, char name[MR_TABLE_WHICH])
+static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request,
+                           char name[MR_CATALOG_WHICH])
 {
-    mr_table_which(reader->table, request->index, name);
+    mr_catalog_which(reader->catalog, request->index, name);
     return name;
 }
 
 /* The error of a system call on a sample's file. */
 static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *request, int err)
 {
-    char name[MR_TABLE_WHICH];
+    char name[MR_CATALOG_WHICH];
     name_of(reader, request, name);
     if (err == ENXIO) {
         mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: not a regular file", name);
@@ -65,7 +66,7 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *req
 
 static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request, uint64_t n_bytes)
 {
-    char name[MR_TABLE_WHICH];
+    char name[MR_CATALOG_WHICH];
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
                         name_of(reader, request, name), (unsigned long long)n_bytes,
                         (unsigned long long)reader->options.max_bytes);
@@ -73,7 +74,7 @@ static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *
 
 static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t needs)
 {
-    char name[MR_TABLE_WHICH];
+    char name[MR_CATALOG_WHICH];
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_os(reader, request, errno);
@@ -83,7 +84,7 @@ static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *
 
 static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request, size_t len)
 {
-    char name[MR_TABLE_WHICH];
+    char name[MR_CATALOG_WHICH];
     return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
                         name_of(reader, request, name), len);
 }
@@ -117,7 +118,7 @@ static int open_alone(struct mr_reader *reader, uint64_t file, uint64_t *size_ou
     uint32_t n_tries = 0;
     int fd;
     do
-        fd = mr_file_cache_open(reader->table, file, size_out);
+        fd = mr_file_cache_open(reader->catalog, file, size_out);
     while (fd < 0 && wait_out(reader, -fd, &n_tries));
     return fd;
 }
@@ -267,7 +268,7 @@ static void advance(struct mr_reader *reader, bool wait)
         mr_reader_pread_now(reader, request);
 }
 
-const struct mr_reader_backend mr_reader_pread_backend = {
+const struct mr_reader_ops mr_reader_pread_backend = {
     .name = "pread",
     .create = create,
     .destroy = destroy,

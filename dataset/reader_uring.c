@@ -29,7 +29,7 @@
 #include "base/clock.h"
 
 enum { OPEN, READ, TAIL, CLOSE, N_STEPS };
-static_assert(N_STEPS >= MR_TABLE_MAX_EXTENTS, "results hold one per extent");
+static_assert(N_STEPS >= MR_CATALOG_MAX_EXTENTS, "results hold one per extent");
 
 enum round {
     ROUND_DIRECT,  /* OPEN, READ, TAIL, CLOSE in a fixed-file slot */
@@ -59,7 +59,7 @@ struct flight {
     size_t asked; /* bytes that READ asked for */
     uint64_t began_ns;
     int32_t results[N_STEPS];
-    char path[MR_TABLE_PATH];
+    char path[MR_CATALOG_PATH];
 };
 
 struct uring {
@@ -132,8 +132,8 @@ static void begin_direct(struct mr_reader *reader, struct mr_reader_request *req
     start_round(reader, request, ROUND_DIRECT);
     flight->asked = bytes_to_ask(reader, request);
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_openat_direct(sqe, mr_table_root(reader->table), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
-                                slot);
+    io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+                                0, slot);
     queue(reader, request, sqe, OPEN, IOSQE_IO_LINK);
     /* Offset -1: the file position, which the second read goes on from. */
     sqe = next_sqe(reader);
@@ -152,8 +152,8 @@ static void begin_open(struct mr_reader *reader, struct mr_reader_request *reque
     struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
     start_round(reader, request, ROUND_OPEN);
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_openat(sqe, mr_table_root(reader->table), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                         0);
+    io_uring_prep_openat(sqe, mr_catalog_root(reader->catalog), flight->path,
+                         O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
     queue(reader, request, sqe, OPEN, 0);
 }
 
@@ -176,7 +176,8 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
     struct uring *uring = uring_of(reader);
     if (reader->shared_files || request->n_extents != 1 || request->extents[0].offset != 0)
         return false;
-    if (mr_table_path(reader->table, request->extents[0].file, uring->flights[number_of(reader, request)].path) != 0)
+    if (mr_catalog_path(reader->catalog, request->extents[0].file, uring->flights[number_of(reader, request)].path) !=
+        0)
         return false;
     if (uring->direct)
         begin_direct(reader, request);
@@ -193,7 +194,7 @@ static void release_extents(struct mr_reader *reader, const struct mr_reader_req
 
 /* Descriptors of all extents, or of none. */
 static bool acquire_extents(struct mr_reader *reader, const struct mr_reader_request *request,
-                            int fds[MR_TABLE_MAX_EXTENTS])
+                            int fds[MR_CATALOG_MAX_EXTENTS])
 {
     for (uint32_t i = 0; i < request->n_extents; i++) {
         fds[i] = mr_file_cache_acquire(reader->cache, request->extents[i].file);
@@ -218,7 +219,7 @@ static bool are_extents_plain(const struct mr_reader_request *request)
 
 static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
 {
-    int fds[MR_TABLE_MAX_EXTENTS];
+    int fds[MR_CATALOG_MAX_EXTENTS];
     if (total > reader->options.max_bytes || !are_extents_plain(request) ||
         mr_reader_reserve(request, (size_t)total) != 0 || !acquire_extents(reader, request, fds))
         return false;
@@ -250,7 +251,7 @@ static void begin(struct mr_reader *reader, struct mr_reader_request *request)
 static bool read_larger(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
 {
     struct stat st;
-    if (++flight->n_rounds >= MAX_ROUNDS || fstatat(mr_table_root(reader->table), flight->path, &st, 0) != 0)
+    if (++flight->n_rounds >= MAX_ROUNDS || fstatat(mr_catalog_root(reader->catalog), flight->path, &st, 0) != 0)
         return false;
     uint64_t size = (uint64_t)st.st_size;
     if (!S_ISREG(st.st_mode) || size < flight->asked || size > reader->options.max_bytes || size >= MR_READER_MAX_CALL)
@@ -582,7 +583,7 @@ static void destroy(struct mr_reader *reader)
     reader->backend_data = NULL;
 }
 
-const struct mr_reader_backend mr_reader_uring_backend = {
+const struct mr_reader_ops mr_reader_uring_backend = {
     .name = "io_uring",
     .create = create,
     .destroy = destroy,

@@ -42,15 +42,15 @@ uint64_t mr_records_in(const struct mr_record_layout *layout, int64_t size)
     return room < 0 ? 0 : 1 + (uint64_t)(room / layout->stride);
 }
 
-void mr_records_parts(const struct mr_record_layout *layout, struct mr_table_record *record_out)
+void mr_records_parts(const struct mr_record_layout *layout, struct mr_catalog_record *record_out)
 {
     int64_t data_len = (int64_t)layout->kind.data_bytes, off = layout->label_off, len = layout->label_len;
-    struct mr_table_record record = {.header = (uint64_t)layout->header,
-                                     .stride = (uint64_t)layout->stride,
-                                     .n_parts = 1,
-                                     .part_len = {(uint64_t)data_len},
-                                     .label_len = (uint64_t)len,
-                                     .widen = layout->widen};
+    struct mr_catalog_record record = {.header = (uint64_t)layout->header,
+                                       .stride = (uint64_t)layout->stride,
+                                       .n_parts = 1,
+                                       .part_len = {(uint64_t)data_len},
+                                       .label_len = (uint64_t)len,
+                                       .widen = layout->widen};
     if (len > 0 && (off - data_len > MAX_GAP || -(off + len) > MAX_GAP)) {
         record.n_parts = 2;
         record.part_off[1] = off;
@@ -219,13 +219,13 @@ static mr_status file_size(int root, const char *path, const char *shown, int64_
     return MR_OK;
 }
 
-/* Append a file of size bytes to the table. */
-static mr_status add_file(struct mr_table_builder *builder, const struct mr_record_layout *layout, const char *path,
+/* Append a file of size bytes to the catalog. */
+static mr_status add_file(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, const char *path,
                           int64_t size, mr_error *error)
 {
     mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS], builder->header.n_samples, error);
     if (status == MR_OK)
-        status = mr_table_builder_name(builder, path, error);
+        status = mr_catalog_builder_name(builder, path, error);
     if (status == MR_OK &&
         (!mr_checked_add_u64(builder->header.n_samples, mr_records_in(layout, size), &builder->header.n_samples) ||
          builder->header.n_samples > INT64_MAX))
@@ -234,26 +234,26 @@ static mr_status add_file(struct mr_table_builder *builder, const struct mr_reco
     return status;
 }
 
-static mr_status finish(struct mr_table_builder *builder, const struct mr_record_layout *layout, int *fd_out,
+static mr_status finish(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, int *fd_out,
                         mr_error *error)
 {
     builder->header.kind = layout->kind;
     mr_records_parts(layout, &builder->header.record);
     mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS], builder->header.n_samples, error);
-    return status < 0 ? status : mr_table_builder_finish(builder, fd_out, error);
+    return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);
 }
 
 static mr_status build_records(const struct mr_spec *spec, const struct mr_record_layout *layout,
-                               int fds[MR_TABLE_N_FDS], struct mr_table_builder *builder, mr_error *error)
+                               int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder, mr_error *error)
 {
     char absolute[PATH_MAX];
     int64_t size = 0;
-    mr_status status = mr_root_open(".", &fds[MR_TABLE_FD_ROOT], absolute, error);
+    mr_status status = mr_root_open(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
-        status = mr_table_builder_root(builder, "", absolute, error);
+        status = mr_catalog_builder_root(builder, "", absolute, error);
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
         const char *path = spec->paths[i];
-        status = file_size(fds[MR_TABLE_FD_ROOT], path, path, &size, error);
+        status = file_size(fds[MR_CATALOG_FD_ROOT], path, path, &size, error);
         if (status == MR_OK)
             status = add_file(builder, layout, path, size, error);
     }
@@ -261,10 +261,10 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
                             spec->paths[spec->n_paths - 1], size, layout->header + mr_records_needed(layout));
-    return status < 0 ? status : finish(builder, layout, &fds[MR_TABLE_FD_TABLE], error);
+    return status < 0 ? status : finish(builder, layout, &fds[MR_CATALOG_FD_TABLE], error);
 }
 
-mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
+mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
                           mr_error *error)
 {
     (void)options;
@@ -272,18 +272,18 @@ mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *option
     mr_status status = take_record_layout(spec, &layout, error);
     if (status < 0)
         return status;
-    struct mr_table_builder builder;
-    status = mr_table_builder_init(&builder, MR_SCHEME_RECORDS, error);
+    struct mr_catalog_builder builder;
+    status = mr_catalog_builder_init(&builder, MR_SCHEME_RECORDS, error);
     if (status == MR_OK)
         status = build_records(spec, &layout, fds_out, &builder, error);
-    mr_table_builder_fini(&builder);
+    mr_catalog_builder_fini(&builder);
     return status;
 }
 
 enum { CIFAR_DATA = 3 * 32 * 32, CIFAR_RECORD = 1 + CIFAR_DATA, CIFAR_MAX_CLASSES = 10, CIFAR_BATCHES = 5 };
 
 /* batches.meta.txt: one class a line; the file is optional. */
-static mr_status read_cifar_names(struct mr_table_builder *builder, int root, mr_error *error)
+static mr_status read_cifar_names(struct mr_catalog_builder *builder, int root, mr_error *error)
 {
     char text[4096], *rest = text;
     int fd = openat(root, "batches.meta.txt", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -297,14 +297,14 @@ static mr_status read_cifar_names(struct mr_table_builder *builder, int root, mr
     for (char *line; status == MR_OK && n_classes < CIFAR_MAX_CLASSES && (line = strsep(&rest, "\n"));) {
         line[strcspn(line, "\r")] = '\0';
         if (*line) {
-            status = mr_table_builder_class(builder, line, error);
+            status = mr_catalog_builder_class(builder, line, error);
             n_classes++;
         }
     }
     return status;
 }
 
-static mr_status add_cifar_file(struct mr_table_builder *builder, const struct mr_record_layout *layout, int root,
+static mr_status add_cifar_file(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, int root,
                                 const char *dir, const char *name, mr_error *error)
 {
     char shown[PATH_MAX + 32];
@@ -319,7 +319,7 @@ static mr_status add_cifar_file(struct mr_table_builder *builder, const struct m
     return add_file(builder, layout, name, size, error);
 }
 
-static mr_status add_cifar_files(struct mr_table_builder *builder, const struct mr_record_layout *layout, int root,
+static mr_status add_cifar_files(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, int root,
                                  const char *dir, bool test, mr_error *error)
 {
     if (test)
@@ -338,26 +338,26 @@ static mr_status add_cifar_files(struct mr_table_builder *builder, const struct 
     return MR_OK;
 }
 
-static mr_status build_cifar10(const char *dir, bool test, int fds[MR_TABLE_N_FDS], struct mr_table_builder *builder,
-                               mr_error *error)
+static mr_status build_cifar10(const char *dir, bool test, int fds[MR_CATALOG_N_FDS],
+                               struct mr_catalog_builder *builder, mr_error *error)
 {
     struct mr_record_layout layout = {
         .header = 1, .stride = CIFAR_RECORD, .label_off = -1, .label_len = 1, .widen = true};
     mr_kind_set_raw(&layout.kind, MR_U8, 3, (const int64_t[]){3, 32, 32}, MR_NCHW);
     mr_kind_set_integer_label(&layout.kind);
     char absolute[PATH_MAX];
-    mr_status status = mr_root_open(dir, &fds[MR_TABLE_FD_ROOT], absolute, error);
+    mr_status status = mr_root_open(dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
-        status = mr_table_builder_root(builder, dir, absolute, error);
+        status = mr_catalog_builder_root(builder, dir, absolute, error);
     if (status == MR_OK)
-        status = read_cifar_names(builder, fds[MR_TABLE_FD_ROOT], error);
+        status = read_cifar_names(builder, fds[MR_CATALOG_FD_ROOT], error);
     if (status == MR_OK)
-        status = add_cifar_files(builder, &layout, fds[MR_TABLE_FD_ROOT], dir, test, error);
-    return status < 0 ? status : finish(builder, &layout, &fds[MR_TABLE_FD_TABLE], error);
+        status = add_cifar_files(builder, &layout, fds[MR_CATALOG_FD_ROOT], dir, test, error);
+    return status < 0 ? status : finish(builder, &layout, &fds[MR_CATALOG_FD_TABLE], error);
 }
 
-mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_TABLE_N_FDS],
-                                  mr_error *error)
+mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options *options,
+                                  int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     (void)options;
     const char *split = mr_spec_take(spec, "split");
@@ -365,10 +365,10 @@ mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options
         return mr_error_set(error, MR_ERR_INVALID, "split '%s' of cifar10 is neither train nor test", split);
     if (mr_spec_finish(spec, "split", error) < 0)
         return MR_ERR_INVALID;
-    struct mr_table_builder builder;
-    mr_status status = mr_table_builder_init(&builder, MR_SCHEME_RECORDS, error);
+    struct mr_catalog_builder builder;
+    mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_RECORDS, error);
     if (status == MR_OK)
         status = build_cifar10(spec->paths[0], split && mr_word_is(split, "test"), fds_out, &builder, error);
-    mr_table_builder_fini(&builder);
+    mr_catalog_builder_fini(&builder);
     return status;
 }

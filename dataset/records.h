@@ -22,6 +22,6 @@ int64_t mr_records_needed(const struct mr_record_layout *layout);
 /* Records in a file of size bytes; windows never cross files. */
 uint64_t mr_records_in(const struct mr_record_layout *layout, int64_t size);
 /* Which bytes are read for a record: one part where data and label lie close together, else two. */
-void mr_records_parts(const struct mr_record_layout *layout, struct mr_table_record *record_out);
+void mr_records_parts(const struct mr_record_layout *layout, struct mr_catalog_record *record_out);
 
 #endif

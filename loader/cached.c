@@ -14,21 +14,21 @@
 struct mr_cached {
     struct mr_cache_use *use;
     struct mr_cache_fill *fill;
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     struct mr_pixels *pixels;
 };
 
-struct mr_cached *mr_cached_create(struct mr_cache_region *region, const struct mr_table *table,
+struct mr_cached *mr_cached_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
                                    struct mr_pixels *pixels)
 {
     /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
     struct mr_cached *cached = region && mr_codec_packed_works(NULL) ? calloc(1, sizeof *cached) : NULL;
     if (!cached)
         return NULL;
-    cached->table = table;
+    cached->catalog = catalog;
     cached->pixels = pixels;
-    if (mr_cache_use_create(region, table, &cached->use, NULL) == MR_OK &&
-        mr_cache_fill_create(region, table, &cached->fill, NULL) == MR_OK)
+    if (mr_cache_use_create(region, catalog, &cached->use, NULL) == MR_OK &&
+        mr_cache_fill_create(region, catalog, &cached->fill, NULL) == MR_OK)
         return cached;
     mr_cached_destroy(cached);
     return NULL;
@@ -82,7 +82,8 @@ bool mr_cached_take(struct mr_cached *cached, int64_t index, const struct mr_rng
     }
     *material_out = (struct mr_material){
         .bytes = bytes, .len = (size_t)len, .encoded = true, .is_packed = true, .offset = offset, .packed = hit.image};
-    return mr_table_split(cached->table, index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) == MR_OK;
+    return mr_catalog_split(cached->catalog, index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==
+           MR_OK;
 }
 
 void mr_cached_drop(struct mr_cached *cached, int64_t index)

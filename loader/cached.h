@@ -12,7 +12,7 @@
 struct mr_cached;
 
 /* region NULL, or a directory that is not there any more: NULL. What is passed must outlive the object. */
-struct mr_cached *mr_cached_create(struct mr_cache_region *region, const struct mr_table *table,
+struct mr_cached *mr_cached_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
                                    struct mr_pixels *pixels);
 void mr_cached_destroy(struct mr_cached *cached);
 

@@ -211,7 +211,7 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
     if (core->options.num_workers != MR_NO_WORKERS)
         return mr_supervisor_create(core, loader->dataset, &loader->supervisor, error);
     struct mr_worker_job job = {.shared = core->shared,
-                                .table = mr_dataset_table(loader->dataset),
+                                .catalog = mr_dataset_catalog(loader->dataset),
                                 .callbacks = mr_dataset_callbacks(loader->dataset)};
     return mr_worker_create(&job, &loader->worker, error);
 }
@@ -300,7 +300,7 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
                                            o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
                                        .max_file_bytes = o->max_file_bytes,
                                        .limits = control->limits};
-    mr_status status = mr_caching_start(&options, mr_dataset_table(loader->dataset), region, &loader->caching, error);
+    mr_status status = mr_caching_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->caching, error);
     control->with_cache = loader->caching != NULL;
     o->cache = loader->caching ? region->path : NULL; /* the caller's text is valid during the creation only */
     return status;

@@ -77,7 +77,7 @@ bool mr_damage_has_failure(const struct mr_slot_view *view)
     return false;
 }
 
-bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_table *table, mr_error *error_out)
+bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_catalog *catalog, mr_error *error_out)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t place = 0; place < n; place++) {
@@ -90,8 +90,8 @@ bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_ta
             return true;
         }
         int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-        char which[MR_TABLE_WHICH];
-        mr_table_which(table, index, which);
+        char which[MR_CATALOG_WHICH];
+        mr_catalog_which(catalog, index, which);
         mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged, as are more than %d others of its batch", which,
                      MR_SLOT_RECORDS);
         error_out->index = index;

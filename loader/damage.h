@@ -24,6 +24,6 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view
 bool mr_damage_has_failure(const struct mr_slot_view *view);
 
 /* The error of the first place that has none of its own sample: true with *error_out when there is one. */
-bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_table *table, mr_error *error_out);
+bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_catalog *catalog, mr_error *error_out);
 
 #endif

@@ -28,8 +28,8 @@ struct describe_job {
 static void describe(void *user, int64_t index, mr_error *error_out)
 {
     const struct describe_job *job = user;
-    char which[MR_TABLE_WHICH];
-    mr_table_which(mr_dataset_table(job->supervisor->dataset), index, which);
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(mr_dataset_catalog(job->supervisor->dataset), index, which);
     mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->verdict->words);
     error_out->index = index;
 }
@@ -127,7 +127,7 @@ static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdi
 void mr_deaths_take(struct mr_supervisor *s, uint32_t i)
 {
     struct mr_ward *ward = &s->wards[i];
-    struct mr_exit end = s->table->reap(s->starter, &ward->process);
+    struct mr_exit end = s->ops->reap(s->starter, &ward->process);
     s->polls[1 + i].fd = -1;
     pthread_mutex_lock(&s->lock);
     ward->alive = false;

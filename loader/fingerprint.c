@@ -55,41 +55,41 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
 
 /* A file of records has the path by which it was opened, which is its place and not its name. Names of classes feed
  * nobody; where they are folders, the paths have them. */
-static const char *name_in(const struct mr_table *table, const char *path)
+static const char *name_in(const struct mr_catalog *catalog, const char *path)
 {
-    const char *slash = mr_table_shared_files(table) ? strrchr(path, '/') : NULL;
+    const char *slash = mr_catalog_shared_files(catalog) ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path;
 }
 
-static void add_names(struct mr_digest *digest, const struct mr_table *table)
+static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog)
 {
-    char path[MR_TABLE_PATH];
-    uint64_t n = mr_table_n_files(table);
+    char path[MR_CATALOG_PATH];
+    uint64_t n = mr_catalog_n_files(catalog);
     mr_digest_add_u64(digest, n);
     for (uint64_t i = 0; i < n; i++)
-        mr_digest_add_text(digest, mr_table_path(table, i, path) == 0 ? name_in(table, path) : "");
+        mr_digest_add_text(digest, mr_catalog_path(catalog, i, path) == 0 ? name_in(catalog, path) : "");
 }
 
 /* A file that cannot be looked at differs from every file that can. */
-static void add_sizes(struct mr_digest *digest, const struct mr_table *table)
+static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog)
 {
-    char path[MR_TABLE_PATH];
+    char path[MR_CATALOG_PATH];
     struct stat st;
-    uint64_t n = mr_table_n_files(table);
+    uint64_t n = mr_catalog_n_files(catalog);
     for (uint64_t i = 0; i < n_looks(n); i++) {
         bool is_there =
-            mr_table_path(table, look_at(i, n), path) == 0 && fstatat(mr_table_root(table), path, &st, 0) == 0;
+            mr_catalog_path(catalog, look_at(i, n), path) == 0 && fstatat(mr_catalog_root(catalog), path, &st, 0) == 0;
         mr_digest_add_u64(digest, is_there ? (uint64_t)st.st_size : UINT64_MAX);
     }
 }
 
-/* Labels that the table knows: by the folder or the list. label has room for one. */
-static void add_known_labels(struct mr_digest *digest, const struct mr_table *table, void *label)
+/* Labels that the catalog knows: by the folder or the list. label has room for one. */
+static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *catalog, void *label)
 {
-    size_t len = mr_table_kind(table)->label_bytes;
+    size_t len = mr_catalog_kind(catalog)->label_bytes;
     struct mr_extent extent;
-    for (int64_t i = 0; i < mr_table_count(table); i++) {
-        bool is_known = mr_table_label(table, i, label, &extent, NULL) == MR_OK;
+    for (int64_t i = 0; i < mr_catalog_count(catalog); i++) {
+        bool is_known = mr_catalog_label(catalog, i, label, &extent, NULL) == MR_OK;
         mr_digest_add(digest, label, is_known ? len : 0);
     }
 }
@@ -99,7 +99,7 @@ struct label_file {
     uint64_t file;
 };
 
-static void add_stored_label(struct mr_digest *digest, const struct mr_table *table, int64_t index,
+static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *catalog, int64_t index,
                              const struct mr_extent *extent, struct label_file *open)
 {
     unsigned char bytes[LABEL_BYTES];
@@ -108,7 +108,7 @@ static void add_stored_label(struct mr_digest *digest, const struct mr_table *ta
         if (open->fd >= 0)
             close(open->fd);
         open->file = extent->file;
-        if (mr_file_open_sample(table, index, extent->file, &open->fd, NULL) != MR_OK)
+        if (mr_file_open_sample(catalog, index, extent->file, &open->fd, NULL) != MR_OK)
             open->fd = -1;
     }
     size_t wanted = extent->len < sizeof bytes ? (size_t)extent->len : sizeof bytes;
@@ -119,30 +119,30 @@ static void add_stored_label(struct mr_digest *digest, const struct mr_table *ta
 }
 
 /* Labels in files of records. Those that are not stored are all zero. */
-static void add_stored_labels(struct mr_digest *digest, const struct mr_table *table, void *label)
+static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog *catalog, void *label)
 {
     struct label_file open = {.fd = -1};
-    uint64_t n = (uint64_t)mr_table_count(table);
+    uint64_t n = (uint64_t)mr_catalog_count(catalog);
     struct mr_extent extent;
     for (uint64_t i = 0; i < n_looks(n); i++) {
         int64_t index = (int64_t)look_at(i, n);
-        if (mr_table_label(table, index, label, &extent, NULL) != MR_PENDING)
+        if (mr_catalog_label(catalog, index, label, &extent, NULL) != MR_PENDING)
             break;
-        add_stored_label(digest, table, index, &extent, &open);
+        add_stored_label(digest, catalog, index, &extent, &open);
     }
     if (open.fd >= 0)
         close(open.fd);
 }
 
-static bool add_labels(struct mr_digest *digest, const struct mr_table *table)
+static bool add_labels(struct mr_digest *digest, const struct mr_catalog *catalog)
 {
-    void *label = malloc(mr_table_kind(table)->label_bytes + 1);
+    void *label = malloc(mr_catalog_kind(catalog)->label_bytes + 1);
     if (!label)
         return false;
-    if (mr_table_loose_files(table))
-        add_known_labels(digest, table, label);
+    if (mr_catalog_loose_files(catalog))
+        add_known_labels(digest, catalog, label);
     else
-        add_stored_labels(digest, table, label);
+        add_stored_labels(digest, catalog, label);
     free(label);
     return true;
 }
@@ -162,33 +162,33 @@ static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_ind
 }
 
 /* Of a pack what each sample holds and is called, however the pack is cut into shards and wherever it lies. */
-static void add_pack(struct mr_digest *digest, const struct mr_table *table)
+static void add_pack(struct mr_digest *digest, const struct mr_catalog *catalog)
 {
-    const struct mr_pack_index *pack = mr_table_pack(table);
+    const struct mr_pack_index *pack = mr_catalog_pack(catalog);
     mr_digest_add_text(digest, "pack");
-    for (uint64_t i = 0; i < (uint64_t)mr_table_count(table); i++) {
+    for (uint64_t i = 0; i < (uint64_t)mr_catalog_count(catalog); i++) {
         const char *name = mr_pack_index_name(pack, i);
         const void *label = mr_pack_index_label(pack, i);
         add_packed_sample(digest, pack, i);
         mr_digest_add_text(digest, name ? name : "");
-        mr_digest_add(digest, label ? label : "", label ? mr_table_kind(table)->label_bytes : 0);
+        mr_digest_add(digest, label ? label : "", label ? mr_catalog_kind(catalog)->label_bytes : 0);
     }
 }
 
 static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
 {
-    const struct mr_table *table = mr_dataset_table(dataset);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     add_kind(digest, mr_dataset_kind(dataset));
     mr_digest_add_u64(digest, (uint64_t)mr_dataset_count(dataset));
-    if (!table) /* callbacks: nobody knows more */
+    if (!catalog) /* callbacks: nobody knows more */
         return true;
-    if (mr_table_is_pack(table)) {
-        add_pack(digest, table);
+    if (mr_catalog_is_pack(catalog)) {
+        add_pack(digest, catalog);
         return true;
     }
-    add_names(digest, table);
-    add_sizes(digest, table);
-    return add_labels(digest, table);
+    add_names(digest, catalog);
+    add_sizes(digest, catalog);
+    return add_labels(digest, catalog);
 }
 
 static void add_float(struct mr_digest *digest, float value)

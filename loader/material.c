@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files are read whole, records as the table says. Of a pack's sample the index tells its size before the read, so only
- * the rows of a crop are read. Easy to get wrong: a limit must not depend on the crop, so it is held against all that
- * the pack keeps of the sample.
+ * Files are read whole, records as the catalog says. Of a pack's sample the index tells its size before the read, so
+ * only the rows of a crop are read. Easy to get wrong: a limit must not depend on the crop, so it is held against all
+ * that the pack keeps of the sample.
  */
 #include "loader/material.h"
 
 #include <string.h>
 
-void mr_material_name(const struct mr_table *table, int64_t index, mr_error *error)
+void mr_material_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    char which[MR_TABLE_WHICH];
+    char which[MR_CATALOG_WHICH];
     mr_error words = *error;
-    mr_table_which(table, index, which);
+    mr_catalog_which(catalog, index, which);
     mr_error_set(error, (mr_status)words.status, "%s: %s", which, words.text);
     error->os_error = words.os_error;
     error->index = index;
@@ -24,19 +24,19 @@ static mr_status find_range(const struct mr_material_source *source, int64_t ind
 {
     struct mr_packed_image image;
     struct mr_extent whole;
-    mr_status status = mr_table_packed(source->table, index, &image, error);
+    mr_status status = mr_catalog_packed(source->catalog, index, &image, error);
     if (status != MR_OK) {
         error->index = index;
         return status;
     }
-    mr_table_extent_whole(source->table, index, &whole);
+    mr_catalog_extent_whole(source->catalog, index, &whole);
     if (whole.len > source->max_bytes)
         status = mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
                               (unsigned long long)whole.len, (unsigned long long)source->max_bytes);
     else
         status = mr_pixels_range(source->pixels, &image, rng, offset_out, len_out, error);
     if (status != MR_OK) {
-        mr_material_name(source->table, index, error);
+        mr_material_name(source->catalog, index, error);
         return status;
     }
     if (source->verifies) {
@@ -50,7 +50,7 @@ mr_status mr_material_submit(const struct mr_material_source *source, struct mr_
                              int64_t index, const struct mr_rng *rng, mr_error *error)
 {
     uint64_t offset, len;
-    if (!mr_table_is_pack(source->table)) {
+    if (!mr_catalog_is_pack(source->catalog)) {
         mr_reader_submit(reader, tag, index);
         return MR_OK;
     }
@@ -64,14 +64,14 @@ mr_status mr_material_submit(const struct mr_material_source *source, struct mr_
 static mr_status take_packed(const struct mr_material_source *source, const struct mr_read *read,
                              struct mr_material *material, mr_error *error)
 {
-    mr_status status = mr_table_packed(source->table, read->index, &material->packed, error);
+    mr_status status = mr_catalog_packed(source->catalog, read->index, &material->packed, error);
     material->is_packed = true;
     material->offset = read->offset;
     if (status != MR_OK || !source->verifies)
         return status;
     if (material->len > material->packed.len)
         material->len = (size_t)material->packed.len;
-    return mr_table_verify(source->table, read->index, read->bytes, read->len, error);
+    return mr_catalog_verify(source->catalog, read->index, read->bytes, read->len, error);
 }
 
 mr_status mr_material_take(const struct mr_material_source *source, const struct mr_read *read, void *label_out,
@@ -81,10 +81,10 @@ mr_status mr_material_take(const struct mr_material_source *source, const struct
         *error = *read->error;
         return read->status;
     }
-    *material_out = (struct mr_material){.encoded = mr_table_kind(source->table)->encoded};
-    mr_status status = mr_table_split(source->table, read->index, read->bytes, read->len, &material_out->bytes,
-                                      &material_out->len, label_out, error);
-    if (status == MR_OK && mr_table_is_pack(source->table))
+    *material_out = (struct mr_material){.encoded = mr_catalog_kind(source->catalog)->encoded};
+    mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len, &material_out->bytes,
+                                        &material_out->len, label_out, error);
+    if (status == MR_OK && mr_catalog_is_pack(source->catalog))
         status = take_packed(source, read, material_out, error);
     error->index = read->index;
     return status;

@@ -13,7 +13,7 @@
 
 /* Where a worker's material comes from, and how it is looked at; constant. */
 struct mr_material_source {
-    const struct mr_table *table; /* NULL with callbacks, which bring their own */
+    const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own */
     struct mr_pixels *pixels;
     uint64_t max_bytes; /* of a pack's sample; a reader looks after files itself */
     bool verifies;      /* samples of a pack are read whole and held against their checksum */
@@ -45,7 +45,8 @@ mr_status mr_material_take(const struct mr_material_source *source, const struct
 mr_status mr_material_run(const struct mr_material_source *source, const struct mr_material *material,
                           struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error);
 
-/* Put "path (index 7): " before an error's words, and the index into its record. table NULL: a sample of callbacks. */
-void mr_material_name(const struct mr_table *table, int64_t index, mr_error *error);
+/* Put "path (index 7): " before an error's words, and the index into its record. catalog NULL: a sample of callbacks.
+ */
+void mr_material_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
 #endif

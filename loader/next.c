@@ -115,7 +115,7 @@ static mr_status give_failure(mr_loader *loader, uint32_t slot)
     mr_error error;
     mr_damage_collect(&loader->damage, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
-    if (!mr_damage_first_failure(&view, mr_dataset_table(loader->dataset), &error))
+    if (!mr_damage_first_failure(&view, mr_dataset_catalog(loader->dataset), &error))
         mr_error_set(&error, MR_ERR_WORKER, "slot %u was said to have failed and has not", slot);
     if (error.status == MR_ERR_UNSUPPORTED && !core->fatal.status)
         core->fatal = error; /* what this machine cannot decode it cannot decode in the next batch either */

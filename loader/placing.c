@@ -17,9 +17,9 @@ static mr_status keep_name(struct mr_core *core, uint32_t i, const char *name, c
 void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACING_NAME])
 {
     if (device->id == MR_DEVICE_LOCAL)
-        snprintf(name_out, MR_PLACING_NAME, "%s:local", device->table->name);
+        snprintf(name_out, MR_PLACING_NAME, "%s:local", device->ops->name);
     else
-        snprintf(name_out, MR_PLACING_NAME, "%s:%d", device->table->name, device->id);
+        snprintf(name_out, MR_PLACING_NAME, "%s:%d", device->ops->name, device->id);
 }
 
 static bool is_auto(const char *name)
@@ -34,7 +34,7 @@ mr_status mr_placing_settle(struct mr_core *core, mr_error *error)
     if (core->placement.lends_slots || !o->device)
         return MR_OK;
     mr_device at = mr_copier_image_device(core->copier); /* the copying thread is at work on the rest */
-    const struct mr_device_name device = {.table = mr_device_table(at.kind), .id = at.id};
+    const struct mr_device_name device = {.ops = mr_device_find(at.kind), .id = at.id};
     mr_placing_name(&device, name);
     free(core->names[0]);
     return keep_name(core, 0, name, &o->device, error);

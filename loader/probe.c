@@ -14,7 +14,7 @@
 enum { MAX_TRIES = 16 };
 
 struct probe {
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     struct mr_reader *reader;
     struct mr_codec *codec;
     struct mr_codec_limits limits;
@@ -41,7 +41,7 @@ static mr_status read_head(const struct probe *probe, int64_t index, struct mr_i
 static mr_status look_up_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
 {
     struct mr_packed_image image;
-    mr_status status = mr_table_packed(probe->table, index, &image, error);
+    mr_status status = mr_catalog_packed(probe->catalog, index, &image, error);
     if (status != MR_OK)
         return status;
     if (image.encoding == MR_PACKED_JPEG)
@@ -49,7 +49,7 @@ static mr_status look_up_head(const struct probe *probe, int64_t index, struct m
     mr_error words;
     status = mr_packed_check(&image, &probe->limits, &words);
     if (status != MR_OK) {
-        mr_material_name(probe->table, index, &words);
+        mr_material_name(probe->catalog, index, &words);
         mr_error_copy(error, &words);
         return status;
     }
@@ -60,7 +60,7 @@ static mr_status look_up_head(const struct probe *probe, int64_t index, struct m
 static mr_status find_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
 {
     mr_status status = MR_PENDING;
-    if (mr_table_is_pack(probe->table))
+    if (mr_catalog_is_pack(probe->catalog))
         status = look_up_head(probe, index, head_out, error);
     return status == MR_PENDING ? read_head(probe, index, head_out, error) : status;
 }
@@ -69,10 +69,10 @@ static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t
 {
     struct mr_image_head head;
     struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = max_file_bytes};
-    mr_status status = mr_reader_create(probe->table, &reader_options, &probe->reader, error);
+    mr_status status = mr_reader_create(probe->catalog, &reader_options, &probe->reader, error);
     if (status != MR_OK)
         return status;
-    int64_t n = mr_table_count(probe->table);
+    int64_t n = mr_catalog_count(probe->catalog);
     for (int64_t i = 0; i < n && i < MAX_TRIES; i++) {
         status = find_head(probe, i, &head, error);
         if (status == MR_OK)
@@ -87,8 +87,8 @@ static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t
 
 mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options, mr_error *error)
 {
-    struct probe probe = {.table = mr_dataset_table(dataset)};
-    if (!probe.table)
+    struct probe probe = {.catalog = mr_dataset_catalog(dataset)};
+    if (!probe.catalog)
         return mr_error_set(
             error, MR_ERR_INVALID,
             "the transform does not fix the size of encoded images from callbacks; add a resize or crop");

@@ -39,11 +39,11 @@ mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer
         mr_producer_destroy(p);
         return status;
     }
-    p->source = (struct mr_material_source){.table = job->table,
+    p->source = (struct mr_material_source){.catalog = job->catalog,
                                             .pixels = p->pixels,
                                             .max_bytes = p->control->max_file_bytes,
                                             .verifies = p->control->verify_packs};
-    p->cached = mr_cached_create(mr_control_cache(&job->shared), job->table, p->pixels);
+    p->cached = mr_cached_create(mr_control_cache(&job->shared), job->catalog, p->pixels);
     *producer_out = p;
     return MR_OK;
 }
@@ -121,7 +121,7 @@ static mr_status run_pixels(struct mr_producer *p, const struct mr_slot_view *vi
     }
     trace_pixels(p, index, begin_ns, &report);
     if (status != MR_OK) {
-        mr_material_name(p->job.table, index, error);
+        mr_material_name(p->job.catalog, index, error);
         return status;
     }
     memcpy(view->geometry + place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
@@ -168,7 +168,7 @@ static bool use_cached(struct mr_producer *p, const struct mr_slot_view *view, u
 static mr_status open_spare(struct mr_producer *p, mr_error *error)
 {
     struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = p->control->max_file_bytes};
-    return p->spare ? MR_OK : mr_reader_create(p->job.table, &options, &p->spare, error);
+    return p->spare ? MR_OK : mr_reader_create(p->job.catalog, &options, &p->spare, error);
 }
 
 static mr_status read_and_use(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
@@ -225,7 +225,7 @@ static mr_status use_callback(struct mr_producer *p, const struct mr_slot_view *
         status = check_callback_sample(p, &sample, error);
     }
     if (status != MR_OK) {
-        mr_material_name(p->job.table, index, error);
+        mr_material_name(p->job.catalog, index, error);
     } else {
         uint64_t label_bytes = p->control->layout.label_bytes;
         const void *label = sample.label_record ? sample.label_record : (const void *)&sample.label;

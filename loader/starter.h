@@ -29,7 +29,7 @@ struct mr_exit {
 
 struct mr_starter;
 
-struct mr_starter_table {
+struct mr_starter_ops {
     const char *name;
     mr_status (*create)(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out, mr_error *error);
     void (*destroy)(struct mr_starter *starter);
@@ -40,8 +40,8 @@ struct mr_starter_table {
     struct mr_exit (*reap)(struct mr_starter *starter, struct mr_process *process);
 };
 
-extern const struct mr_starter_table mr_starter_exec;
-extern const struct mr_starter_table mr_starter_fork;
-extern const struct mr_starter_table mr_starter_thread;
+extern const struct mr_starter_ops mr_starter_exec;
+extern const struct mr_starter_ops mr_starter_fork;
+extern const struct mr_starter_ops mr_starter_thread;
 
 #endif

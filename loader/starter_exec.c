@@ -160,9 +160,9 @@ static mr_status exec_create(struct mr_core *core, mr_dataset *dataset, struct m
     if (!s)
         return mr_error_memory(error, sizeof *s);
     s->fds[MR_WORKER_FD_SLAB] = core->slab.fd;
-    const int *table_fds = mr_dataset_fds(dataset);
-    for (int i = 0; i < MR_TABLE_N_FDS; i++)
-        s->fds[MR_WORKER_FD_TABLE + i] = table_fds[i];
+    const int *catalog_fds = mr_dataset_fds(dataset);
+    for (int i = 0; i < MR_CATALOG_N_FDS; i++)
+        s->fds[MR_WORKER_FD_CATALOG + i] = catalog_fds[i];
     s->image_fd = -1;
     s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     mr_status status = s->stack == MAP_FAILED ? mr_error_memory(error, STACK_BYTES) : open_image(s, error);
@@ -338,7 +338,7 @@ static struct mr_exit exec_reap(struct mr_starter *s, struct mr_process *process
     return end;
 }
 
-const struct mr_starter_table mr_starter_exec = {
+const struct mr_starter_ops mr_starter_exec = {
     .name = "exec",
     .create = exec_create,
     .destroy = exec_destroy,

@@ -224,7 +224,7 @@ static mr_status fork_create(struct mr_core *core, mr_dataset *dataset, struct m
     s->socket = -1;
     s->template_fd = -1;
     s->job = (struct mr_worker_job){
-        .shared = core->shared, .table = mr_dataset_table(dataset), .callbacks = mr_dataset_callbacks(dataset)};
+        .shared = core->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
     mr_status status = fork_template(s, error);
     if (status != MR_OK) {
         mr_starter_fork.destroy(s);
@@ -285,7 +285,7 @@ static struct mr_exit fork_reap(struct mr_starter *s, struct mr_process *process
     return end;
 }
 
-const struct mr_starter_table mr_starter_fork = {
+const struct mr_starter_ops mr_starter_fork = {
     .name = "fork",
     .create = fork_create,
     .destroy = fork_destroy,

@@ -39,7 +39,7 @@ static mr_status thread_create(struct mr_core *core, mr_dataset *dataset, struct
     if (!s)
         return mr_error_memory(error, sizeof *s);
     s->job = (struct mr_worker_job){
-        .shared = core->shared, .table = mr_dataset_table(dataset), .callbacks = mr_dataset_callbacks(dataset)};
+        .shared = core->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
     *starter_out = s;
     return MR_OK;
 }
@@ -86,7 +86,7 @@ static struct mr_exit thread_reap(struct mr_starter *s, struct mr_process *proce
     return (struct mr_exit){.known = true};
 }
 
-const struct mr_starter_table mr_starter_thread = {
+const struct mr_starter_ops mr_starter_thread = {
     .name = "thread",
     .create = thread_create,
     .destroy = thread_destroy,

@@ -27,7 +27,7 @@ static mr_status start_worker(struct mr_supervisor *s, uint32_t i, mr_error *err
     atomic_store(&record->failed, 0);
     atomic_store(&record->asleep, 0);
     atomic_store(&record->doing, MR_DOING_NOTHING);
-    mr_status status = s->table->start(s->starter, i, &process, error);
+    mr_status status = s->ops->start(s->starter, i, &process, error);
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&s->lock);
@@ -171,7 +171,7 @@ static void see_off(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
         rc = poll(&ended, 1, now < until_ns ? (int)((until_ns - now) / 1000000) : 0);
     } while (rc < 0 && errno == EINTR);
     if (rc > 0)
-        s->table->reap(s->starter, &ward->process);
+        s->ops->reap(s->starter, &ward->process);
     else
         keep_alive(s);
     pthread_mutex_lock(&s->lock);
@@ -186,7 +186,7 @@ static void end_workers(struct mr_supervisor *s)
     mr_futex_wake(&s->core->shared.control->work_word, UINT32_MAX);
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->wards[i].alive)
-            s->table->kill(&s->wards[i].process);
+            s->ops->kill(&s->wards[i].process);
     uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_WARD_END_MS; /* of all of them together */
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->wards[i].alive)
@@ -207,7 +207,7 @@ static void *supervisor_main(void *arg)
 {
     struct mr_supervisor *s = arg;
     mr_error error = {0};
-    mr_status status = s->table->create(s->core, s->dataset, &s->starter, &error);
+    mr_status status = s->ops->create(s->core, s->dataset, &s->starter, &error);
     for (uint32_t i = 0; status == MR_OK && i < s->n_workers; i++)
         status = start_worker(s, i, &error);
     report_ready(s, status == MR_OK ? NULL : &error);
@@ -215,7 +215,7 @@ static void *supervisor_main(void *arg)
         supervise(s);
     end_workers(s);
     if (s->starter)
-        s->table->destroy(s->starter);
+        s->ops->destroy(s->starter);
     return NULL;
 }
 
@@ -239,11 +239,11 @@ static mr_status allocate(struct mr_core *core, mr_dataset *dataset, struct mr_s
         free(s);
         return status;
     }
-    static const struct mr_starter_table *const tables[] = {
+    static const struct mr_starter_ops *const tables[] = {
         [MR_START_EXEC] = &mr_starter_exec, [MR_START_FORK] = &mr_starter_fork, [MR_START_THREAD] = &mr_starter_thread};
     s->core = core;
     s->dataset = dataset;
-    s->table = tables[core->options.start];
+    s->ops = tables[core->options.start];
     s->n_workers = n;
     s->polls[0] = (struct pollfd){.fd = s->wake, .events = POLLIN};
     for (uint32_t i = 0; i < n; i++)

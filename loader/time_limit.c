@@ -26,7 +26,7 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
 {
     struct mr_ward *ward = &s->wards[i];
     mr_error error;
-    if (s->table->kill(&ward->process)) {
+    if (s->ops->kill(&ward->process)) {
         ward->limit_kill = true;
         ward->killed_ns = mr_clock_now_ns();
         return;
@@ -37,9 +37,9 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
         mr_core_fail(s->core, &error);
         return;
     }
-    char which[MR_TABLE_WHICH];
+    char which[MR_CATALOG_WHICH];
     int64_t index = atomic_load(&mr_ward_record(s, i)->index);
-    mr_table_which(mr_dataset_table(s->dataset), index, which);
+    mr_catalog_which(mr_dataset_catalog(s->dataset), index, which);
     mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which,
                  s->core->options.time_limit_ms);
     error.index = index;

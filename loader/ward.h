@@ -32,7 +32,7 @@ struct mr_ward {
 struct mr_supervisor {
     struct mr_core *core;
     mr_dataset *dataset;
-    const struct mr_starter_table *table;
+    const struct mr_starter_ops *ops;
     struct mr_starter *starter;
     struct mr_ward *wards;
     struct pollfd *polls; /* [0] is wake, [1 + i] worker i */

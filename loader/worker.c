@@ -283,13 +283,13 @@ void mr_worker_run(struct mr_worker *w)
 
 static mr_status open_reader(struct mr_worker *w, mr_error *error)
 {
-    if (!w->job.table)
+    if (!w->job.catalog)
         return MR_OK;
     struct mr_reader_options options = {.kind = (mr_reader_kind)w->control->reader,
                                         .depth = w->control->read_ahead,
                                         .max_bytes = w->control->max_file_bytes,
                                         .max_files = w->control->max_files};
-    mr_status status = mr_reader_create(w->job.table, &options, &w->reader, error);
+    mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');
     return status;

@@ -15,8 +15,8 @@ struct mr_worker;
 
 struct mr_worker_job {
     struct mr_shared shared;
-    const struct mr_table *table;  /* of the dataset; NULL with callbacks */
-    const mr_callbacks *callbacks; /* NULL unless the dataset is the program's own */
+    const struct mr_catalog *catalog; /* of the dataset; NULL with callbacks */
+    const mr_callbacks *callbacks;    /* NULL unless the dataset is the program's own */
     uint32_t id;
 };
 

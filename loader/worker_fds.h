@@ -6,9 +6,9 @@
 #include "dataset/catalog.h"
 
 enum {
-    MR_WORKER_FD_SLAB,  /* the slab */
-    MR_WORKER_FD_TABLE, /* the dataset's, in the order of dataset/catalog.h; closed where there is none */
-    MR_WORKER_N_FDS = MR_WORKER_FD_TABLE + MR_TABLE_N_FDS
+    MR_WORKER_FD_SLAB,    /* the slab */
+    MR_WORKER_FD_CATALOG, /* the dataset's, in the order of dataset/catalog.h; closed where there is none */
+    MR_WORKER_N_FDS = MR_WORKER_FD_CATALOG + MR_CATALOG_N_FDS
 };
 #define MR_WORKER_FIRST_FD 3
 

@@ -18,11 +18,11 @@ static int complain(const mr_error *error)
     return 1;
 }
 
-/* The table's descriptors by place, -1 where none was inherited. */
-static void find_fds(int fds[MR_TABLE_N_FDS])
+/* The catalog's descriptors by place, -1 where none was inherited. */
+static void find_fds(int fds[MR_CATALOG_N_FDS])
 {
-    for (int i = 0; i < MR_TABLE_N_FDS; i++) {
-        int fd = MR_WORKER_FIRST_FD + MR_WORKER_FD_TABLE + i;
+    for (int i = 0; i < MR_CATALOG_N_FDS; i++) {
+        int fd = MR_WORKER_FIRST_FD + MR_WORKER_FD_CATALOG + i;
         fds[i] = fcntl(fd, F_GETFD) >= 0 ? fd : -1;
     }
 }
@@ -31,9 +31,9 @@ int main(int argc, char **argv)
 {
     struct mr_slab slab;
     struct mr_worker_job job = {0};
-    struct mr_table *table;
+    struct mr_catalog *catalog;
     mr_error error;
-    int fds[MR_TABLE_N_FDS];
+    int fds[MR_CATALOG_N_FDS];
     if (argc != 2) {
         fputs("millrace-worker is started by libmillrace, not by hand\n", stderr);
         return 2;
@@ -51,13 +51,13 @@ int main(int argc, char **argv)
         return 2;
     find_fds(fds);
     struct mr_worker_record *record = &job.shared.records[job.id];
-    if (mr_table_attach(fds, &table, &record->error) != MR_OK) {
+    if (mr_catalog_attach(fds, &catalog, &record->error) != MR_OK) {
         atomic_store(&record->failed, 1);
         return 1;
     }
-    job.table = table;
+    job.catalog = catalog;
     mr_worker_settle(&job, true);
     int code = mr_worker_main(&job);
-    mr_table_detach(table);
+    mr_catalog_detach(catalog);
     return code;
 }

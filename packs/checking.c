@@ -63,7 +63,7 @@ static mr_status check_file(struct worker *w, const struct mr_read *read, mr_err
     const uint8_t *bytes;
     size_t len;
     mr_status status =
-        mr_table_split(w->job->table, read->index, read->bytes, read->len, &bytes, &len, w->label, error);
+        mr_catalog_split(w->job->catalog, read->index, read->bytes, read->len, &bytes, &len, w->label, error);
     if (status != MR_OK || !w->job->kind->encoded)
         return status;
     const struct mr_packed_image image = {.encoding = MR_PACKED_JPEG, .orientation = 1, .len = len};
@@ -73,8 +73,8 @@ static mr_status check_file(struct worker *w, const struct mr_read *read, mr_err
 static mr_status check_sample(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
 {
     struct worker *w = worker;
-    return mr_table_is_pack(w->job->table) ? check_packed(w, read, item->result, &item->error)
-                                           : check_file(w, read, &item->error);
+    return mr_catalog_is_pack(w->job->catalog) ? check_packed(w, read, item->result, &item->error)
+                                               : check_file(w, read, &item->error);
 }
 
 static int64_t index_at(const void *user, uint64_t position)
@@ -89,7 +89,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     struct mr_packing_job *job = &checking->job;
     const struct checked *checked = item->result;
     if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
-        mr_packing_job_name(job->table, item->index, &item->error);
+        mr_packing_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }

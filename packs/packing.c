@@ -39,7 +39,7 @@ struct worker {
     void *label;
 };
 
-/* What a worker hands over: descriptions here; row table, label, bytes and what stands beside in the item's bytes. */
+/* What a worker hands over: descriptions here; row catalog, label, bytes and what stands beside in the item's bytes. */
 struct packed {
     struct mr_packed_image image;
     struct mr_packed_template template;
@@ -68,7 +68,7 @@ static mr_status open_worker(void *user, void **worker_out, mr_error *error)
     if (!w->label)
         return mr_error_memory(error, label_bytes);
     mr_status status = mr_packer_create(&packing->packer, &w->packer, error);
-    if (status == MR_OK && mr_table_is_pack(packing->job.table))
+    if (status == MR_OK && mr_catalog_is_pack(packing->job.catalog))
         status = mr_packing_job_packer(&packing->job, &w->restorer, error);
     return status;
 }
@@ -89,7 +89,7 @@ static mr_status get_file(struct worker *w, const struct mr_read *read, const ui
     const struct mr_packing_job *job = &w->packing->job;
     struct mr_packed_image image;
     mr_status status =
-        mr_table_split(job->table, read->index, read->bytes, read->len, bytes_out, len_out, w->label, error);
+        mr_catalog_split(job->catalog, read->index, read->bytes, read->len, bytes_out, len_out, w->label, error);
     if (status != MR_OK || !w->restorer)
         return status;
     status = mr_packing_job_verify(job, read, &image, error);
@@ -163,7 +163,7 @@ static const char *ending_for(const struct packed *packed)
 static mr_status write_sample(struct packing *packing, const struct mr_pipeline_item *item, mr_error *error)
 {
     const struct packed *packed = item->result;
-    char name[MR_TABLE_PATH];
+    char name[MR_CATALOG_PATH];
     struct mr_pack_entry entry = {.image = packed->image,
                                   .bytes = item->bytes + packed->bytes_at,
                                   .beside = item->bytes + packed->beside_at,
@@ -174,7 +174,7 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
     bool coefficients = packed->image.encoding == MR_PACKED_DCT || packed->image.encoding == MR_PACKED_DCT8;
     entry.image.template = coefficients ? &packed->template : NULL;
     entry.image.rows = coefficients ? (const uint32_t *)(const void *)item->bytes : NULL;
-    mr_packing_name_in_pack(packing->job.table, item->index, ending_for(packed), name);
+    mr_packing_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);
     return mr_pack_writer_add(packing->writer, &entry, error);
 }
 
@@ -184,7 +184,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     struct mr_packing_job *job = &packing->job;
     const struct packed *packed = item->result;
     if (item->status < 0) {
-        mr_packing_job_name(job->table, item->index, &item->error);
+        mr_packing_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }
@@ -206,18 +206,18 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
 static uint64_t digest_samples(const struct mr_packing_job *job, void *label)
 {
     struct mr_digest digest;
-    char name[MR_TABLE_PATH];
+    char name[MR_CATALOG_PATH];
     struct mr_extent unused;
     mr_error ignored;
     mr_digest_init(&digest, ORIGIN_KEY);
     mr_digest_add_u64(&digest, job->kind->label_bytes);
-    for (int64_t i = 0; i < mr_table_count(job->table); i++) {
-        mr_packing_name_in_pack(job->table, i, NULL, name);
+    for (int64_t i = 0; i < mr_catalog_count(job->catalog); i++) {
+        mr_packing_name_in_pack(job->catalog, i, NULL, name);
         mr_digest_add_text(&digest, name);
-        if (mr_table_label(job->table, i, label, &unused, &ignored) == MR_OK)
+        if (mr_catalog_label(job->catalog, i, label, &unused, &ignored) == MR_OK)
             mr_digest_add(&digest, label, (size_t)job->kind->label_bytes);
     }
-    return mr_digest_end(&digest, (uint64_t)mr_table_count(job->table));
+    return mr_digest_end(&digest, (uint64_t)mr_catalog_count(job->catalog));
 }
 
 static void print_options(FILE *out, const mr_pack_options *o)
@@ -242,8 +242,8 @@ static mr_status describe(const struct mr_packing_job *job, char **origin_out, m
         return mr_error_memory(error, label_bytes);
     }
     print_options(out, &job->options); /* first: a message may cut a long path off */
-    fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s", mr_table_count(job->table),
-            digest_samples(job, label), mr_table_absolute_root(job->table));
+    fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s", mr_catalog_count(job->catalog),
+            digest_samples(job, label), mr_catalog_absolute_root(job->catalog));
     free(label);
     if (fclose(out) == 0)
         return MR_OK;
@@ -254,7 +254,7 @@ static mr_status describe(const struct mr_packing_job *job, char **origin_out, m
 
 static const char *class_name(void *user, uint32_t i)
 {
-    return mr_table_class_name(user, i);
+    return mr_catalog_class_name(user, i);
 }
 
 static mr_status open_writer(struct packing *packing, const char *dir, mr_error *error)
@@ -269,9 +269,9 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
                                                    .shard_bytes = job->options.shard_size,
                                                    .align = job->options.align ? PAGE_BYTES : 1,
                                                    .origin = origin,
-                                                   .n_classes = mr_table_n_classes(job->table),
+                                                   .n_classes = mr_catalog_n_classes(job->catalog),
                                                    .class_name = class_name,
-                                                   .user = (void *)job->table};
+                                                   .user = (void *)job->catalog};
     uint64_t n_done = 0;
     status = mr_pack_writer_open(dir, &options, &packing->writer, &n_done, error);
     free(origin);
@@ -302,10 +302,10 @@ static mr_status count_pack(struct packing *packing, const char *dir, mr_error *
     free(spec);
     if (status != MR_OK)
         return status;
-    const struct mr_table *table = mr_dataset_table(pack);
+    const struct mr_catalog *catalog = mr_dataset_catalog(pack);
     struct mr_packed_image image;
-    for (int64_t i = 0; status == MR_OK && i < mr_table_count(table); i++) {
-        status = mr_table_packed(table, i, &image, error);
+    for (int64_t i = 0; status == MR_OK && i < mr_catalog_count(catalog); i++) {
+        status = mr_catalog_packed(catalog, i, &image, error);
         if (status == MR_OK)
             count_sample(&packing->job.report, &image);
     }
@@ -339,7 +339,7 @@ mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *o
     if (!dir || !*dir)
         return mr_error_set(error, MR_ERR_INVALID, "the folder of the pack is not given");
     mr_status status = mr_packing_job_begin(&packing.job, dataset, options, error);
-    if (status == MR_OK && !packing.job.kind->encoded && !mr_table_is_pack(packing.job.table))
+    if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not files of images");
     if (status != MR_OK)
         return status;

@@ -80,11 +80,11 @@ mr_status mr_packing_job_begin(struct mr_packing_job *job, const mr_dataset *dat
         return status;
     if (mr_dataset_callbacks(dataset))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "a dataset of callbacks has no files");
-    job->table = mr_dataset_table(dataset);
+    job->catalog = mr_dataset_catalog(dataset);
     job->kind = mr_dataset_kind(dataset);
-    if (mr_table_count(job->table) == 0)
+    if (mr_catalog_count(job->catalog) == 0)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset holds no sample");
-    job->progress.n_samples = (uint64_t)mr_table_count(job->table);
+    job->progress.n_samples = (uint64_t)mr_catalog_count(job->catalog);
     return MR_OK;
 }
 
@@ -105,7 +105,7 @@ static bool tick(void *user)
 mr_status mr_packing_job_run(struct mr_packing_job *job, struct mr_pipeline_work *work, mr_error *error)
 {
     assert(work->user == job);
-    work->table = job->table;
+    work->catalog = job->catalog;
     work->n_workers = job->options.n_workers;
     work->first = job->progress.n_done;
     work->end = job->progress.n_samples;
@@ -144,10 +144,10 @@ static const char *without_name(const char *which, const char *text)
 
 void mr_packing_job_notice(const struct mr_packing_job *job, int64_t index, const char *text)
 {
-    char which[MR_TABLE_WHICH];
+    char which[MR_CATALOG_WHICH];
     if (!job->options.notice)
         return;
-    mr_table_which(job->table, index, which);
+    mr_catalog_which(job->catalog, index, which);
     mr_error_keep_one_line(which); /* as the text was */
     job->options.notice(job->options.user, index, which, without_name(which, text));
 }
@@ -158,11 +158,11 @@ void mr_packing_job_damage(struct mr_packing_job *job, int64_t index, const char
     mr_packing_job_notice(job, index, text);
 }
 
-void mr_packing_job_name(const struct mr_table *table, int64_t index, mr_error *error)
+void mr_packing_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    char which[MR_TABLE_WHICH];
+    char which[MR_CATALOG_WHICH];
     mr_error bare = *error;
-    mr_table_which(table, index, which);
+    mr_catalog_which(catalog, index, which);
     mr_error_keep_one_line(which);
     if (without_name(which, bare.text) == bare.text)
         mr_error_set(error, bare.status, "%s: %s", which, bare.text);
@@ -182,11 +182,11 @@ mr_status mr_packing_job_verify(const struct mr_packing_job *job, const struct m
 {
     const struct mr_codec_limits limits =
         mr_codec_resolve_limits(&(struct mr_codec_limits){.max_pixels = job->options.max_pixels});
-    mr_status status = mr_table_packed(job->table, read->index, image_out, error);
+    mr_status status = mr_catalog_packed(job->catalog, read->index, image_out, error);
     if (status == MR_OK)
         status = mr_packed_check(image_out, &limits, error);
     if (status == MR_OK)
-        status = mr_table_verify(job->table, read->index, read->bytes, read->len, error);
+        status = mr_catalog_verify(job->catalog, read->index, read->bytes, read->len, error);
     if (status == MR_OK && read->len < image_out->len)
         status = mr_error_set(error, MR_ERR_DAMAGED, "%zu bytes in place of %llu", read->len,
                               (unsigned long long)image_out->len);

@@ -10,7 +10,7 @@
 #include <millrace/pack.h>
 
 struct mr_packing_job {
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     const struct mr_sample_kind *kind;
     mr_pack_options options; /* resolved */
     mr_pack_progress progress;
@@ -21,8 +21,8 @@ struct mr_packing_job {
 /* Begin with a dataset that has files and at least one sample. MR_ERR_INVALID, MR_ERR_UNSUPPORTED. */
 mr_status mr_packing_job_begin(struct mr_packing_job *job, const mr_dataset *dataset, const mr_pack_options *options,
                                mr_error *error);
-/* Work on positions from progress.n_done on: table, n_workers, positions and tick of work are set here; work->user must
- * begin with a struct mr_packing_job. */
+/* Work on positions from progress.n_done on: catalog, n_workers, positions and tick of work are set here; work->user
+ * must begin with a struct mr_packing_job. */
 mr_status mr_packing_job_run(struct mr_packing_job *job, struct mr_pipeline_work *work, mr_error *error);
 /* The report, unless report_out is NULL. */
 void mr_packing_job_end(struct mr_packing_job *job, mr_pack_report *report_out);
@@ -34,7 +34,7 @@ void mr_packing_job_notice(const struct mr_packing_job *job, int64_t index, cons
 /* The same for a damaged sample, which is counted. */
 void mr_packing_job_damage(struct mr_packing_job *job, int64_t index, const char *text);
 /* error, about a sample, begins with its name: "photos/a.jpg (index 7): words". */
-void mr_packing_job_name(const struct mr_table *table, int64_t index, mr_error *error);
+void mr_packing_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
 /* Only the limits of the options: for what decodes, not packs. */
 mr_status mr_packing_job_packer(const struct mr_packing_job *job, struct mr_packer **packer_out, mr_error *error);

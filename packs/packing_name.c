@@ -52,34 +52,35 @@ static const char *inside(const char *path)
 }
 
 /* The path as the dataset has it; false where it is not known. */
-static bool find_path(const struct mr_table *table, int64_t index, char path_out[MR_TABLE_PATH])
+static bool find_path(const struct mr_catalog *catalog, int64_t index, char path_out[MR_CATALOG_PATH])
 {
-    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
-    if (!mr_table_is_pack(table))
-        return mr_table_extents(table, index, extents) > 0 && mr_table_path(table, extents[0].file, path_out) == 0;
-    const char *name = mr_pack_index_name(mr_table_pack(table), (uint64_t)index);
-    if (!name || strlen(name) >= MR_TABLE_PATH)
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    if (!mr_catalog_is_pack(catalog))
+        return mr_catalog_extents(catalog, index, extents) > 0 &&
+               mr_catalog_path(catalog, extents[0].file, path_out) == 0;
+    const char *name = mr_pack_index_name(mr_catalog_pack(catalog), (uint64_t)index);
+    if (!name || strlen(name) >= MR_CATALOG_PATH)
         return false;
     strcpy(path_out, name);
     return true;
 }
 
-void mr_packing_name_in_pack(const struct mr_table *table, int64_t index, const char *ending,
-                             char name_out[MR_TABLE_PATH])
+void mr_packing_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
+                             char name_out[MR_CATALOG_PATH])
 {
-    char path[MR_TABLE_PATH];
-    const char *name = find_path(table, index, path) ? inside(path) : "";
+    char path[MR_CATALOG_PATH];
+    const char *name = find_path(catalog, index, path) ? inside(path) : "";
     const char *more = ending && !ends_in(name, jpeg_endings) ? ending : "";
-    if (*name && strlen(name) + strlen(more) < MR_TABLE_PATH)
+    if (*name && strlen(name) + strlen(more) < MR_CATALOG_PATH)
         strcpy(stpcpy(name_out, name), more);
     else
-        snprintf(name_out, MR_TABLE_PATH, "sample-%" PRId64 "%s", index, more);
+        snprintf(name_out, MR_CATALOG_PATH, "sample-%" PRId64 "%s", index, more);
 }
 
 bool mr_packing_name_is_safe(const char *name)
 {
     size_t len = strlen(name);
-    if (len == 0 || len >= MR_TABLE_PATH || name[0] == '/' || name[len - 1] == '/')
+    if (len == 0 || len >= MR_CATALOG_PATH || name[0] == '/' || name[len - 1] == '/')
         return false;
     const char *last = name;
     for (const char *at = name; *at;) {

@@ -14,8 +14,8 @@
  * start and everything up to the last "..", as tar does. ending: NULL, or one that the name gets where it has none of
  * that kind.
  */
-void mr_packing_name_in_pack(const struct mr_table *table, int64_t index, const char *ending,
-                             char name_out[MR_TABLE_PATH]);
+void mr_packing_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
+                             char name_out[MR_CATALOG_PATH]);
 
 /* Is it a path that stays below the folder it is used in, with a file's name at its end? */
 bool mr_packing_name_is_safe(const char *name);

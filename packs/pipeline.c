@@ -105,7 +105,7 @@ static void submit(struct worker *w, uint64_t position)
     int64_t index = p->work->index_at(p->work->user, position);
     if (p->whole_packs) {
         struct mr_extent extent;
-        mr_table_extent_whole(p->work->table, index, &extent);
+        mr_catalog_extent_whole(p->work->catalog, index, &extent);
         mr_reader_submit_range(w->reader, position, index, 0, extent.len);
     } else {
         mr_reader_submit(w->reader, position, index);
@@ -260,7 +260,7 @@ static mr_status make_workers(struct pipeline *p, mr_error *error)
     for (uint32_t i = 0; status == MR_OK && i < p->n_workers; i++) {
         struct worker *w = &p->workers[i];
         w->pipeline = p;
-        status = mr_reader_create(p->work->table, &options, &w->reader, error);
+        status = mr_reader_create(p->work->catalog, &options, &w->reader, error);
         if (status == MR_OK)
             status = p->work->open(p->work->user, &w->state, error);
     }
@@ -315,7 +315,7 @@ static void init(struct pipeline *p, const struct mr_pipeline_work *work)
     uint64_t n = work->end - work->first;
     pthread_condattr_t monotonic;
     *p = (struct pipeline){.work = work, .claimed = work->first, .taken = work->first};
-    p->whole_packs = mr_table_is_pack(work->table);
+    p->whole_packs = mr_catalog_is_pack(work->catalog);
     p->n_workers = work->n_workers < n ? work->n_workers : (uint32_t)n;
     p->ticked_ns = mr_clock_now_ns();
     pthread_condattr_init(&monotonic); /* on Linux these cannot fail */

@@ -22,7 +22,7 @@ struct mr_pipeline_item {
 };
 
 struct mr_pipeline_work {
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     uint64_t first; /* position to begin with */
     uint64_t end;   /* and the one behind the last */
     uint32_t n_workers;

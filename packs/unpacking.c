@@ -73,16 +73,16 @@ static int64_t index_at(const void *user, uint64_t position)
 }
 
 static mr_status file_name(const struct unpacking *unpacking, const struct mr_pipeline_item *item,
-                           char name_out[MR_TABLE_PATH], mr_error *error)
+                           char name_out[MR_CATALOG_PATH], mr_error *error)
 {
     const struct unpacked *unpacked = item->result;
-    const char *name = mr_pack_index_name(mr_table_pack(unpacking->job.table), (uint64_t)item->index);
+    const char *name = mr_pack_index_name(mr_catalog_pack(unpacking->job.catalog), (uint64_t)item->index);
     if (!name)
         return mr_error_set(error, MR_ERR_DAMAGED, "it has no name");
     if (!mr_packing_name_is_safe(name))
         return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is no name of a file below a folder", name);
     const char *ending = mr_packing_name_ending(name, &unpacked->image, unpacked->exact);
-    if (strlen(name) + strlen(ending) >= MR_TABLE_PATH)
+    if (strlen(name) + strlen(ending) >= MR_CATALOG_PATH)
         return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending", name);
     strcpy(stpcpy(name_out, name), ending);
     return MR_OK;
@@ -91,7 +91,7 @@ static mr_status file_name(const struct unpacking *unpacking, const struct mr_pi
 static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *item)
 {
     struct mr_packing_job *job = &unpacking->job;
-    mr_packing_job_name(job->table, item->index, &item->error);
+    mr_packing_job_name(job->catalog, item->index, &item->error);
     if (job->report.n_damaged == 0)
         unpacking->first = item->error;
     mr_packing_job_damage(job, item->index, item->error.text);
@@ -100,7 +100,7 @@ static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *it
 /* Under its name, below the folder. MR_ERR_DAMAGED: no file can have that name. */
 static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item *item)
 {
-    char name[MR_TABLE_PATH];
+    char name[MR_CATALOG_PATH];
     bool written = false;
     mr_status status = file_name(unpacking, item, name, &item->error);
     if (status == MR_OK)
@@ -117,7 +117,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     if (item->status == MR_OK)
         item->status = write_file(unpacking, item);
     if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
-        mr_packing_job_name(job->table, item->index, &item->error);
+        mr_packing_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }
@@ -160,7 +160,7 @@ mr_status mr_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *op
     if (!dir || !*dir)
         return mr_error_set(error, MR_ERR_INVALID, "the folder to unpack into is not given");
     mr_status status = mr_packing_job_begin(&unpacking.job, pack, options, error);
-    if (status == MR_OK && !mr_table_is_pack(unpacking.job.table))
+    if (status == MR_OK && !mr_catalog_is_pack(unpacking.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset is no pack");
     if (status == MR_OK)
         status = run(&unpacking, dir, error);

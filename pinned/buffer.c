@@ -27,13 +27,13 @@ static bool has_two_ends(const struct mr_buffer_part *part)
 
 static mr_status take_event(struct mr_device_handle *handle, void **event, mr_error *error)
 {
-    return handle->table->event_create(handle, event, error);
+    return handle->ops->event_create(handle, event, error);
 }
 
 static mr_status take_memory(struct mr_device_handle *handle, uint64_t len_bytes, uint8_t **memory_out, mr_error *error)
 {
     void *memory = NULL;
-    mr_status status = handle->table->alloc(handle, len_bytes, &memory, error);
+    mr_status status = handle->ops->alloc(handle, len_bytes, &memory, error);
     *memory_out = memory;
     return status;
 }
@@ -41,13 +41,13 @@ static mr_status take_memory(struct mr_device_handle *handle, uint64_t len_bytes
 static void give_event(struct mr_device_handle *handle, void *event)
 {
     if (event)
-        handle->table->event_destroy(handle, event);
+        handle->ops->event_destroy(handle, event);
 }
 
 static void give_memory(struct mr_device_handle *handle, void *memory)
 {
     if (memory)
-        handle->table->free(handle, memory);
+        handle->ops->free(handle, memory);
 }
 
 static mr_status init_share_memory(const struct mr_buffer_shape *shape, const struct mr_buffer_device *device,
@@ -110,7 +110,7 @@ static void settle_part(const struct mr_buffer_shape *shape, const struct mr_buf
         const struct mr_buffer_stream *s = &part->streams[k];
         struct mr_device_handle *handle = handle_of(shape, part, s->end);
         if (s->was_released)
-            (void)handle->table->sync(handle, s->released[s->end], NULL);
+            (void)handle->ops->sync(handle, s->released[s->end], NULL);
     }
 }
 
@@ -121,7 +121,7 @@ void mr_buffer_settle(const struct mr_buffer_shape *shape, const struct mr_buffe
     for (uint32_t d = 0; d < shape->placement.n_devices; d++)
         for (uint32_t t = 0; t < 2; t++)
             if (buffer->shares[d].was_filled[t])
-                (void)handle_at(shape, d)->table->sync(handle_at(shape, d), buffer->shares[d].filled[t], NULL);
+                (void)handle_at(shape, d)->ops->sync(handle_at(shape, d), buffer->shares[d].filled[t], NULL);
 }
 
 static void fini_share(struct mr_device_handle *handle, struct mr_buffer_share *share)
@@ -176,10 +176,10 @@ bool mr_buffer_has(const struct mr_buffer *buffer, uint32_t device)
 static mr_status wait_for_stream(struct mr_device_handle *copier, struct mr_device_handle *consumer, void *event,
                                  mr_error *error)
 {
-    if (copier->table == consumer->table)
-        return copier->table->wait(copier, copier->copy_stream, event, error);
+    if (copier->ops == consumer->ops)
+        return copier->ops->wait(copier, copier->copy_stream, event, error);
     if (copier->device.kind == MR_DEVICE_HOST)
-        return consumer->table->sync(consumer, event, error);
+        return consumer->ops->sync(consumer, event, error);
     return MR_OK;
 }
 
@@ -215,7 +215,7 @@ static void find_ends(const struct mr_buffer_shape *shape, const struct mr_buffe
     may[MR_BUFFER_IMAGE] = true;
     may[MR_BUFFER_LABEL] = stream && has_two_ends(part);
     for (uint32_t end = 0; may[MR_BUFFER_LABEL] && end < MR_BUFFER_ENDS; end++)
-        if (handle_of(shape, part, end)->table != handle_of(shape, part, !end)->table)
+        if (handle_of(shape, part, end)->ops != handle_of(shape, part, !end)->ops)
             may[end] = handle_of(shape, part, end)->device.kind != MR_DEVICE_HOST;
 }
 
@@ -230,7 +230,7 @@ static mr_status identify(const struct mr_buffer_shape *shape, const struct mr_b
         if (may[end]) {
             struct mr_device_handle *handle = handle_of(shape, part, end);
             candidate->end = end;
-            status = handle->table->record(handle, candidate->released[end], candidate->stream, error);
+            status = handle->ops->record(handle, candidate->released[end], candidate->stream, error);
         }
     return status;
 }
@@ -244,7 +244,7 @@ static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buff
     bool may[MR_BUFFER_ENDS];
     find_ends(shape, part, stream, may);
     struct mr_device_handle *handle = handle_of(shape, part, may[MR_BUFFER_IMAGE] ? MR_BUFFER_IMAGE : MR_BUFFER_LABEL);
-    mr_status status = handle->table->check_capture(handle, stream, error);
+    mr_status status = handle->ops->check_capture(handle, stream, error);
     uint32_t at = 0;
     while (at < part->n_streams && part->streams[at].stream != stream)
         at++;
@@ -269,7 +269,7 @@ static void keep_stream(struct mr_buffer_part *part, uint32_t at)
 static mr_status wait_for_share(struct mr_device_handle *consumer, void *stream, struct mr_device_handle *copier,
                                 void *filled, mr_error *error)
 {
-    return consumer->table == copier->table ? consumer->table->wait(consumer, stream, filled, error) : MR_OK;
+    return consumer->ops == copier->ops ? consumer->ops->wait(consumer, stream, filled, error) : MR_OK;
 }
 
 static mr_status wait_for_filled(const struct mr_buffer_shape *shape, const struct mr_buffer *buffer,
@@ -296,7 +296,7 @@ mr_status mr_buffer_use(const struct mr_buffer_shape *shape, struct mr_buffer *b
     struct mr_device_handle *handle = handle_of(shape, p, s->end);
     arrives = arrives && part == 0 && s->end == MR_BUFFER_IMAGE;
     if (arrives)
-        status = handle->table->record(handle, buffer->arrives[buffer->turn], stream, error);
+        status = handle->ops->record(handle, buffer->arrives[buffer->turn], stream, error);
     if (!status)
         status = wait_for_filled(shape, buffer, p, s, error);
     if (status)
@@ -325,7 +325,7 @@ static bool is_captured(const struct mr_buffer_shape *shape, const struct mr_buf
     for (uint32_t k = 0; k < part->n_streams; k++) {
         struct mr_device_handle *handle = handle_of(shape, part, part->streams[k].end);
         mr_error words;
-        mr_status status = handle->table->check_capture(handle, part->streams[k].stream, &words);
+        mr_status status = handle->ops->check_capture(handle, part->streams[k].stream, &words);
         if (status && (status == MR_ERR_STATE || !*first)) {
             *first = status;
             mr_error_copy(error, &words);
@@ -342,7 +342,7 @@ static void release_stream(const struct mr_buffer_shape *shape, struct mr_buffer
 {
     struct mr_device_handle *handle = handle_of(shape, part, s->end);
     mr_error *error = buffer->unreleased.status ? NULL : &buffer->unreleased;
-    mr_status status = handle->table->record(handle, s->released[s->end], s->stream, error);
+    mr_status status = handle->ops->record(handle, s->released[s->end], s->stream, error);
     s->was_released = !status;
     if (status && error)
         error->status = MR_ERR_DEVICE;

@@ -44,7 +44,7 @@ static void place_parts(struct mr_copier *copier)
     uint32_t n = 0;
     for (uint32_t want_host = 0; want_host < 2; want_host++)
         for (uint32_t d = 0; d < placement->n_devices; d++)
-            if ((placement->devices[d].table->kind == MR_DEVICE_HOST) == want_host)
+            if ((placement->devices[d].ops->kind == MR_DEVICE_HOST) == want_host)
                 copier->order[n++] = d;
 }
 
@@ -64,8 +64,8 @@ static mr_status measure(struct mr_buffer_shape *shape, mr_error *error)
 static mr_status drain(const struct mr_buffer_device *device, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
-    mr_status status = handle->table->record(handle, device->drained, handle->copy_stream, error);
-    return status ? status : handle->table->sync(handle, device->drained, error);
+    mr_status status = handle->ops->record(handle, device->drained, handle->copy_stream, error);
+    return status ? status : handle->ops->sync(handle, device->drained, error);
 }
 
 static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, mr_error *error)
@@ -73,13 +73,13 @@ static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_b
     struct mr_device_handle *handle = device->handle;
     void *staging = NULL;
     void *tables = NULL;
-    mr_status status = handle->table->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &staging, error);
+    mr_status status = handle->ops->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &staging, error);
     device->staging = staging;
     if (!status)
-        status = handle->table->alloc(handle, sizeof shape->finish.table, &tables, error);
+        status = handle->ops->alloc(handle, sizeof shape->finish.table, &tables, error);
     device->tables = tables;
     if (!status)
-        status = handle->table->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
+        status = handle->ops->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
     return status ? status : drain(device, error);
 }
 
@@ -88,12 +88,12 @@ static mr_status open_device(struct mr_copier *copier, uint32_t d, mr_error *err
     const struct mr_device_name *name = &copier->shape.placement.devices[d];
     struct mr_buffer_device *device = &copier->shape.devices[d];
     struct mr_device_handle *handle = NULL;
-    mr_status status = name->table->open(name->id, &handle, error);
+    mr_status status = name->ops->open(name->id, &handle, error);
     device->handle = status ? NULL : handle;
     if (!status)
-        status = name->table->enter(handle, error);
+        status = name->ops->enter(handle, error);
     if (!status)
-        status = name->table->event_create(handle, &device->drained, error);
+        status = name->ops->event_create(handle, &device->drained, error);
     if (!status && copier->shape.finish.needed && device->part != MR_BUFFER_NO_PART)
         status = take_finishing(&copier->shape, device, error);
     return status;
@@ -141,14 +141,14 @@ static void close_device(struct mr_buffer_device *device)
     if (!handle)
         return;
     if (device->tables)
-        handle->table->free(handle, device->tables);
+        handle->ops->free(handle, device->tables);
     if (device->staging)
-        handle->table->free(handle, device->staging);
+        handle->ops->free(handle, device->staging);
     if (device->drained)
-        handle->table->event_destroy(handle, device->drained);
+        handle->ops->event_destroy(handle, device->drained);
     if (device->is_pinned)
-        handle->table->unpin(handle);
-    handle->table->close(handle);
+        handle->ops->unpin(handle);
+    handle->ops->close(handle);
 }
 
 void mr_copier_destroy(struct mr_copier *copier)
@@ -172,15 +172,15 @@ void mr_copier_enter(struct mr_copier *copier)
 {
     for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++) {
         struct mr_device_handle *handle = copier->shape.devices[d].handle;
-        (void)handle->table->enter(handle, NULL); /* of a failed device: what follows fails too */
+        (void)handle->ops->enter(handle, NULL); /* of a failed device: what follows fails too */
     }
 }
 
 /* One registration serves all devices of a kind. */
-static bool kind_is_pinned(const struct mr_copier *copier, const struct mr_device_table *table)
+static bool kind_is_pinned(const struct mr_copier *copier, const struct mr_device_ops *ops)
 {
     for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++)
-        if (copier->shape.devices[d].is_pinned && copier->shape.devices[d].handle->table == table)
+        if (copier->shape.devices[d].is_pinned && copier->shape.devices[d].handle->ops == ops)
             return true;
     return false;
 }
@@ -192,10 +192,9 @@ mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error)
     for (uint32_t d = 0; d < copier->shape.placement.n_devices && !status; d++) {
         struct mr_buffer_device *device = &copier->shape.devices[d];
         struct mr_device_handle *handle = device->handle;
-        if (kind_is_pinned(copier, handle->table))
+        if (kind_is_pinned(copier, handle->ops))
             continue;
-        status =
-            handle->table->pin(handle, copier->slab + layout->data_off, layout->data_bytes, layout->n_slots, error);
+        status = handle->ops->pin(handle, copier->slab + layout->data_off, layout->data_bytes, layout->n_slots, error);
         device->is_pinned = !status;
     }
     return status;
@@ -213,12 +212,12 @@ static mr_status copy(struct mr_copier *copier, struct mr_buffer *buffer, uint32
         const struct mr_buffer_part *part = &buffer->parts[device->part];
         const uint8_t *rows = buffer->slot.data + part->first_row * layout->sample_bytes;
         uint64_t len = part->n_rows * layout->sample_bytes;
-        status = handle->table->copy_in(handle, device->staging ? device->staging : share->image, rows, len, error);
+        status = handle->ops->copy_in(handle, device->staging ? device->staging : share->image, rows, len, error);
         buffer->bytes += len;
     }
     if (!status && device->has_small) {
-        status = handle->table->copy_in(handle, share->small, buffer->slot.data + layout->label_off,
-                                        layout->small_bytes, error);
+        status = handle->ops->copy_in(handle, share->small, buffer->slot.data + layout->label_off, layout->small_bytes,
+                                      error);
         buffer->bytes += layout->small_bytes;
     }
     return status;
@@ -246,11 +245,11 @@ static mr_status finish(struct mr_copier *copier, struct mr_buffer *buffer, uint
         .out = share->image,
         .status = share->status,
     };
-    mr_status status = handle->table->finish(handle, &job, error);
+    mr_status status = handle->ops->finish(handle, &job, error);
     if (status)
         return status;
-    return handle->table->copy_out(handle, buffer->slot.status + part->first_row, share->status,
-                                   part->n_rows * sizeof *share->status, error);
+    return handle->ops->copy_out(handle, buffer->slot.status + part->first_row, share->status,
+                                 part->n_rows * sizeof *share->status, error);
 }
 
 /* All that one device does for a batch, in the order of its copy stream. */
@@ -260,15 +259,15 @@ static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, 
     struct mr_device_handle *handle = copier->shape.devices[d].handle;
     mr_status status = mr_buffer_wait(&copier->shape, buffer, d, error);
     if (!status)
-        status = handle->table->record(handle, share->begin, handle->copy_stream, error);
+        status = handle->ops->record(handle, share->begin, handle->copy_stream, error);
     if (!status)
         status = copy(copier, buffer, d, error);
     if (!status)
-        status = handle->table->record(handle, share->end, handle->copy_stream, error);
+        status = handle->ops->record(handle, share->end, handle->copy_stream, error);
     if (!status)
         status = finish(copier, buffer, d, error);
     if (!status)
-        status = handle->table->record(handle, share->filled[buffer->turn], handle->copy_stream, error);
+        status = handle->ops->record(handle, share->filled[buffer->turn], handle->copy_stream, error);
     if (!status)
         share->was_filled[buffer->turn] = true;
     return status;
@@ -309,7 +308,7 @@ static mr_status await_shares(struct mr_copier *copier, const struct mr_buffer *
         struct mr_device_handle *handle = copier->shape.devices[d].handle;
         if (!mr_buffer_has(b, d))
             continue;
-        mr_status status = handle->table->sync(handle, b->shares[d].filled[b->turn], first ? NULL : error);
+        mr_status status = handle->ops->sync(handle, b->shares[d].filled[b->turn], first ? NULL : error);
         first = first ? first : status;
     }
     return first;
@@ -327,9 +326,9 @@ static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffe
     report->was_ready = -1;
     if (!b->was_asked[before])
         return MR_OK;
-    mr_status status = handle->table->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
+    mr_status status = handle->ops->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
     if (!status && early_ns == 0) /* nobody has promised that a time that runs backwards is negative */
-        status = handle->table->elapsed(handle, b->arrives[before], share->filled[before], &late_ns, error);
+        status = handle->ops->elapsed(handle, b->arrives[before], share->filled[before], &late_ns, error);
     if (!status)
         report->was_ready = early_ns > 0 || (early_ns == 0 && late_ns <= 0);
     return status;
@@ -345,7 +344,7 @@ static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer
         int64_t ns = 0;
         if (!mr_buffer_has(b, d))
             continue;
-        mr_status status = handle->table->elapsed(handle, b->shares[d].begin, b->shares[d].end, &ns, error);
+        mr_status status = handle->ops->elapsed(handle, b->shares[d].begin, b->shares[d].end, &ns, error);
         if (status)
             return status;
         if (ns > 0 && (uint64_t)ns > report->ns)
@@ -438,16 +437,16 @@ mr_status mr_copier_release(struct mr_copier *copier, uint32_t buffer, mr_error 
 
 void mr_copier_range_push(struct mr_copier *copier, const char *name)
 {
-    first_device(copier)->table->range_push(name);
+    first_device(copier)->ops->range_push(name);
 }
 
 void mr_copier_range_pop(struct mr_copier *copier)
 {
-    first_device(copier)->table->range_pop();
+    first_device(copier)->ops->range_pop();
 }
 
 int32_t mr_copier_numa_node(const struct mr_copier *copier)
 {
     const struct mr_device_handle *handle = first_device(copier);
-    return handle->table->numa_node(first_device(copier));
+    return handle->ops->numa_node(first_device(copier));
 }

@@ -2,7 +2,7 @@
 /* The kinds of devices that this program was linked with. */
 #include "pinned/device.h"
 
-const struct mr_device_table *mr_device_table(mr_device_kind kind)
+const struct mr_device_ops *mr_device_find(mr_device_kind kind)
 {
     for (size_t i = 0; mr_device_tables[i]; i++)
         if (mr_device_tables[i]->kind == kind)

@@ -15,7 +15,7 @@
 
 /* An open device with a copy stream of its own. Each table's own struct begins with this. */
 struct mr_device_handle {
-    const struct mr_device_table *table;
+    const struct mr_device_ops *ops;
     mr_device device;  /* id as resolved */
     void *copy_stream; /* never NULL; not ordered with the default stream */
 };
@@ -23,7 +23,7 @@ struct mr_device_handle {
 /* id: what launchers mean by local, LOCAL_RANK among the visible devices or the only one. */
 #define MR_DEVICE_LOCAL (-1)
 
-struct mr_device_table {
+struct mr_device_ops {
     const char *name; /* what stands before the colon */
     mr_device_kind kind;
     /* How many there are. May initialise the kind's runtime in this process. MR_ERR_NO_DEVICE says why there is none.
@@ -75,13 +75,13 @@ struct mr_device_table {
     void (*range_pop)(void);
 };
 
-extern const struct mr_device_table mr_device_host;
-extern const struct mr_device_table mr_device_cuda;
+extern const struct mr_device_ops mr_device_host;
+extern const struct mr_device_ops mr_device_cuda;
 
 /* Ends with NULL. */
-extern const struct mr_device_table *const mr_device_tables[];
+extern const struct mr_device_ops *const mr_device_tables[];
 
 /* The table of a kind; NULL when this build has none. */
-const struct mr_device_table *mr_device_table(mr_device_kind kind);
+const struct mr_device_ops *mr_device_find(mr_device_kind kind);
 
 #endif

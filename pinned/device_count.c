@@ -33,18 +33,18 @@ struct child {
     int pipe;
 };
 
-static void ask(const struct mr_device_table *table, struct answer *answer_out)
+static void ask(const struct mr_device_ops *ops, struct answer *answer_out)
 {
     memset(answer_out, 0, sizeof *answer_out);
-    answer_out->status = table->count(&answer_out->n, &answer_out->error);
+    answer_out->status = ops->count(&answer_out->n, &answer_out->error);
     if (answer_out->status != MR_OK)
         answer_out->n = 0;
 }
 
-static _Noreturn void run_child(const struct mr_device_table *table, int pipe)
+static _Noreturn void run_child(const struct mr_device_ops *ops, int pipe)
 {
     struct answer answer;
-    ask(table, &answer);
+    ask(ops, &answer);
     _exit(write(pipe, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
@@ -62,14 +62,14 @@ static pid_t fork_quietly(void)
     return pid;
 }
 
-static mr_status start_child(const struct mr_device_table *table, struct child *child_out, mr_error *error)
+static mr_status start_child(const struct mr_device_ops *ops, struct child *child_out, mr_error *error)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "pipe for counting devices");
     pid_t pid = fork_quietly();
     if (pid == 0)
-        run_child(table, ends[1]);
+        run_child(ops, ends[1]);
     int failed = errno;
     close(ends[1]);
     if (pid < 0) {
@@ -143,34 +143,34 @@ static bool is_of_a_fork(const struct answer *answer)
                                        strstr(answer->error.text, "initialization error"));
 }
 
-uint32_t mr_device_count_apart(const struct mr_device_table *table, uint32_t timeout_ms, mr_error *error)
+uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout_ms, mr_error *error)
 {
     struct child child = {.pidfd = -1, .pipe = -1};
-    if (start_child(table, &child, error) != MR_OK)
+    if (start_child(ops, &child, error) != MR_OK)
         return 0;
     struct answer answer;
     bool answered = ask_child(&child, timeout_ms, &answer);
     end_child(&child);
     if (answered && is_of_a_fork(&answer))
-        ask(table, &answer);
+        ask(ops, &answer);
     if (answer.status != MR_OK)
         mr_error_copy(error, &answer.error);
     return answer.n;
 }
 
-static uint32_t count_here(const struct mr_device_table *table, mr_error *error)
+static uint32_t count_here(const struct mr_device_ops *ops, mr_error *error)
 {
     uint32_t n = 0;
-    return table->count(&n, error) == MR_OK ? n : 0;
+    return ops->count(&n, error) == MR_OK ? n : 0;
 }
 
 uint32_t mr_device_count(mr_device_kind kind, mr_error *error)
 {
-    const struct mr_device_table *table = mr_device_table(kind);
-    if (table && kind == MR_DEVICE_HOST)
-        return count_here(table, error);
-    if (table)
-        return mr_device_count_apart(table, TIMEOUT_MS, error);
+    const struct mr_device_ops *ops = mr_device_find(kind);
+    if (ops && kind == MR_DEVICE_HOST)
+        return count_here(ops, error);
+    if (ops)
+        return mr_device_count_apart(ops, TIMEOUT_MS, error);
     if (kind == MR_DEVICE_CUDA)
         mr_error_set(error, MR_ERR_UNSUPPORTED, "this build has no CUDA");
     else

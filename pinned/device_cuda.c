@@ -116,7 +116,7 @@ static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, m
     struct handle *own = calloc(1, sizeof *own);
     if (!own)
         return mr_error_memory(error, sizeof *own);
-    own->base = (struct mr_device_handle){.table = &mr_device_cuda, .device = {.kind = MR_DEVICE_CUDA, .id = id}};
+    own->base = (struct mr_device_handle){.ops = &mr_device_cuda, .device = {.kind = MR_DEVICE_CUDA, .id = id}};
     struct opening opening = {.id = id, .handle = &own->base, .error = error};
     pthread_t thread;
     int rc = mr_thread_start(&thread, set_up_main, &opening);
@@ -278,7 +278,7 @@ static int32_t numa_node(struct mr_device_handle *handle)
     return mr_cuda_find_node(handle->device.id);
 }
 
-const struct mr_device_table mr_device_cuda = {
+const struct mr_device_ops mr_device_cuda = {
     .name = "cuda",
     .kind = MR_DEVICE_CUDA,
     .count = mr_cuda_find_count,

@@ -38,7 +38,7 @@ static mr_status open_host(int32_t id, struct mr_device_handle **handle_out, mr_
     struct mr_device_handle *handle = malloc(sizeof *handle);
     if (!handle)
         return mr_error_memory(error, sizeof *handle);
-    *handle = (struct mr_device_handle){.table = &mr_device_host, .device = {.kind = MR_DEVICE_HOST, .id = id}};
+    *handle = (struct mr_device_handle){.ops = &mr_device_host, .device = {.kind = MR_DEVICE_HOST, .id = id}};
     handle->copy_stream = handle; /* a name, nothing lies there */
     *handle_out = handle;
     return MR_OK;
@@ -169,7 +169,7 @@ static void range_push(const char *name)
 
 static void range_pop(void) {}
 
-const struct mr_device_table mr_device_host = {
+const struct mr_device_ops mr_device_host = {
     .name = "host",
     .kind = MR_DEVICE_HOST,
     .count = count,

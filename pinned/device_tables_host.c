@@ -2,4 +2,4 @@
 /* A program without CUDA. */
 #include "pinned/device.h"
 
-const struct mr_device_table *const mr_device_tables[] = {&mr_device_host, NULL};
+const struct mr_device_ops *const mr_device_tables[] = {&mr_device_host, NULL};

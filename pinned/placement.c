@@ -46,7 +46,7 @@ static mr_status find_auto(struct found *found_out)
     uint32_t n = mr_device_count(MR_DEVICE_CUDA, &why);
     if (n > 0) {
         int32_t id = n == 1 || getenv("LOCAL_RANK") ? MR_DEVICE_LOCAL : 0;
-        *found_out = (struct found){.name = {mr_device_table(MR_DEVICE_CUDA), id}};
+        *found_out = (struct found){.name = {mr_device_find(MR_DEVICE_CUDA), id}};
         return MR_OK;
     }
     if (!atomic_flag_test_and_set(&said))
@@ -78,10 +78,10 @@ static mr_status find_device(const char *name, struct found *found_out, mr_error
     int32_t id;
     if ((kind == MR_DEVICE_HOST && strncmp(name, "host", 4) != 0) || !read_rest(name + 4, kind == MR_DEVICE_CUDA, &id))
         return refuse_name(name, error);
-    const struct mr_device_table *table = mr_device_table(kind);
-    if (!table)
+    const struct mr_device_ops *ops = mr_device_find(kind);
+    if (!ops)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "device '%s': this build has no CUDA", name);
-    *found_out = (struct found){.name = {table, id}, .is_plain_host = kind == MR_DEVICE_HOST && !name[4]};
+    *found_out = (struct found){.name = {ops, id}, .is_plain_host = kind == MR_DEVICE_HOST && !name[4]};
     return MR_OK;
 }
 
@@ -89,7 +89,7 @@ static mr_status find_device(const char *name, struct found *found_out, mr_error
 static uint32_t add_device(struct mr_placement *placement, struct mr_device_name name)
 {
     for (uint32_t i = 0; i < placement->n_devices; i++)
-        if (placement->devices[i].table == name.table && placement->devices[i].id == name.id)
+        if (placement->devices[i].ops == name.ops && placement->devices[i].id == name.id)
             return i;
     assert(placement->n_devices < MR_PLACEMENT_DEVICES);
     placement->devices[placement->n_devices] = name;
@@ -152,7 +152,7 @@ static mr_status add_part(const struct mr_placement_names *names, uint32_t i, st
     mr_status status = find_numbered(names->devices, i, &found, error);
     if (status != MR_OK)
         return status;
-    if (i > 0 && found.name.table != placement->devices[0].table)
+    if (i > 0 && found.name.ops != placement->devices[0].ops)
         return mr_error_set(error, MR_ERR_INVALID, "devices '%s' and '%s' are of two kinds", names->devices[0],
                             names->devices[i]);
     placement->image[i] = placement->label[i] = add_device(placement, found.name);

@@ -12,7 +12,7 @@
 #define MR_PLACEMENT_DEVICES (MR_MAX_DEVICES + 1)
 
 struct mr_device_name {
-    const struct mr_device_table *table;
+    const struct mr_device_ops *ops;
     int32_t id; /* or MR_DEVICE_LOCAL */
 };
 

@@ -29,7 +29,7 @@ void cache_rig_reopen(struct cache_rig *rig)
     mr_dataset_destroy(rig->dataset);
     if (mr_dataset_open(rig->photos, NULL, &rig->dataset, &error) != MR_OK)
         fail_msg("%s", error.text);
-    rig->table = mr_dataset_table(rig->dataset);
+    rig->catalog = mr_dataset_catalog(rig->dataset);
     rig->n = mr_dataset_count(rig->dataset);
     mr_test_sleep_ms(SETTLE_MS);
 }
@@ -74,11 +74,11 @@ void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct 
     run->region_bytes = mr_cache_region_bytes(rig->n);
     run->region = mmap(NULL, run->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(run->region, MAP_FAILED);
-    mr_status status = mr_cache_create(options ? options : &standard, rig->table, run->region, &run->cache, &error);
+    mr_status status = mr_cache_create(options ? options : &standard, rig->catalog, run->region, &run->cache, &error);
     if (status == MR_OK)
-        status = mr_cache_use_create(run->region, rig->table, &run->use, &error);
+        status = mr_cache_use_create(run->region, rig->catalog, &run->use, &error);
     if (status == MR_OK)
-        status = mr_cache_fill_create(run->region, rig->table, &run->fill, &error);
+        status = mr_cache_fill_create(run->region, rig->catalog, &run->fill, &error);
     if (status != MR_OK)
         fail_msg("%s", error.text);
 }

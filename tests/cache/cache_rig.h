@@ -17,7 +17,7 @@ struct cache_rig {
     char photos[600]; /* an image folder */
     char dir[600];    /* the cache; not there at the start */
     mr_dataset *dataset;
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
     int64_t n;
 };
 

@@ -71,7 +71,7 @@ static struct mr_plan make_plan(const struct cache_rig *rig)
 {
     struct mr_plan plan;
     mr_error error;
-    if (mr_plan_compile(NULL, mr_table_kind(rig->table), MR_U8, MR_NHWC, &plan, &error) != MR_OK)
+    if (mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error) != MR_OK)
         fail_msg("%s", error.text);
     return plan;
 }
@@ -83,7 +83,7 @@ static void pixels_of_file(const struct cache_rig *rig, struct mr_pixels *pixels
     struct mr_rng rng;
     uint64_t len;
     size_t n;
-    int fd = mr_file_cache_open(rig->table, (uint64_t)index, &len);
+    int fd = mr_file_cache_open(rig->catalog, (uint64_t)index, &len);
     assert_true(fd >= 0);
     uint8_t *bytes = calloc(1, len + 64);
     assert_int_equal(mr_file_read_at(fd, 0, bytes, len, &n), 0);
@@ -191,7 +191,7 @@ static void two_workers_pack_each_sample_once(void **state)
     struct cache_run run;
     struct mr_cache_fill *other;
     cache_run_begin(&run, rig, NULL);
-    assert_int_equal(mr_cache_fill_create(run.region, rig->table, &other, NULL), MR_OK);
+    assert_int_equal(mr_cache_fill_create(run.region, rig->catalog, &other, NULL), MR_OK);
     for (int64_t i = 0; i < rig->n; i++) {
         mr_cache_fill_met(run.fill, i);
         mr_cache_fill_met(other, i);
@@ -554,7 +554,8 @@ static void datasets_without_image_files_have_no_cache(void **state)
     fill(rig);
     struct mr_cache_region *region = calloc(1, mr_cache_region_bytes(2));
     struct mr_cache *cache;
-    assert_int_equal(mr_cache_create(&options, mr_dataset_table(dataset), region, &cache, &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_cache_create(&options, mr_dataset_catalog(dataset), region, &cache, &error),
+                     MR_ERR_UNSUPPORTED);
     assert_null(cache);
     assert_int_equal(mr_cache_stat(rig->dir, dataset, false, &report, &error), MR_ERR_UNSUPPORTED);
     free(region);

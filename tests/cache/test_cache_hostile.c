@@ -69,7 +69,7 @@ static struct mr_cache_entry pack(struct hostile *hostile, int64_t index)
     struct mr_packed_sample packed;
     struct mr_cache_version version;
     size_t n;
-    int fd = mr_file_cache_open(hostile->rig.table, (uint64_t)index, NULL);
+    int fd = mr_file_cache_open(hostile->rig.catalog, (uint64_t)index, NULL);
     assert_true(fd >= 0);
     assert_int_equal(mr_cache_key_look_at(fd, &version), 0);
     uint8_t *file = malloc(version.file_bytes);
@@ -78,7 +78,7 @@ static struct mr_cache_entry pack(struct hostile *hostile, int64_t index)
     assert_int_equal(mr_packer_pack(hostile->packer, file, n, &packed, NULL), MR_OK);
     assert_int_equal(packed.image.encoding, MR_PACKED_DCT);
     assert_true(packed.image.len <= MAX_BYTES);
-    assert_true(mr_cache_key_hash(hostile->rig.table, index, &entry.sample.path_hash));
+    assert_true(mr_cache_key_hash(hostile->rig.catalog, index, &entry.sample.path_hash));
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
     entry.sample.encoding = MR_PACKED_DCT;
@@ -137,8 +137,8 @@ static void add_made_up(struct hostile *hostile, struct mr_cache_append *append)
 /* Every sample as a worker would take it; those that cannot be decoded are dropped. Returns how many were pixels. */
 static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const struct mr_plan *plan, uint64_t epoch)
 {
-    struct mr_cached *cached = mr_cached_create(run->region, run->rig->table, pixels);
-    struct mr_material_source source = {.table = run->rig->table, .pixels = pixels};
+    struct mr_cached *cached = mr_cached_create(run->region, run->rig->catalog, pixels);
+    struct mr_material_source source = {.catalog = run->rig->catalog, .pixels = pixels};
     uint8_t *out = malloc(plan->out_bytes);
     unsigned n = 0;
     assert_non_null(cached);
@@ -169,7 +169,7 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
     struct mr_pixels *pixels;
     struct mr_plan plan;
     unsigned n_used = 0;
-    assert_int_equal(mr_plan_compile(NULL, mr_table_kind(hostile->rig.table), MR_U8, MR_NHWC, &plan, NULL), MR_OK);
+    assert_int_equal(mr_plan_compile(NULL, mr_catalog_kind(hostile->rig.catalog), MR_U8, MR_NHWC, &plan, NULL), MR_OK);
     assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
     for (unsigned round = 0; round < N_ROUNDS; round++) {
         struct cache_run run;

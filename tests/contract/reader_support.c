@@ -116,7 +116,7 @@ static mr_status create(const mr_dataset *dataset, const struct way *way, uint32
 {
     struct mr_reader_options options = {
         .kind = way->kind, .depth = depth, .max_bytes = max_bytes, .plain_descriptors = way->plain_descriptors};
-    return mr_reader_create(mr_dataset_table(dataset), &options, reader_out, error);
+    return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
 }
 
 struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes)
@@ -231,16 +231,16 @@ static void read_fully(int fd, uint8_t *bytes, size_t len, uint64_t offset)
 
 uint8_t *oracle(const mr_dataset *dataset, int64_t index, size_t *len_out)
 {
-    const struct mr_table *table = mr_dataset_table(dataset);
-    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
-    uint32_t n = mr_table_extents(table, index, extents);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    uint32_t n = mr_catalog_extents(catalog, index, extents);
     uint8_t *bytes = NULL;
     size_t len = 0;
     for (uint32_t i = 0; i < n; i++) {
-        char path[MR_TABLE_PATH];
+        char path[MR_CATALOG_PATH];
         struct stat st;
-        assert_int_equal(mr_table_path(table, extents[i].file, path), 0);
-        int fd = openat(mr_table_root(table), path, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(mr_catalog_path(catalog, extents[i].file, path), 0);
+        int fd = openat(mr_catalog_root(catalog), path, O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);
         size_t part = extents[i].len == MR_LEN_UNKNOWN ? (size_t)st.st_size : (size_t)extents[i].len;

@@ -417,7 +417,7 @@ static void depth_out_of_range_is_refused(void **state)
         struct mr_reader *reader = (struct mr_reader *)state;
         mr_error error;
         struct mr_reader_options options = {.depth = depth, .max_bytes = NO_LIMIT};
-        assert_int_equal(mr_reader_create(mr_dataset_table(dataset), &options, &reader, &error), MR_ERR_INVALID);
+        assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, &error), MR_ERR_INVALID);
         assert_null(reader);
     }
     mr_dataset_destroy(dataset);

@@ -87,7 +87,7 @@ static void parts_of_samples_give_their_bytes(void **state)
     for (size_t i = 0; i < N_RANGES; i++) {
         struct mr_extent whole;
         ranges[i].index = (int64_t)(draw(&seed) % N);
-        mr_table_extent_whole(mr_dataset_table(dataset), ranges[i].index, &whole);
+        mr_catalog_extent_whole(mr_dataset_catalog(dataset), ranges[i].index, &whole);
         ranges[i].offset = draw(&seed) % (whole.len + 1);
         ranges[i].len = draw(&seed) % (whole.len - ranges[i].offset + 1);
     }
@@ -102,7 +102,7 @@ static void whole_samples_come_with_what_stands_beside(void **state)
     mr_dataset *dataset = make_pack();
     for (int64_t i = 0; i < N; i++) {
         struct mr_extent whole;
-        mr_table_extent_whole(mr_dataset_table(dataset), i, &whole);
+        mr_catalog_extent_whole(mr_dataset_catalog(dataset), i, &whole);
         ranges[i] = (struct range){i, 0, whole.len};
     }
     expect_ranges(dataset, ranges, N);

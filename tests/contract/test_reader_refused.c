@@ -78,7 +78,7 @@ static bool read_files(struct mr_reader *reader, uint32_t depth, size_t n)
 static mr_status create(const mr_dataset *dataset, mr_reader_kind kind, struct mr_reader **reader_out, mr_error *error)
 {
     struct mr_reader_options options = {.kind = kind, .depth = 4, .max_bytes = NO_LIMIT};
-    return mr_reader_create(mr_dataset_table(dataset), &options, reader_out, error);
+    return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
 }
 
 static void expect_fall_back(const mr_dataset *dataset, int system_call, int os_error, const char *text)

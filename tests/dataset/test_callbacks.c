@@ -44,9 +44,9 @@ static void encoded_images_are_the_default(void **state)
     assert_int_equal(mr_dataset_kind(dataset)->picture, 1);
     assert_int_equal(mr_dataset_kind(dataset)->label_dtype, MR_I64);
     assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 8);
-    assert_null(mr_dataset_table(dataset));
+    assert_null(mr_dataset_catalog(dataset));
     assert_ptr_equal(mr_dataset_callbacks(dataset)->get, get);
-    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+    for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         assert_int_equal(mr_dataset_fds(dataset)[i], -1);
     int64_t label;
     mr_sample_info info;

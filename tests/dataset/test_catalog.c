@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table region: the same answers in every process that has the descriptors, and no trust in what they lead to. */
+/* The catalog region: the same answers in every process that has the descriptors, and no trust in what they lead to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,16 +25,16 @@
 #include "dataset/catalog_build.h"
 #include "tests/dataset/tree.h"
 
-/* All that a worker asks of a table, as one number. */
-static uint64_t digest(const struct mr_table *table)
+/* All that a worker asks of a catalog, as one number. */
+static uint64_t digest(const struct mr_catalog *catalog)
 {
     uint64_t sum = 14695981039346656037u;
-    for (int64_t i = 0; i < mr_table_count(table); i++) {
-        struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
-        uint32_t n = mr_table_extents(table, i, extents);
-        char path[MR_TABLE_PATH], name[256];
-        mr_table_name(table, i, name, sizeof name);
-        if (mr_table_path(table, extents[0].file, path) != 0)
+    for (int64_t i = 0; i < mr_catalog_count(catalog); i++) {
+        struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+        uint32_t n = mr_catalog_extents(catalog, i, extents);
+        char path[MR_CATALOG_PATH], name[256];
+        mr_catalog_name(catalog, i, name, sizeof name);
+        if (mr_catalog_path(catalog, extents[0].file, path) != 0)
             return 0;
         for (const char *c = path; *c; c++)
             sum = (sum ^ (unsigned char)*c) * 1099511628211u;
@@ -46,7 +46,7 @@ static uint64_t digest(const struct mr_table *table)
         const uint8_t *data;
         size_t len;
         int64_t label = -1;
-        if (mr_table_split(table, i, bytes, sizeof bytes, &data, &len, &label, NULL) != MR_OK)
+        if (mr_catalog_split(catalog, i, bytes, sizeof bytes, &data, &len, &label, NULL) != MR_OK)
             return 0;
         sum = (sum ^ (uint64_t)label ^ len) * 1099511628211u;
     }
@@ -60,18 +60,18 @@ static uint64_t digest_in_another_process(const int *fds)
     assert_int_equal(pipe(channel), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        int moved[MR_TABLE_N_FDS];
+        int moved[MR_CATALOG_N_FDS];
         uint64_t sum = 0;
-        struct mr_table *table;
-        for (int i = 0; i < MR_TABLE_N_FDS; i++)
+        struct mr_catalog *catalog;
+        for (int i = 0; i < MR_CATALOG_N_FDS; i++)
             moved[i] = fds[i] < 0 ? -1 : dup2(fds[i], 100 + i);
         for (int i = 3; i < 100; i++)
             if (i != channel[1])
                 close(i);
-        if (mr_table_attach(moved, &table, NULL) == MR_OK) {
-            if (mr_table_root(table) == moved[MR_TABLE_FD_ROOT])
-                sum = digest(table);
-            mr_table_detach(table);
+        if (mr_catalog_attach(moved, &catalog, NULL) == MR_OK) {
+            if (mr_catalog_root(catalog) == moved[MR_CATALOG_FD_ROOT])
+                sum = digest(catalog);
+            mr_catalog_detach(catalog);
         }
         if (write(channel[1], &sum, sizeof sum) != sizeof sum)
             _exit(1);
@@ -107,7 +107,7 @@ static void every_kind_is_the_same_in_another_process(void **state)
     snprintf(spec[3], sizeof spec[3], "%s?bytes=2&label_bytes=1", tree_spec(&tree, "records", "list"));
     for (int i = 0; i < 4; i++) {
         mr_dataset *dataset = open_dataset(spec[i]);
-        uint64_t sum = digest(mr_dataset_table(dataset));
+        uint64_t sum = digest(mr_dataset_catalog(dataset));
         assert_int_not_equal(sum, 0);
         assert_true(digest_in_another_process(mr_dataset_fds(dataset)) == sum);
         mr_dataset_destroy(dataset);
@@ -122,12 +122,12 @@ static void the_region_is_sealed_and_closes_on_exec(void **state)
     tree_create(&tree);
     tree_file(&tree, "c/a.jpg");
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
-    int fd = mr_dataset_fds(dataset)[MR_TABLE_FD_TABLE];
+    int fd = mr_dataset_fds(dataset)[MR_CATALOG_FD_TABLE];
     assert_int_equal(ftruncate(fd, 0), -1);
     assert_int_equal(errno, EPERM);
     assert_true(pwrite(fd, "x", 1, 0) < 0);
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
-    for (int i = 0; i < MR_TABLE_N_FDS; i++)
+    for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         if (mr_dataset_fds(dataset)[i] >= 0)
             assert_int_equal(fcntl(mr_dataset_fds(dataset)[i], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     mr_dataset_destroy(dataset);
@@ -154,33 +154,33 @@ static void a_damaged_region_is_refused(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
     off_t len;
     unsigned char *bytes;
-    int copy = copy_region(mr_dataset_fds(dataset)[MR_TABLE_FD_TABLE], &len, &bytes);
-    int fds[MR_TABLE_N_FDS] = {copy, -1, mr_dataset_fds(dataset)[MR_TABLE_FD_ROOT]};
-    struct mr_table *table;
+    int copy = copy_region(mr_dataset_fds(dataset)[MR_CATALOG_FD_TABLE], &len, &bytes);
+    int fds[MR_CATALOG_N_FDS] = {copy, -1, mr_dataset_fds(dataset)[MR_CATALOG_FD_ROOT]};
+    struct mr_catalog *catalog;
     mr_error error;
     for (off_t n = 0; n < len; n++) {
         assert_int_equal(ftruncate(copy, n), 0);
         assert_int_equal(pwrite(copy, bytes, (size_t)n, 0), n);
-        assert_true(mr_table_attach(fds, &table, &error) < 0);
-        assert_null(table);
+        assert_true(mr_catalog_attach(fds, &catalog, &error) < 0);
+        assert_null(catalog);
     }
     unsigned n_refused = 0;
-    for (size_t i = 0; i < sizeof(struct mr_table_header); i++) {
+    for (size_t i = 0; i < sizeof(struct mr_catalog_header); i++) {
         unsigned char byte = bytes[i];
         bytes[i] ^= 0xff;
         assert_int_equal(pwrite(copy, bytes, (size_t)len, 0), len);
         bytes[i] = byte;
-        if (mr_table_attach(fds, &table, &error) < 0)
+        if (mr_catalog_attach(fds, &catalog, &error) < 0)
             n_refused++;
         else
-            mr_table_detach(table);
+            mr_catalog_detach(catalog);
     }
     assert_true(n_refused > 100); /* magic, version, sizes, scheme, 16 bytes of each section */
     assert_int_equal(pwrite(copy, bytes, (size_t)len, 0), len);
-    assert_int_equal(mr_table_attach(fds, &table, &error), MR_OK);
-    mr_table_detach(table);
-    fds[MR_TABLE_FD_TABLE] = -1;
-    assert_int_equal(mr_table_attach(fds, &table, &error), MR_ERR_IO);
+    assert_int_equal(mr_catalog_attach(fds, &catalog, &error), MR_OK);
+    mr_catalog_detach(catalog);
+    fds[MR_CATALOG_FD_TABLE] = -1;
+    assert_int_equal(mr_catalog_attach(fds, &catalog, &error), MR_ERR_IO);
     free(bytes);
     close(copy);
     mr_dataset_destroy(dataset);
@@ -195,9 +195,9 @@ static void a_list_that_shrank_is_refused_by_new_workers(void **state)
     tree_write(&tree, "list", "abc\t1\n", 6);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "list", "list"));
     assert_int_equal(truncate(tree_at(&tree, "list"), 3), 0);
-    struct mr_table *table;
+    struct mr_catalog *catalog;
     mr_error error;
-    assert_int_equal(mr_table_attach(mr_dataset_fds(dataset), &table, &error), MR_ERR_IO);
+    assert_int_equal(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, &error), MR_ERR_IO);
     assert_non_null(strstr(error.text, "shrank from 6 to 3 bytes"));
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);
@@ -239,35 +239,35 @@ static void names_cost_half_a_byte_more_than_their_bytes(void **state)
 {
     (void)state;
     enum { N = 200000, LEN = 20 };
-    struct mr_table_builder builder;
+    struct mr_catalog_builder builder;
     mr_error error;
     int fd;
     char name[LEN];
-    assert_int_equal(mr_table_builder_init(&builder, MR_SCHEME_FOLDER, &error), MR_OK);
-    assert_int_equal(mr_table_builder_root(&builder, "r/", "/r", &error), MR_OK);
+    assert_int_equal(mr_catalog_builder_init(&builder, MR_SCHEME_FOLDER, &error), MR_OK);
+    assert_int_equal(mr_catalog_builder_root(&builder, "r/", "/r", &error), MR_OK);
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "n01440764_%05d.jpg", i % 100000); /* 19 letters and the NUL */
         if (i % 1000 == 0)
-            assert_int_equal(mr_table_builder_folder(&builder, i < 1000 ? "" : "x", (uint64_t)i / 1000, &error), MR_OK);
-        assert_int_equal(mr_table_builder_name(&builder, name, &error), MR_OK);
+            assert_int_equal(mr_catalog_builder_folder(&builder, i < 1000 ? "" : "x", (uint64_t)i / 1000, &error), MR_OK);
+        assert_int_equal(mr_catalog_builder_name(&builder, name, &error), MR_OK);
     }
     builder.header.n_samples = builder.header.n_files = N;
     builder.header.kind.encoded = 1;
     builder.header.kind.label_bytes = 8;
-    assert_int_equal(mr_table_builder_finish(&builder, &fd, &error), MR_OK);
-    mr_table_builder_fini(&builder);
+    assert_int_equal(mr_catalog_builder_finish(&builder, &fd, &error), MR_OK);
+    mr_catalog_builder_fini(&builder);
     off_t bytes = lseek(fd, 0, SEEK_END);
     assert_true(bytes > (off_t)N * LEN);
     assert_true(bytes < (off_t)N * (2 * LEN + 1) / 2 + N / 1000 * 40 + 4096);
-    struct mr_table *table;
-    assert_int_equal(mr_table_attach((int[]){fd, -1, -1}, &table, &error), MR_OK);
+    struct mr_catalog *catalog;
+    assert_int_equal(mr_catalog_attach((int[]){fd, -1, -1}, &catalog, &error), MR_OK);
     for (int i = 0; i < N; i++) {
-        char path[MR_TABLE_PATH], expected[32];
+        char path[MR_CATALOG_PATH], expected[32];
         snprintf(expected, sizeof expected, "%sn01440764_%05d.jpg", i < 1000 ? "" : "x/", i % 100000);
-        assert_int_equal(mr_table_path(table, (uint64_t)i, path), 0);
+        assert_int_equal(mr_catalog_path(catalog, (uint64_t)i, path), 0);
         assert_string_equal(path, expected);
     }
-    mr_table_detach(table);
+    mr_catalog_detach(catalog);
     close(fd);
 }
 
@@ -304,7 +304,7 @@ static void a_sealed_region_is_mapped_by_kernels_that_forbid_sharing_it(void **s
             fprintf(stderr, "%s\n", error.text);
             _exit(1);
         }
-        _exit(digest(mr_dataset_table(dataset)) == 0);
+        _exit(digest(mr_dataset_catalog(dataset)) == 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);

@@ -26,7 +26,7 @@
 struct fixture {
     char folder[64];
     mr_dataset *dataset;
-    const struct mr_table *table;
+    const struct mr_catalog *catalog;
 };
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -60,7 +60,7 @@ static int set_up(void **state)
     snprintf(spec + len, sizeof spec - len, "?bytes=8");
     if (mr_dataset_open(spec, NULL, &fixture->dataset, NULL) != MR_OK)
         return -1;
-    fixture->table = mr_dataset_table(fixture->dataset);
+    fixture->catalog = mr_dataset_catalog(fixture->dataset);
     *state = fixture;
     return 0;
 }
@@ -77,7 +77,7 @@ static int tear_down(void **state)
 static struct mr_file_cache *make(const struct fixture *fixture, uint32_t capacity)
 {
     struct mr_file_cache *cache;
-    assert_int_equal(mr_file_cache_create(fixture->table, capacity, &cache), 0);
+    assert_int_equal(mr_file_cache_create(fixture->catalog, capacity, &cache), 0);
     return cache;
 }
 

@@ -32,7 +32,7 @@ static void get_label(const mr_dataset *dataset, int64_t index, void *label)
     const uint8_t *data;
     size_t len;
     assert_int_equal(
-        mr_table_split(mr_dataset_table(dataset), index, (const uint8_t *)"xyz", 3, &data, &len, label, NULL), MR_OK);
+        mr_catalog_split(mr_dataset_catalog(dataset), index, (const uint8_t *)"xyz", 3, &data, &len, label, NULL), MR_OK);
     assert_int_equal(len, 3);
 }
 
@@ -246,10 +246,10 @@ static void a_list_that_is_overwritten_gives_errors_and_no_crash(void **state)
     memset(text, 'z', sizeof text);
     assert_int_equal(fwrite(text, 1, sizeof text, file), sizeof text);
     fclose(file);
-    char path[MR_TABLE_PATH], name[64];
+    char path[MR_CATALOG_PATH], name[64];
     for (int i = 0; i < 100; i++) {
         int64_t label;
-        assert_true(mr_table_path(mr_dataset_table(dataset), (uint64_t)i, path) < 0);
+        assert_true(mr_catalog_path(mr_dataset_catalog(dataset), (uint64_t)i, path) < 0);
         assert_int_equal(mr_dataset_label(dataset, i, &label, NULL), MR_ERR_IO);
         assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
     }

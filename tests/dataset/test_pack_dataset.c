@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "pack:DIR" as a dataset: what the table says of samples, and what it says when the pack is not what it should be. */
+/* "pack:DIR" as a dataset: what the catalog says of samples, and what it says when the pack is not what it should be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,28 +79,28 @@ static void samples_have_the_names_and_labels_of_what_was_packed(void **state)
 }
 
 /* Extents, description, checksum and label of all samples, as a worker asks for them; exits the process when wrong. */
-static bool samples_are_right(const struct mr_table *table)
+static bool samples_are_right(const struct mr_catalog *catalog)
 {
     struct invented want;
     uint8_t whole[INVENTED_MAX_BYTES + 64], *bytes = whole;
-    bool good = mr_table_is_pack(table) && mr_table_shared_files(table) && !mr_table_loose_files(table);
-    for (int64_t i = 0; good && i < mr_table_count(table); i++) {
+    bool good = mr_catalog_is_pack(catalog) && mr_catalog_shared_files(catalog) && !mr_catalog_loose_files(catalog);
+    for (int64_t i = 0; good && i < mr_catalog_count(catalog); i++) {
         struct mr_extent extent, all;
         struct mr_packed_image image;
-        char path[MR_TABLE_PATH];
+        char path[MR_CATALOG_PATH];
         const uint8_t *data;
         size_t data_len, len;
         int64_t label = -1;
         invent((uint64_t)i, &want);
         len = invented_whole(&want, whole);
-        good = mr_table_extents(table, i, &extent) == 1 && mr_table_path(table, extent.file, path) == 0;
-        mr_table_extent_whole(table, i, &all);
+        good = mr_catalog_extents(catalog, i, &extent) == 1 && mr_catalog_path(catalog, extent.file, path) == 0;
+        mr_catalog_extent_whole(catalog, i, &all);
         good = good && extent.len == want.entry.image.len && all.len == len && all.offset == extent.offset;
-        good = good && mr_table_packed(table, i, &image, NULL) == MR_OK && image.len == want.entry.image.len &&
+        good = good && mr_catalog_packed(catalog, i, &image, NULL) == MR_OK && image.len == want.entry.image.len &&
                image.width == want.entry.image.width;
-        good = good && mr_table_verify(table, i, whole, len, NULL) == MR_OK &&
-               mr_table_verify(table, i, whole, len - 1, NULL) == MR_ERR_DAMAGED;
-        good = good && mr_table_split(table, i, bytes, 7, &data, &data_len, &label, NULL) == MR_OK && data == bytes &&
+        good = good && mr_catalog_verify(catalog, i, whole, len, NULL) == MR_OK &&
+               mr_catalog_verify(catalog, i, whole, len - 1, NULL) == MR_ERR_DAMAGED;
+        good = good && mr_catalog_split(catalog, i, bytes, 7, &data, &data_len, &label, NULL) == MR_OK && data == bytes &&
                data_len == 7 && label == want.label;
     }
     return good;
@@ -112,8 +112,8 @@ static void the_table_knows_samples_before_they_are_read(void **state)
     struct tree tree;
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
-    assert_true(samples_are_right(mr_dataset_table(dataset)));
-    assert_non_null(mr_table_pack(mr_dataset_table(dataset)));
+    assert_true(samples_are_right(mr_dataset_catalog(dataset)));
+    assert_non_null(mr_catalog_pack(mr_dataset_catalog(dataset)));
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);
 }
@@ -127,8 +127,8 @@ static void another_process_attaches_to_the_same(void **state)
     mr_dataset *dataset = open_pack(&tree);
     pid_t pid = fork();
     if (pid == 0) {
-        struct mr_table *table;
-        _exit(mr_table_attach(mr_dataset_fds(dataset), &table, NULL) == MR_OK && samples_are_right(table) ? 0 : 1);
+        struct mr_catalog *catalog;
+        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK && samples_are_right(catalog) ? 0 : 1);
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
@@ -140,16 +140,16 @@ static void messages_name_shard_and_sample(void **state)
 {
     (void)state;
     struct tree tree;
-    char which[MR_TABLE_WHICH], want[8192];
+    char which[MR_CATALOG_WHICH], want[8192];
     make_pack(&tree);
     assert_int_equal(chdir(tree.path), 0);
     mr_dataset *dataset = open_dataset("pack:p/");
-    mr_table_which(mr_dataset_table(dataset), 7, which);
+    mr_catalog_which(mr_dataset_catalog(dataset), 7, which);
     assert_string_equal(which, "p/shard-00001 (n01/file 7.JPEG, index 7)");
     mr_dataset_destroy(dataset);
     assert_int_equal(chdir("/"), 0);
     dataset = open_pack(&tree);
-    mr_table_which(mr_dataset_table(dataset), 0, which);
+    mr_catalog_which(mr_dataset_catalog(dataset), 0, which);
     snprintf(want, sizeof want, "%s/p/shard-00000 (n00/file 0.JPEG, index 0)", tree.path);
     assert_string_equal(which, want);
     mr_dataset_destroy(dataset);
@@ -167,11 +167,11 @@ static void altered_bytes_are_found_and_named(void **state)
     mr_dataset *dataset = open_pack(&tree);
     invent(3, &sample);
     size_t len = invented_whole(&sample, whole);
-    assert_int_equal(mr_table_verify(mr_dataset_table(dataset), 3, whole, len - 1, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_catalog_verify(mr_dataset_catalog(dataset), 3, whole, len - 1, &error), MR_ERR_DAMAGED);
     assert_non_null(strstr(error.text, "file 3.JPEG, index 3): 1096 bytes instead of 1097"));
     for (size_t at = 0; at < len; at += 61) {
         whole[at] ^= 4;
-        assert_int_equal(mr_table_verify(mr_dataset_table(dataset), 3, whole, len, &error), MR_ERR_DAMAGED);
+        assert_int_equal(mr_catalog_verify(mr_dataset_catalog(dataset), 3, whole, len, &error), MR_ERR_DAMAGED);
         assert_non_null(strstr(error.text, "/p/shard-00000 (n00/file 3.JPEG, index 3): its bytes were altered"));
         assert_int_equal(error.index, 3);
         whole[at] ^= 4;
@@ -206,7 +206,7 @@ static void labels_may_be_arrays(void **state)
     assert_int_equal(mr_dataset_kind(dataset)->label_shape[1], 3);
     for (int64_t i = 0; i < 2; i++) {
         struct mr_extent extent;
-        assert_int_equal(mr_table_label(mr_dataset_table(dataset), i, got, &extent, NULL), MR_OK);
+        assert_int_equal(mr_catalog_label(mr_dataset_catalog(dataset), i, got, &extent, NULL), MR_OK);
         assert_memory_equal(got, labels[i], sizeof got);
     }
     int64_t label;
@@ -397,16 +397,16 @@ static void a_sample_that_points_outside_is_damaged_and_named(void **state)
     alter_index(&tree, MR_PACK_SAMPLES, 5 * sizeof(struct mr_pack_sample) + offsetof(struct mr_pack_sample, name),
                 UINT64_MAX, 8);
     mr_dataset *dataset = open_pack(&tree);
-    const struct mr_table *table = mr_dataset_table(dataset);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     static const char want[] = "/p/index (n01/file 4.JPEG, index 4): its entry in the index points outside of the pack";
-    assert_int_equal(mr_table_packed(table, 4, &image, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_catalog_packed(catalog, 4, &image, &error), MR_ERR_DAMAGED);
     assert_non_null(strstr(error.text, want));
     assert_int_equal(error.index, 4);
     memset(&error, 0, sizeof error);
-    assert_int_equal(mr_table_verify(table, 4, (const uint8_t *)"", 0, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_catalog_verify(catalog, 4, (const uint8_t *)"", 0, &error), MR_ERR_DAMAGED);
     assert_non_null(strstr(error.text, want));
-    assert_int_equal(mr_table_extents(table, 4, &extent), 1);
-    assert_in_range(extent.file, 0, mr_table_n_files(table) - 1);
+    assert_int_equal(mr_catalog_extents(catalog, 4, &extent), 1);
+    assert_in_range(extent.file, 0, mr_catalog_n_files(catalog) - 1);
     assert_int_equal(mr_dataset_inspect(dataset, 4, &info, &error), MR_ERR_DAMAGED);
     assert_int_equal(label_of(dataset, 4), 12);
     char name[64];
@@ -420,7 +420,7 @@ static void an_index_that_was_overwritten_is_not_attached(void **state)
 {
     (void)state;
     struct tree tree;
-    struct mr_table *table;
+    struct mr_catalog *catalog;
     mr_error error = {0};
     make_pack(&tree);
     size_t len;
@@ -431,12 +431,12 @@ static void an_index_that_was_overwritten_is_not_attached(void **state)
     memcpy(&header, bytes, sizeof header);
     header.sections[MR_PACK_SHARDS].len -= 8;
     assert_int_equal(pwrite(fd, &header, sizeof header, 0), sizeof header);
-    assert_int_equal(mr_table_attach(mr_dataset_fds(dataset), &table, &error), MR_ERR_IO);
+    assert_int_equal(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, &error), MR_ERR_IO);
     assert_non_null(strstr(error.text, "was overwritten since it was opened"));
     memset(&header, 0, sizeof header);
     assert_int_equal(pwrite(fd, &header, sizeof header, 0), sizeof header);
-    assert_int_equal(mr_table_attach(mr_dataset_fds(dataset), &table, &error), MR_ERR_DAMAGED);
-    assert_true(samples_are_right(mr_dataset_table(dataset))); /* the header is not looked at again */
+    assert_int_equal(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, &error), MR_ERR_DAMAGED);
+    assert_true(samples_are_right(mr_dataset_catalog(dataset))); /* the header is not looked at again */
     close(fd);
     free(bytes);
     mr_dataset_destroy(dataset);
@@ -450,7 +450,7 @@ static void long_names_do_not_push_the_index_out_of_a_message(void **state)
     struct mr_pack_writer_options options = invented_options(1, SHARD);
     struct mr_pack_writer *writer;
     struct invented sample;
-    char name[5000], which[MR_TABLE_WHICH];
+    char name[5000], which[MR_CATALOG_WHICH];
     uint64_t n;
     tree_create(&tree);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
@@ -462,7 +462,7 @@ static void long_names_do_not_push_the_index_out_of_a_message(void **state)
     assert_int_equal(mr_pack_writer_finish(writer, NULL), MR_OK);
     mr_pack_writer_close(writer);
     mr_dataset *dataset = open_pack(&tree);
-    mr_table_which(mr_dataset_table(dataset), 0, which);
+    mr_catalog_which(mr_dataset_catalog(dataset), 0, which);
     assert_non_null(strstr(which, "/p/shard-00000 (nnn"));
     assert_non_null(strstr(which, "nnn, index 0)"));
     mr_dataset_destroy(dataset);

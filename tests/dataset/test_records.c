@@ -39,25 +39,25 @@ static char *with_query(const char *spec, const char *query)
 static uint8_t *read_sample(const mr_dataset *dataset, int64_t index, void *label, const uint8_t **data,
                             size_t *data_len)
 {
-    const struct mr_table *table = mr_dataset_table(dataset);
-    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
-    uint32_t n = mr_table_extents(table, index, extents);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    uint32_t n = mr_catalog_extents(catalog, index, extents);
     size_t total = 0, done = 0;
     for (uint32_t i = 0; i < n; i++)
         total += extents[i].len;
     uint8_t *bytes = malloc(total);
     for (uint32_t i = 0; i < n; i++) {
-        char path[MR_TABLE_PATH];
-        assert_int_equal(mr_table_path(table, extents[i].file, path), 0);
-        int fd = openat(mr_table_root(table), path, O_RDONLY);
+        char path[MR_CATALOG_PATH];
+        assert_int_equal(mr_catalog_path(catalog, extents[i].file, path), 0);
+        int fd = openat(mr_catalog_root(catalog), path, O_RDONLY);
         assert_true(fd >= 0);
         assert_int_equal(pread(fd, bytes + done, extents[i].len, (off_t)extents[i].offset), extents[i].len);
         close(fd);
         done += extents[i].len;
     }
     mr_error error;
-    assert_int_equal(mr_table_split(table, index, bytes, total - 1, data, data_len, label, &error), MR_ERR_DAMAGED);
-    assert_int_equal(mr_table_split(table, index, bytes, total, data, data_len, label, &error), MR_OK);
+    assert_int_equal(mr_catalog_split(catalog, index, bytes, total - 1, data, data_len, label, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_catalog_split(catalog, index, bytes, total, data, data_len, label, &error), MR_OK);
     return bytes;
 }
 
@@ -137,7 +137,7 @@ static void a_near_label_comes_with_the_data_and_a_far_one_by_itself(void **stat
                  {11 + 4096, 2, 10}, {-4097, 1, 4107}, {-4098, 2, 10}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct mr_record_layout layout = {.header = 5000, .stride = 10, .label_off = cases[i].off, .label_len = 1};
-        struct mr_table_record record;
+        struct mr_catalog_record record;
         layout.kind.data_bytes = 10;
         mr_records_parts(&layout, &record);
         assert_int_equal(record.n_parts, cases[i].n_parts);
@@ -163,8 +163,8 @@ static void windows_never_cross_files(void **state)
     }
     mr_dataset *dataset = open_dataset(strcat(spec, "?bytes=10&stride=4"));
     assert_int_equal(mr_dataset_count(dataset), 37);
-    assert_true(mr_table_shared_files(mr_dataset_table(dataset)));
-    assert_int_equal(mr_table_n_files(mr_dataset_table(dataset)), 6);
+    assert_true(mr_catalog_shared_files(mr_dataset_catalog(dataset)));
+    assert_int_equal(mr_catalog_n_files(mr_dataset_catalog(dataset)), 6);
     int64_t index = 0;
     for (int i = 0; i < 6; i++)
         for (int at = 0; at + 10 <= sizes[i]; at += 4, index++)
@@ -188,8 +188,8 @@ static void files_beyond_four_gigabytes_are_addressed(void **state)
         skip();
     mr_dataset *dataset = open_dataset(with_query(tree_spec(&tree, "records", "sparse.bin"), "bytes=4096&stride=2"));
     assert_int_equal(mr_dataset_count(dataset), 1 + (size - 4096) / 2);
-    struct mr_extent extents[MR_TABLE_MAX_EXTENTS];
-    assert_int_equal(mr_table_extents(mr_dataset_table(dataset), mr_dataset_count(dataset) - 1, extents), 1);
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    assert_int_equal(mr_catalog_extents(mr_dataset_catalog(dataset), mr_dataset_count(dataset) - 1, extents), 1);
     assert_int_equal(extents[0].offset, (size - 4096) / 2 * 2);
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);

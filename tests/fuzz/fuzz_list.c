@@ -41,7 +41,7 @@ static void try_line(const uint8_t *bytes, size_t len)
     static locale_t c_locale;
     if (c_locale == (locale_t)0)
         c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *text = copy_of(bytes, len, false), path[MR_TABLE_PATH];
+    char *text = copy_of(bytes, len, false), path[MR_CATALOG_PATH];
     struct mr_list_line line;
     struct mr_label_form form;
     if (mr_list_line_split(text, len, &line)) {
@@ -83,15 +83,15 @@ static void try_spec(const uint8_t *bytes, size_t len)
 
 static void walk_list(mr_dataset *dataset)
 {
-    const struct mr_table *table = mr_dataset_table(dataset);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     void *label = malloc(mr_dataset_kind(dataset)->label_bytes);
     require(label != NULL, "out of memory");
     for (int64_t i = 0; i < mr_dataset_count(dataset); i++) {
         const uint8_t *data;
         size_t len;
-        char path[MR_TABLE_PATH];
-        require(mr_table_path(table, (uint64_t)i, path) == 0, "a path that was checked is wrong");
-        require(mr_table_split(table, i, (const uint8_t *)"", 0, &data, &len, label, NULL) == MR_OK,
+        char path[MR_CATALOG_PATH];
+        require(mr_catalog_path(catalog, (uint64_t)i, path) == 0, "a path that was checked is wrong");
+        require(mr_catalog_split(catalog, i, (const uint8_t *)"", 0, &data, &len, label, NULL) == MR_OK,
                 "a label that was checked is wrong");
     }
     free(label);

@@ -167,25 +167,25 @@ static void ask_reader(struct mr_reader *reader, int64_t i)
 
 static void ask_all(mr_dataset *dataset)
 {
-    const struct mr_table *table = mr_dataset_table(dataset);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = MAX_SHARD};
     struct mr_reader *reader;
     uint64_t label_bytes = mr_dataset_kind(dataset)->label_bytes;
     void *label = malloc(label_bytes <= MAX_LABEL ? label_bytes : 1);
-    require(label && mr_reader_create(table, &options, &reader, NULL) == MR_OK, "no memory");
+    require(label && mr_reader_create(catalog, &options, &reader, NULL) == MR_OK, "no memory");
     for (int64_t i = 0; i < mr_dataset_count(dataset) && i < MAX_SAMPLES; i++) {
-        char name[64], which[MR_TABLE_WHICH];
+        char name[64], which[MR_CATALOG_WHICH];
         mr_sample_info info;
         mr_error error = {0};
         struct mr_extent extent;
-        mr_table_name(table, i, name, sizeof name);
-        mr_table_which(table, i, which);
+        mr_catalog_name(catalog, i, name, sizeof name);
+        mr_catalog_which(catalog, i, which);
         require(strstr(which, "index ") != NULL, "a sample without its index");
-        mr_status status = mr_table_verify(table, i, (const uint8_t *)"", 0, &error);
+        mr_status status = mr_catalog_verify(catalog, i, (const uint8_t *)"", 0, &error);
         if (status != MR_OK)
             require_words(status, &error);
         if (label_bytes <= MAX_LABEL)
-            require(mr_table_label(table, i, label, &extent, NULL) == MR_OK, "no label");
+            require(mr_catalog_label(catalog, i, label, &extent, NULL) == MR_OK, "no label");
         (void)mr_dataset_inspect(dataset, i, &info, &error);
         ask_reader(reader, i);
     }

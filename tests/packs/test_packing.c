@@ -49,7 +49,7 @@ static void pack_holds_the_dataset_in_its_order(void **state)
     assert_int_equal(mr_dataset_count(pack), rig->n);
     assert_int_equal(mr_dataset_n_classes(pack), 2);
     assert_string_equal(mr_dataset_class_name(pack, 1), "class_1");
-    const struct mr_pack_index *index = mr_table_pack(mr_dataset_table(pack));
+    const struct mr_pack_index *index = mr_catalog_pack(mr_dataset_catalog(pack));
     for (int64_t i = 0; i < rig->n; i++) {
         int64_t label, expected;
         assert_int_equal(mr_dataset_label(pack, i, &label, NULL), MR_OK);
@@ -200,7 +200,8 @@ static void shuffled_pack_is_a_permutation_that_takes_names_and_labels_along(voi
     options.seed = 8;
     packing_rig_pack(rig, "eight", &options);
     mr_dataset *seven = packing_rig_open(rig, "seven"), *eight = packing_rig_open(rig, "eight");
-    const struct mr_pack_index *a = mr_table_pack(mr_dataset_table(seven)), *b = mr_table_pack(mr_dataset_table(eight));
+    const struct mr_pack_index *a = mr_catalog_pack(mr_dataset_catalog(seven)),
+                               *b = mr_catalog_pack(mr_dataset_catalog(eight));
     bool *seen = calloc((size_t)rig->n, sizeof *seen);
     int64_t n_moved = 0, n_other = 0, label;
     assert_non_null(seen);
@@ -236,7 +237,7 @@ static void names_that_lead_out_of_a_folder_are_cut(void **state)
         fail_msg("%s", error.text);
     mr_dataset_destroy(dataset);
     mr_dataset *pack = packing_rig_open(rig, "cut");
-    const struct mr_pack_index *index = mr_table_pack(mr_dataset_table(pack));
+    const struct mr_pack_index *index = mr_catalog_pack(mr_dataset_catalog(pack));
     char expected[PACKING_RIG_PATH * 2];
     snprintf(expected, sizeof expected, "%s/class_0/000.jpg", rig->photos + 1);
     assert_string_equal(mr_pack_index_name(index, 0), expected);

@@ -169,7 +169,7 @@ static bool tick(void *user)
 
 static mr_status run_pipeline(struct rig *rig, uint64_t first, uint64_t end, uint32_t n_workers, mr_error *error)
 {
-    const struct mr_pipeline_work work = {.table = mr_dataset_table(rig->dataset),
+    const struct mr_pipeline_work work = {.catalog = mr_dataset_catalog(rig->dataset),
                                           .first = first,
                                           .end = end,
                                           .n_workers = n_workers,
@@ -304,7 +304,7 @@ static void many_shards_and_workers_leave_descriptors_to_others(void **state)
     snprintf(spec, sizeof spec, "pack:%s", dir);
     invented_write(dir, &options);
     mr_dataset *pack = mr_test_dataset(spec);
-    const struct mr_pipeline_work work = {.table = mr_dataset_table(pack),
+    const struct mr_pipeline_work work = {.catalog = mr_dataset_catalog(pack),
                                           .end = N,
                                           .n_workers = 8,
                                           .result_bytes = sizeof(int64_t),
@@ -315,7 +315,7 @@ static void many_shards_and_workers_leave_descriptors_to_others(void **state)
                                           .run = look,
                                           .take = open_file,
                                           .tick = tick};
-    assert_true(mr_table_n_files(work.table) > 80);
+    assert_true(mr_catalog_n_files(work.catalog) > 80);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     const struct rlimit low = {.rlim_cur = 100, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);

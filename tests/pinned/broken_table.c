@@ -41,7 +41,7 @@ void broken_table_phase(enum schedule_phase phase)
     n_seen = 0;
 }
 
-static const struct mr_device_table table;
+static const struct mr_device_ops table;
 
 static struct handle *own(struct mr_device_handle *handle)
 {
@@ -65,7 +65,7 @@ static mr_status open_both(int32_t id, struct mr_device_handle **handle_out, mr_
         return status;
     }
     h->base = *h->real;
-    h->base.table = &table;
+    h->base.ops = &table;
     bool ok = cudaSetDevice(h->real->device.id) == cudaSuccess &&
               cudaStreamCreateWithFlags(&h->other, cudaStreamNonBlocking) == cudaSuccess;
     if (!ok)
@@ -258,7 +258,7 @@ static void range_pop(void)
     mr_device_cuda.range_pop();
 }
 
-static const struct mr_device_table table = {
+static const struct mr_device_ops table = {
     .name = "cuda",
     .kind = MR_DEVICE_CUDA,
     .count = count,
@@ -284,7 +284,7 @@ static const struct mr_device_table table = {
     .range_pop = range_pop,
 };
 
-const struct mr_device_table *broken_table(enum broken_rule broken)
+const struct mr_device_ops *broken_table(enum broken_rule broken)
 {
     rule = broken;
     return &table;

@@ -26,7 +26,7 @@ enum broken_rule {
 };
 
 /* One rule at a time. */
-const struct mr_device_table *broken_table(enum broken_rule rule);
+const struct mr_device_ops *broken_table(enum broken_rule rule);
 void broken_table_phase(enum schedule_phase phase);
 
 #endif

@@ -49,23 +49,23 @@ void copier_rig_init(struct copier_rig *rig, uint32_t batch_size, bool floats)
     }
 }
 
-void copier_rig_place(struct copier_rig *rig, const struct mr_device_table *table, int32_t first_id, uint32_t n_parts)
+void copier_rig_place(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t first_id, uint32_t n_parts)
 {
     rig->placement = (struct mr_placement){.n_parts = n_parts, .n_devices = n_parts};
     for (uint32_t i = 0; i < n_parts; i++) {
-        rig->placement.devices[i] = (struct mr_device_name){table, first_id + (int32_t)i};
+        rig->placement.devices[i] = (struct mr_device_name){ops, first_id + (int32_t)i};
         rig->placement.image[i] = rig->placement.label[i] = i;
     }
 }
 
-void copier_rig_place_labels(struct copier_rig *rig, const struct mr_device_table *table, int32_t id)
+void copier_rig_place_labels(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t id)
 {
     struct mr_placement *p = &rig->placement;
     uint32_t d = 0;
-    while (d < p->n_devices && (p->devices[d].table != table || p->devices[d].id != id))
+    while (d < p->n_devices && (p->devices[d].ops != ops || p->devices[d].id != id))
         d++;
     if (d == p->n_devices)
-        p->devices[p->n_devices++] = (struct mr_device_name){table, id};
+        p->devices[p->n_devices++] = (struct mr_device_name){ops, id};
     for (uint32_t i = 0; i < p->n_parts; i++)
         p->label[i] = d;
 }

@@ -29,8 +29,8 @@ struct mr_copy_report copier_rig_do_await(struct copier_rig *rig, uint32_t buffe
 void copier_rig_do_use(struct copier_rig *rig, uint32_t buffer, uint32_t part, void *stream);
 void copier_rig_do_release(struct copier_rig *rig, uint32_t buffer);
 /* Parts' images on n_parts devices of the table from first_id on; labels with them, or on the last device. */
-void copier_rig_place(struct copier_rig *rig, const struct mr_device_table *table, int32_t first_id, uint32_t n_parts);
-void copier_rig_place_labels(struct copier_rig *rig, const struct mr_device_table *table, int32_t id);
+void copier_rig_place(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t first_id, uint32_t n_parts);
+void copier_rig_place_labels(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t id);
 void copier_rig_fini(struct copier_rig *rig);
 
 /* Write every byte of a slot's data: as workers would, all else at random. */

@@ -98,7 +98,7 @@ void schedule_plan_init(struct schedule_plan *plan, uint64_t seed, const struct 
     draw_layout(plan);
 }
 
-mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_table *cuda,
+mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_ops *cuda,
                               struct mr_placement *placement_out, mr_error *error)
 {
     char text[SCHEDULE_MAX_PARTS + 1][16];
@@ -117,8 +117,8 @@ mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_
         names.label_device = plan->labels == LABELS_ON_HOST ? "host" : text[SCHEDULE_MAX_PARTS];
     mr_status status = mr_placement_resolve(&names, placement_out, error);
     for (uint32_t i = 0; status == MR_OK && i < placement_out->n_devices; i++)
-        if (placement_out->devices[i].table->kind == MR_DEVICE_CUDA)
-            placement_out->devices[i].table = cuda;
+        if (placement_out->devices[i].ops->kind == MR_DEVICE_CUDA)
+            placement_out->devices[i].ops = cuda;
     return status;
 }
 

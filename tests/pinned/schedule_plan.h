@@ -42,7 +42,7 @@ uint32_t schedule_draw(struct schedule_plan *plan, uint32_t n);
 
 void schedule_plan_init(struct schedule_plan *plan, uint64_t seed, const struct schedule_wish *wish);
 /* The names as a program would give them, resolved; GPUs use the table that is given. */
-mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_table *cuda,
+mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_ops *cuda,
                               struct mr_placement *placement_out, mr_error *error);
 /* One line, for whoever runs a seed again. */
 void schedule_plan_print(const struct schedule_plan *plan, char *line, size_t len);

@@ -164,7 +164,7 @@ static void await(struct schedule_rig *rig)
 static bool create(struct schedule_rig *rig)
 {
     const struct mr_slot_layout *layout = &rig->plan.oracle.layout;
-    const struct mr_device_table *cuda = rig->faults.cuda != NULL ? rig->faults.cuda : &mr_device_cuda;
+    const struct mr_device_ops *cuda = rig->faults.cuda != NULL ? rig->faults.cuda : &mr_device_cuda;
     mr_error error = {0};
     if (!schedule_expect(rig, "placement", schedule_plan_place(&rig->plan, cuda, &rig->placement, &error), &error))
         return false;

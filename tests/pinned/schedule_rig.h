@@ -16,7 +16,7 @@ enum schedule_phase { PHASE_OTHER, PHASE_ISSUE, PHASE_AWAIT, PHASE_USE, PHASE_RE
 
 /* What a schedule breaks on purpose. */
 struct schedule_faults {
-    const struct mr_device_table *cuda; /* in place of the real table */
+    const struct mr_device_ops *cuda;   /* in place of the real table */
     void (*phase)(enum schedule_phase); /* is told */
     bool refill_at_issue;               /* the slot is the workers' again before its copy has ended */
     bool reissue_unreleased;            /* the consumer's release never reaches the copier */

@@ -143,7 +143,7 @@ static mr_status open_device(int32_t id, struct mr_device_handle **handle_out, m
     assert_non_null(device);
     device->copy_stream = (struct scripted_stream){.name = 'c', .device = id};
     device->handle = (struct mr_device_handle){
-        .table = &scripted_table, .device = {MR_DEVICE_CUDA, id}, .copy_stream = &device->copy_stream};
+        .ops = &scripted_table, .device = {MR_DEVICE_CUDA, id}, .copy_stream = &device->copy_stream};
     take(device, 0, id);
     *handle_out = &device->handle;
     return MR_OK;
@@ -326,7 +326,7 @@ static void range_pop(void)
     say("pop");
 }
 
-const struct mr_device_table scripted_table = {
+const struct mr_device_ops scripted_table = {
     .name = "scripted",
     .kind = MR_DEVICE_CUDA,
     .count = count_devices,

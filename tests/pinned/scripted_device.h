@@ -47,7 +47,7 @@ struct scripted_device {
     struct scripted_stream copy_stream;
 };
 
-extern const struct mr_device_table scripted_table;
+extern const struct mr_device_ops scripted_table;
 
 /* All calls succeed; nothing is written down yet. Asserts that nothing is still taken. */
 void scripted_reset(void);

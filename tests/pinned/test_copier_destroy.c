@@ -13,7 +13,7 @@
 #include "tests/pinned/copier_fixture.h"
 
 /* mr_device_cuda, which looks at a byte before it frees: static, because a table's functions get no pointer of ours. */
-static struct mr_device_table watching;
+static struct mr_device_ops watching;
 static const uint8_t *watched;
 static uint8_t expected;
 static uint32_t n_early;
@@ -23,7 +23,7 @@ static mr_status open_watched(int32_t id, struct mr_device_handle **handle_out, 
 {
     mr_status status = mr_device_cuda.open(id, handle_out, error);
     if (status == MR_OK)
-        (*handle_out)->table = &watching;
+        (*handle_out)->ops = &watching;
     return status;
 }
 
@@ -57,7 +57,7 @@ static void begin(struct copier_fixture *f)
     watched = NULL;
     n_early = n_late = 0;
     fixture_open(f, &(struct double_options){.policy = DOUBLE_LATE}, NULL);
-    f->placement.devices[0].table = &watching;
+    f->placement.devices[0].ops = &watching;
     assert_int_equal(fixture_create(f), MR_OK);
     assert_int_equal(fixture_pin(f), MR_OK);
 }

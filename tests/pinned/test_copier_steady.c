@@ -17,14 +17,14 @@
 enum { COPIER = 1, CONSUMER = 2, MAX_GPUS = 5, N_WARM = 6, N_BATCHES = 200 };
 
 /* mr_device_cuda with its copies counted, per device. */
-static struct mr_device_table counting;
+static struct mr_device_ops counting;
 static uint64_t n_copies[MAX_GPUS];
 
 static mr_status open_counted(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
 {
     mr_status status = mr_device_cuda.open(id, handle_out, error);
     if (status == MR_OK)
-        (*handle_out)->table = &counting;
+        (*handle_out)->ops = &counting;
     return status;
 }
 
@@ -51,8 +51,8 @@ static void begin(struct loop *loop, const struct mr_placement_names *names)
                      .n_devices = MAX_GPUS, .policy = DOUBLE_RANDOM, .threads = DOUBLE_THREADS_DECLARED, .seed = 11},
                  names);
     for (uint32_t i = 0; i < f->placement.n_devices; i++)
-        if (f->placement.devices[i].table->kind == MR_DEVICE_CUDA)
-            f->placement.devices[i].table = &counting;
+        if (f->placement.devices[i].ops->kind == MR_DEVICE_CUDA)
+            f->placement.devices[i].ops = &counting;
     double_as_thread(COPIER);
     assert_int_equal(fixture_create(f), MR_OK);
     assert_int_equal(fixture_pin(f), MR_OK);
@@ -120,7 +120,7 @@ static uint32_t n_gpus(const struct mr_placement *placement)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < placement->n_devices; i++)
-        n += placement->devices[i].table->kind == MR_DEVICE_CUDA;
+        n += placement->devices[i].ops->kind == MR_DEVICE_CUDA;
     return n;
 }
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-static const struct mr_device_table *const host = &mr_device_host;
+static const struct mr_device_ops *const host = &mr_device_host;
 
 static struct mr_device_handle *open_host(int32_t id)
 {
@@ -28,16 +28,16 @@ static struct mr_device_handle *open_host(int32_t id)
 static void a_kind_has_its_table_or_none(void **state)
 {
     (void)state;
-    assert_ptr_equal(mr_device_table(MR_DEVICE_HOST), host);
-    assert_null(mr_device_table(MR_DEVICE_CUDA));
-    assert_null(mr_device_table((mr_device_kind)99));
+    assert_ptr_equal(mr_device_find(MR_DEVICE_HOST), host);
+    assert_null(mr_device_find(MR_DEVICE_CUDA));
+    assert_null(mr_device_find((mr_device_kind)99));
 }
 
 /* Callers ask for no function whether it is there. */
 static void every_function_of_the_host_is_there(void **state)
 {
     (void)state;
-    const size_t first = offsetof(struct mr_device_table, count);
+    const size_t first = offsetof(struct mr_device_ops, count);
     const size_t n = (sizeof *host - first) / sizeof(void (*)(void));
     for (size_t i = 0; i < n; i++) {
         void (*function)(void);
@@ -59,7 +59,7 @@ static void there_are_64_hosts(void **state)
     const int32_t ids[] = {0, 1, 63};
     for (unsigned i = 0; i < 3; i++) {
         struct mr_device_handle *handle = open_host(ids[i]);
-        assert_ptr_equal(handle->table, host);
+        assert_ptr_equal(handle->ops, host);
         assert_int_equal(handle->device.kind, MR_DEVICE_HOST);
         assert_int_equal(handle->device.id, ids[i]);
         assert_non_null(handle->copy_stream);

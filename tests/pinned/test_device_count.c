@@ -52,7 +52,7 @@ static int begin(void **state)
 
 static uint32_t count_apart(uint32_t timeout_ms, mr_error *error)
 {
-    return mr_device_count_apart(mr_device_table(MR_DEVICE_CUDA), timeout_ms, error);
+    return mr_device_count_apart(mr_device_find(MR_DEVICE_CUDA), timeout_ms, error);
 }
 
 static mr_status count_5(uint32_t *n_out, mr_error *error)

@@ -15,7 +15,7 @@
 
 enum { SLOT = 8192, N_SLOTS = 5 };
 
-static const struct mr_device_table *const table = &mr_device_cuda;
+static const struct mr_device_ops *const ops = &mr_device_cuda;
 
 static void begin(uint32_t n_devices)
 {
@@ -39,7 +39,7 @@ static struct mr_device_handle *open_id(int32_t id)
 {
     struct mr_device_handle *handle;
     mr_error error;
-    if (table->open(id, &handle, &error) != MR_OK)
+    if (ops->open(id, &handle, &error) != MR_OK)
         fail_msg("%s", error.text);
     return handle;
 }
@@ -48,7 +48,7 @@ static void expect_no_handle(int32_t id, const char *words)
 {
     struct mr_device_handle *handle = NULL;
     mr_error error;
-    assert_int_equal(table->open(id, &handle, &error), MR_ERR_NO_DEVICE);
+    assert_int_equal(ops->open(id, &handle, &error), MR_ERR_NO_DEVICE);
     expect_error(&error, MR_ERR_NO_DEVICE, words);
     assert_null(handle);
 }
@@ -61,14 +61,14 @@ static void no_driver_and_an_old_one_are_told_apart(void **state)
     uint32_t n = 7;
     mr_error error;
     double_open(&(struct double_options){.driver_version = -1});
-    assert_int_equal(table->count(&n, &error), MR_ERR_NO_DEVICE);
+    assert_int_equal(ops->count(&n, &error), MR_ERR_NO_DEVICE);
     assert_int_equal(n, 7);
     expect_error(&error, MR_ERR_NO_DEVICE, "no NVIDIA driver");
     expect_no_handle(0, "no NVIDIA driver");
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     expect_clean();
     double_open(&(struct double_options){.driver_version = 11080});
-    assert_int_equal(table->count(&n, &error), MR_ERR_NO_DEVICE);
+    assert_int_equal(ops->count(&n, &error), MR_ERR_NO_DEVICE);
     expect_error(&error, MR_ERR_NO_DEVICE, "the NVIDIA driver supports CUDA 11.8, this program needs 1");
     expect_clean();
 }
@@ -80,10 +80,10 @@ static void no_device_names_what_hides_them(void **state)
     mr_error error;
     double_open(&(struct double_options){.no_device = true});
     setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
-    assert_int_equal(table->count(&n, &error), MR_ERR_NO_DEVICE);
+    assert_int_equal(ops->count(&n, &error), MR_ERR_NO_DEVICE);
     expect_error(&error, MR_ERR_NO_DEVICE, "(CUDA_VISIBLE_DEVICES=-1)");
     unsetenv("CUDA_VISIBLE_DEVICES");
-    assert_int_equal(table->count(&n, &error), MR_ERR_NO_DEVICE);
+    assert_int_equal(ops->count(&n, &error), MR_ERR_NO_DEVICE);
     expect_error(&error, MR_ERR_NO_DEVICE, "no CUDA device (CUDA_VISIBLE_DEVICES is not set)");
     expect_clean();
 }
@@ -105,7 +105,7 @@ static void local_is_the_only_one_or_that_of_the_rank(void **state)
     setenv("LOCAL_RANK", "5", 1);
     struct mr_device_handle *handle = open_id(MR_DEVICE_LOCAL);
     assert_int_equal(handle->device.id, 0);
-    table->close(handle);
+    ops->close(handle);
     expect_clean();
     begin(3);
     expect_no_handle(MR_DEVICE_LOCAL, "LOCAL_RANK is not set");
@@ -116,7 +116,7 @@ static void local_is_the_only_one_or_that_of_the_rank(void **state)
     setenv("LOCAL_RANK", "2", 1);
     handle = open_id(MR_DEVICE_LOCAL);
     assert_int_equal(handle->device.id, 2);
-    table->close(handle);
+    ops->close(handle);
     unsetenv("LOCAL_RANK");
     expect_clean();
 }
@@ -135,18 +135,18 @@ static struct rig make_rig(int32_t id)
     struct rig rig = {.handle = open_id(id), .host = aligned_alloc(4096, SLOT * N_SLOTS)};
     mr_error error;
     assert_non_null(rig.host);
-    assert_int_equal(table->pin(rig.handle, rig.host, SLOT, N_SLOTS, &error), MR_OK);
-    assert_int_equal(table->alloc(rig.handle, SLOT, &rig.memory, &error), MR_OK);
-    assert_int_equal(table->event_create(rig.handle, &rig.event, &error), MR_OK);
+    assert_int_equal(ops->pin(rig.handle, rig.host, SLOT, N_SLOTS, &error), MR_OK);
+    assert_int_equal(ops->alloc(rig.handle, SLOT, &rig.memory, &error), MR_OK);
+    assert_int_equal(ops->event_create(rig.handle, &rig.event, &error), MR_OK);
     return rig;
 }
 
 static void end_rig(struct rig *rig)
 {
-    table->event_destroy(rig->handle, rig->event);
-    table->free(rig->handle, rig->memory);
-    table->unpin(rig->handle);
-    table->close(rig->handle);
+    ops->event_destroy(rig->handle, rig->event);
+    ops->free(rig->handle, rig->memory);
+    ops->unpin(rig->handle);
+    ops->close(rig->handle);
     free(rig->host);
 }
 
@@ -154,17 +154,17 @@ static void call_all(struct rig *rig)
 {
     mr_error error;
     int64_t ns;
-    assert_int_equal(table->copy_in(rig->handle, rig->memory, rig->host, SLOT, &error), MR_OK);
-    assert_int_equal(table->record(rig->handle, rig->event, rig->handle->copy_stream, &error), MR_OK);
-    assert_int_equal(table->sync(rig->handle, rig->event, &error), MR_OK);
-    assert_int_equal(table->elapsed(rig->handle, rig->event, rig->event, &ns, &error), MR_OK);
+    assert_int_equal(ops->copy_in(rig->handle, rig->memory, rig->host, SLOT, &error), MR_OK);
+    assert_int_equal(ops->record(rig->handle, rig->event, rig->handle->copy_stream, &error), MR_OK);
+    assert_int_equal(ops->sync(rig->handle, rig->event, &error), MR_OK);
+    assert_int_equal(ops->elapsed(rig->handle, rig->event, rig->event, &ns, &error), MR_OK);
     assert_int_equal(ns, 0);
-    assert_int_equal(table->copy_out(rig->handle, rig->host, rig->memory, SLOT, &error), MR_OK);
-    assert_int_equal(table->record(rig->handle, rig->event, NULL, &error), MR_OK);
-    assert_int_equal(table->wait(rig->handle, NULL, rig->event, &error), MR_OK);
-    assert_int_equal(table->check_capture(rig->handle, NULL, &error), MR_OK);
-    assert_int_equal(table->sync(rig->handle, rig->event, &error), MR_OK);
-    (void)table->numa_node(rig->handle);
+    assert_int_equal(ops->copy_out(rig->handle, rig->host, rig->memory, SLOT, &error), MR_OK);
+    assert_int_equal(ops->record(rig->handle, rig->event, NULL, &error), MR_OK);
+    assert_int_equal(ops->wait(rig->handle, NULL, rig->event, &error), MR_OK);
+    assert_int_equal(ops->check_capture(rig->handle, NULL, &error), MR_OK);
+    assert_int_equal(ops->sync(rig->handle, rig->event, &error), MR_OK);
+    (void)ops->numa_node(rig->handle);
 }
 
 static void a_callers_device_mode_and_last_error_stay(void **state)
@@ -200,13 +200,13 @@ static void enter_gives_a_thread_of_ours_the_device(void **state)
     int device;
     begin(2);
     struct mr_device_handle *handle = open_id(1);
-    assert_int_equal(table->enter(handle, &error), MR_OK);
+    assert_int_equal(ops->enter(handle, &error), MR_OK);
     assert_int_equal(cudaGetDevice(&device), cudaSuccess);
     assert_int_equal(device, 1);
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     assert_int_equal(mode, cudaStreamCaptureModeRelaxed);
-    table->close(handle);
+    ops->close(handle);
     expect_clean();
 }
 
@@ -221,10 +221,10 @@ static void a_stream_of_another_device_is_the_callers_mistake(void **state)
     struct rig rig = make_rig(0);
     assert_int_equal(cudaSetDevice(1), cudaSuccess);
     assert_int_equal(cudaStreamCreate(&other), cudaSuccess);
-    assert_int_equal(table->record(rig.handle, rig.event, other, &error), MR_ERR_INVALID);
+    assert_int_equal(ops->record(rig.handle, rig.event, other, &error), MR_ERR_INVALID);
     expect_error(&error, MR_ERR_INVALID, "the stream is not one of cuda:0: cudaEventRecord: ");
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
-    assert_int_equal(table->wait(rig.handle, other, rig.event, &error), MR_OK);
+    assert_int_equal(ops->wait(rig.handle, other, rig.event, &error), MR_OK);
     assert_int_equal(cudaStreamDestroy(other), cudaSuccess);
     end_rig(&rig);
     expect_clean();
@@ -239,13 +239,13 @@ static void captures_are_noticed_and_stay_valid(void **state)
     cudaStream_t stream;
     cudaGraph_t graph;
     assert_int_equal(cudaStreamCreate(&stream), cudaSuccess);
-    assert_int_equal(table->check_capture(rig.handle, stream, &error), MR_OK);
+    assert_int_equal(ops->check_capture(rig.handle, stream, &error), MR_OK);
     assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
-    assert_int_equal(table->check_capture(rig.handle, stream, &error), MR_ERR_STATE);
+    assert_int_equal(ops->check_capture(rig.handle, stream, &error), MR_ERR_STATE);
     expect_error(&error, MR_ERR_STATE, "cuda:0: the stream is in a capture");
-    assert_int_equal(table->check_capture(rig.handle, NULL, &error), MR_ERR_STATE);
+    assert_int_equal(ops->check_capture(rig.handle, NULL, &error), MR_ERR_STATE);
     expect_error(&error, MR_ERR_STATE, "the default stream cannot be used");
-    assert_int_equal(table->check_capture(rig.handle, rig.handle->copy_stream, &error), MR_OK);
+    assert_int_equal(ops->check_capture(rig.handle, rig.handle->copy_stream, &error), MR_OK);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     struct rig during = make_rig(0); /* such calls are forbidden to the thread in this capture, but not to us */
     end_rig(&during);
@@ -265,12 +265,12 @@ static void pin_with_limit(uint64_t limit, mr_status expected, uint64_t n_pieces
     unsetenv("LOCAL_RANK");
     double_open(&(struct double_options){.registration_bytes = limit});
     struct mr_device_handle *handle = open_id(0);
-    assert_int_equal(table->pin(handle, host, SLOT, N_SLOTS, error), expected);
+    assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, error), expected);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     if (expected == MR_OK)
-        table->unpin(handle);
+        ops->unpin(handle);
     assert_int_equal(double_calls("cudaHostUnregister"), n_pieces);
-    table->close(handle);
+    ops->close(handle);
     assert_int_equal(double_calls("cudaHostUnregister"), n_pieces);
     expect_clean();
     free(host);
@@ -304,12 +304,12 @@ static void pieces_are_given_back_when_a_later_one_fails(void **state)
     struct mr_device_handle *handle = open_id(0);
     /* All, slots 0 and 1, slots 2 to 4, slot 2, and then no more. */
     double_fail_from("cudaHostRegister", 5, cudaErrorNotPermitted);
-    assert_int_equal(table->pin(handle, host, SLOT, N_SLOTS, &error), MR_ERR_DEVICE);
+    assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), MR_ERR_DEVICE);
     expect_error(&error, MR_ERR_DEVICE, "cudaHostRegister of 8192 bytes at 24576 of");
     assert_int_equal(double_calls("cudaHostUnregister"), 2);
     double_fail_never();
-    assert_int_equal(table->pin(handle, host, SLOT, N_SLOTS, &error), MR_OK);
-    table->close(handle);
+    assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), MR_OK);
+    ops->close(handle);
     expect_clean();
     free(host);
 }
@@ -323,11 +323,11 @@ static void memory_that_is_not_there_names_its_size(void **state)
     void *memory = NULL;
     double_open(&(struct double_options){.device_bytes = 1 << 20});
     struct mr_device_handle *handle = open_id(0);
-    assert_int_equal(table->alloc(handle, 1 << 21, &memory, &error), MR_ERR_NO_MEMORY);
+    assert_int_equal(ops->alloc(handle, 1 << 21, &memory, &error), MR_ERR_NO_MEMORY);
     expect_error(&error, MR_ERR_NO_MEMORY, "cuda:0: cudaMalloc of 2097152 bytes: ");
     assert_null(memory);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
-    table->close(handle);
+    ops->close(handle);
     expect_clean();
 }
 
@@ -341,9 +341,9 @@ static void each_failure_while_opening_is_told(void **state)
         struct mr_device_handle *handle = NULL;
         mr_error error = {0};
         double_fail_at(NULL, nth, cudaErrorUnknown);
-        mr_status status = table->open(1, &handle, &error);
+        mr_status status = ops->open(1, &handle, &error);
         if (double_n_failed() == 0) {
-            table->close(handle);
+            ops->close(handle);
             expect_clean();
             break;
         }
@@ -354,7 +354,7 @@ static void each_failure_while_opening_is_told(void **state)
             expect_error(&error, status, double_failed_in());
         assert_int_equal(handle != NULL, status == MR_OK);
         if (handle)
-            table->close(handle);
+            ops->close(handle);
         assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
         expect_clean();
     }
@@ -369,11 +369,11 @@ static void a_broken_device_is_named_by_every_call(void **state)
     begin(1);
     struct rig rig = make_rig(0);
     double_break_device(0, cudaErrorIllegalAddress);
-    assert_int_equal(table->copy_in(rig.handle, rig.memory, rig.host, SLOT, &error), MR_ERR_DEVICE);
+    assert_int_equal(ops->copy_in(rig.handle, rig.memory, rig.host, SLOT, &error), MR_ERR_DEVICE);
     expect_error(&error, MR_ERR_DEVICE, "(cudaErrorIllegalAddress)");
-    assert_int_equal(table->record(rig.handle, rig.event, rig.handle->copy_stream, &error), MR_ERR_DEVICE);
-    assert_int_equal(table->sync(rig.handle, rig.event, &error), MR_ERR_DEVICE);
-    assert_int_equal(table->check_capture(rig.handle, NULL, &error), MR_ERR_DEVICE);
+    assert_int_equal(ops->record(rig.handle, rig.event, rig.handle->copy_stream, &error), MR_ERR_DEVICE);
+    assert_int_equal(ops->sync(rig.handle, rig.event, &error), MR_ERR_DEVICE);
+    assert_int_equal(ops->check_capture(rig.handle, NULL, &error), MR_ERR_DEVICE);
     double_mark();
     end_rig(&rig);
     assert_int_equal(double_calls("cudaFree"), 1);

@@ -40,7 +40,7 @@ static void expect_failure(const struct mr_placement_names *names, mr_status sta
 static void expect_device(const struct mr_placement *placement, uint32_t i, mr_device_kind kind, int32_t id)
 {
     assert_true(i < placement->n_devices);
-    assert_ptr_equal(placement->devices[i].table, mr_device_table(kind));
+    assert_ptr_equal(placement->devices[i].ops, mr_device_find(kind));
     assert_int_equal(placement->devices[i].id, id);
 }
 
