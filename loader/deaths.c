@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "dataset/dataset.h"
-#include "loader/verdicts.h"
-#include "loader/ward.h"
+#include "loader/death_cause.h"
+#include "loader/supervisor_state.h"
 
 enum { MAX_EARLY_DEATHS = 3, MAX_VAIN_DEATHS = 20, MAX_LOGGED = 10, MAX_RESTART_DELAY_MS = 1000 };
 

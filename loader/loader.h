@@ -3,7 +3,7 @@
 #ifndef LOADER_LOADER_H
 #define LOADER_LOADER_H
 
-#include "cache/caching.h"
+#include "cache/cache_thread.h"
 #include "loader/core.h"
 #include "loader/damage.h"
 #include "loader/supervisor.h"

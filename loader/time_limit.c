@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/dataset.h"
-#include "loader/ward.h"
+#include "loader/supervisor_state.h"
 
 static bool work_waits(const struct mr_supervisor *s)
 {

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/reader.h"
-#include "loader/produce.h"
+#include "loader/sample_make.h"
 
 enum { MAX_AHEAD = 64 };
 

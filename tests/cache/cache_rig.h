@@ -7,7 +7,7 @@
 #define TESTS_CACHE_CACHE_RIG_H
 
 #include "dataset/dataset.h"
-#include "cache/cache.h"
+#include "cache/cache_host.h"
 #include "cache/cache_append.h"
 #include "cache/cache_fill.h"
 #include "cache/cache_use.h"

@@ -4,8 +4,8 @@
  * one crop needs. Of a pack the crop is drawn before the read, to know those bytes, and once more after it: draws are
  * counter-based, so nothing is kept in between.
  */
-#ifndef LOADER_MATERIAL_H
-#define LOADER_MATERIAL_H
+#ifndef LOADER_SAMPLE_FETCH_H
+#define LOADER_SAMPLE_FETCH_H
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"

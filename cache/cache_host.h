@@ -3,8 +3,8 @@
  * The host's side of a cache: opens the directory, fills the shared region from what earlier runs have left, and goes
  * on looking for what others write. Workers use and fill it by cache_use.h and cache_fill.h.
  */
-#ifndef CACHE_CACHE_H
-#define CACHE_CACHE_H
+#ifndef CACHE_CACHE_HOST_H
+#define CACHE_CACHE_HOST_H
 
 #include "base/error.h"
 #include "cache/cache_region.h"

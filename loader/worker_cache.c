@@ -3,7 +3,7 @@
  * A worker's cache. Easy to get wrong: whatever is wrong with it must never be seen in a batch, so each failure here
  * ends in reading the file, whose errors are the sample's.
  */
-#include "loader/cached.h"
+#include "loader/worker_cache.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker's death means. */
-#ifndef LOADER_VERDICTS_H
-#define LOADER_VERDICTS_H
+#ifndef LOADER_DEATH_CAUSE_H
+#define LOADER_DEATH_CAUSE_H
 
 #include "loader/starter.h"
 

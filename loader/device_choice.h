@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOADER_PLACING_H
-#define LOADER_PLACING_H
+#ifndef LOADER_DEVICE_CHOICE_H
+#define LOADER_DEVICE_CHOICE_H
 
 #include "loader/core.h"
 

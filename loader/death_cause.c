@@ -3,7 +3,7 @@
  * Blame. A crash or our own time limit counts 1 of 2, a SIGKILL that is not ours (an operator, the out-of-memory
  * killer) 1 of 20. A status that somebody else has reaped is judged by the cause that the fault handler left.
  */
-#include "loader/verdicts.h"
+#include "loader/death_cause.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,14 +3,14 @@
  * One sample, and the policy for damaged ones. The count of candidates found damaged lies in the slot, so a worker that
  * dies loses nothing: whoever takes the place next goes on at the next candidate.
  */
-#include "loader/produce.h"
+#include "loader/sample_make.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/cached.h"
-#include "loader/material.h"
+#include "loader/worker_cache.h"
+#include "loader/sample_fetch.h"
 
 struct mr_producer {
     struct mr_worker_job job;

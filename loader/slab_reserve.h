@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOADER_RESERVE_H
-#define LOADER_RESERVE_H
+#ifndef LOADER_SLAB_RESERVE_H
+#define LOADER_SLAB_RESERVE_H
 
 #include "loader/core.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of a loader: what the host opens, and a thread that follows what others write into it. */
-#ifndef CACHE_CACHING_H
-#define CACHE_CACHING_H
+#ifndef CACHE_CACHE_THREAD_H
+#define CACHE_CACHE_THREAD_H
 
-#include "cache/cache.h"
+#include "cache/cache_host.h"
 
 struct mr_caching;
 

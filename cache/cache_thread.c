@@ -3,7 +3,7 @@
  * The thread that follows a cache: once a second, and once more at the end, so that what ended writing is told. Easy to
  * get wrong: it waits by the monotonic clock, or a clock that is set would stop it.
  */
-#include "cache/caching.h"
+#include "cache/cache_thread.h"
 
 #include <errno.h>
 #include <pthread.h>

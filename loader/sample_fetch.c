@@ -4,7 +4,7 @@
  * only the rows of a crop are read. Easy to get wrong: a limit must not depend on the crop, so it is held against all
  * that the pack keeps of the sample.
  */
-#include "loader/material.h"
+#include "loader/sample_fetch.h"
 
 #include <string.h>
 

@@ -3,11 +3,11 @@
  * A worker's cache, if there is one: samples that it takes from there in place of their files, and samples that it
  * packs for later. Every call takes NULL for no cache, and does nothing then.
  */
-#ifndef LOADER_CACHED_H
-#define LOADER_CACHED_H
+#ifndef LOADER_WORKER_CACHE_H
+#define LOADER_WORKER_CACHE_H
 
 #include "cache/cache_region.h"
-#include "loader/material.h"
+#include "loader/sample_fetch.h"
 
 struct mr_cached;
 

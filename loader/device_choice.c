@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a loader's batches go: the options' names, resolved, and kept as they are read back. */
-#include "loader/placing.h"
+#include "loader/device_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * From a place that a worker holds to the finished sample: which candidate, its bytes, its pixels, and what to do when
  * it is damaged.
  */
-#ifndef LOADER_PRODUCE_H
-#define LOADER_PRODUCE_H
+#ifndef LOADER_SAMPLE_MAKE_H
+#define LOADER_SAMPLE_MAKE_H
 
 #include "dataset/reader.h"
 #include "loader/worker.h"

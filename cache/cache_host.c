@@ -3,7 +3,7 @@
  * The host's side of a cache. Easy to get wrong: opening the logs of earlier runs and following those that others write
  * are the same thing, since each log is read on from where it was left.
  */
-#include "cache/cache.h"
+#include "cache/cache_host.h"
 
 #include <errno.h>
 #include <fcntl.h>

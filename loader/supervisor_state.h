@@ -3,8 +3,8 @@
  * What the supervisor knows of its workers. Shared by the files that make it up: supervisor.c (starting and ending),
  * deaths.c, time_limit.c. All of it belongs to the supervisor's thread, but for what the lock guards.
  */
-#ifndef LOADER_WARD_H
-#define LOADER_WARD_H
+#ifndef LOADER_SUPERVISOR_STATE_H
+#define LOADER_SUPERVISOR_STATE_H
 
 #include <poll.h>
 

@@ -3,7 +3,7 @@
  * Reserving the slab's pages, so that a machine that fills up later is no SIGBUS in the middle of an epoch. Whether
  * they are to be had was checked against the limits when the slab was made.
  */
-#include "loader/reserve.h"
+#include "loader/slab_reserve.h"
 
 #include <sys/resource.h>
 
