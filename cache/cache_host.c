@@ -24,7 +24,7 @@ struct followed {
     uint64_t log_bytes; /* its size then */
 };
 
-struct mr_cache {
+struct mr_cache_host {
     struct mr_cache_region *region;
     int folder;
     struct mr_cache_map map;
@@ -36,12 +36,12 @@ struct mr_cache {
 
 /* What a walk through one log needs. */
 struct walk {
-    struct mr_cache *cache;
+    struct mr_cache_host *cache;
     uint32_t segment;
     uint64_t data_bytes;
 };
 
-static mr_status fill_region(const struct mr_cache_options *options, const struct mr_catalog *catalog,
+static mr_status fill_region(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
                              struct mr_cache_region *region, mr_error *error)
 {
     region->n_samples = mr_catalog_count(catalog);
@@ -55,7 +55,7 @@ static mr_status fill_region(const struct mr_cache_options *options, const struc
     return MR_OK;
 }
 
-static mr_status make_lists(struct mr_cache *cache, const struct mr_catalog *catalog, mr_error *error)
+static mr_status make_lists(struct mr_cache_host *cache, const struct mr_catalog *catalog, mr_error *error)
 {
     mr_status status = mr_cache_key_map(catalog, &cache->map, error);
     if (status != MR_OK)
@@ -65,14 +65,14 @@ static mr_status make_lists(struct mr_cache *cache, const struct mr_catalog *cat
 }
 
 /* Without the right to write, what is there is used. */
-static void see_whether_writable(struct mr_cache *cache)
+static void see_whether_writable(struct mr_cache_host *cache)
 {
     if (faccessat(cache->folder, ".", W_OK | X_OK, 0) != 0)
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, errno);
 }
 
-mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_catalog *catalog,
-                          struct mr_cache_region *region, struct mr_cache **cache_out, mr_error *error)
+mr_status mr_cache_host_create(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
+                               struct mr_cache_region *region, struct mr_cache_host **cache_out, mr_error *error)
 {
     const char *why_not = NULL;
     *cache_out = NULL;
@@ -81,7 +81,7 @@ mr_status mr_cache_create(const struct mr_cache_options *options, const struct m
                             "a cache holds image files, and this dataset's samples are none");
     if (!mr_codec_packed_works(&why_not))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
-    struct mr_cache *cache = calloc(1, sizeof *cache);
+    struct mr_cache_host *cache = calloc(1, sizeof *cache);
     if (!cache)
         return mr_error_memory(error, sizeof *cache);
     cache->region = region;
@@ -91,16 +91,16 @@ mr_status mr_cache_create(const struct mr_cache_options *options, const struct m
     if (status == MR_OK)
         status = make_lists(cache, catalog, error);
     if (status != MR_OK) {
-        mr_cache_destroy(cache);
+        mr_cache_host_destroy(cache);
         return status;
     }
     see_whether_writable(cache);
-    mr_cache_refresh(cache);
+    mr_cache_host_refresh(cache);
     *cache_out = cache;
     return MR_OK;
 }
 
-void mr_cache_destroy(struct mr_cache *cache)
+void mr_cache_host_destroy(struct mr_cache_host *cache)
 {
     if (!cache)
         return;
@@ -115,7 +115,7 @@ void mr_cache_destroy(struct mr_cache *cache)
 /* A later entry takes the place of an earlier one, as long as no worker has looked at it. */
 static void place(struct walk *walk, size_t spot, uint64_t at, uint64_t made_ns)
 {
-    struct mr_cache *cache = walk->cache;
+    struct mr_cache_host *cache = walk->cache;
     int64_t index = cache->map.spots[spot].index;
     uint64_t seen = atomic_load(&cache->region->words[index]);
     enum mr_cache_state state = mr_cache_region_state(seen);
@@ -140,7 +140,7 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
 }
 
 /* Read a log on. One that has become shorter is read from its beginning. */
-static void follow(struct mr_cache *cache, uint64_t id, uint64_t log_bytes)
+static void follow(struct mr_cache_host *cache, uint64_t id, uint64_t log_bytes)
 {
     struct mr_cache_files files;
     struct stat st;
@@ -161,7 +161,7 @@ static void follow(struct mr_cache *cache, uint64_t id, uint64_t log_bytes)
 }
 
 /* Once, of what has ended writing. */
-static void tell(struct mr_cache *cache, uint32_t stopped)
+static void tell(struct mr_cache_host *cache, uint32_t stopped)
 {
     const struct mr_cache_region *region = cache->region;
     int stop_errno = atomic_load_explicit(&region->stop_errno, memory_order_relaxed);
@@ -177,7 +177,7 @@ static void tell(struct mr_cache *cache, uint32_t stopped)
 }
 
 /* Segments that were removed leave room, for this run too; the bounds are apart so that it does not flutter. */
-static void see_budget(struct mr_cache *cache, uint64_t bytes)
+static void see_budget(struct mr_cache_host *cache, uint64_t bytes)
 {
     struct mr_cache_region *region = cache->region;
     uint32_t at_budget = MR_CACHE_AT_BUDGET;
@@ -187,7 +187,7 @@ static void see_budget(struct mr_cache *cache, uint64_t bytes)
         tell(cache, MR_CACHE_AT_BUDGET);
 }
 
-void mr_cache_refresh(struct mr_cache *cache)
+void mr_cache_host_refresh(struct mr_cache_host *cache)
 {
     uint64_t bytes = 0, log_bytes;
     int rc = mr_cache_folder_list(cache->folder, &cache->ids);
@@ -202,7 +202,7 @@ void mr_cache_refresh(struct mr_cache *cache)
     tell(cache, atomic_load(&cache->region->stopped));
 }
 
-int64_t mr_cache_count(const struct mr_cache *cache)
+int64_t mr_cache_host_count(const struct mr_cache_host *cache)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < cache->region->n_samples; i++) {

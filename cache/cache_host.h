@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "cache/cache_region.h"
 
-struct mr_cache;
+struct mr_cache_host;
 struct mr_catalog;
 
-struct mr_cache_options {
+struct mr_cache_host_options {
     const char *dir;
     uint64_t budget_bytes;     /* of all segments; 0: no limit but the disk's */
     uint32_t encoding;         /* MR_PACKED_DCT or MR_PACKED_DCT8 */
@@ -30,18 +30,18 @@ struct mr_cache_options {
  * cache, or cannot be made or read. MR_ERR_NO_MEMORY.
  * Blocks: reads the logs, about 200 bytes for each entry.
  */
-mr_status mr_cache_create(const struct mr_cache_options *options, const struct mr_catalog *catalog,
-                          struct mr_cache_region *region, struct mr_cache **cache_out, mr_error *error);
+mr_status mr_cache_host_create(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
+                               struct mr_cache_region *region, struct mr_cache_host **cache_out, mr_error *error);
 /* NULL does nothing. */
-void mr_cache_destroy(struct mr_cache *cache);
+void mr_cache_host_destroy(struct mr_cache_host *cache);
 
 /*
  * Look for new entries of other ranks and jobs and for the bytes that all take up, and tell once (a log line) when
  * writing has ended. To be called now and then, by one thread at a time; about a second apart is right.
  */
-void mr_cache_refresh(struct mr_cache *cache);
+void mr_cache_host_refresh(struct mr_cache_host *cache);
 
 /* Samples of the dataset that lie in the cache, as far as is known. Goes through all words. */
-int64_t mr_cache_count(const struct mr_cache *cache);
+int64_t mr_cache_host_count(const struct mr_cache_host *cache);
 
 #endif

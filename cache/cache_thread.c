@@ -13,9 +13,9 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-struct mr_caching {
-    struct mr_cache *cache;
-    pthread_t thread;
+struct mr_cache_thread {
+    struct mr_cache_host *host;
+    pthread_t id;
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool ending;
@@ -23,59 +23,59 @@ struct mr_caching {
 
 static void *follow(void *arg)
 {
-    struct mr_caching *caching = arg;
+    struct mr_cache_thread *thread = arg;
     struct timespec due;
-    pthread_mutex_lock(&caching->lock);
-    while (!caching->ending) {
+    pthread_mutex_lock(&thread->lock);
+    while (!thread->ending) {
         clock_gettime(CLOCK_MONOTONIC, &due);
         due.tv_sec++;
         int rc = 0;
-        while (!caching->ending && rc == 0)
-            rc = pthread_cond_timedwait(&caching->ended, &caching->lock, &due);
-        if (caching->ending)
+        while (!thread->ending && rc == 0)
+            rc = pthread_cond_timedwait(&thread->ended, &thread->lock, &due);
+        if (thread->ending)
             break;
-        pthread_mutex_unlock(&caching->lock);
-        mr_cache_refresh(caching->cache);
-        pthread_mutex_lock(&caching->lock);
+        pthread_mutex_unlock(&thread->lock);
+        mr_cache_host_refresh(thread->host);
+        pthread_mutex_lock(&thread->lock);
     }
-    pthread_mutex_unlock(&caching->lock);
-    mr_cache_refresh(caching->cache);
+    pthread_mutex_unlock(&thread->lock);
+    mr_cache_host_refresh(thread->host);
     return NULL;
 }
 
-static mr_status start_thread(struct mr_caching *caching, mr_error *error)
+static mr_status start_thread(struct mr_cache_thread *thread, mr_error *error)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&caching->ended, &attributes);
+    pthread_cond_init(&thread->ended, &attributes);
     pthread_condattr_destroy(&attributes);
-    pthread_mutex_init(&caching->lock, NULL);
-    int failed = mr_thread_start(&caching->thread, follow, caching);
+    pthread_mutex_init(&thread->lock, NULL);
+    int failed = mr_thread_start(&thread->id, follow, thread);
     if (failed == 0)
         return MR_OK;
-    pthread_cond_destroy(&caching->ended);
-    pthread_mutex_destroy(&caching->lock);
+    pthread_cond_destroy(&thread->ended);
+    pthread_mutex_destroy(&thread->lock);
     return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that follows the cache");
 }
 
-mr_status mr_caching_start(const struct mr_cache_options *options, const struct mr_catalog *catalog,
-                           struct mr_cache_region *region, struct mr_caching **caching_out, mr_error *error)
+mr_status mr_cache_thread_start(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
+                                struct mr_cache_region *region, struct mr_cache_thread **thread_out, mr_error *error)
 {
     mr_error why;
-    *caching_out = NULL;
-    struct mr_caching *caching = calloc(1, sizeof *caching);
-    if (!caching)
-        return mr_error_memory(error, sizeof *caching);
-    mr_status status = mr_cache_create(options, catalog, region, &caching->cache, &why);
+    *thread_out = NULL;
+    struct mr_cache_thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return mr_error_memory(error, sizeof *thread);
+    mr_status status = mr_cache_host_create(options, catalog, region, &thread->host, &why);
     if (status == MR_OK)
-        status = start_thread(caching, &why);
+        status = start_thread(thread, &why);
     if (status == MR_OK) {
-        *caching_out = caching;
+        *thread_out = thread;
         return MR_OK;
     }
-    mr_cache_destroy(caching->cache);
-    free(caching);
+    mr_cache_host_destroy(thread->host);
+    free(thread);
     bool full = why.os_error == ENOSPC || why.os_error == EDQUOT;
     if (status != MR_ERR_UNSUPPORTED && !full) {
         mr_error_copy(error, &why);
@@ -85,17 +85,17 @@ mr_status mr_caching_start(const struct mr_cache_options *options, const struct 
     return MR_OK;
 }
 
-void mr_caching_stop(struct mr_caching *caching)
+void mr_cache_thread_stop(struct mr_cache_thread *thread)
 {
-    if (!caching)
+    if (!thread)
         return;
-    pthread_mutex_lock(&caching->lock);
-    caching->ending = true;
-    pthread_cond_signal(&caching->ended);
-    pthread_mutex_unlock(&caching->lock);
-    pthread_join(caching->thread, NULL);
-    pthread_cond_destroy(&caching->ended);
-    pthread_mutex_destroy(&caching->lock);
-    mr_cache_destroy(caching->cache);
-    free(caching);
+    pthread_mutex_lock(&thread->lock);
+    thread->ending = true;
+    pthread_cond_signal(&thread->ended);
+    pthread_mutex_unlock(&thread->lock);
+    pthread_join(thread->id, NULL);
+    pthread_cond_destroy(&thread->ended);
+    pthread_mutex_destroy(&thread->lock);
+    mr_cache_host_destroy(thread->host);
+    free(thread);
 }

@@ -46,9 +46,9 @@ static void free_core(struct mr_core *core)
     end_copier(core->copier); /* before the memory that it has pinned goes */
     mr_slab_destroy(&core->slab);
     mr_sampler_destroy(core->sampler);
-    mr_sampler_destroy(core->next);
+    mr_sampler_destroy(core->next_sampler);
     pthread_mutex_destroy(&core->lock);
-    pthread_cond_destroy(&core->ahead_changed);
+    pthread_cond_destroy(&core->next_epoch_changed);
     pthread_cond_destroy(&core->opened_changed);
     for (uint32_t i = 0; core->batches && i < core->n_batch_objects; i++)
         if (core->batches[i].parts != &core->batches[i])
@@ -95,7 +95,7 @@ static bool find_free(struct mr_core *core, uint32_t *slot_out)
 static bool may_go_ahead(const struct mr_core *core)
 {
     uint64_t n = core->options.n_epochs;
-    return core->goes_ahead && !core->own_order && (n == 0 || core->epoch + 1 < core->options.epoch + n);
+    return core->has_next_epoch && !core->own_order && (n == 0 || core->epoch + 1 < core->options.epoch + n);
 }
 
 /* Which batch comes next; false when there is none, or its order is not there yet. */
@@ -107,14 +107,14 @@ static bool next_to_publish(struct mr_core *core, mr_sampler **sampler_out, uint
         *epoch_out = core->epoch;
         if (core->pub_batch < core->n_batches)
             return true;
-        if (!may_go_ahead(core) || core->ahead != MR_AHEAD_READY)
+        if (!may_go_ahead(core) || core->next_epoch_state != MR_NEXT_EPOCH_READY)
             return false;
         core->pub_next = true;
         core->pub_batch = 0;
     }
-    *sampler_out = core->next;
+    *sampler_out = core->next_sampler;
     *epoch_out = core->epoch + 1;
-    return core->pub_batch < mr_sampler_steps(core->next, o->batch_size, o->drop_last);
+    return core->pub_batch < mr_sampler_steps(core->next_sampler, o->batch_size, o->drop_last);
 }
 
 static uint32_t fill_wants(const struct mr_core *core, const struct mr_slot_view *view, const mr_sampler *sampler)
@@ -239,23 +239,23 @@ static void cancel_all_but(struct mr_core *core, bool keep, uint64_t epoch)
     mr_control_wake_host(&core->shared); /* the copier: buffers have come free */
 }
 
-/* The planner must not be at work on `next` when it is used here. */
+/* The thread of the next epoch must not be at work on `next_sampler` when it is used here. */
 static void settle_ahead(struct mr_core *core)
 {
-    if (core->ahead == MR_AHEAD_WANTED)
-        core->ahead = MR_AHEAD_NONE;
-    while (core->ahead == MR_AHEAD_WORKING)
-        pthread_cond_wait(&core->ahead_changed, &core->lock);
+    if (core->next_epoch_state == MR_NEXT_EPOCH_WANTED)
+        core->next_epoch_state = MR_NEXT_EPOCH_NONE;
+    while (core->next_epoch_state == MR_NEXT_EPOCH_WORKING)
+        pthread_cond_wait(&core->next_epoch_changed, &core->lock);
 }
 
 static void want_ahead(struct mr_core *core)
 {
-    core->ahead = MR_AHEAD_NONE;
+    core->next_epoch_state = MR_NEXT_EPOCH_NONE;
     if (!may_go_ahead(core))
         return;
-    core->ahead = MR_AHEAD_WANTED;
-    core->ahead_epoch = core->epoch + 1;
-    pthread_cond_broadcast(&core->ahead_changed);
+    core->next_epoch_state = MR_NEXT_EPOCH_WANTED;
+    core->next_epoch = core->epoch + 1;
+    pthread_cond_broadcast(&core->next_epoch_changed);
 }
 
 static void warn_same_epoch(struct mr_core *core, const struct mr_epoch_start *start)
@@ -273,9 +273,9 @@ static mr_status take_sampler(struct mr_core *core, const struct mr_epoch_start 
 {
     if (start->indices)
         return mr_sampler_set_order(core->sampler, start->epoch, start->indices, start->n, error);
-    if (core->ahead == MR_AHEAD_READY && core->ahead_epoch == start->epoch) {
-        mr_sampler *ready = core->next;
-        core->next = core->sampler;
+    if (core->next_epoch_state == MR_NEXT_EPOCH_READY && core->next_epoch == start->epoch) {
+        mr_sampler *ready = core->next_sampler;
+        core->next_sampler = core->sampler;
         core->sampler = ready;
         return MR_OK;
     }
@@ -304,7 +304,7 @@ mr_status mr_core_set_epoch(struct mr_core *core, const struct mr_epoch_start *s
     bool keep = was_published_ahead(core, start);
     mr_status status = take_sampler(core, start, error);
     if (status != MR_OK) {
-        if (core->ahead == MR_AHEAD_NONE) /* as before: the present epoch goes on */
+        if (core->next_epoch_state == MR_NEXT_EPOCH_NONE) /* as before: the present epoch goes on */
             want_ahead(core);
         return status;
     }
@@ -408,30 +408,31 @@ void mr_core_fail(struct mr_core *core, const mr_error *error)
     mr_control_wake_host(&core->shared);
 }
 
-/* One order, computed outside the lock; nobody else touches `next` while `ahead` says WORKING. */
+/* One order, computed outside the lock; nobody else touches `next_sampler` while its state is WORKING. */
 static void make_ahead(struct mr_core *core)
 {
     mr_error error;
     mr_sampler_options options = core->sampler_options;
-    options.epoch = core->ahead_epoch;
-    core->ahead = MR_AHEAD_WORKING;
+    options.epoch = core->next_epoch;
+    core->next_epoch_state = MR_NEXT_EPOCH_WORKING;
     pthread_mutex_unlock(&core->lock);
-    mr_status status = core->next ? mr_sampler_set_epoch(core->next, options.epoch, &error)
-                                  : mr_sampler_create(&options, &core->next, &error);
+    mr_status status = core->next_sampler ? mr_sampler_set_epoch(core->next_sampler, options.epoch, &error)
+                                          : mr_sampler_create(&options, &core->next_sampler, &error);
     pthread_mutex_lock(&core->lock);
-    core->ahead = status == MR_OK ? MR_AHEAD_READY : MR_AHEAD_FAILED; /* failed: set_epoch() tries again and says why */
-    pthread_cond_broadcast(&core->ahead_changed);
+    core->next_epoch_state =
+        status == MR_OK ? MR_NEXT_EPOCH_READY : MR_NEXT_EPOCH_FAILED; /* failed: set_epoch() tries again and says why */
+    pthread_cond_broadcast(&core->next_epoch_changed);
     mr_core_publish(core);
 }
 
-void mr_core_plan(struct mr_core *core)
+void mr_core_make_next_epochs(struct mr_core *core)
 {
     pthread_mutex_lock(&core->lock);
     while (!core->closed) {
-        if (core->ahead == MR_AHEAD_WANTED)
+        if (core->next_epoch_state == MR_NEXT_EPOCH_WANTED)
             make_ahead(core);
         else
-            pthread_cond_wait(&core->ahead_changed, &core->lock);
+            pthread_cond_wait(&core->next_epoch_changed, &core->lock);
     }
     pthread_mutex_unlock(&core->lock);
 }

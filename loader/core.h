@@ -80,8 +80,14 @@ struct mr_copy_totals {
 /* Until when next() waits: the copy is under way, or has ended. */
 enum mr_head_is { MR_HEAD_ISSUED, MR_HEAD_ENDED };
 
-/* Is the order of the next epoch at hand? Made by the planner thread, outside the lock. */
-enum mr_ahead { MR_AHEAD_NONE, MR_AHEAD_WANTED, MR_AHEAD_WORKING, MR_AHEAD_READY, MR_AHEAD_FAILED };
+/* Is the order of the next epoch at hand? Made by a thread of its own, outside the lock. */
+enum mr_next_epoch {
+    MR_NEXT_EPOCH_NONE,
+    MR_NEXT_EPOCH_WANTED,
+    MR_NEXT_EPOCH_WORKING,
+    MR_NEXT_EPOCH_READY,
+    MR_NEXT_EPOCH_FAILED
+};
 
 struct mr_core {
     pthread_mutex_t lock;
@@ -116,13 +122,13 @@ struct mr_core {
     mr_error open_error;
     pthread_cond_t opened_changed;
 
-    mr_sampler *sampler; /* of the present epoch */
-    mr_sampler *next;    /* of the epoch after it, see ahead; made by the planner when first needed */
+    mr_sampler *sampler;      /* of the present epoch */
+    mr_sampler *next_sampler; /* of the epoch after it, see next_epoch_state; made when first needed */
     mr_sampler_options sampler_options;
-    bool goes_ahead; /* there is a planner: work goes on beyond the end of an epoch */
-    enum mr_ahead ahead;
-    pthread_cond_t ahead_changed;
-    uint64_t ahead_epoch;
+    bool has_next_epoch; /* a thread makes the next order: work goes on beyond the end of an epoch */
+    enum mr_next_epoch next_epoch_state;
+    pthread_cond_t next_epoch_changed;
+    uint64_t next_epoch;
     bool own_order; /* the present epoch's order is the caller's */
 
     uint64_t epoch;
@@ -185,8 +191,8 @@ void mr_core_give_buffer(struct mr_core *core, struct mr_batch *batch);
 /* End the loader with this error, once; wakes next(). Takes the lock. */
 void mr_core_fail(struct mr_core *core, const mr_error *error);
 
-/* Should the planner make the order of ahead_epoch? Then the epoch after it, until closed. The body of its thread. */
-void mr_core_plan(struct mr_core *core);
+/* The body of the thread that makes the order of next_epoch when that is wanted, until the core is closed. */
+void mr_core_make_next_epochs(struct mr_core *core);
 
 /* Make the batches of a core whose options, placement and slab are known. */
 mr_status mr_batch_make_all(struct mr_core *core, mr_error *error);

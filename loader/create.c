@@ -50,17 +50,17 @@ static mr_status make_core(const mr_loader_options *options, struct mr_core **co
     core->epoch = options->epoch;
     core->slab.fd = -1;
     pthread_mutex_init(&core->lock, NULL);
-    pthread_cond_init(&core->ahead_changed, NULL);
+    pthread_cond_init(&core->next_epoch_changed, NULL);
     pthread_cond_init(&core->opened_changed, NULL);
     *core_out = core;
-    mr_status status = mr_placing_resolve(core, error);
+    mr_status status = mr_device_choice_resolve(core, error);
     return status == MR_OK ? keep_cpus(core, options, error) : status;
 }
 
 static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error *error)
 {
     const mr_loader_options *o = &core->options;
-    core->goes_ahead = o->num_workers != MR_NO_WORKERS;
+    core->has_next_epoch = o->num_workers != MR_NO_WORKERS;
     core->sampler_options = (mr_sampler_options){.struct_size = sizeof(mr_sampler_options),
                                                  .n_samples = n_samples,
                                                  .world_size = o->world_size,
@@ -175,19 +175,19 @@ static mr_status make_batches(struct mr_core *core, mr_error *error)
     return status;
 }
 
-static void *planner_main(void *core)
+static void *next_epoch_main(void *core)
 {
-    mr_core_plan(core);
+    mr_core_make_next_epochs(core);
     return NULL;
 }
 
 static mr_status start_planner(mr_loader *loader, mr_error *error)
 {
-    if (!loader->core->goes_ahead)
+    if (!loader->core->has_next_epoch)
         return MR_OK;
-    int failed = mr_thread_start(&loader->planner, planner_main, loader->core);
+    int failed = mr_thread_start(&loader->next_epoch_thread, next_epoch_main, loader->core);
     if (failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the planner's thread");
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that makes the next epoch's order");
     loader->has_planner = true;
     return MR_OK;
 }
@@ -218,7 +218,7 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
 
 static mr_status start_reserver(mr_loader *loader, mr_error *error)
 {
-    int failed = mr_reserve_start(loader->core, &loader->reserver);
+    int failed = mr_slab_reserve_start(loader->core, &loader->reserver);
     if (failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that reserves the slab");
     loader->has_reserver = true;
@@ -230,9 +230,9 @@ static mr_status start_trace(struct mr_core *core, mr_error *error)
 {
     const struct mr_placement *placement = &core->placement;
     const char *names[MR_PLACEMENT_DEVICES];
-    char texts[MR_PLACEMENT_DEVICES][MR_PLACING_NAME];
+    char texts[MR_PLACEMENT_DEVICES][MR_DEVICE_CHOICE_NAME];
     for (uint32_t i = 0; i < placement->n_devices; i++) {
-        mr_placing_name(&placement->devices[i], texts[i]);
+        mr_device_choice_name(&placement->devices[i], texts[i]);
         names[i] = texts[i];
     }
     struct mr_trace_rows rows = {.workers = mr_control_trace_ring(&core->shared, 0),
@@ -253,7 +253,7 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the copying thread");
     loader->has_copying = true;
     mr_status status = mr_copying_await_open(core, error);
-    return status == MR_OK ? mr_placing_settle(core, error) : status;
+    return status == MR_OK ? mr_device_choice_confirm(core, error) : status;
 }
 
 /*
@@ -269,7 +269,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     bool device_first = !forks && mr_numa_n_nodes(NULL) > 1;
     mr_status status = device_first ? start_copying(loader, error) : MR_OK;
     if (status == MR_OK && !processes)
-        status = mr_reserve_now(core, error);
+        status = mr_slab_reserve_now(core, error);
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&core->lock);
@@ -293,16 +293,17 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     if (!control->with_cache)
         return MR_OK;
     struct mr_cache_region *region = mr_control_cache(&loader->core->shared);
-    struct mr_cache_options options = {.dir = o->cache,
-                                       .budget_bytes = o->cache_bytes,
-                                       .encoding = MR_PACKED_DCT,
-                                       .slowdown_percent =
-                                           o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
-                                       .max_file_bytes = o->max_file_bytes,
-                                       .limits = control->limits};
-    mr_status status = mr_caching_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->caching, error);
-    control->with_cache = loader->caching != NULL;
-    o->cache = loader->caching ? region->path : NULL; /* the caller's text is valid during the creation only */
+    struct mr_cache_host_options options = {.dir = o->cache,
+                                            .budget_bytes = o->cache_bytes,
+                                            .encoding = MR_PACKED_DCT,
+                                            .slowdown_percent =
+                                                o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
+                                            .max_file_bytes = o->max_file_bytes,
+                                            .limits = control->limits};
+    mr_status status =
+        mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->cache_thread, error);
+    control->with_cache = loader->cache_thread != NULL;
+    o->cache = loader->cache_thread ? region->path : NULL; /* the caller's text is valid during the creation only */
     return status;
 }
 
@@ -373,10 +374,10 @@ void mr_loader_destroy(mr_loader *loader)
     mr_batch_settle_owed(core);
     pthread_mutex_lock(&core->lock);
     core->closed = true;
-    pthread_cond_broadcast(&core->ahead_changed);
+    pthread_cond_broadcast(&core->next_epoch_changed);
     pthread_mutex_unlock(&core->lock);
     if (loader->has_planner)
-        pthread_join(loader->planner, NULL);
+        pthread_join(loader->next_epoch_thread, NULL);
     mr_supervisor_destroy(loader->supervisor);
     if (loader->has_copying) {
         mr_control_wake_host(&core->shared);
@@ -385,7 +386,7 @@ void mr_loader_destroy(mr_loader *loader)
     if (loader->has_reserver) /* after the workers, who would keep a thread of low priority waiting */
         pthread_join(loader->reserver, NULL);
     mr_worker_destroy(loader->worker);
-    mr_caching_stop(loader->caching);
+    mr_cache_thread_stop(loader->cache_thread);
     mr_trace_destroy(core->trace);
     mr_dataset_destroy(loader->dataset);
     mr_damage_fini(&loader->damage);

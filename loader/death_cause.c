@@ -15,21 +15,21 @@ static const char *signal_name(int signal)
     return name ? name : "?";
 }
 
-void mr_verdict_reach(const struct mr_exit *end, const struct mr_worker_record *record, bool limit_kill,
-                      uint32_t time_limit_ms, struct mr_verdict *verdict_out)
+void mr_death_cause_find(const struct mr_exit *end, const struct mr_worker_record *record, bool limit_kill,
+                         uint32_t time_limit_ms, struct mr_death_cause *cause_out)
 {
     int fault = (int)atomic_load(&record->cause);
     int signal = end->known && end->signal ? end->signal : fault;
-    *verdict_out = (struct mr_verdict){.blame = MR_BLAME_CRASH, .our_fault = true};
-    char *words = verdict_out->words;
-    char *cause = verdict_out->cause;
-    size_t size = sizeof verdict_out->words;
+    *cause_out = (struct mr_death_cause){.blame = MR_BLAME_CRASH, .our_fault = true};
+    char *words = cause_out->words;
+    char *cause = cause_out->cause;
+    size_t size = sizeof cause_out->words;
     if (limit_kill) {
         snprintf(words, size, "decoding took longer than %u ms, twice", time_limit_ms);
         snprintf(cause, size, "did not get on for %u ms and was killed", time_limit_ms);
     } else if (signal == SIGKILL || (signal == 0 && !end->known)) {
-        verdict_out->blame = MR_BLAME_KILL;
-        verdict_out->our_fault = false;
+        cause_out->blame = MR_BLAME_KILL;
+        cause_out->our_fault = false;
         snprintf(words, size, "its workers were killed %u times", MR_BLAME_LIMIT / MR_BLAME_KILL);
         snprintf(cause, size, "was killed");
     } else if (signal != 0) {

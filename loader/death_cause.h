@@ -5,7 +5,7 @@
 
 #include "loader/starter.h"
 
-struct mr_verdict {
+struct mr_death_cause {
     uint32_t blame;  /* for the sample that was being decoded */
     bool our_fault;  /* counts towards the end of a loader whose workers all die early */
     char words[200]; /* for the sample's error: "the worker that decodes it ..." */
@@ -13,7 +13,7 @@ struct mr_verdict {
 };
 
 /* limit_kill: the supervisor itself has killed the worker for the time limit. */
-void mr_verdict_reach(const struct mr_exit *end, const struct mr_worker_record *record, bool limit_kill,
-                      uint32_t time_limit_ms, struct mr_verdict *verdict_out);
+void mr_death_cause_find(const struct mr_exit *end, const struct mr_worker_record *record, bool limit_kill,
+                         uint32_t time_limit_ms, struct mr_death_cause *cause_out);
 
 #endif

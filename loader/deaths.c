@@ -15,14 +15,14 @@ static uint64_t samples_done(const struct mr_supervisor *s)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < s->n_workers; i++)
-        sum += atomic_load_explicit(&mr_ward_record(s, i)->n_done, memory_order_relaxed);
+        sum += atomic_load_explicit(&mr_supervised_record(s, i)->n_done, memory_order_relaxed);
     return sum;
 }
 
 /* Words for a sample that is given up because of its workers' deaths. */
 struct describe_job {
     const struct mr_supervisor *supervisor;
-    const struct mr_verdict *verdict;
+    const struct mr_death_cause *cause;
 };
 
 static void describe(void *user, int64_t index, mr_error *error_out)
@@ -30,17 +30,17 @@ static void describe(void *user, int64_t index, mr_error *error_out)
     const struct describe_job *job = user;
     char which[MR_CATALOG_WHICH];
     mr_catalog_which(mr_dataset_catalog(job->supervisor->dataset), index, which);
-    mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->verdict->words);
+    mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->cause->words);
     error_out->index = index;
 }
 
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
-static uint32_t recover(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict)
+static uint32_t recover(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
 {
     struct mr_core *core = s->core;
-    struct describe_job job = {s, verdict};
+    struct describe_job job = {s, cause};
     struct mr_death death = {.worker = i,
-                             .blame = verdict->blame,
+                             .blame = cause->blame,
                              .n_samples = core->shared.control->n_samples,
                              .describe = describe,
                              .user = &job};
@@ -58,17 +58,17 @@ static uint32_t recover(struct mr_supervisor *s, uint32_t i, const struct mr_ver
     return n_held;
 }
 
-static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict)
+static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
 {
-    if (!verdict->our_fault || samples_done(s) > 0 || ++s->early_deaths < MAX_EARLY_DEATHS)
+    if (!cause->our_fault || samples_done(s) > 0 || ++s->early_deaths < MAX_EARLY_DEATHS)
         return;
     mr_error error;
-    struct mr_worker_record *record = mr_ward_record(s, i);
+    struct mr_worker_record *record = mr_supervised_record(s, i);
     if (atomic_load(&record->failed))
         mr_error_set(&error, MR_ERR_WORKER, "workers cannot start: %s", record->error.text);
     else
         mr_error_set(&error, MR_ERR_WORKER, "%u workers died before any sample was finished; the last one %s",
-                     s->early_deaths, verdict->cause);
+                     s->early_deaths, cause->cause);
     mr_core_fail(s->core, &error);
 }
 
@@ -77,48 +77,48 @@ static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct 
  * worth starting for ever: the machine has become unfit for it. What dies of packing for the cache has done its work
  * before, and the cache tries no sample for ever.
  */
-static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict, uint32_t n_held)
+static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause, uint32_t n_held)
 {
-    struct mr_ward *ward = &s->wards[i];
-    struct mr_worker_record *record = mr_ward_record(s, i);
-    bool got_on = atomic_load(&record->beat) != ward->beat_before;
+    struct mr_supervised *worker = &s->workers[i];
+    struct mr_worker_record *record = mr_supervised_record(s, i);
+    bool got_on = atomic_load(&record->beat) != worker->beat_before;
     bool packed = atomic_load(&record->doing) == MR_DOING_PACKING;
-    bool vain = n_held == 0 && ((verdict->our_fault && !packed) || !got_on);
-    ward->vain_deaths = vain ? ward->vain_deaths + 1 : 0;
-    if (ward->vain_deaths < MAX_VAIN_DEATHS)
+    bool vain = n_held == 0 && ((cause->our_fault && !packed) || !got_on);
+    worker->vain_deaths = vain ? worker->vain_deaths + 1 : 0;
+    if (worker->vain_deaths < MAX_VAIN_DEATHS)
         return;
     mr_error error;
     mr_error_set(&error, MR_ERR_WORKER, "worker %u died %u times in a row before it took a sample; the last time: %s",
-                 i, ward->vain_deaths, atomic_load(&record->failed) ? record->error.text : verdict->cause);
+                 i, worker->vain_deaths, atomic_load(&record->failed) ? record->error.text : cause->cause);
     mr_core_fail(s->core, &error);
 }
 
 /* A worker that keeps dying without a sample is started ever later, up to a second. */
 static void plan_restart(struct mr_supervisor *s, uint32_t i)
 {
-    struct mr_ward *ward = &s->wards[i];
-    bool worked = atomic_load(&mr_ward_record(s, i)->n_done) > ward->done_before;
-    ward->idle_deaths = worked ? 0 : ward->idle_deaths + 1;
+    struct mr_supervised *worker = &s->workers[i];
+    bool worked = atomic_load(&mr_supervised_record(s, i)->n_done) > worker->done_before;
+    worker->idle_deaths = worked ? 0 : worker->idle_deaths + 1;
     uint64_t delay_ms = 0;
-    if (ward->idle_deaths > 2) {
-        uint32_t doublings = ward->idle_deaths - 3 < 7 ? ward->idle_deaths - 3 : 7;
+    if (worker->idle_deaths > 2) {
+        uint32_t doublings = worker->idle_deaths - 3 < 7 ? worker->idle_deaths - 3 : 7;
         delay_ms = UINT64_C(10) << doublings;
     }
     if (delay_ms > MAX_RESTART_DELAY_MS)
         delay_ms = MAX_RESTART_DELAY_MS;
-    ward->restart_ns = mr_clock_now_ns() + delay_ms * 1000000;
+    worker->restart_ns = mr_clock_now_ns() + delay_ms * 1000000;
 }
 
 /* One line for each of the first deaths: a sample that crashes its workers in every epoch must not fill the log. */
-static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdict *verdict)
+static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
 {
-    const struct mr_worker_record *record = mr_ward_record(s, i);
+    const struct mr_worker_record *record = mr_supervised_record(s, i);
     bool failed = atomic_load(&record->failed) != 0;
     if (s->n_logged >= MAX_LOGGED)
         return;
     s->n_logged++;
     bool packed = atomic_load(&record->doing) == MR_DOING_PACKING;
-    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s%s", i, (int)s->wards[i].process.pid, verdict->cause,
+    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s%s", i, (int)s->workers[i].process.pid, cause->cause,
                 packed ? " while it packed a sample for the cache" : "", failed ? ": " : "",
                 failed ? record->error.text : "",
                 s->n_logged == MAX_LOGGED ? "; further deaths are counted, not logged" : "");
@@ -126,19 +126,19 @@ static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_verdi
 
 void mr_deaths_take(struct mr_supervisor *s, uint32_t i)
 {
-    struct mr_ward *ward = &s->wards[i];
-    struct mr_exit end = s->ops->reap(s->starter, &ward->process);
+    struct mr_supervised *worker = &s->workers[i];
+    struct mr_exit end = s->ops->reap(s->starter, &worker->process);
     s->polls[1 + i].fd = -1;
     pthread_mutex_lock(&s->lock);
-    ward->alive = false;
+    worker->alive = false;
     s->n_deaths++;
     pthread_mutex_unlock(&s->lock);
-    struct mr_verdict verdict;
-    mr_verdict_reach(&end, mr_ward_record(s, i), ward->limit_kill, s->core->options.time_limit_ms, &verdict);
-    if (verdict.our_fault)
-        log_death(s, i, &verdict);
-    uint32_t n_held = recover(s, i, &verdict);
-    count_early_death(s, i, &verdict);
-    count_vain_death(s, i, &verdict, n_held);
+    struct mr_death_cause cause;
+    mr_death_cause_find(&end, mr_supervised_record(s, i), worker->limit_kill, s->core->options.time_limit_ms, &cause);
+    if (cause.our_fault)
+        log_death(s, i, &cause);
+    uint32_t n_held = recover(s, i, &cause);
+    count_early_death(s, i, &cause);
+    count_vain_death(s, i, &cause, n_held);
     plan_restart(s, i);
 }

@@ -14,12 +14,12 @@ static mr_status keep_name(struct mr_core *core, uint32_t i, const char *name, c
     return core->names[i] ? MR_OK : mr_error_memory(error, strlen(name) + 1);
 }
 
-void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACING_NAME])
+void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR_DEVICE_CHOICE_NAME])
 {
     if (device->id == MR_DEVICE_LOCAL)
-        snprintf(name_out, MR_PLACING_NAME, "%s:local", device->ops->name);
+        snprintf(name_out, MR_DEVICE_CHOICE_NAME, "%s:local", device->ops->name);
     else
-        snprintf(name_out, MR_PLACING_NAME, "%s:%d", device->ops->name, device->id);
+        snprintf(name_out, MR_DEVICE_CHOICE_NAME, "%s:%d", device->ops->name, device->id);
 }
 
 static bool is_auto(const char *name)
@@ -27,20 +27,20 @@ static bool is_auto(const char *name)
     return name && strcmp(name, "auto") == 0;
 }
 
-mr_status mr_placing_settle(struct mr_core *core, mr_error *error)
+mr_status mr_device_choice_confirm(struct mr_core *core, mr_error *error)
 {
     mr_loader_options *o = &core->options;
-    char name[MR_PLACING_NAME];
+    char name[MR_DEVICE_CHOICE_NAME];
     if (core->placement.lends_slots || !o->device)
         return MR_OK;
     mr_device at = mr_copier_image_device(core->copier); /* the copying thread is at work on the rest */
     const struct mr_device_name device = {.ops = mr_device_find(at.kind), .id = at.id};
-    mr_placing_name(&device, name);
+    mr_device_choice_name(&device, name);
     free(core->names[0]);
     return keep_name(core, 0, name, &o->device, error);
 }
 
-mr_status mr_placing_resolve(struct mr_core *core, mr_error *error)
+mr_status mr_device_choice_resolve(struct mr_core *core, mr_error *error)
 {
     mr_loader_options *o = &core->options;
     struct mr_placement_names names = {
@@ -60,9 +60,9 @@ mr_status mr_placing_resolve(struct mr_core *core, mr_error *error)
         status = keep_name(core, i, names.devices[i], &unused, error);
     }
     if (status == MR_OK && names.n_devices == 0) {
-        char name[MR_PLACING_NAME] = "host";
+        char name[MR_DEVICE_CHOICE_NAME] = "host";
         if (!core->placement.lends_slots)
-            mr_placing_name(&core->placement.devices[core->placement.image[0]], name);
+            mr_device_choice_name(&core->placement.devices[core->placement.image[0]], name);
         status = keep_name(core, 0, name, &o->device, error);
     }
     if (status == MR_OK && names.label_device)

@@ -4,15 +4,15 @@
 
 #include "loader/core.h"
 
-#define MR_PLACING_NAME 32
+#define MR_DEVICE_CHOICE_NAME 32
 
 /* "cuda:0" */
-void mr_placing_name(const struct mr_device_name *device, char name_out[MR_PLACING_NAME]);
+void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR_DEVICE_CHOICE_NAME]);
 
 /* core->placement from the names in core->options, which become the core's own texts. */
-mr_status mr_placing_resolve(struct mr_core *core, mr_error *error);
+mr_status mr_device_choice_resolve(struct mr_core *core, mr_error *error);
 
 /* Once the devices are open: "cuda:local" is told by its number. */
-mr_status mr_placing_settle(struct mr_core *core, mr_error *error);
+mr_status mr_device_choice_confirm(struct mr_core *core, mr_error *error);
 
 #endif

@@ -12,10 +12,10 @@
 struct mr_loader {
     struct mr_core *core;
     mr_dataset *dataset;
-    struct mr_supervisor *supervisor; /* NULL with MR_NO_WORKERS */
-    struct mr_worker *worker;         /* in the caller's thread, with MR_NO_WORKERS only */
-    struct mr_caching *caching;       /* NULL without a cache */
-    pthread_t planner;
+    struct mr_supervisor *supervisor;     /* NULL with MR_NO_WORKERS */
+    struct mr_worker *worker;             /* in the caller's thread, with MR_NO_WORKERS only */
+    struct mr_cache_thread *cache_thread; /* NULL without a cache */
+    pthread_t next_epoch_thread;
     bool has_planner;
     pthread_t copying; /* to devices */
     bool has_copying;

@@ -49,7 +49,7 @@ static mr_status look_up_head(const struct probe *probe, int64_t index, struct m
     mr_error words;
     status = mr_packed_check(&image, &probe->limits, &words);
     if (status != MR_OK) {
-        mr_material_name(probe->catalog, index, &words);
+        mr_sample_fetch_name(probe->catalog, index, &words);
         mr_error_copy(error, &words);
         return status;
     }

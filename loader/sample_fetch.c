@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-void mr_material_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
+void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
     char which[MR_CATALOG_WHICH];
     mr_error words = *error;
@@ -19,7 +19,7 @@ void mr_material_name(const struct mr_catalog *catalog, int64_t index, mr_error 
 }
 
 /* Which bytes of a pack's sample these draws need. */
-static mr_status find_range(const struct mr_material_source *source, int64_t index, const struct mr_rng *rng,
+static mr_status find_range(const struct mr_sample_source *source, int64_t index, const struct mr_rng *rng,
                             uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     struct mr_packed_image image;
@@ -36,7 +36,7 @@ static mr_status find_range(const struct mr_material_source *source, int64_t ind
     else
         status = mr_pixels_range(source->pixels, &image, rng, offset_out, len_out, error);
     if (status != MR_OK) {
-        mr_material_name(source->catalog, index, error);
+        mr_sample_fetch_name(source->catalog, index, error);
         return status;
     }
     if (source->verifies) {
@@ -46,8 +46,8 @@ static mr_status find_range(const struct mr_material_source *source, int64_t ind
     return MR_OK;
 }
 
-mr_status mr_material_submit(const struct mr_material_source *source, struct mr_reader *reader, uint64_t tag,
-                             int64_t index, const struct mr_rng *rng, mr_error *error)
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, struct mr_reader *reader, uint64_t tag,
+                                 int64_t index, const struct mr_rng *rng, mr_error *error)
 {
     uint64_t offset, len;
     if (!mr_catalog_is_pack(source->catalog)) {
@@ -61,42 +61,42 @@ mr_status mr_material_submit(const struct mr_material_source *source, struct mr_
 }
 
 /* Where all was read, what follows the sample itself is for restoring its file and not for decoding. */
-static mr_status take_packed(const struct mr_material_source *source, const struct mr_read *read,
-                             struct mr_material *material, mr_error *error)
+static mr_status take_packed(const struct mr_sample_source *source, const struct mr_read *read,
+                             struct mr_fetched *fetched, mr_error *error)
 {
-    mr_status status = mr_catalog_packed(source->catalog, read->index, &material->packed, error);
-    material->is_packed = true;
-    material->offset = read->offset;
+    mr_status status = mr_catalog_packed(source->catalog, read->index, &fetched->packed, error);
+    fetched->is_packed = true;
+    fetched->offset = read->offset;
     if (status != MR_OK || !source->verifies)
         return status;
-    if (material->len > material->packed.len)
-        material->len = (size_t)material->packed.len;
+    if (fetched->len > fetched->packed.len)
+        fetched->len = (size_t)fetched->packed.len;
     return mr_catalog_verify(source->catalog, read->index, read->bytes, read->len, error);
 }
 
-mr_status mr_material_take(const struct mr_material_source *source, const struct mr_read *read, void *label_out,
-                           struct mr_material *material_out, mr_error *error)
+mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read, void *label_out,
+                               struct mr_fetched *fetched_out, mr_error *error)
 {
     if (read->status != MR_OK) {
         *error = *read->error;
         return read->status;
     }
-    *material_out = (struct mr_material){.encoded = mr_catalog_kind(source->catalog)->encoded};
-    mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len, &material_out->bytes,
-                                        &material_out->len, label_out, error);
+    *fetched_out = (struct mr_fetched){.encoded = mr_catalog_kind(source->catalog)->encoded};
+    mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len, &fetched_out->bytes,
+                                        &fetched_out->len, label_out, error);
     if (status == MR_OK && mr_catalog_is_pack(source->catalog))
-        status = take_packed(source, read, material_out, error);
+        status = take_packed(source, read, fetched_out, error);
     error->index = read->index;
     return status;
 }
 
-mr_status mr_material_run(const struct mr_material_source *source, const struct mr_material *material,
-                          struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error)
+mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_fetched *fetched,
+                              struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error)
 {
     memset(report_out, 0, sizeof *report_out);
-    if (!material->is_packed)
-        return mr_pixels_run(source->pixels, material->bytes, material->len, material->encoded, rng, out, report_out,
+    if (!fetched->is_packed)
+        return mr_pixels_run(source->pixels, fetched->bytes, fetched->len, fetched->encoded, rng, out, report_out,
                              error);
-    return mr_pixels_run_packed(source->pixels, &material->packed, material->bytes, material->len, material->offset,
-                                rng, out, report_out, error);
+    return mr_pixels_run_packed(source->pixels, &fetched->packed, fetched->bytes, fetched->len, fetched->offset, rng,
+                                out, report_out, error);
 }

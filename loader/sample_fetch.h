@@ -11,15 +11,15 @@
 #include "dataset/reader.h"
 #include "transforms/pixels.h"
 
-/* Where a worker's material comes from, and how it is looked at; constant. */
-struct mr_material_source {
+/* Where a worker's samples come from, and how they are looked at; constant. */
+struct mr_sample_source {
     const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own */
     struct mr_pixels *pixels;
     uint64_t max_bytes; /* of a pack's sample; a reader looks after files itself */
     bool verifies;      /* samples of a pack are read whole and held against their checksum */
 };
 
-struct mr_material {
+struct mr_fetched {
     const uint8_t *bytes;
     size_t len;
     bool encoded;
@@ -34,19 +34,19 @@ struct mr_material {
  * Returns MR_OK when the reader has it; otherwise nothing was submitted, and error names the sample: what the index of
  * a pack says makes no sense (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
-mr_status mr_material_submit(const struct mr_material_source *source, struct mr_reader *reader, uint64_t tag,
-                             int64_t index, const struct mr_rng *rng, mr_error *error);
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, struct mr_reader *reader, uint64_t tag,
+                                 int64_t index, const struct mr_rng *rng, mr_error *error);
 
-/* After the read: material_out points into its bytes. error names the sample. */
-mr_status mr_material_take(const struct mr_material_source *source, const struct mr_read *read, void *label_out,
-                           struct mr_material *material_out, mr_error *error);
+/* After the read: fetched_out points into its bytes. error names the sample. */
+mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read, void *label_out,
+                               struct mr_fetched *fetched_out, mr_error *error);
 
 /* The pixels, with the same draws. error lacks the sample's name. report_out is set in any case. */
-mr_status mr_material_run(const struct mr_material_source *source, const struct mr_material *material,
-                          struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error);
+mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_fetched *fetched,
+                              struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error);
 
 /* Put "path (index 7): " before an error's words, and the index into its record. catalog NULL: a sample of callbacks.
  */
-void mr_material_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
+void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
 #endif

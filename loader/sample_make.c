@@ -12,21 +12,21 @@
 #include "loader/worker_cache.h"
 #include "loader/sample_fetch.h"
 
-struct mr_producer {
+struct mr_sample_maker {
     struct mr_worker_job job;
     const struct mr_control *control;
     struct mr_worker_record *record;
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_pixels *pixels;
-    struct mr_material_source source;
-    struct mr_cached *cached; /* NULL without a cache */
-    struct mr_reader *spare;  /* for candidates that nobody has read ahead; made when first needed */
+    struct mr_sample_source source;
+    struct mr_worker_cache *cache; /* NULL without a cache */
+    struct mr_reader *spare;       /* for candidates that nobody has read ahead; made when first needed */
 };
 
-mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer **producer_out, mr_error *error)
+mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out, mr_error *error)
 {
-    *producer_out = NULL;
-    struct mr_producer *p = calloc(1, sizeof *p);
+    *maker_out = NULL;
+    struct mr_sample_maker *p = calloc(1, sizeof *p);
     if (!p)
         return mr_error_memory(error, sizeof *p);
     p->job = *job;
@@ -36,23 +36,23 @@ mr_status mr_producer_create(const struct mr_worker_job *job, struct mr_producer
     mr_status status =
         mr_pixels_create(&p->control->plan, &p->control->limits, p->control->with_timing || p->ring, &p->pixels, error);
     if (status != MR_OK) {
-        mr_producer_destroy(p);
+        mr_sample_make_destroy(p);
         return status;
     }
-    p->source = (struct mr_material_source){.catalog = job->catalog,
-                                            .pixels = p->pixels,
-                                            .max_bytes = p->control->max_file_bytes,
-                                            .verifies = p->control->verify_packs};
-    p->cached = mr_cached_create(mr_control_cache(&job->shared), job->catalog, p->pixels);
-    *producer_out = p;
+    p->source = (struct mr_sample_source){.catalog = job->catalog,
+                                          .pixels = p->pixels,
+                                          .max_bytes = p->control->max_file_bytes,
+                                          .verifies = p->control->verify_packs};
+    p->cache = mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, p->pixels);
+    *maker_out = p;
     return MR_OK;
 }
 
-void mr_producer_destroy(struct mr_producer *p)
+void mr_sample_make_destroy(struct mr_sample_maker *p)
 {
     if (!p)
         return;
-    mr_cached_destroy(p->cached);
+    mr_worker_cache_destroy(p->cache);
     if (p->pixels)
         mr_pixels_destroy(p->pixels);
     if (p->spare)
@@ -60,12 +60,12 @@ void mr_producer_destroy(struct mr_producer *p)
     free(p);
 }
 
-static bool may_substitute(const struct mr_producer *p)
+static bool may_substitute(const struct mr_sample_maker *p)
 {
     return p->control->on_error == MR_ON_ERROR_SKIP && !p->control->holes;
 }
 
-int64_t mr_producer_candidate(const struct mr_producer *p, const struct mr_slot_view *view, uint32_t place)
+int64_t mr_sample_make_candidate(const struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place)
 {
     int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
     uint32_t skipped = atomic_load_explicit(&view->skipped[place], memory_order_relaxed);
@@ -77,27 +77,27 @@ int64_t mr_producer_candidate(const struct mr_producer *p, const struct mr_slot_
 }
 
 /* The draws of a candidate in the epoch of its slot. */
-static void init_draws(const struct mr_producer *p, const struct mr_slot_view *view, int64_t index,
+static void init_draws(const struct mr_sample_maker *p, const struct mr_slot_view *view, int64_t index,
                        struct mr_rng *rng_out)
 {
     uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
     mr_rng_init(rng_out, p->control->seed, epoch, (uint64_t)index);
 }
 
-enum mr_submitted mr_producer_submit(struct mr_producer *p, const struct mr_slot_view *view, int64_t index,
-                                     struct mr_reader *reader, uint64_t tag)
+enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *p, const struct mr_slot_view *view, int64_t index,
+                                        struct mr_reader *reader, uint64_t tag)
 {
     struct mr_rng rng;
     mr_error unused;
     init_draws(p, view, index, &rng);
-    if (mr_cached_prefetch(p->cached, index, &rng))
+    if (mr_worker_cache_prefetch(p->cache, index, &rng))
         return MR_SUBMITTED_CACHED;
-    bool submitted = mr_material_submit(&p->source, reader, tag, index, &rng, &unused) == MR_OK;
+    bool submitted = mr_sample_fetch_submit(&p->source, reader, tag, index, &rng, &unused) == MR_OK;
     return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
 }
 
 /* Rows are decoded and transformed in turns: the spans have the sums, one behind the other. */
-static void trace_pixels(const struct mr_producer *p, int64_t index, uint64_t begin_ns,
+static void trace_pixels(const struct mr_sample_maker *p, int64_t index, uint64_t begin_ns,
                          const struct mr_pixels_report *report)
 {
     uint64_t decoded_ns = begin_ns + report->decode_ns;
@@ -106,22 +106,22 @@ static void trace_pixels(const struct mr_producer *p, int64_t index, uint64_t be
     mr_trace_ring_put_span(p->ring, MR_TRACE_TRANSFORM, decoded_ns, decoded_ns + report->transform_ns, index);
 }
 
-static mr_status run_pixels(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
-                            const struct mr_material *material, mr_error *error)
+static mr_status run_pixels(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
+                            const struct mr_fetched *fetched, mr_error *error)
 {
     struct mr_rng rng;
     struct mr_pixels_report report;
     init_draws(p, view, index, &rng);
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    mr_status status = mr_material_run(&p->source, material, &rng, view->data + place * p->control->layout.sample_bytes,
-                                       &report, error);
+    mr_status status = mr_sample_fetch_run(&p->source, fetched, &rng,
+                                           view->data + place * p->control->layout.sample_bytes, &report, error);
     if (p->control->with_timing) {
         atomic_fetch_add_explicit(&p->record->decode_ns, report.decode_ns, memory_order_relaxed);
         atomic_fetch_add_explicit(&p->record->transform_ns, report.transform_ns, memory_order_relaxed);
     }
     trace_pixels(p, index, begin_ns, &report);
     if (status != MR_OK) {
-        mr_material_name(p->job.catalog, index, error);
+        mr_sample_fetch_name(p->job.catalog, index, error);
         return status;
     }
     memcpy(view->geometry + place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
@@ -130,48 +130,48 @@ static mr_status run_pixels(struct mr_producer *p, const struct mr_slot_view *vi
     return MR_OK;
 }
 
-static uint8_t *label_at(const struct mr_producer *p, const struct mr_slot_view *view, uint32_t place)
+static uint8_t *label_at(const struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place)
 {
     return view->label + place * p->control->layout.label_bytes;
 }
 
-static mr_status use_read(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place,
+static mr_status use_read(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
                           const struct mr_read *read, mr_error *error)
 {
-    struct mr_material material;
-    mr_status status = mr_material_take(&p->source, read, label_at(p, view, place), &material, error);
-    return status == MR_OK ? run_pixels(p, view, place, read->index, &material, error) : status;
+    struct mr_fetched fetched;
+    mr_status status = mr_sample_fetch_take(&p->source, read, label_at(p, view, place), &fetched, error);
+    return status == MR_OK ? run_pixels(p, view, place, read->index, &fetched, error) : status;
 }
 
 /* From the cache. False: nothing was done, or what was done does not count, and the file is to be read. */
-static bool use_cached(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
+static bool use_cached(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
 {
     struct mr_rng rng;
-    struct mr_material material;
+    struct mr_fetched fetched;
     mr_error unused;
-    if (!p->cached)
+    if (!p->cache)
         return false;
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
     init_draws(p, view, index, &rng);
-    if (!mr_cached_take(p->cached, index, &rng, label_at(p, view, place), &material))
+    if (!mr_worker_cache_take(p->cache, index, &rng, label_at(p, view, place), &fetched))
         return false;
     mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
-    atomic_fetch_add_explicit(&p->record->bytes_read, material.len, memory_order_relaxed);
-    if (run_pixels(p, view, place, index, &material, &unused) == MR_OK) {
+    atomic_fetch_add_explicit(&p->record->bytes_read, fetched.len, memory_order_relaxed);
+    if (run_pixels(p, view, place, index, &fetched, &unused) == MR_OK) {
         atomic_fetch_add_explicit(&p->record->n_cached, 1, memory_order_relaxed);
         return true;
     }
-    mr_cached_drop(p->cached, index);
+    mr_worker_cache_drop(p->cache, index);
     return false;
 }
 
-static mr_status open_spare(struct mr_producer *p, mr_error *error)
+static mr_status open_spare(struct mr_sample_maker *p, mr_error *error)
 {
     struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = p->control->max_file_bytes};
     return p->spare ? MR_OK : mr_reader_create(p->job.catalog, &options, &p->spare, error);
 }
 
-static mr_status read_and_use(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
+static mr_status read_and_use(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
                               mr_error *error)
 {
     struct mr_rng rng;
@@ -180,7 +180,7 @@ static mr_status read_and_use(struct mr_producer *p, const struct mr_slot_view *
     init_draws(p, view, index, &rng);
     mr_status status = open_spare(p, error);
     if (status == MR_OK)
-        status = mr_material_submit(&p->source, p->spare, 0, index, &rng, error);
+        status = mr_sample_fetch_submit(&p->source, p->spare, 0, index, &rng, error);
     if (status != MR_OK)
         return status;
     if (!mr_reader_reap(p->spare, true, &read))
@@ -191,7 +191,7 @@ static mr_status read_and_use(struct mr_producer *p, const struct mr_slot_view *
     return status;
 }
 
-static mr_status check_callback_sample(const struct mr_producer *p, const mr_sample *sample, mr_error *error)
+static mr_status check_callback_sample(const struct mr_sample_maker *p, const mr_sample *sample, mr_error *error)
 {
     const struct mr_sample_kind *kind = &p->control->plan.kind;
     if (!sample->bytes && sample->len_bytes > 0)
@@ -207,7 +207,7 @@ static mr_status check_callback_sample(const struct mr_producer *p, const mr_sam
     return MR_OK;
 }
 
-static mr_status use_callback(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
+static mr_status use_callback(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
                               mr_error *error)
 {
     const mr_callbacks *callbacks = p->job.callbacks;
@@ -225,21 +225,21 @@ static mr_status use_callback(struct mr_producer *p, const struct mr_slot_view *
         status = check_callback_sample(p, &sample, error);
     }
     if (status != MR_OK) {
-        mr_material_name(p->job.catalog, index, error);
+        mr_sample_fetch_name(p->job.catalog, index, error);
     } else {
         uint64_t label_bytes = p->control->layout.label_bytes;
         const void *label = sample.label_record ? sample.label_record : (const void *)&sample.label;
         memcpy(label_at(p, view, place), label, label_bytes);
-        struct mr_material material = {.bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
-        status = run_pixels(p, view, place, index, &material, error);
+        struct mr_fetched fetched = {.bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
+        status = run_pixels(p, view, place, index, &fetched, error);
     }
     if (callbacks->release)
         callbacks->release(callbacks->user, &sample);
     return status;
 }
 
-static mr_status try_candidate(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
-                               const struct mr_read *read, mr_error *error)
+static mr_status try_candidate(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
+                               int64_t index, const struct mr_read *read, mr_error *error)
 {
     atomic_store_explicit(&p->record->index, index, memory_order_relaxed);
     atomic_fetch_add_explicit(&p->record->beat, 1, memory_order_relaxed); /* the time limit is each candidate's */
@@ -250,12 +250,13 @@ static mr_status try_candidate(struct mr_producer *p, const struct mr_slot_view 
         return MR_OK;
     mr_status status = is_read ? use_read(p, view, place, read, error) : read_and_use(p, view, place, index, error);
     if (status == MR_OK)
-        mr_cached_met(p->cached, index);
+        mr_worker_cache_met(p->cache, index);
     return status;
 }
 
 /* What a device will find at this place. */
-static void describe(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, enum mr_encoding encoding)
+static void describe(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
+                     enum mr_encoding encoding)
 {
     const struct mr_plan *plan = &p->control->plan;
     uint64_t len = p->control->layout.sample_bytes;
@@ -268,7 +269,8 @@ static void describe(struct mr_producer *p, const struct mr_slot_view *view, uin
 }
 
 /* No sample here: zeros and mask 0. */
-static void leave_hole(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, enum mr_outcome outcome)
+static void leave_hole(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
+                       enum mr_outcome outcome)
 {
     const struct mr_slot_layout *layout = &p->control->layout;
     memset(view->data + place * layout->sample_bytes, 0, layout->sample_bytes);
@@ -280,7 +282,7 @@ static void leave_hole(struct mr_producer *p, const struct mr_slot_view *view, u
     atomic_store_explicit(&view->outcome[place], outcome, memory_order_relaxed);
 }
 
-static void give_sample(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
+static void give_sample(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
 {
     view->index[place] = index;
     view->mask[place] = 1;
@@ -288,15 +290,15 @@ static void give_sample(struct mr_producer *p, const struct mr_slot_view *view, 
     atomic_store_explicit(&view->outcome[place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }
 
-void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, uint32_t place, uint64_t *held,
-                      const struct mr_read *read)
+void mr_sample_make_run(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, uint64_t *held,
+                        const struct mr_read *read)
 {
     mr_error error;
     int64_t index;
-    while ((index = mr_producer_candidate(p, view, place)) >= 0) {
+    while ((index = mr_sample_make_candidate(p, view, place)) >= 0) {
         /* What has cost a worker its life is made from its file: that may be good where the cache's entry is not. */
         if (mr_place_blame(*held) >= MR_BLAME_CRASH)
-            mr_cached_drop(p->cached, index);
+            mr_worker_cache_drop(p->cache, index);
         mr_status status = try_candidate(p, view, place, index, read, &error);
         if (status == MR_OK) {
             give_sample(p, view, place, index);
@@ -314,12 +316,12 @@ void mr_producer_make(struct mr_producer *p, const struct mr_slot_view *view, ui
     leave_hole(p, view, place, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_FAILED);
 }
 
-void mr_producer_fill(struct mr_producer *p, uint64_t worked_ns)
+void mr_sample_make_fill(struct mr_sample_maker *p, uint64_t worked_ns)
 {
-    mr_cached_fill(p->cached, worked_ns);
+    mr_worker_cache_fill(p->cache, worked_ns);
 }
 
-bool mr_producer_fill_idle(struct mr_producer *p)
+bool mr_sample_make_fill_idle(struct mr_sample_maker *p)
 {
-    return mr_cached_fill_idle(p->cached);
+    return mr_worker_cache_fill_idle(p->cache);
 }

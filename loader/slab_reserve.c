@@ -11,7 +11,7 @@
 
 #define PIECE_BYTES (UINT64_C(4) << 20)
 
-mr_status mr_reserve_now(struct mr_core *core, mr_error *error)
+mr_status mr_slab_reserve_now(struct mr_core *core, mr_error *error)
 {
     return mr_slab_reserve(&core->slab, 0, core->slab.len_bytes, error);
 }
@@ -39,7 +39,7 @@ static void *reserve_main(void *arg)
     return NULL;
 }
 
-int mr_reserve_start(struct mr_core *core, pthread_t *thread_out)
+int mr_slab_reserve_start(struct mr_core *core, pthread_t *thread_out)
 {
     return mr_thread_start(thread_out, reserve_main, core);
 }

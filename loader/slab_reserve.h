@@ -5,12 +5,12 @@
 #include "loader/core.h"
 
 /* Reserve all pages of the slab now. */
-mr_status mr_reserve_now(struct mr_core *core, mr_error *error);
+mr_status mr_slab_reserve_now(struct mr_core *core, mr_error *error);
 
 /*
  * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure ends the loader. The
  * thread ends early when the core is closed. Returns 0 or an errno; the thread is the caller's to join.
  */
-int mr_reserve_start(struct mr_core *core, pthread_t *thread_out);
+int mr_slab_reserve_start(struct mr_core *core, pthread_t *thread_out);
 
 #endif

@@ -20,8 +20,8 @@ enum { MIN_TICK_MS = 10, MAX_TICK_MS = 500, RETRY_MS = 1000, MAX_START_FAILURES 
 
 static mr_status start_worker(struct mr_supervisor *s, uint32_t i, mr_error *error)
 {
-    struct mr_ward *ward = &s->wards[i];
-    struct mr_worker_record *record = mr_ward_record(s, i);
+    struct mr_supervised *worker = &s->workers[i];
+    struct mr_worker_record *record = mr_supervised_record(s, i);
     struct mr_process process;
     atomic_store(&record->cause, 0);
     atomic_store(&record->failed, 0);
@@ -31,16 +31,16 @@ static mr_status start_worker(struct mr_supervisor *s, uint32_t i, mr_error *err
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&s->lock);
-    ward->process = process;
-    ward->alive = true;
+    worker->process = process;
+    worker->alive = true;
     pthread_mutex_unlock(&s->lock);
-    ward->limit_kill = false;
-    ward->killed_ns = 0;
-    ward->stuck_ms = 0;
-    ward->beat = atomic_load(&record->beat);
-    ward->beat_before = ward->beat;
-    ward->done_before = atomic_load(&record->n_done);
-    ward->restart_ns = 0;
+    worker->limit_kill = false;
+    worker->killed_ns = 0;
+    worker->stuck_ms = 0;
+    worker->beat = atomic_load(&record->beat);
+    worker->beat_before = worker->beat;
+    worker->done_before = atomic_load(&record->n_done);
+    worker->restart_ns = 0;
     s->polls[1 + i] = (struct pollfd){.fd = process.pidfd, .events = POLLIN};
     return MR_OK;
 }
@@ -49,7 +49,7 @@ static mr_status start_worker(struct mr_supervisor *s, uint32_t i, mr_error *err
 static void forget_restarts(struct mr_supervisor *s)
 {
     for (uint32_t i = 0; i < s->n_workers; i++)
-        s->wards[i].restart_ns = 0;
+        s->workers[i].restart_ns = 0;
 }
 
 static void restart_due(struct mr_supervisor *s)
@@ -59,14 +59,14 @@ static void restart_due(struct mr_supervisor *s)
     bool tried = false;
     bool refused = false;
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        struct mr_ward *ward = &s->wards[i];
-        if (ward->alive || ward->restart_ns == 0 || now < ward->restart_ns)
+        struct mr_supervised *worker = &s->workers[i];
+        if (worker->alive || worker->restart_ns == 0 || now < worker->restart_ns)
             continue;
         tried = true;
         if (start_worker(s, i, &error) == MR_OK)
             continue;
         refused = true;
-        ward->restart_ns = now + UINT64_C(1000000) * RETRY_MS;
+        worker->restart_ns = now + UINT64_C(1000000) * RETRY_MS;
     }
     if (tried)
         s->start_failures = refused ? s->start_failures + 1 : 0;
@@ -79,10 +79,10 @@ static int next_timeout_ms(const struct mr_supervisor *s, int tick_ms)
     uint64_t now = mr_clock_now_ns();
     int timeout = tick_ms;
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        const struct mr_ward *ward = &s->wards[i];
-        if (ward->alive || ward->restart_ns == 0)
+        const struct mr_supervised *worker = &s->workers[i];
+        if (worker->alive || worker->restart_ns == 0)
             continue;
-        uint64_t wait_ms = ward->restart_ns > now ? (ward->restart_ns - now) / 1000000 + 1 : 0;
+        uint64_t wait_ms = worker->restart_ns > now ? (worker->restart_ns - now) / 1000000 + 1 : 0;
         if (wait_ms < (uint64_t)timeout)
             timeout = (int)wait_ms;
     }
@@ -121,7 +121,7 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
         return;
     }
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (!s->wards[i].alive || !s->polls[1 + i].revents)
+        if (!s->workers[i].alive || !s->polls[1 + i].revents)
             continue;
         if (s->polls[1 + i].revents & POLLIN) {
             mr_deaths_take(s, i);
@@ -163,19 +163,19 @@ static void keep_alive(struct mr_supervisor *s)
 /* Wait for the worker's end until then. One that does not end keeps what it works on alive for good. */
 static void see_off(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 {
-    struct mr_ward *ward = &s->wards[i];
-    struct pollfd ended = {.fd = ward->process.pidfd, .events = POLLIN};
+    struct mr_supervised *worker = &s->workers[i];
+    struct pollfd ended = {.fd = worker->process.pidfd, .events = POLLIN};
     int rc;
     do {
         uint64_t now = mr_clock_now_ns();
         rc = poll(&ended, 1, now < until_ns ? (int)((until_ns - now) / 1000000) : 0);
     } while (rc < 0 && errno == EINTR);
     if (rc > 0)
-        s->ops->reap(s->starter, &ward->process);
+        s->ops->reap(s->starter, &worker->process);
     else
         keep_alive(s);
     pthread_mutex_lock(&s->lock);
-    ward->alive = false;
+    worker->alive = false;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -185,11 +185,11 @@ static void end_workers(struct mr_supervisor *s)
     atomic_fetch_add(&s->core->shared.control->work_word, 1);
     mr_futex_wake(&s->core->shared.control->work_word, UINT32_MAX);
     for (uint32_t i = 0; i < s->n_workers; i++)
-        if (s->wards[i].alive)
-            s->ops->kill(&s->wards[i].process);
-    uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_WARD_END_MS; /* of all of them together */
+        if (s->workers[i].alive)
+            s->ops->kill(&s->workers[i].process);
+    uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_SUPERVISED_END_MS; /* of all of them together */
     for (uint32_t i = 0; i < s->n_workers; i++)
-        if (s->wards[i].alive)
+        if (s->workers[i].alive)
             see_off(s, i, until_ns);
 }
 
@@ -226,15 +226,15 @@ static mr_status allocate(struct mr_core *core, mr_dataset *dataset, struct mr_s
     struct mr_supervisor *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
-    s->wards = calloc(n, sizeof *s->wards);
+    s->workers = calloc(n, sizeof *s->workers);
     s->polls = calloc(1 + n, sizeof *s->polls);
     s->wake = eventfd(0, EFD_CLOEXEC);
-    if (!s->wards || !s->polls || s->wake < 0) {
+    if (!s->workers || !s->polls || s->wake < 0) {
         mr_status status = s->wake < 0 ? mr_error_os(error, MR_ERR_IO, errno, "eventfd for the supervisor")
-                                       : mr_error_memory(error, n * sizeof *s->wards);
+                                       : mr_error_memory(error, n * sizeof *s->workers);
         if (s->wake >= 0)
             close(s->wake);
-        free(s->wards);
+        free(s->workers);
         free(s->polls);
         free(s);
         return status;
@@ -259,7 +259,7 @@ static void deallocate(struct mr_supervisor *s)
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->ready_changed);
     close(s->wake);
-    free(s->wards);
+    free(s->workers);
     free(s->polls);
     free(s);
 }
@@ -307,7 +307,7 @@ uint32_t mr_supervisor_n_alive(struct mr_supervisor *s)
     uint32_t n = 0;
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->n_workers; i++)
-        n += s->wards[i].alive;
+        n += s->workers[i].alive;
     pthread_mutex_unlock(&s->lock);
     return n;
 }
@@ -325,10 +325,11 @@ uint32_t mr_supervisor_pids(struct mr_supervisor *s, int64_t *pids_out, uint32_t
     uint32_t n_found = 0;
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (!s->wards[i].alive || s->wards[i].process.pid == 0) /* a thread has none, and kill(0) is the whole group */
+        if (!s->workers[i].alive ||
+            s->workers[i].process.pid == 0) /* a thread has none, and kill(0) is the whole group */
             continue;
         if (n_found < n)
-            pids_out[n_found] = s->wards[i].process.pid;
+            pids_out[n_found] = s->workers[i].process.pid;
         n_found++;
     }
     pthread_mutex_unlock(&s->lock);

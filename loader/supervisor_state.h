@@ -12,10 +12,10 @@
 #include "loader/supervisor.h"
 
 /* A killed worker that lives longer than that cannot be killed. */
-#define MR_WARD_END_MS 10000u
+#define MR_SUPERVISED_END_MS 10000u
 
 /* One worker as the supervisor sees it. */
-struct mr_ward {
+struct mr_supervised {
     struct mr_process process;
     bool alive;
     bool limit_kill;      /* we have killed it for the time limit */
@@ -34,12 +34,12 @@ struct mr_supervisor {
     mr_dataset *dataset;
     const struct mr_starter_ops *ops;
     struct mr_starter *starter;
-    struct mr_ward *wards;
+    struct mr_supervised *workers;
     struct pollfd *polls; /* [0] is wake, [1 + i] worker i */
     uint32_t n_workers;
     int wake; /* eventfd: come and look at `ending` */
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows, and alive and pid of the wards */
+    pthread_mutex_t lock; /* guards what follows, and alive and pid of the workers */
     pthread_cond_t ready_changed;
     bool ready; /* every worker was started once, or failed says why not */
     bool ending;
@@ -50,7 +50,7 @@ struct mr_supervisor {
     uint32_t start_failures; /* thread only; passes in a row in which a worker could not be started */
 };
 
-static inline struct mr_worker_record *mr_ward_record(const struct mr_supervisor *s, uint32_t i)
+static inline struct mr_worker_record *mr_supervised_record(const struct mr_supervisor *s, uint32_t i)
 {
     return &s->core->shared.records[i];
 }

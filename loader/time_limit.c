@@ -24,21 +24,21 @@ static bool work_waits(const struct mr_supervisor *s)
 
 static void end_for_limit(struct mr_supervisor *s, uint32_t i)
 {
-    struct mr_ward *ward = &s->wards[i];
+    struct mr_supervised *worker = &s->workers[i];
     mr_error error;
-    if (s->ops->kill(&ward->process)) {
-        ward->limit_kill = true;
-        ward->killed_ns = mr_clock_now_ns();
+    if (s->ops->kill(&worker->process)) {
+        worker->limit_kill = true;
+        worker->killed_ns = mr_clock_now_ns();
         return;
     }
-    if (atomic_load(&mr_ward_record(s, i)->doing) == MR_DOING_PACKING) { /* a sample that nobody waits for */
+    if (atomic_load(&mr_supervised_record(s, i)->doing) == MR_DOING_PACKING) { /* a sample that nobody waits for */
         mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that packs for the cache",
                      s->core->options.time_limit_ms);
         mr_core_fail(s->core, &error);
         return;
     }
     char which[MR_CATALOG_WHICH];
-    int64_t index = atomic_load(&mr_ward_record(s, i)->index);
+    int64_t index = atomic_load(&mr_supervised_record(s, i)->index);
     mr_catalog_which(mr_dataset_catalog(s->dataset), index, which);
     mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which,
                  s->core->options.time_limit_ms);
@@ -49,33 +49,33 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
 /* One tick for one worker: has it got on since the last one? */
 static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, bool work)
 {
-    struct mr_ward *ward = &s->wards[i];
-    struct mr_worker_record *record = mr_ward_record(s, i);
+    struct mr_supervised *worker = &s->workers[i];
+    struct mr_worker_record *record = mr_supervised_record(s, i);
     uint32_t beat = atomic_load(&record->beat);
     uint32_t doing = atomic_load(&record->doing);
     bool idle = (doing == MR_DOING_NOTHING || doing == MR_DOING_PACKING) && !work;
-    if (ward->killed_ns != 0) {
-        if (mr_clock_now_ns() - ward->killed_ns > UINT64_C(1000000) * MR_WARD_END_MS) {
+    if (worker->killed_ns != 0) {
+        if (mr_clock_now_ns() - worker->killed_ns > UINT64_C(1000000) * MR_SUPERVISED_END_MS) {
             mr_error error;
-            mr_error_set(&error, MR_ERR_WORKER, "worker process %d cannot be killed", (int)ward->process.pid);
+            mr_error_set(&error, MR_ERR_WORKER, "worker process %d cannot be killed", (int)worker->process.pid);
             mr_core_fail(s->core, &error);
         }
         return;
     }
-    if (beat != ward->beat || idle) {
-        ward->beat = beat;
-        ward->stuck_ms = 0;
+    if (beat != worker->beat || idle) {
+        worker->beat = beat;
+        worker->stuck_ms = 0;
         return;
     }
-    uint64_t before = ward->stuck_ms;
+    uint64_t before = worker->stuck_ms;
     uint32_t limit_ms = s->core->options.time_limit_ms;
-    ward->stuck_ms += tick_ms;
-    if (before < limit_ms / 2 && ward->stuck_ms >= limit_ms / 2) {
+    worker->stuck_ms += tick_ms;
+    if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2) {
         /* Asleep while others do the work? Then it answers to this with a beat. */
         atomic_fetch_add(&s->core->shared.control->work_word, 1);
         mr_futex_wake(&s->core->shared.control->work_word, UINT32_MAX);
     }
-    if (ward->stuck_ms >= limit_ms)
+    if (worker->stuck_ms >= limit_ms)
         end_for_limit(s, i);
 }
 
@@ -83,6 +83,6 @@ void mr_time_limit_tick(struct mr_supervisor *s, uint64_t tick_ms)
 {
     bool work = work_waits(s);
     for (uint32_t i = 0; i < s->n_workers; i++)
-        if (s->wards[i].alive)
+        if (s->workers[i].alive)
             watch_worker(s, i, tick_ms, work);
 }

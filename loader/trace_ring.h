@@ -42,7 +42,7 @@ enum { MR_TRACE_RING_EVENTS = 4096 };
 
 struct mr_trace_ring {
     alignas(64) _Atomic uint64_t head; /* events put so far; the producer (release) */
-    _Atomic uint64_t n_dropped;        /* the producer, relaxed */
+    _Atomic uint64_t n_dropped;        /* the maker, relaxed */
     alignas(64) _Atomic uint64_t tail; /* events taken so far; the trace's thread (release) */
     alignas(64) struct mr_trace_event events[MR_TRACE_RING_EVENTS];
 };

@@ -30,7 +30,7 @@ struct mr_worker {
     struct mr_worker_record *record;
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_reader *reader;   /* NULL with callbacks */
-    struct mr_producer *producer;
+    struct mr_sample_maker *maker;
     struct lead leads[MAX_AHEAD]; /* by tag of the read */
     uint64_t free_tags;           /* bit t: leads[t] is unused */
     uint8_t cached[MAX_AHEAD];    /* tags of leads whose samples are in the cache: a ring, the oldest at first */
@@ -144,8 +144,8 @@ static void decode(struct mr_worker *w, const struct lead *lead, const struct mr
     beat(w, MR_DOING_DECODING);
     uint64_t begin = mr_clock_now_ns();
     /* A sample that was given up because of deaths does not show that workers live. */
-    bool counts = mr_producer_candidate(w->producer, &lead->view, lead->place) >= 0;
-    mr_producer_make(w->producer, &lead->view, lead->place, &held, read);
+    bool counts = mr_sample_make_candidate(w->maker, &lead->view, lead->place) >= 0;
+    mr_sample_make_run(w->maker, &lead->view, lead->place, &held, read);
     mr_place_finish(place, held);
     atomic_fetch_add_explicit(&w->record->n_done, counts, memory_order_relaxed);
     if (mr_slot_count_down(&lead->view))
@@ -153,7 +153,7 @@ static void decode(struct mr_worker *w, const struct lead *lead, const struct mr
     uint64_t worked_ns = mr_clock_now_ns() - begin;
     atomic_fetch_add_explicit(&w->record->busy_ns, worked_ns, memory_order_relaxed);
     beat(w, MR_DOING_PACKING);
-    mr_producer_fill(w->producer, worked_ns);
+    mr_sample_make_fill(w->maker, worked_ns);
     beat(w, MR_DOING_NOTHING);
 }
 
@@ -161,7 +161,7 @@ static bool submit(struct mr_worker *w, const struct lead *lead, int64_t index)
 {
     uint32_t tag = (uint32_t)__builtin_ctzll(w->free_tags);
     uint64_t begin_ns = mr_trace_ring_begin(w->ring);
-    enum mr_submitted submitted = mr_producer_submit(w->producer, &lead->view, index, w->reader, tag);
+    enum mr_submitted submitted = mr_sample_make_submit(w->maker, &lead->view, index, w->reader, tag);
     if (submitted == MR_SUBMITTED_NOTHING)
         return false;
     if (submitted == MR_SUBMITTED_CACHED)
@@ -175,7 +175,7 @@ static bool submit(struct mr_worker *w, const struct lead *lead, int64_t index)
 /* Begin to read for a lead, or decode at once where there is nothing to read. True when a sample was dealt with. */
 static bool begin(struct mr_worker *w, const struct lead *lead)
 {
-    int64_t index = mr_producer_candidate(w->producer, &lead->view, lead->place);
+    int64_t index = mr_sample_make_candidate(w->maker, &lead->view, lead->place);
     if (w->reader && index >= 0 && submit(w, lead, index))
         return false;
     decode(w, lead, NULL);
@@ -265,7 +265,7 @@ static void sleep_until_work(struct mr_worker *w)
 static bool pack_idly(struct mr_worker *w)
 {
     beat(w, MR_DOING_PACKING);
-    bool packed = mr_producer_fill_idle(w->producer);
+    bool packed = mr_sample_make_fill_idle(w->maker);
     beat(w, MR_DOING_NOTHING);
     return packed;
 }
@@ -275,7 +275,7 @@ void mr_worker_run(struct mr_worker *w)
     bool moved = false;
     while (!atomic_load_explicit(&w->control->stop, memory_order_acquire)) {
         if (!moved)
-            moved = mr_worker_move_near(&w->job);
+            moved = mr_worker_setup_move_near(&w->job);
         if (!mr_worker_step(w) && !pack_idly(w))
             sleep_until_work(w);
     }
@@ -308,7 +308,7 @@ mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **w
     w->free_tags = UINT64_MAX;
     mr_status status = open_reader(w, error);
     if (status == MR_OK)
-        status = mr_producer_create(job, &w->producer, error);
+        status = mr_sample_make_create(job, &w->maker, error);
     if (status != MR_OK) {
         mr_worker_destroy(w);
         return status;
@@ -321,7 +321,7 @@ void mr_worker_destroy(struct mr_worker *w)
 {
     if (!w)
         return;
-    mr_producer_destroy(w->producer);
+    mr_sample_make_destroy(w->maker);
     if (w->reader)
         mr_reader_destroy(w->reader);
     free(w);

@@ -36,9 +36,9 @@ void mr_worker_run(struct mr_worker *worker);
 int mr_worker_main(const struct mr_worker_job *job);
 
 /* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
-void mr_worker_settle(const struct mr_worker_job *job, bool own_process);
+void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
 
 /* To the CPUs near the device, once the host has named them; true then. */
-bool mr_worker_move_near(const struct mr_worker_job *job);
+bool mr_worker_setup_move_near(const struct mr_worker_job *job);
 
 #endif

@@ -11,99 +11,99 @@
 #include "cache/cache_use.h"
 #include "transforms/codec_packed.h"
 
-struct mr_cached {
+struct mr_worker_cache {
     struct mr_cache_use *use;
     struct mr_cache_fill *fill;
     const struct mr_catalog *catalog;
     struct mr_pixels *pixels;
 };
 
-struct mr_cached *mr_cached_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
-                                   struct mr_pixels *pixels)
+struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
+                                               struct mr_pixels *pixels)
 {
     /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
-    struct mr_cached *cached = region && mr_codec_packed_works(NULL) ? calloc(1, sizeof *cached) : NULL;
-    if (!cached)
+    struct mr_worker_cache *cache = region && mr_codec_packed_works(NULL) ? calloc(1, sizeof *cache) : NULL;
+    if (!cache)
         return NULL;
-    cached->catalog = catalog;
-    cached->pixels = pixels;
-    if (mr_cache_use_create(region, catalog, &cached->use, NULL) == MR_OK &&
-        mr_cache_fill_create(region, catalog, &cached->fill, NULL) == MR_OK)
-        return cached;
-    mr_cached_destroy(cached);
+    cache->catalog = catalog;
+    cache->pixels = pixels;
+    if (mr_cache_use_create(region, catalog, &cache->use, NULL) == MR_OK &&
+        mr_cache_fill_create(region, catalog, &cache->fill, NULL) == MR_OK)
+        return cache;
+    mr_worker_cache_destroy(cache);
     return NULL;
 }
 
-void mr_cached_destroy(struct mr_cached *cached)
+void mr_worker_cache_destroy(struct mr_worker_cache *cache)
 {
-    if (!cached)
+    if (!cache)
         return;
-    mr_cache_fill_destroy(cached->fill);
-    mr_cache_use_destroy(cached->use);
-    free(cached);
+    mr_cache_fill_destroy(cache->fill);
+    mr_cache_use_destroy(cache->use);
+    free(cache);
 }
 
 /* An entry whose description makes no sense is dropped. */
-static bool find(struct mr_cached *cached, int64_t index, const struct mr_rng *rng, struct mr_cache_hit *hit_out,
+static bool find(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng, struct mr_cache_hit *hit_out,
                  uint64_t *offset_out, uint64_t *len_out)
 {
     mr_error unused;
-    if (!mr_cache_use_find(cached->use, index, hit_out))
+    if (!mr_cache_use_find(cache->use, index, hit_out))
         return false;
-    if (mr_pixels_range(cached->pixels, &hit_out->image, rng, offset_out, len_out, &unused) == MR_OK)
+    if (mr_pixels_range(cache->pixels, &hit_out->image, rng, offset_out, len_out, &unused) == MR_OK)
         return true;
-    mr_cache_use_drop(cached->use, index);
+    mr_cache_use_drop(cache->use, index);
     return false;
 }
 
-bool mr_cached_prefetch(struct mr_cached *cached, int64_t index, const struct mr_rng *rng)
+bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng)
 {
     struct mr_cache_hit hit;
     uint64_t offset, len;
-    if (!cached || !find(cached, index, rng, &hit, &offset, &len))
+    if (!cache || !find(cache, index, rng, &hit, &offset, &len))
         return false;
-    mr_cache_use_prefetch(cached->use, &hit, offset, len);
+    mr_cache_use_prefetch(cache->use, &hit, offset, len);
     return true;
 }
 
-bool mr_cached_take(struct mr_cached *cached, int64_t index, const struct mr_rng *rng, void *label_out,
-                    struct mr_material *material_out)
+bool mr_worker_cache_take(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng, void *label_out,
+                          struct mr_fetched *fetched_out)
 {
     struct mr_cache_hit hit;
     uint64_t offset, len;
     const uint8_t *bytes, *unused;
     size_t unused_len;
     mr_error error;
-    if (!cached || !find(cached, index, rng, &hit, &offset, &len))
+    if (!cache || !find(cache, index, rng, &hit, &offset, &len))
         return false;
-    if (!mr_cache_use_read(cached->use, &hit, offset, len, &bytes)) {
-        mr_cache_use_drop(cached->use, index);
+    if (!mr_cache_use_read(cache->use, &hit, offset, len, &bytes)) {
+        mr_cache_use_drop(cache->use, index);
         return false;
     }
-    *material_out = (struct mr_material){
+    *fetched_out = (struct mr_fetched){
         .bytes = bytes, .len = (size_t)len, .encoded = true, .is_packed = true, .offset = offset, .packed = hit.image};
-    return mr_catalog_split(cached->catalog, index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==
+    return mr_catalog_split(cache->catalog, index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==
            MR_OK;
 }
 
-void mr_cached_drop(struct mr_cached *cached, int64_t index)
+void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index)
 {
-    if (cached)
-        mr_cache_use_drop(cached->use, index);
+    if (cache)
+        mr_cache_use_drop(cache->use, index);
 }
 
-void mr_cached_met(struct mr_cached *cached, int64_t index)
+void mr_worker_cache_met(struct mr_worker_cache *cache, int64_t index)
 {
-    if (cached)
-        mr_cache_fill_met(cached->fill, index);
+    if (cache)
+        mr_cache_fill_met(cache->fill, index);
 }
 
-bool mr_cached_fill(struct mr_cached *cached, uint64_t worked_ns)
+bool mr_worker_cache_fill(struct mr_worker_cache *cache, uint64_t worked_ns)
 {
-    return cached && mr_cache_fill_worked(cached->fill, worked_ns);
+    return cache && mr_cache_fill_worked(cache->fill, worked_ns);
 }
 
-bool mr_cached_fill_idle(struct mr_cached *cached)
+bool mr_worker_cache_fill_idle(struct mr_worker_cache *cache)
 {
-    return cached && mr_cache_fill_idle(cached->fill);
+    return cache && mr_cache_fill_idle(cache->fill);
 }

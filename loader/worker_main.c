@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         return 1;
     }
     job.catalog = catalog;
-    mr_worker_settle(&job, true);
+    mr_worker_setup_process(&job, true);
     int code = mr_worker_main(&job);
     mr_catalog_detach(catalog);
     return code;

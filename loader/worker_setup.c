@@ -36,7 +36,7 @@ static void catch_faults(struct mr_worker_record *record)
         sigaction(signals[i], &action, NULL);
 }
 
-bool mr_worker_move_near(const struct mr_worker_job *job)
+bool mr_worker_setup_move_near(const struct mr_worker_job *job)
 {
     const struct mr_control *control = job->shared.control;
     const struct mr_worker_record *record = &job->shared.records[job->id];
@@ -51,7 +51,7 @@ bool mr_worker_move_near(const struct mr_worker_job *job)
     return true;
 }
 
-void mr_worker_settle(const struct mr_worker_job *job, bool own_process)
+void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process)
 {
     struct mr_worker_record *record = &job->shared.records[job->id];
     prctl(PR_SET_NAME, "millrace-worker");

@@ -59,22 +59,23 @@ void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed)
     mr_test_sleep_ms(SETTLE_MS);
 }
 
-struct mr_cache_options cache_rig_options(const struct cache_rig *rig)
+struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig)
 {
-    return (struct mr_cache_options){
+    return (struct mr_cache_host_options){
         .dir = rig->dir, .encoding = MR_PACKED_DCT, .slowdown_percent = 25, .max_file_bytes = 1 << 30};
 }
 
-void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_options *options)
+void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_host_options *options)
 {
-    struct mr_cache_options standard = cache_rig_options(rig);
+    struct mr_cache_host_options standard = cache_rig_options(rig);
     mr_error error;
     memset(run, 0, sizeof *run);
     run->rig = rig;
     run->region_bytes = mr_cache_region_bytes(rig->n);
     run->region = mmap(NULL, run->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(run->region, MAP_FAILED);
-    mr_status status = mr_cache_create(options ? options : &standard, rig->catalog, run->region, &run->cache, &error);
+    mr_status status =
+        mr_cache_host_create(options ? options : &standard, rig->catalog, run->region, &run->cache, &error);
     if (status == MR_OK)
         status = mr_cache_use_create(run->region, rig->catalog, &run->use, &error);
     if (status == MR_OK)
@@ -87,7 +88,7 @@ void cache_run_end(struct cache_run *run)
 {
     mr_cache_fill_destroy(run->fill);
     mr_cache_use_destroy(run->use);
-    mr_cache_destroy(run->cache);
+    mr_cache_host_destroy(run->cache);
     munmap(run->region, run->region_bytes);
 }
 

@@ -26,7 +26,7 @@ struct cache_run {
     struct cache_rig *rig;
     struct mr_cache_region *region;
     size_t region_bytes;
-    struct mr_cache *cache;
+    struct mr_cache_host *cache;
     struct mr_cache_use *use;
     struct mr_cache_fill *fill;
 };
@@ -39,9 +39,9 @@ void cache_rig_reopen(struct cache_rig *rig);
 /* Replace a photograph by another one, whose time of change is another too. */
 void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed);
 
-struct mr_cache_options cache_rig_options(const struct cache_rig *rig);
+struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig);
 /* options NULL: the rig's. */
-void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_options *options);
+void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_host_options *options);
 void cache_run_end(struct cache_run *run);
 /* As a worker that meets each sample and then has nothing else to do. Returns how many were dealt with. */
 unsigned cache_run_fill_all(struct cache_run *run);

@@ -156,7 +156,7 @@ static void later_run_finds_what_an_earlier_one_made(void **state)
     struct cache_run run;
     fill(rig);
     cache_run_begin(&run, rig, NULL);
-    assert_int_equal(mr_cache_count(run.cache), rig->n);
+    assert_int_equal(mr_cache_host_count(run.cache), rig->n);
     assert_int_equal(cache_run_fill_all(&run), 0);
     assert_same_pixels(&run);
     assert_int_equal(run.region->n_damaged + run.region->n_stale + run.region->n_made, 0);
@@ -174,8 +174,8 @@ static void two_runs_see_each_others_entries(void **state)
     let_both_work(a.fill, b.fill);
     assert_int_equal(a.region->n_made, rig->n / 2);
     assert_int_equal(cache_run_count(&a), rig->n / 2);
-    mr_cache_refresh(a.cache);
-    mr_cache_refresh(b.cache);
+    mr_cache_host_refresh(a.cache);
+    mr_cache_host_refresh(b.cache);
     assert_int_equal(cache_run_count(&a), rig->n);
     assert_int_equal(cache_run_count(&b), rig->n);
     assert_int_equal(cache_run_fill_all(&a) + cache_run_fill_all(&b), 0);
@@ -289,7 +289,7 @@ static void log_that_is_cut_under_a_run_loses_entries_and_nothing_else(void **st
     unsigned n = cache_run_count(&run);
     assert_true(n > 0 && n < rig->n);
     assert_int_equal(cache_run_fill_all(&run), rig->n - n);
-    mr_cache_refresh(run.cache);
+    mr_cache_host_refresh(run.cache);
     assert_same_pixels(&run);
     cache_run_end(&run);
 }
@@ -318,7 +318,7 @@ static void record_of_another_file_at_a_known_place_is_not_believed(void **state
         continue;
     assert_int_equal(b.region->n_made, rig->n);
     assert_int_equal(cache_run_count(&a), 0);
-    mr_cache_refresh(a.cache);
+    mr_cache_host_refresh(a.cache);
     cache_run_fill_all(&a);
     assert_same_pixels(&a);
     cache_run_end(&a);
@@ -357,20 +357,20 @@ static void budget_ends_writing_and_is_told_once(void **state)
     struct cache_rig *rig = *state;
     struct cache_run run;
     mr_cache_report report;
-    struct mr_cache_options options = cache_rig_options(rig);
+    struct mr_cache_host_options options = cache_rig_options(rig);
     options.budget_bytes = 40000;
     cache_run_begin(&run, rig, &options);
     cache_run_fill_all(&run);
     unsigned n = cache_run_count(&run);
     assert_true(n > 0 && n < rig->n);
-    mr_cache_refresh(run.cache);
-    mr_cache_refresh(run.cache);
+    mr_cache_host_refresh(run.cache);
+    mr_cache_host_refresh(run.cache);
     assert_int_equal(n_lines, 1);
     assert_non_null(strstr(last_line, "40000 bytes"));
     assert_int_equal(mr_cache_stat(rig->dir, NULL, false, &report, NULL), MR_OK);
     assert_true(report.bytes <= 41000);
     assert_int_equal(mr_cache_clear(rig->dir, NULL, NULL), MR_OK);
-    mr_cache_refresh(run.cache); /* there is room again */
+    mr_cache_host_refresh(run.cache); /* there is room again */
     assert_true(cache_run_fill_all(&run) > 0);
     cache_run_end(&run);
 }
@@ -388,11 +388,11 @@ static int fill_under_a_limit(void)
     if (cache_run_fill_all(&run) != limited->n)
         return 2;
     limit = (struct rlimit){4000, 4000};
-    mr_cache_refresh(run.cache); /* now it has seen all records, and finds none anew */
+    mr_cache_host_refresh(run.cache); /* now it has seen all records, and finds none anew */
     mr_cache_use_drop(run.use, 1);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || cache_run_fill_all(&run) != 1)
         return 3;
-    mr_cache_refresh(run.cache);
+    mr_cache_host_refresh(run.cache);
     if (cache_run_count(&run) != limited->n - 1 || cache_run_fill_all(&run) != 0)
         return 4;
     return strstr(last_line, "going on without writing") ? 0 : 5;
@@ -449,7 +449,7 @@ static void directory_that_vanishes_ends_writing_but_no_run(void **state)
     assert_int_equal(cache_run_count(&run), rig->n - 1); /* what is open still serves */
     assert_int_equal(cache_run_fill_all(&run), 1);
     assert_false(cache_run_has(&run, 7));
-    mr_cache_refresh(run.cache);
+    mr_cache_host_refresh(run.cache);
     assert_int_equal(n_lines, 1);
     assert_non_null(strstr(last_line, "cannot be written"));
     cache_run_end(&run);
@@ -459,7 +459,7 @@ static void packing_takes_its_share_of_the_time_and_no_more(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    struct mr_cache_options options = cache_rig_options(rig);
+    struct mr_cache_host_options options = cache_rig_options(rig);
     cache_run_begin(&run, rig, &options);
     for (int64_t i = 0; i < rig->n; i++)
         mr_cache_fill_met(run.fill, i);
@@ -499,7 +499,7 @@ static void other_encoding_is_another_entry(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    struct mr_cache_options options = cache_rig_options(rig);
+    struct mr_cache_host_options options = cache_rig_options(rig);
     options.encoding = MR_PACKED_DCT8;
     fill(rig);
     cache_run_begin(&run, rig, &options);
@@ -543,7 +543,7 @@ static void hurt_files_cost_entries_and_never_pixels(void **state)
 static void datasets_without_image_files_have_no_cache(void **state)
 {
     struct cache_rig *rig = *state;
-    struct mr_cache_options options = cache_rig_options(rig);
+    struct mr_cache_host_options options = cache_rig_options(rig);
     mr_cache_report report;
     mr_dataset *dataset;
     mr_error error;
@@ -553,8 +553,8 @@ static void datasets_without_image_files_have_no_cache(void **state)
     assert_int_equal(mr_dataset_open(spec, NULL, &dataset, &error), MR_OK);
     fill(rig);
     struct mr_cache_region *region = calloc(1, mr_cache_region_bytes(2));
-    struct mr_cache *cache;
-    assert_int_equal(mr_cache_create(&options, mr_dataset_catalog(dataset), region, &cache, &error),
+    struct mr_cache_host *cache;
+    assert_int_equal(mr_cache_host_create(&options, mr_dataset_catalog(dataset), region, &cache, &error),
                      MR_ERR_UNSUPPORTED);
     assert_null(cache);
     assert_int_equal(mr_cache_stat(rig->dir, dataset, false, &report, &error), MR_ERR_UNSUPPORTED);

@@ -137,27 +137,27 @@ static void add_made_up(struct hostile *hostile, struct mr_cache_append *append)
 /* Every sample as a worker would take it; those that cannot be decoded are dropped. Returns how many were pixels. */
 static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const struct mr_plan *plan, uint64_t epoch)
 {
-    struct mr_cached *cached = mr_cached_create(run->region, run->rig->catalog, pixels);
-    struct mr_material_source source = {.catalog = run->rig->catalog, .pixels = pixels};
+    struct mr_worker_cache *cached = mr_worker_cache_create(run->region, run->rig->catalog, pixels);
+    struct mr_sample_source source = {.catalog = run->rig->catalog, .pixels = pixels};
     uint8_t *out = malloc(plan->out_bytes);
     unsigned n = 0;
     assert_non_null(cached);
     for (int64_t i = 0; i < N; i++) {
-        struct mr_material material;
+        struct mr_fetched material;
         struct mr_pixels_report report;
         struct mr_rng rng;
         int64_t label;
         mr_error error;
         mr_rng_init(&rng, 1, epoch, (uint64_t)i);
-        mr_cached_prefetch(cached, i, &rng);
-        if (!mr_cached_take(cached, i, &rng, &label, &material))
+        mr_worker_cache_prefetch(cached, i, &rng);
+        if (!mr_worker_cache_take(cached, i, &rng, &label, &material))
             continue;
-        if (mr_material_run(&source, &material, &rng, out, &report, &error) == MR_OK)
+        if (mr_sample_fetch_run(&source, &material, &rng, out, &report, &error) == MR_OK)
             n++;
         else
-            mr_cached_drop(cached, i);
+            mr_worker_cache_drop(cached, i);
     }
-    mr_cached_destroy(cached);
+    mr_worker_cache_destroy(cached);
     free(out);
     return n;
 }

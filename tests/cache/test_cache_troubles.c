@@ -39,7 +39,7 @@ static void file_above_the_limit_is_not_taken_from_the_cache(void **state)
     struct cache_rig *rig = *state;
     struct cache_run run;
     struct mr_cache_version version;
-    struct mr_cache_options options = cache_rig_options(rig);
+    struct mr_cache_host_options options = cache_rig_options(rig);
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_fill_all(&run), rig->n);
     cache_run_end(&run);
@@ -84,7 +84,7 @@ static int fill_after_a_shortage(void)
     none = (struct rlimit){0, limit.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &none) != 0)
         return 2;
-    mr_cache_refresh(run.cache);
+    mr_cache_host_refresh(run.cache);
     mr_cache_fill_met(run.fill, 0);
     mr_cache_fill_idle(run.fill);
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || cache_run_fill_all(&run) != limited->n)
@@ -121,7 +121,7 @@ static void template_at_a_place_that_was_written_anew_is_read_again(void **state
     mr_cache_fill_met(b.fill, 0);
     assert_true(mr_cache_fill_idle(b.fill));
     assert_false(cache_run_has(&a, 0));
-    mr_cache_refresh(a.cache);
+    mr_cache_host_refresh(a.cache);
     assert_true(mr_cache_use_find(a.use, 0, &seen_by_a));
     assert_true(mr_cache_use_find(b.use, 0, &seen_by_b));
     assert_memory_equal(seen_by_a.image.template, seen_by_b.image.template, sizeof *seen_by_a.image.template);

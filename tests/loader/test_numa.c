@@ -212,13 +212,13 @@ static void a_worker_moves_unless_it_has_an_affinity(void **state)
     atomic_store(&block.shared.records[0].near, 1);
     block.shared.records[0].cpu = first_cpu();
     struct mr_worker_job job = {.shared = block.shared, .id = 1};
-    assert_false(mr_worker_move_near(&job)); /* it is not among those near */
+    assert_false(mr_worker_setup_move_near(&job)); /* it is not among those near */
     job.id = 0;
-    assert_true(mr_worker_move_near(&job)); /* and this one has a CPU of its own */
+    assert_true(mr_worker_setup_move_near(&job)); /* and this one has a CPU of its own */
     assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
     assert_true(CPU_EQUAL(&now, &before));
     block.shared.records[0].cpu = -1;
-    assert_true(mr_worker_move_near(&job));
+    assert_true(mr_worker_setup_move_near(&job));
     assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
     assert_int_equal(CPU_COUNT(&now), 1);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
