@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "dist/group/carry.h"
+#include "dist/group/mpi_bootstrap.h"
 #include "dist/group/module.h"
 
 #define DEFAULT_TIMEOUT_MS 600000u

@@ -5,7 +5,7 @@
  */
 #include <millrace/launch.h>
 
-#include "dist/launch/ranks.h"
+#include "dist/launch/launch.h"
 
 mr_status mr_launch(const mr_launch_options *options, char *const *argv, mr_launch_result *result_out, mr_error *error)
 {

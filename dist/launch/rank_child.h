@@ -3,7 +3,7 @@
 #ifndef DIST_LAUNCH_RANK_CHILD_H
 #define DIST_LAUNCH_RANK_CHILD_H
 
-#include "dist/launch/keeper.h"
+#include "dist/launch/launch_monitor.h"
 
 struct mr_rank_start {
     const struct mr_keeper_plan *plan;

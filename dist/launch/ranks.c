@@ -8,7 +8,7 @@
  * has blocked himself are left alone. And a caller may have closed stdin, stdout or stderr: a descriptor of ours in
  * their place would be taken for them.
  */
-#include "dist/launch/ranks.h"
+#include "dist/launch/launch.h"
 
 #include "base/log.h"
 #include "base/options.h"

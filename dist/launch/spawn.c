@@ -5,7 +5,7 @@
  */
 #include <millrace/launch.h>
 
-#include "dist/launch/ranks.h"
+#include "dist/launch/launch.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef DIST_RENDEZVOUS_AGREEMENT_H
 #define DIST_RENDEZVOUS_AGREEMENT_H
 
-#include "dist/rendezvous/launcher.h"
+#include "dist/rendezvous/rank_identity.h"
 #include "dist/rendezvous/rank_store.h"
 
 #define MR_AGREEMENT_UNKNOWN UINT32_MAX

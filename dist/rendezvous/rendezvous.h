@@ -3,7 +3,7 @@
 #ifndef DIST_RENDEZVOUS_RENDEZVOUS_H
 #define DIST_RENDEZVOUS_RENDEZVOUS_H
 
-#include "dist/rendezvous/launcher.h"
+#include "dist/rendezvous/rank_identity.h"
 #include "dist/rendezvous/rank_store.h"
 
 #include <millrace/group.h>

@@ -21,7 +21,7 @@
 #include "dist/rendezvous/rank_list.h"
 #include "dist/rendezvous/store_greeting.h"
 #include "dist/rendezvous/store_search.h"
-#include "dist/rendezvous/store_spot.h"
+#include "dist/rendezvous/store_endpoint.h"
 
 #define MS UINT64_C(1000000)
 #define READ_BYTES (64u << 10)

@@ -3,7 +3,7 @@
 #include "dist/rendezvous/store_probe.h"
 
 #include "base/clock.h"
-#include "dist/rendezvous/store_spot.h"
+#include "dist/rendezvous/store_endpoint.h"
 
 #include <errno.h>
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "dist/rendezvous/store_spot.h"
+#include "dist/rendezvous/store_endpoint.h"
 
 #define MS UINT64_C(1000000)
 #define RESOLVE_NS (5000 * MS) /* then a name is looked up again */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who a rank is, in the environments that launchers set. */
-#include "dist/rendezvous/launcher.h"
+#include "dist/rendezvous/rank_identity.h"
 
 #include "tests/dist/rendezvous/made_up_environment.h"
 

@@ -4,7 +4,7 @@
  * a rank on a node, over all jobs, and no number of the node: Open MPI gives none, so the rendezvous counts. A batch
  * script of Slurm has SLURM_PROCID but no step, and is alone. srun with PMI-2 sets PMI_RANK too, and is not mpirun.
  */
-#include "dist/rendezvous/launcher.h"
+#include "dist/rendezvous/rank_identity.h"
 
 #include "base/digest.h"
 #include "dist/rendezvous/hostlist.h"

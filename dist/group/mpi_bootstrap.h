@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How rank 0's address gets to the others under mpirun, where no variable names it. */
-#ifndef DIST_GROUP_CARRY_H
-#define DIST_GROUP_CARRY_H
+#ifndef DIST_GROUP_MPI_BOOTSTRAP_H
+#define DIST_GROUP_MPI_BOOTSTRAP_H
 
 #include "dist/rendezvous/rendezvous.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who this rank is, by the environment that torchrun, mpirun (Open MPI, MPICH), srun, or a user has set. */
-#ifndef DIST_RENDEZVOUS_LAUNCHER_H
-#define DIST_RENDEZVOUS_LAUNCHER_H
+#ifndef DIST_RENDEZVOUS_RANK_IDENTITY_H
+#define DIST_RENDEZVOUS_RANK_IDENTITY_H
 
 #include "base/error.h"
 

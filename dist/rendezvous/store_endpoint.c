@@ -4,7 +4,7 @@
  * silent, and a socket that connects to a port of this machine where nobody listens can be given that very port, and
  * meet itself.
  */
-#include "dist/rendezvous/store_spot.h"
+#include "dist/rendezvous/store_endpoint.h"
 
 #include <errno.h>
 #include <netinet/in.h>

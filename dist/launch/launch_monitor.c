@@ -9,7 +9,7 @@
  * keeper is killed as well, its ranks die with it, but not what they had started; nor can a program that changed its
  * user be ended.
  */
-#include "dist/launch/keeper.h"
+#include "dist/launch/launch_monitor.h"
 
 #include "base/clock.h"
 #include "dist/launch/rank_child.h"

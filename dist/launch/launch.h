@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running ranks of either kind, on the launcher's side: what mr_launch() and mr_spawn() share. */
-#ifndef DIST_LAUNCH_RANKS_H
-#define DIST_LAUNCH_RANKS_H
+#ifndef DIST_LAUNCH_LAUNCH_H
+#define DIST_LAUNCH_LAUNCH_H
 
-#include "dist/launch/keeper.h"
+#include "dist/launch/launch_monitor.h"
 
 /*
  * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say about a rank that

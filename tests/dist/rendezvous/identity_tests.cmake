@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name launcher hostlist)
+foreach(name rank_identity hostlist)
   mr_test(test_${name} SOURCES test_${name}.c LIBS mr_dist)
 endforeach()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One address and port where a store may be: connecting there, and hearing its hello. Nothing here waits. */
-#ifndef DIST_RENDEZVOUS_STORE_SPOT_H
-#define DIST_RENDEZVOUS_STORE_SPOT_H
+#ifndef DIST_RENDEZVOUS_STORE_ENDPOINT_H
+#define DIST_RENDEZVOUS_STORE_ENDPOINT_H
 
 #include <poll.h>
 

@@ -5,7 +5,7 @@
  * Easy to get wrong: the module is found by its engine's table, and the second symbol has to be that very module's, not
  * that of another that the linker may find by the name.
  */
-#include "dist/group/carry.h"
+#include "dist/group/mpi_bootstrap.h"
 
 #include <dlfcn.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process between the launcher and its ranks: it starts them, watches them, and leaves nothing of them behind. */
-#ifndef DIST_LAUNCH_KEEPER_H
-#define DIST_LAUNCH_KEEPER_H
+#ifndef DIST_LAUNCH_LAUNCH_MONITOR_H
+#define DIST_LAUNCH_LAUNCH_MONITOR_H
 
 #include "dist/launch/rank_env.h"
 #include "dist/launch/rank_output.h"
