@@ -125,7 +125,7 @@ struct mr_engine_table {
  * A second symbol, of the mpi module alone, for the rendezvous: under mpirun MPI knows the way to rank 0 before anybody
  * else does.
  */
-#define MR_MPI_CARRY_SYMBOL "mr_mpi_carry"
+#define MR_MPI_BOOTSTRAP_SYMBOL "mr_mpi_bootstrap"
 
 /*
  * Rank 0's bytes to all others; all ranks call it together. Of the setup: abi, rank, world_size, deadline_ns,
@@ -134,7 +134,7 @@ struct mr_engine_table {
  *
  * MR_ERR_PEER when MPI's rank or size is not the setup's, with both numbers; MR_ERR_TIMEOUT.
  */
-typedef int32_t mr_mpi_carry_function(const struct mr_engine_setup *setup, bool is_all, void *bytes, uint32_t len,
-                                      mr_error *error);
+typedef int32_t mr_mpi_bootstrap_function(const struct mr_engine_setup *setup, bool is_all, void *bytes, uint32_t len,
+                                          mr_error *error);
 
 #endif

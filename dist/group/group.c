@@ -243,7 +243,7 @@ static mr_status start(struct mr_group *group, mr_error *error)
 static mr_status create(struct mr_group_home *home, const mr_group_options *options, mr_group **group_out,
                         mr_error *error)
 {
-    const struct mr_launcher *who = &home->rendezvous.who;
+    const struct mr_rank_identity *who = &home->rendezvous.who;
     struct mr_group *group;
     mr_status status = mr_group_new(home, who->rank, who->world_size, &group, error);
     if (status) {
@@ -293,11 +293,12 @@ static mr_status check_device(const mr_group_options *options, mr_error *error)
 
 static mr_status join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
 {
-    struct mr_carry carry = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
-                             .timeout_ms = options->timeout_ms,
-                             .is_all = !stays_with_mpi(options),
-                             .adopt = options->mpi_comm};
-    const struct mr_rendezvous_means means = {.get = get_environment, .carry = mr_carry_by_mpi, .carry_user = &carry};
+    struct mr_mpi_bootstrap bootstrap = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
+                                         .timeout_ms = options->timeout_ms,
+                                         .is_all = !stays_with_mpi(options),
+                                         .adopt = options->mpi_comm};
+    const struct mr_rendezvous_means means = {
+        .get = get_environment, .bootstrap = mr_mpi_bootstrap_address, .bootstrap_user = &bootstrap};
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
 }
 

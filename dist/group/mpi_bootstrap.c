@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "dist/group/module.h"
 
-static mr_status find(mr_mpi_carry_function **carry_out, mr_error *error)
+static mr_status find(mr_mpi_bootstrap_function **bootstrap_out, mr_error *error)
 {
     Dl_info info;
     const struct mr_engine_table *table;
@@ -21,16 +21,16 @@ static mr_status find(mr_mpi_carry_function **carry_out, mr_error *error)
         return status;
     void *module = dladdr(table, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
     if (module)
-        *carry_out = (mr_mpi_carry_function *)dlsym(module, MR_MPI_CARRY_SYMBOL);
-    if (!module || !*carry_out)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the module of mpi has no symbol %s", MR_MPI_CARRY_SYMBOL);
+        *bootstrap_out = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
+    if (!module || !*bootstrap_out)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the module of mpi has no symbol %s", MR_MPI_BOOTSTRAP_SYMBOL);
     return MR_OK;
 }
 
-mr_status mr_carry_by_mpi(void *user, const struct mr_launcher *who, char *address, mr_error *error)
+mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *who, char *address, mr_error *error)
 {
-    const struct mr_carry *how = user;
-    mr_mpi_carry_function *carry = NULL;
+    const struct mr_mpi_bootstrap *how = user;
+    mr_mpi_bootstrap_function *bootstrap = NULL;
     const struct mr_engine_setup setup = {.abi = MR_ENGINE_ABI,
                                           .rank = who->rank,
                                           .world_size = who->world_size,
@@ -39,6 +39,6 @@ mr_status mr_carry_by_mpi(void *user, const struct mr_launcher *who, char *addre
                                           .timeout_ms = how->timeout_ms,
                                           .adopt = how->adopt,
                                           .fail = mr_module_fail};
-    mr_status status = find(&carry, error);
-    return status ? status : (mr_status)carry(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
+    mr_status status = find(&bootstrap, error);
+    return status ? status : (mr_status)bootstrap(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
 }

@@ -5,14 +5,14 @@
 
 #include "dist/rendezvous/rendezvous.h"
 
-struct mr_carry {
+struct mr_mpi_bootstrap {
     uint64_t deadline_ns;
     uint32_t timeout_ms;
     bool is_all; /* the backend is not mpi */
     void *adopt; /* MPI_Comm *, or NULL */
 };
 
-/* mr_rendezvous_means.carry; user is a struct mr_carry. MR_ERR_UNSUPPORTED without the mpi module. */
-mr_status mr_carry_by_mpi(void *user, const struct mr_launcher *who, char *address, mr_error *error);
+/* mr_rendezvous_means.bootstrap; user is a struct mr_mpi_bootstrap. MR_ERR_UNSUPPORTED without the mpi module. */
+mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
 
 #endif

@@ -9,7 +9,7 @@
  * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say about a rank that
  * failed goes to the log as one line.
  */
-mr_status mr_ranks_run(const mr_launch_options *options, uint32_t nproc, const struct mr_rank_job *job,
-                       mr_launch_result *result_out, mr_error *error);
+mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc, const struct mr_rank_job *job,
+                        mr_launch_result *result_out, mr_error *error);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a process id is theirs
+ * The monitor: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a process id is theirs
  * for as long as it is used here; it sees the launcher's death by a pidfd and takes all with it; and as a subreaper it
  * inherits what the ranks leave behind, also what has left their process groups, and ends that too.
  *
  * Easy to get wrong: who failed first. When one rank dies the others often fail a moment later, and waitid() lists the
  * dead by age. The SIGCHLD that was pending first names the one that died first. What cannot be promised: when the
- * keeper is killed as well, its ranks die with it, but not what they had started; nor can a program that changed its
+ * monitor is killed as well, its ranks die with it, but not what they had started; nor can a program that changed its
  * user be ended.
  */
 #include "dist/launch/launch_monitor.h"
@@ -30,8 +30,8 @@
 /* After SIGKILL: again every so often, as children of the killed come to us; for so long at most. */
 enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
 
-struct keeper {
-    const struct mr_keeper_plan *plan;
+struct monitor {
+    const struct mr_launch_monitor_plan *plan;
     struct sigaction on_child; /* as it was before */
     pid_t self;
     int null;
@@ -45,7 +45,7 @@ struct keeper {
     bool gives_up_output;
     uint64_t kill_ns;    /* when SIGKILL is due; 0: not yet */
     uint64_t give_up_ns; /* 0: no SIGKILL so far */
-    struct mr_keeper_verdict verdict;
+    struct mr_launch_monitor_verdict verdict;
 };
 
 static uint64_t after_ms(uint32_t ms)
@@ -54,14 +54,14 @@ static uint64_t after_ms(uint32_t ms)
 }
 
 /* To every living rank's process group. */
-static void signal_ranks(const struct keeper *k, int number)
+static void signal_ranks(const struct monitor *k, int number)
 {
     for (uint32_t i = 0; i < k->plan->n_ranks; i++)
         if (k->plan->ranks[i].pid > 0)
             kill(-k->plan->ranks[i].pid, number);
 }
 
-static bool is_rank(const struct keeper *k, pid_t pid)
+static bool is_rank(const struct monitor *k, pid_t pid)
 {
     for (uint32_t i = 0; i < k->plan->n_ranks; i++)
         if (k->plan->ranks[i].pid == pid)
@@ -86,7 +86,7 @@ static pid_t parent_of(pid_t pid)
 }
 
 /* What ranks have left behind: children of ours that are no ranks. Their own children come to us when they die. */
-static void signal_orphans(const struct keeper *k, int number)
+static void signal_orphans(const struct monitor *k, int number)
 {
     DIR *proc = opendir("/proc");
     if (!proc)
@@ -100,7 +100,7 @@ static void signal_orphans(const struct keeper *k, int number)
 }
 
 /* SIGCONT, as a stopped process would take SIGTERM only later. */
-static void begin_end(struct keeper *k)
+static void begin_end(struct monitor *k)
 {
     if (k->kill_ns != 0)
         return;
@@ -111,7 +111,7 @@ static void begin_end(struct keeper *k)
     signal_orphans(k, SIGCONT);
 }
 
-static void kill_all(struct keeper *k)
+static void kill_all(struct monitor *k)
 {
     signal_ranks(k, SIGKILL);
     signal_orphans(k, SIGKILL);
@@ -122,14 +122,14 @@ static void kill_all(struct keeper *k)
 
 /* ---- the first failure ---- */
 
-static void read_reports(struct keeper *k)
+static void read_reports(struct monitor *k)
 {
     struct mr_rank_report report;
     while (read(k->reports[0], &report, sizeof report) == (ssize_t)sizeof report)
         k->plan->ranks[report.local_rank].exec_errno = report.exec_errno;
 }
 
-static void describe_end(const struct keeper *k, uint32_t local_rank, const siginfo_t *info, char *text, size_t size)
+static void describe_end(const struct monitor *k, uint32_t local_rank, const siginfo_t *info, char *text, size_t size)
 {
     int exec_errno = k->plan->ranks[local_rank].exec_errno;
     const char *name = info->si_code == CLD_EXITED ? NULL : sigabbrev_np(info->si_status);
@@ -143,9 +143,9 @@ static void describe_end(const struct keeper *k, uint32_t local_rank, const sigi
         snprintf(text, size, "was killed by signal %d", info->si_status);
 }
 
-static void note_failure(struct keeper *k, uint32_t local_rank, const siginfo_t *info)
+static void note_failure(struct monitor *k, uint32_t local_rank, const siginfo_t *info)
 {
-    struct mr_keeper_verdict *verdict = &k->verdict;
+    struct mr_launch_monitor_verdict *verdict = &k->verdict;
     uint32_t rank = k->plan->env->first_rank + local_rank;
     char how[600];
     if (verdict->result.rank >= 0)
@@ -163,7 +163,7 @@ static void note_failure(struct keeper *k, uint32_t local_rank, const siginfo_t 
     begin_end(k);
 }
 
-static void note_end(struct keeper *k, const siginfo_t *info)
+static void note_end(struct monitor *k, const siginfo_t *info)
 {
     for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
         if (k->plan->ranks[i].pid != info->si_pid)
@@ -176,7 +176,7 @@ static void note_end(struct keeper *k, const siginfo_t *info)
 }
 
 /* ECHILD is what is waited for in the end: no rank and nothing that one of them has left. */
-static void reap(struct keeper *k)
+static void reap(struct monitor *k)
 {
     struct signalfd_siginfo first;
     siginfo_t info = {0};
@@ -209,7 +209,7 @@ static int open_pipe(int ends[2])
     return failed;
 }
 
-static int open_streams(struct keeper *k, uint32_t local_rank, int out[2])
+static int open_streams(struct monitor *k, uint32_t local_rank, int out[2])
 {
     int ends[2];
     if (k->plan->logs) {
@@ -226,12 +226,12 @@ static int open_streams(struct keeper *k, uint32_t local_rank, int out[2])
     return 0;
 }
 
-static int fork_rank(struct keeper *k, uint32_t local_rank, const int out[2])
+static int fork_rank(struct monitor *k, uint32_t local_rank, const int out[2])
 {
     struct mr_rank_start start = {
         .plan = k->plan,
         .local_rank = local_rank,
-        .keeper = k->self,
+        .monitor = k->self,
         .in = k->null,
         .out = {out[0], out[1]},
         .report = k->reports[1],
@@ -252,7 +252,7 @@ static int fork_rank(struct keeper *k, uint32_t local_rank, const int out[2])
     return 0;
 }
 
-static int start_rank(struct keeper *k, uint32_t local_rank)
+static int start_rank(struct monitor *k, uint32_t local_rank)
 {
     int out[2] = {-1, -1};
     int failed = open_streams(k, local_rank, out);
@@ -264,7 +264,7 @@ static int start_rank(struct keeper *k, uint32_t local_rank)
     return failed;
 }
 
-static void start_ranks(struct keeper *k)
+static void start_ranks(struct monitor *k)
 {
     for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
         int failed = start_rank(k, i);
@@ -279,7 +279,7 @@ static void start_ranks(struct keeper *k)
 
 /* ---- the loop ---- */
 
-static void obey(struct keeper *k)
+static void obey(struct monitor *k)
 {
     int32_t number;
     while (recv(k->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
@@ -292,7 +292,7 @@ static void obey(struct keeper *k)
     }
 }
 
-static void lose_launcher(struct keeper *k)
+static void lose_launcher(struct monitor *k)
 {
     k->is_alone = true;
     k->gives_up_output = true;
@@ -300,7 +300,7 @@ static void lose_launcher(struct keeper *k)
 }
 
 /* What is due by now. Ranks that all ended well may have left something that still writes: it gets the grace time. */
-static void act_in_time(struct keeper *k)
+static void act_in_time(struct monitor *k)
 {
     if (k->is_childless) {
         if (k->plan->output)
@@ -313,14 +313,14 @@ static void act_in_time(struct keeper *k)
         kill_all(k);
 }
 
-static bool is_over(const struct keeper *k)
+static bool is_over(const struct monitor *k)
 {
     if (!k->is_childless)
         return k->give_up_ns != 0 && mr_clock_now_ns() >= k->give_up_ns;
     return k->gives_up_output || !k->plan->output || mr_rank_output_is_done(k->plan->output);
 }
 
-static int wait_ms(const struct keeper *k)
+static int wait_ms(const struct monitor *k)
 {
     if (k->is_childless || k->kill_ns == 0)
         return -1;
@@ -328,10 +328,10 @@ static int wait_ms(const struct keeper *k)
     return now_ns >= k->kill_ns ? 0 : (int)((k->kill_ns - now_ns) / 1000000 + 1);
 }
 
-static void turn(struct keeper *k)
+static void turn(struct monitor *k)
 {
     struct pollfd *polls = k->plan->polls;
-    uint32_t n = MR_KEEPER_POLLS;
+    uint32_t n = MR_LAUNCH_MONITOR_POLLS;
     polls[0] = (struct pollfd){.fd = k->deaths, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = k->is_alone ? -1 : k->plan->socket, .events = POLLIN};
     polls[2] = (struct pollfd){.fd = k->is_alone ? -1 : k->launcher_fd, .events = POLLIN};
@@ -347,14 +347,14 @@ static void turn(struct keeper *k)
     if (polls[0].revents != 0 || is_failed)
         reap(k);
     if (k->plan->output && !k->gives_up_output)
-        mr_rank_output_pump(k->plan->output, polls + MR_KEEPER_POLLS);
+        mr_rank_output_pump(k->plan->output, polls + MR_LAUNCH_MONITOR_POLLS);
     act_in_time(k);
 }
 
 /* ---- beginning and end ---- */
 
 /* All signals wait, whatever the caller had set up; SIGCHLD must not be ignored, or the kernel would reap. */
-static void take_signals(struct keeper *k)
+static void take_signals(struct monitor *k)
 {
     struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
     sigset_t all;
@@ -363,13 +363,13 @@ static void take_signals(struct keeper *k)
     sigaction(SIGCHLD, &action, &k->on_child);
 }
 
-static bool begin(struct keeper *k)
+static bool begin(struct monitor *k)
 {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "millrace-keeper");
+    prctl(PR_SET_NAME, "launch-monitor");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     k->null = open("/dev/null", O_RDWR | O_CLOEXEC);
     k->deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -377,11 +377,11 @@ static bool begin(struct keeper *k)
     bool has_pipe = pipe2(k->reports, O_CLOEXEC | O_NONBLOCK) == 0;
     if (k->null >= 0 && k->deaths >= 0 && k->launcher_fd >= 0 && has_pipe)
         return true;
-    k->verdict.status = mr_error_os(&k->verdict.error, MR_ERR_IO, errno, "the ranks' keeper");
+    k->verdict.status = mr_error_os(&k->verdict.error, MR_ERR_IO, errno, "the ranks' monitor");
     return false;
 }
 
-static void name_survivor(struct keeper *k)
+static void name_survivor(struct monitor *k)
 {
     for (uint32_t i = 0; i < k->plan->n_ranks && k->verdict.status == MR_OK; i++)
         if (k->plan->ranks[i].pid > 0)
@@ -390,9 +390,9 @@ static void name_survivor(struct keeper *k)
                              k->plan->env->first_rank + i, (int)k->plan->ranks[i].pid, GIVE_UP_MS / 1000);
 }
 
-_Noreturn void mr_keeper_run(const struct mr_keeper_plan *plan)
+_Noreturn void mr_launch_monitor_run(const struct mr_launch_monitor_plan *plan)
 {
-    struct keeper k = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
+    struct monitor k = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
     take_signals(&k);
     for (size_t i = 0; i < sizeof plan->launcher_ends / sizeof *plan->launcher_ends; i++)
         close(plan->launcher_ends[i]);

@@ -18,30 +18,30 @@ struct mr_rank_job {
     void *arg;
 };
 
-struct mr_keeper_rank {
+struct mr_launch_monitor_rank {
     pid_t pid;      /* 0 after its end */
     int exec_errno; /* why the program could not be run; 0: it could */
 };
 
-/* All that the keeper needs, made before the fork: it allocates nothing. */
-struct mr_keeper_plan {
+/* All that the monitor needs, made before the fork: it allocates nothing. */
+struct mr_launch_monitor_plan {
     struct mr_rank_job job;
     uint32_t n_ranks;
     uint32_t grace_ms;
     struct mr_rank_env *env;
     struct mr_rank_output *output; /* NULL: the ranks have the launcher's stdout and stderr, or logs */
     const int *logs;               /* NULL, or a file for each rank */
-    struct mr_keeper_rank *ranks;
-    struct pollfd *polls; /* MR_KEEPER_POLLS more than output needs */
+    struct mr_launch_monitor_rank *ranks;
+    struct pollfd *polls; /* MR_LAUNCH_MONITOR_POLLS more than output needs */
     int socket;           /* signals (int32_t) come in, one verdict goes out */
     int launcher_ends[2]; /* descriptors that are the launcher's alone */
     pid_t launcher;
     sigset_t mask; /* the ranks' */
 };
 
-enum { MR_KEEPER_POLLS = 3 };
+enum { MR_LAUNCH_MONITOR_POLLS = 3 };
 
-struct mr_keeper_verdict {
+struct mr_launch_monitor_verdict {
     int32_t status; /* an mr_status */
     int32_t output_errno[MR_RANK_STREAMS];
     mr_launch_result result;
@@ -49,6 +49,6 @@ struct mr_keeper_verdict {
 };
 
 /* In a fork of the launcher. Returns only by exit() of a rank that is a function. */
-_Noreturn void mr_keeper_run(const struct mr_keeper_plan *plan);
+_Noreturn void mr_launch_monitor_run(const struct mr_launch_monitor_plan *plan);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank before it is one: it asks to die with its keeper, gets a process group of its own, so that a terminal's Ctrl-C
- * reaches it once and through the launcher, then its descriptors, and becomes the program or calls the function.
+ * A rank before it is one: it asks to die with its monitor, gets a process group of its own, so that a terminal's
+ * Ctrl-C reaches it once and through the launcher, then its descriptors, and becomes the program or calls the function.
  *
- * Easy to get wrong: PR_SET_PDEATHSIG says nothing about a keeper that is dead already, so its id is compared after the
- * asking. And a rank is no part of the terminal's foreground group: reading from the terminal would stop it.
+ * Easy to get wrong: PR_SET_PDEATHSIG says nothing about a monitor that is dead already, so its id is compared after
+ * the asking. And a rank is no part of the terminal's foreground group: reading from the terminal would stop it.
  */
 #include "dist/launch/rank_child.h"
 
@@ -13,10 +13,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static void tie_to_keeper(pid_t keeper)
+static void tie_to_monitor(pid_t monitor)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != keeper)
+    if (getppid() != monitor)
         _exit(1);
     setpgid(0, 0);
 }
@@ -35,7 +35,7 @@ static void set_streams(const struct mr_rank_start *start)
 /* A program leaves these behind by exec; a function would hold other ranks' pipes open. */
 static void drop_descriptors(const struct mr_rank_start *start)
 {
-    const struct mr_keeper_plan *plan = start->plan;
+    const struct mr_launch_monitor_plan *plan = start->plan;
     close(start->in);
     close(start->report);
     for (int i = 0; i < 2; i++)
@@ -70,7 +70,7 @@ static _Noreturn void run_program(const struct mr_rank_start *start)
 _Noreturn void mr_rank_child_run(const struct mr_rank_start *start)
 {
     const struct mr_rank_job *job = &start->plan->job;
-    tie_to_keeper(start->keeper);
+    tie_to_monitor(start->monitor);
     mr_rank_env_choose(start->plan->env, start->local_rank);
     set_streams(start);
     if (job->argv) {

@@ -6,13 +6,13 @@
 #include "dist/launch/launch_monitor.h"
 
 struct mr_rank_start {
-    const struct mr_keeper_plan *plan;
+    const struct mr_launch_monitor_plan *plan;
     uint32_t local_rank;
-    pid_t keeper;
+    pid_t monitor;
     int in;     /* /dev/null */
     int out[2]; /* stdout and stderr; -1: the launcher's */
     int report; /* where a struct mr_rank_report goes when the program cannot be run */
-    int own[4]; /* the keeper's own descriptors, that a rank which is a function must not hold; -1: none */
+    int own[4]; /* the monitor's own descriptors, that a rank which is a function must not hold; -1: none */
     const struct sigaction *on_child; /* the caller's way with SIGCHLD */
 };
 

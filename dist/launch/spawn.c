@@ -38,5 +38,5 @@ mr_status mr_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, vo
     if (fflush(NULL) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot write what stdio holds before the fork");
     const struct mr_rank_job job = {.fn = fn, .arg = arg};
-    return mr_ranks_run(options, nproc, &job, result_out, error);
+    return mr_launch_run(options, nproc, &job, result_out, error);
 }

@@ -50,9 +50,9 @@ static int32_t broadcast(const struct mr_engine_setup *setup, MPI_Comm comm, voi
     return status;
 }
 
-MR_API mr_mpi_carry_function mr_mpi_carry;
+MR_API mr_mpi_bootstrap_function mr_mpi_bootstrap;
 
-int32_t mr_mpi_carry(const struct mr_engine_setup *setup, bool is_all, void *bytes, uint32_t len, mr_error *error)
+int32_t mr_mpi_bootstrap(const struct mr_engine_setup *setup, bool is_all, void *bytes, uint32_t len, mr_error *error)
 {
     if (setup->abi != MR_ENGINE_ABI)
         return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u", MR_ENGINE_ABI,

@@ -274,7 +274,7 @@ static bool lock_soon(struct mr_nccl_engine *engine)
 static void abort_comm(void *arg)
 {
     struct mr_nccl_engine *engine = arg;
-    (void)mr_nccl_aside_enter(engine, NULL);
+    (void)mr_nccl_detached_enter(engine, NULL);
     bool is_locked = lock_soon(engine);
     if (engine->comm && !atomic_exchange(&engine->is_ended, true))
         (void)ncclCommAbort(engine->comm);
@@ -288,7 +288,7 @@ void mr_nccl_comm_abort(void *user)
 {
     struct mr_nccl_engine *engine = user;
     if (!atomic_exchange(&engine->is_aborted, true) && !engine->is_adopted)
-        (void)mr_nccl_aside_do(abort_comm, engine, ABORT_MS);
+        (void)mr_nccl_detached_do(abort_comm, engine, ABORT_MS);
 }
 
 static bool finalize(ncclComm_t comm)

@@ -18,7 +18,7 @@
 #define MS 1000000ull /* ns */
 #define SECOND (1000 * MS)
 
-struct aside {
+struct call {
     void (*job)(void *arg);
     void *arg;
     pthread_mutex_t lock;
@@ -27,38 +27,38 @@ struct aside {
     bool is_left; /* under the lock: nobody waits any more */
 };
 
-static void release(struct aside *aside)
+static void release(struct call *call)
 {
-    pthread_cond_destroy(&aside->changed);
-    pthread_mutex_destroy(&aside->lock);
-    free(aside);
+    pthread_cond_destroy(&call->changed);
+    pthread_mutex_destroy(&call->lock);
+    free(call);
 }
 
 static void *serve(void *arg)
 {
-    struct aside *aside = arg;
-    aside->job(aside->arg);
-    pthread_mutex_lock(&aside->lock);
-    bool is_left = aside->is_left;
-    aside->is_done = true;
-    pthread_cond_signal(&aside->changed);
-    pthread_mutex_unlock(&aside->lock);
+    struct call *call = arg;
+    call->job(call->arg);
+    pthread_mutex_lock(&call->lock);
+    bool is_left = call->is_left;
+    call->is_done = true;
+    pthread_cond_signal(&call->changed);
+    pthread_mutex_unlock(&call->lock);
     if (is_left)
-        release(aside);
+        release(call);
     return NULL;
 }
 
-static bool wait_done(struct aside *aside, uint64_t timeout_ms)
+static bool wait_done(struct call *call, uint64_t timeout_ms)
 {
     uint64_t ns = mr_clock_now_ns() + timeout_ms * MS;
     struct timespec until = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
     int rc = 0;
-    pthread_mutex_lock(&aside->lock);
-    while (!aside->is_done && rc != ETIMEDOUT)
-        rc = pthread_cond_clockwait(&aside->changed, &aside->lock, CLOCK_MONOTONIC, &until);
-    bool is_done = aside->is_done;
-    aside->is_left = !is_done;
-    pthread_mutex_unlock(&aside->lock);
+    pthread_mutex_lock(&call->lock);
+    while (!call->is_done && rc != ETIMEDOUT)
+        rc = pthread_cond_clockwait(&call->changed, &call->lock, CLOCK_MONOTONIC, &until);
+    bool is_done = call->is_done;
+    call->is_left = !is_done;
+    pthread_mutex_unlock(&call->lock);
     return is_done;
 }
 
@@ -76,7 +76,7 @@ static void do_here(void (*job)(void *arg), void *arg)
         (void)cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
-int32_t mr_nccl_aside_enter(const struct mr_nccl_engine *engine, mr_error *error)
+int32_t mr_nccl_detached_enter(const struct mr_nccl_engine *engine, mr_error *error)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     int32_t status = mr_nccl_call_cuda(engine, cudaSetDevice(engine->device), "cudaSetDevice", error);
@@ -86,29 +86,29 @@ int32_t mr_nccl_aside_enter(const struct mr_nccl_engine *engine, mr_error *error
     return status;
 }
 
-bool mr_nccl_aside_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
+bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
 {
     pthread_t thread;
-    struct aside *aside = calloc(1, sizeof *aside);
-    if (!aside) {
+    struct call *call = calloc(1, sizeof *call);
+    if (!call) {
         do_here(job, arg);
         return true;
     }
-    aside->job = job;
-    aside->arg = arg;
-    pthread_mutex_init(&aside->lock, NULL);
-    pthread_cond_init(&aside->changed, NULL);
-    if (mr_thread_start(&thread, serve, aside) != 0) {
-        release(aside);
+    call->job = job;
+    call->arg = arg;
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->changed, NULL);
+    if (mr_thread_start(&thread, serve, call) != 0) {
+        release(call);
         do_here(job, arg);
         return true;
     }
-    bool is_done = wait_done(aside, timeout_ms);
+    bool is_done = wait_done(call, timeout_ms);
     if (!is_done) {
         pthread_detach(thread);
         return false;
     }
     pthread_join(thread, NULL); /* it has only to return */
-    release(aside);
+    release(call);
     return true;
 }

@@ -113,7 +113,7 @@ static void open_parts(void *arg)
 {
     struct opening *opening = arg;
     struct mr_nccl_engine *engine = opening->engine;
-    opening->status = mr_nccl_aside_enter(engine, &opening->error);
+    opening->status = mr_nccl_detached_enter(engine, &opening->error);
     if (opening->status == MR_OK)
         opening->status = make_parts(engine, &opening->error);
     if (opening->status == MR_OK && !engine->is_adopted)
@@ -132,7 +132,7 @@ static int32_t open_aside(struct mr_nccl_engine *engine, const struct mr_engine_
     opening->engine = engine;
     opening->setup = *setup;
     opening->id = *id;
-    *is_left = !mr_nccl_aside_do(open_parts, opening, left_ms + OPEN_LATE_MS);
+    *is_left = !mr_nccl_detached_do(open_parts, opening, left_ms + OPEN_LATE_MS);
     if (*is_left)
         return mr_error_set(error, MR_ERR_TIMEOUT, "ncclCommInitRankConfig does not come back");
     int32_t status = opening->status;
@@ -163,11 +163,11 @@ static void end_engine(void *arg)
     struct end *end = arg;
     struct mr_nccl_engine *engine = end->engine;
     if (engine->device >= 0)
-        (void)mr_nccl_aside_enter(engine, NULL);
+        (void)mr_nccl_detached_enter(engine, NULL);
     mr_nccl_comm_close(engine, end->healthy);
     if (engine->stream)
         (void)cudaStreamSynchronize(engine->stream); /* to free pinned memory does not wait for copies */
-    mr_nccl_adds_free(engine);
+    mr_nccl_metric_sums_free(engine);
     mr_nccl_pool_free(engine);
     if (engine->cell)
         (void)cudaFree(engine->cell);
@@ -190,7 +190,7 @@ static void destroy(void *user, bool healthy)
     if (!end)
         return; /* without memory the engine is left, as it is when NCCL hangs */
     *end = (struct end){.engine = engine, .healthy = healthy && !atomic_load(&engine->is_aborted)};
-    (void)mr_nccl_aside_do(end_engine, end, DESTROY_MS);
+    (void)mr_nccl_detached_do(end_engine, end, DESTROY_MS);
 }
 
 static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
@@ -236,9 +236,9 @@ static const struct mr_engine_device device_table = {
     .drop = mr_nccl_pool_drop,
     .health = mr_nccl_comm_health,
     .abort = mr_nccl_comm_abort,
-    .sums_create = mr_nccl_adds_create,
-    .sums_add = mr_nccl_adds_add,
-    .sums_destroy = mr_nccl_adds_destroy,
+    .sums_create = mr_nccl_metric_sums_create,
+    .sums_add = mr_nccl_metric_sums_add,
+    .sums_destroy = mr_nccl_metric_sums_destroy,
     .ordinal = ordinal,
 };
 

@@ -48,8 +48,8 @@ struct mr_nccl_adder {
 };
 
 /* Sums on the device: adds go to one of two accumulators while the other one is being reduced. */
-struct mr_nccl_adds {
-    struct mr_nccl_adds *next; /* of the engine's, in use or not */
+struct mr_nccl_metric_sums {
+    struct mr_nccl_metric_sums *next; /* of the engine's, in use or not */
     bool is_used;
     uint32_t n;
     uint32_t size;          /* n may be up to this */
@@ -79,7 +79,7 @@ struct mr_nccl_engine {
     struct mr_nccl_ticket *tickets; /* not in use */
     struct mr_nccl_stage *stages;   /* not in use */
 
-    struct mr_nccl_adds *adds; /* of the caller's thread */
+    struct mr_nccl_metric_sums *metric_sums; /* of the caller's thread */
 
     atomic_ulong caller; /* pthread_t of the last issue */
     atomic_ulong watch;  /* pthread_t of the thread that asks for health; it keeps our device as its own */
@@ -117,22 +117,23 @@ void mr_nccl_pool_drop(void *user, void *ticket);
 void mr_nccl_pool_free(struct mr_nccl_engine *engine);
 
 /* nccl_adds.c */
-int32_t mr_nccl_adds_create(void *user, uint32_t n, void **sums_out, mr_error *error);
-int32_t mr_nccl_adds_add(void *user, void *sums, uint32_t at, const void *value, uint32_t dtype, double count,
-                         void *stream, mr_error *error);
-void mr_nccl_adds_destroy(void *user, void *sums);
+int32_t mr_nccl_metric_sums_create(void *user, uint32_t n, void **sums_out, mr_error *error);
+int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const void *value, uint32_t dtype, double count,
+                                void *stream, mr_error *error);
+void mr_nccl_metric_sums_destroy(void *user, void *handle);
 /* In the engine's stream: to[i] += the sums so far, which begin again at 0. */
-int32_t mr_nccl_adds_take(struct mr_nccl_engine *engine, struct mr_nccl_adds *adds, double *to, mr_error *error);
-void mr_nccl_adds_free(struct mr_nccl_engine *engine);
+int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *metric_sums, double *to,
+                                 mr_error *error);
+void mr_nccl_metric_sums_free(struct mr_nccl_engine *engine);
 
 /* nccl_ranks.c: the cards of all ranks are compared by rank 0, which gives the communicator's id, or its refusal. */
 int32_t mr_nccl_ranks_agree(const struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
                             ncclUniqueId *id_out, mr_error *error);
 
 /* nccl_aside.c: do it in a thread of its own, and wait for that so long. False: it is still at it, and goes on. */
-bool mr_nccl_aside_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms);
+bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms);
 /* For a job: this thread is of the engine's device from now on, and may allocate and free while others capture. */
-int32_t mr_nccl_aside_enter(const struct mr_nccl_engine *engine, mr_error *error);
+int32_t mr_nccl_detached_enter(const struct mr_nccl_engine *engine, mr_error *error);
 
 /* nccl_call.c: what a call returned, as a status; its words in the error. */
 int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error);

@@ -78,7 +78,7 @@ static int32_t plan(const struct mr_nccl_engine *engine, const struct mr_collect
 
 static int32_t check_sums(const struct mr_collective *c, mr_error *error)
 {
-    const struct mr_nccl_adds *adds = c->sums;
+    const struct mr_nccl_metric_sums *adds = c->sums;
     if (!adds || (c->kind == MR_COLLECTIVE_ALL_REDUCE && c->op == MR_SUM && c->dtype == MR_F64 && adds->n <= c->count))
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID, "sums on the device go with an all_reduce of as many f64 sums");
@@ -96,7 +96,7 @@ static int32_t put_in(struct mr_nccl_engine *engine, const struct mr_collective 
             "cudaMemcpyAsync", error);
     }
     if (status == MR_OK && c->sums)
-        status = mr_nccl_adds_take(engine, c->sums, (double *)(void *)stage->device, error);
+        status = mr_nccl_metric_sums_take(engine, c->sums, (double *)(void *)stage->device, error);
     return status;
 }
 

@@ -41,7 +41,7 @@ void mr_agreement_boot(char boot_out[40])
     memset(boot_out + (n > 0 ? n : 0), 0, (size_t)(40 - (n > 0 ? n : 0)));
 }
 
-void mr_agreement_describe(const struct mr_launcher *who, const char *backend, struct mr_agreement_fact *fact_out)
+void mr_agreement_describe(const struct mr_rank_identity *who, const char *backend, struct mr_agreement_fact *fact_out)
 {
     *fact_out = (struct mr_agreement_fact){.version = MR_VERSION, .world_size = who->world_size};
     snprintf(fact_out->backend, sizeof fact_out->backend, "%s", backend);
@@ -204,7 +204,7 @@ static mr_status tell(const struct mr_agreement *agreement, mr_status outcome, c
     return MR_OK;
 }
 
-static void take_place(struct mr_launcher *who, const struct mr_agreement_place *place)
+static void take_place(struct mr_rank_identity *who, const struct mr_agreement_place *place)
 {
     who->local_rank = place->local_rank;
     who->local_world_size = place->local_world_size;
@@ -212,7 +212,7 @@ static void take_place(struct mr_launcher *who, const struct mr_agreement_place 
     who->knows_local = who->knows_node = true;
 }
 
-static mr_status lead(const struct mr_agreement *agreement, struct mr_launcher *who,
+static mr_status lead(const struct mr_agreement *agreement, struct mr_rank_identity *who,
                       const struct mr_agreement_fact *own, mr_error *error)
 {
     mr_error why = {0};
@@ -240,7 +240,7 @@ static mr_status lead(const struct mr_agreement *agreement, struct mr_launcher *
     return status;
 }
 
-static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_launcher *who, mr_error *error)
+static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_rank_identity *who, mr_error *error)
 {
     char key[MR_STORE_KEY], time[32];
     struct verdict verdict;
@@ -262,7 +262,7 @@ static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_la
     return mr_store_remove(agreement->client, key, error);
 }
 
-static mr_status follow(const struct mr_agreement *agreement, struct mr_launcher *who,
+static mr_status follow(const struct mr_agreement *agreement, struct mr_rank_identity *who,
                         const struct mr_agreement_fact *own, mr_error *error)
 {
     char key[MR_STORE_KEY];
@@ -271,7 +271,7 @@ static mr_status follow(const struct mr_agreement *agreement, struct mr_launcher
     return status == MR_OK ? read_verdict(agreement, who, error) : status;
 }
 
-mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_launcher *who, const char *backend,
+mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_rank_identity *who, const char *backend,
                              mr_error *error)
 {
     struct mr_agreement_fact own;

@@ -32,7 +32,7 @@ struct mr_agreement_place {
 void mr_agreement_boot(char boot_out[40]);
 
 /* The facts of this rank. */
-void mr_agreement_describe(const struct mr_launcher *who, const char *backend, struct mr_agreement_fact *fact_out);
+void mr_agreement_describe(const struct mr_rank_identity *who, const char *backend, struct mr_agreement_fact *fact_out);
 
 /* MR_ERR_PEER names a rank that differs from rank 0, and in what. */
 mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n, mr_error *error);
@@ -53,7 +53,7 @@ struct mr_agreement {
  * Wait for all and agree. who and backend are complete on MR_OK. MR_ERR_TIMEOUT with the ranks that are missing;
  * MR_ERR_PEER as mr_agreement_compare().
  */
-mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_launcher *who, const char *backend,
+mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_rank_identity *who, const char *backend,
                              mr_error *error);
 
 #endif

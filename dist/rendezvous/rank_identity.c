@@ -102,13 +102,13 @@ static mr_status not_below(const struct environment *in, const char *rank, const
                         value_of(in, size));
 }
 
-static mr_status read_world(const struct environment *in, const struct family *family, struct mr_launcher *who)
+static mr_status read_world(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
 {
     if (!is_set(in, family->rank))
         return missing(in, family->world_size, family->rank);
     if (!is_set(in, family->world_size))
         return missing(in, family->rank, family->world_size);
-    mr_status status = read_number(in, family->world_size, 1, MR_LAUNCHER_MAX_WORLD, &who->world_size);
+    mr_status status = read_number(in, family->world_size, 1, MR_RANK_IDENTITY_MAX_WORLD, &who->world_size);
     if (status == MR_OK)
         status = read_number(in, family->rank, 0, UINT32_MAX, &who->rank);
     if (status == MR_OK && who->rank >= who->world_size)
@@ -116,7 +116,7 @@ static mr_status read_world(const struct environment *in, const struct family *f
     return status;
 }
 
-static mr_status read_local(const struct environment *in, const struct family *family, struct mr_launcher *who)
+static mr_status read_local(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
 {
     who->knows_local = is_set(in, family->local_rank);
     who->knows_node = is_set(in, family->node);
@@ -149,7 +149,7 @@ static bool slurm_step(const struct environment *in, char *text, size_t size)
 
 /* A job's or a step's id holds for the ranks that it started, and only those: a user may start one world by two steps.
  */
-static void read_run(const struct environment *in, struct mr_launcher *who)
+static void read_run(const struct environment *in, struct mr_rank_identity *who)
 {
     char step[256];
     const char *id = NULL;
@@ -164,7 +164,7 @@ static void read_run(const struct environment *in, struct mr_launcher *who)
     who->run = id ? digest_of(id) : 0;
 }
 
-static mr_status read_master(const struct environment *in, struct mr_launcher *who)
+static mr_status read_master(const struct environment *in, struct mr_rank_identity *who)
 {
     uint32_t port = 0;
     const char *address = text_of(in, "MASTER_ADDR");
@@ -184,7 +184,7 @@ static mr_status wrong_list(const struct environment *in, const char *name, cons
     return mr_error_set(in->error, MR_ERR_INVALID, "%s: %s", name, why->text);
 }
 
-static mr_status read_slurm_tasks(const struct environment *in, struct mr_launcher *who)
+static mr_status read_slurm_tasks(const struct environment *in, struct mr_rank_identity *who)
 {
     mr_error why;
     uint64_t sum;
@@ -206,7 +206,7 @@ static mr_status read_slurm_tasks(const struct environment *in, struct mr_launch
 }
 
 /* Rank 0 is on the first host, and all ranks derive the same port from job and step. */
-static mr_status find_slurm_master(const struct environment *in, struct mr_launcher *who)
+static mr_status find_slurm_master(const struct environment *in, struct mr_rank_identity *who)
 {
     char step[256];
     mr_error why;
@@ -244,19 +244,19 @@ static const struct family *find_family(const struct environment *in)
     return is_set(in, BY_HAND.world_size) ? &BY_HAND : NULL;
 }
 
-static void set_source(struct mr_launcher *who, const char *source)
+static void set_source(struct mr_rank_identity *who, const char *source)
 {
     snprintf(who->source, sizeof who->source, "%s", source);
 }
 
-static void alone(const struct environment *in, struct mr_launcher *who)
+static void alone(const struct environment *in, struct mr_rank_identity *who)
 {
     set_source(who, is_set(in, "SLURM_JOB_ID") ? "slurm" : "none");
     who->world_size = who->local_world_size = 1;
     who->knows_local = who->knows_node = true;
 }
 
-static mr_status read_torchrun(const struct environment *in, struct mr_launcher *who)
+static mr_status read_torchrun(const struct environment *in, struct mr_rank_identity *who)
 {
     if (!is_set(in, "TORCHELASTIC_RUN_ID"))
         return MR_OK;
@@ -265,7 +265,7 @@ static mr_status read_torchrun(const struct environment *in, struct mr_launcher 
     return read_number(in, "TORCHELASTIC_RESTART_COUNT", 0, UINT32_MAX, &who->restart);
 }
 
-static mr_status read_family(const struct environment *in, const struct family *family, struct mr_launcher *who)
+static mr_status read_family(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
 {
     set_source(who, family->source);
     who->is_mpi = family->is_mpi;
@@ -279,11 +279,11 @@ static mr_status read_family(const struct environment *in, const struct family *
     return status;
 }
 
-mr_status mr_launcher_read(const char *(*get)(void *user, const char *name), void *user,
-                           struct mr_launcher *launcher_out, mr_error *error)
+mr_status mr_rank_identity_read(const char *(*get)(void *user, const char *name), void *user,
+                                struct mr_rank_identity *identity_out, mr_error *error)
 {
     struct environment in = {get, user, error};
-    struct mr_launcher who = {0};
+    struct mr_rank_identity who = {0};
     const struct family *family = find_family(&in);
     mr_status status = MR_OK;
     if (family)
@@ -297,24 +297,24 @@ mr_status mr_launcher_read(const char *(*get)(void *user, const char *name), voi
     if (status != MR_OK)
         return status;
     read_run(&in, &who);
-    *launcher_out = who;
+    *identity_out = who;
     return MR_OK;
 }
 
-mr_status mr_launcher_given(const char *(*get)(void *user, const char *name), void *user, uint32_t rank,
-                            uint32_t world_size, struct mr_launcher *launcher_out, mr_error *error)
+mr_status mr_rank_identity_given(const char *(*get)(void *user, const char *name), void *user, uint32_t rank,
+                                 uint32_t world_size, struct mr_rank_identity *identity_out, mr_error *error)
 {
     struct environment in = {get, user, error};
-    struct mr_launcher who = {.rank = rank, .world_size = world_size};
-    if (world_size > MR_LAUNCHER_MAX_WORLD)
+    struct mr_rank_identity who = {.rank = rank, .world_size = world_size};
+    if (world_size > MR_RANK_IDENTITY_MAX_WORLD)
         return mr_error_set(error, MR_ERR_INVALID, "world_size %u is above the limit of %u", world_size,
-                            MR_LAUNCHER_MAX_WORLD);
+                            MR_RANK_IDENTITY_MAX_WORLD);
     if (rank >= world_size)
         return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u", rank, world_size);
     set_source(&who, "options");
     mr_status status = read_master(&in, &who);
     read_run(&in, &who);
     if (status == MR_OK)
-        *launcher_out = who;
+        *identity_out = who;
     return status;
 }

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-struct mr_launcher {
+struct mr_rank_identity {
     char source[16]; /* "env", "torchrun", "openmpi", "mpich", "slurm", "options", "none" */
     bool is_mpi;     /* mpirun started it, so MPI can carry rank 0's address */
     uint32_t rank;
@@ -26,19 +26,19 @@ struct mr_launcher {
 };
 
 /* Ranks of a world, at most. */
-#define MR_LAUNCHER_MAX_WORLD 16384u
+#define MR_RANK_IDENTITY_MAX_WORLD 16384u
 /* How many ports, the first one included, the store looks for a free one in where the launcher's is not its own. */
-#define MR_LAUNCHER_PORTS 16u
+#define MR_RANK_IDENTITY_PORTS 16u
 
 /* get: getenv, or a test's. MR_ERR_INVALID names the variable and its value. */
-mr_status mr_launcher_read(const char *(*get)(void *user, const char *name), void *user,
-                           struct mr_launcher *launcher_out, mr_error *error);
+mr_status mr_rank_identity_read(const char *(*get)(void *user, const char *name), void *user,
+                                struct mr_rank_identity *identity_out, mr_error *error);
 
 /*
  * The same where the program gives rank and world size: the environment's are not looked at, and the run has an id only
  * where MR_RUN_ID gives one, since ranks that were started by hand have no job in common.
  */
-mr_status mr_launcher_given(const char *(*get)(void *user, const char *name), void *user, uint32_t rank,
-                            uint32_t world_size, struct mr_launcher *launcher_out, mr_error *error);
+mr_status mr_rank_identity_given(const char *(*get)(void *user, const char *name), void *user, uint32_t rank,
+                                 uint32_t world_size, struct mr_rank_identity *identity_out, mr_error *error);
 
 #endif

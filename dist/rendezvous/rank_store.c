@@ -35,7 +35,7 @@ static void sweep(struct mr_store *store, uint64_t now)
     /* A silent rank stays connected: should it wake up, it learns what became of it. */
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next)
         if (peer->rank != MR_STORE_NO_RANK && !peer->doomed && now - peer->heard_ns > silence_ns)
-            mr_store_guests_break(store, peer->rank, MR_STORE_SILENT);
+            mr_store_connections_break(store, peer->rank, MR_STORE_SILENT);
 }
 
 /* This thread, or the whole machine, stood still: what others sent meanwhile has not been read yet. */
@@ -77,9 +77,9 @@ static void on_newcomers(struct mr_store *store, uint64_t now)
         if (is_short && store->n_strangers == 0)
             set_listening(store, false);
         if (is_short || (fd >= 0 && store->n_strangers >= most))
-            mr_store_guests_evict(store);
+            mr_store_connections_evict(store);
         if (fd >= 0)
-            mr_store_guests_add(store, fd, now);
+            mr_store_connections_add(store, fd, now);
     }
 }
 
@@ -93,11 +93,11 @@ static void on_events(struct mr_store *store, const struct epoll_event *events, 
         if (events[i].data.ptr == &store->n_listen || events[i].data.ptr == store)
             continue;
         if (!peer->doomed && events[i].events & EPOLLOUT)
-            mr_store_guests_write(store, peer, now);
+            mr_store_connections_write(store, peer, now);
         if (!peer->doomed && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-            mr_store_guests_read(store, peer, now);
+            mr_store_connections_read(store, peer, now);
     }
-    mr_store_guests_bury(store);
+    mr_store_connections_bury(store);
     if (has_newcomers)
         on_newcomers(store, now);
 }
@@ -122,7 +122,7 @@ static void end_all(struct mr_store *store)
         shutdown(peer->fd, SHUT_WR);
         mr_store_peer_doom(peer, MR_STORE_FINE);
     }
-    mr_store_guests_bury(store);
+    mr_store_connections_bury(store);
 }
 
 static void *serve(void *arg)
@@ -151,8 +151,8 @@ static void *serve(void *arg)
             if (store->deaf)
                 set_listening(store, true);
         }
-        is_empty = mr_store_guests_flush(store, now);
-        mr_store_guests_bury(store);
+        is_empty = mr_store_connections_flush(store, now);
+        mr_store_connections_bury(store);
     }
     end_all(store);
     return NULL;

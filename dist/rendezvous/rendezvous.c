@@ -65,7 +65,8 @@ static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *
     return status;
 }
 
-static void warn_of_loopback(const struct mr_rendezvous_plan *plan, const struct mr_launcher *who, const char *address)
+static void warn_of_loopback(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                             const char *address)
 {
     if (mr_local_address_is_loopback(address) && who->local_world_size && who->local_world_size < who->world_size)
         mr_log_line(MR_LOG_WARNING,
@@ -74,7 +75,7 @@ static void warn_of_loopback(const struct mr_rendezvous_plan *plan, const struct
 }
 
 /* A store that this rank has been in is the one of a group that is at its end. */
-static mr_status check_new(struct mr_store_client *client, const struct mr_launcher *who, const char *address,
+static mr_status check_new(struct mr_store_client *client, const struct mr_rank_identity *who, const char *address,
                            mr_error *error)
 {
     char key[MR_STORE_KEY];
@@ -87,7 +88,7 @@ static mr_status check_new(struct mr_store_client *client, const struct mr_launc
     return status;
 }
 
-static mr_status come_in(const struct mr_store_connect *connect, const struct mr_launcher *who,
+static mr_status come_in(const struct mr_store_connect *connect, const struct mr_rank_identity *who,
                          struct mr_store_client **client_out, mr_error *error)
 {
     char address[MR_RENDEZVOUS_ADDRESS];
@@ -105,7 +106,7 @@ static mr_status come_in(const struct mr_store_connect *connect, const struct mr
 
 /* A refusal, or a loss at once, may come from a store that ends: it counts when it lasts. */
 static mr_status keep_coming(const struct mr_rendezvous_plan *plan, const struct mr_store_connect *connect,
-                             const struct mr_launcher *who, struct mr_store_client **client_out, mr_error *error)
+                             const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
 {
     uint64_t total_ms = (plan->deadline_ns - plan->began_ns) / NS_PER_MS;
     uint64_t patience_ns = (total_ms / 4 < REFUSED_MS ? total_ms / 4 : REFUSED_MS) * NS_PER_MS;
@@ -124,7 +125,7 @@ static mr_status keep_coming(const struct mr_rendezvous_plan *plan, const struct
 }
 
 /* Does the file say where the store of this very run is? MR_PENDING: not yet, or it is stale. */
-static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_ms, const struct mr_launcher *who,
+static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_ms, const struct mr_rank_identity *who,
                             struct mr_address_file *file_out, mr_error *error)
 {
     char boot[40];
@@ -152,7 +153,7 @@ static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_
  * before it is greeted, since who has greeted can only wait.
  */
 static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_connect *connect,
-                              const struct mr_launcher *who, struct mr_store_client **client_out, mr_error *error)
+                              const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
 {
     mr_error why;
     uint32_t n_tries = 0, try_ms = TRY_FILE_MS;
@@ -182,9 +183,9 @@ static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_c
 }
 
 /* Rank 0's address to the others, or theirs from it. "": it has none. */
-static mr_status carry(struct mr_rendezvous_plan *plan, const struct mr_launcher *who, mr_error *error)
+static mr_status get_address(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who, mr_error *error)
 {
-    mr_status status = plan->means->carry(plan->means->carry_user, who, plan->store_address, error);
+    mr_status status = plan->means->bootstrap(plan->means->bootstrap_user, who, plan->store_address, error);
     plan->store_address[sizeof plan->store_address - 1] = '\0';
     if (status != MR_OK || who->rank == 0)
         return status;
@@ -193,14 +194,14 @@ static mr_status carry(struct mr_rendezvous_plan *plan, const struct mr_launcher
     return MR_OK;
 }
 
-static mr_status follow(struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
+static mr_status follow(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                         struct mr_store_connect *connect, struct mr_rendezvous *out, mr_error *error)
 {
     mr_status status = MR_OK;
     if (plan->way == MR_RENDEZVOUS_BY_FILE)
         return come_by_file(plan, connect, who, &out->client, error);
     if (plan->is_carried)
-        status = carry(plan, who, error);
+        status = get_address(plan, who, error);
     if (status != MR_OK)
         return status;
     mr_rendezvous_plan_spell(plan->host, plan->port, plan->store_address);
@@ -211,7 +212,7 @@ static mr_status follow(struct mr_rendezvous_plan *plan, const struct mr_launche
 }
 
 /* The store, and this rank's own way in. */
-static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
+static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                             struct mr_store_connect *connect, char address[MR_LOCAL_ADDRESS], struct mr_rendezvous *out,
                             mr_error *error)
 {
@@ -227,8 +228,9 @@ static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_lau
     return mr_store_connect(connect, &out->client, error);
 }
 
-static mr_status lead(struct mr_rendezvous_plan *plan, const struct mr_launcher *who, struct mr_store_connect *connect,
-                      struct mr_address_file *file_out, struct mr_rendezvous *out, mr_error *error)
+static mr_status lead(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                      struct mr_store_connect *connect, struct mr_address_file *file_out, struct mr_rendezvous *out,
+                      mr_error *error)
 {
     char address[MR_LOCAL_ADDRESS];
     if (plan->way == MR_RENDEZVOUS_BY_FILE && connect->identity.run == 0 &&
@@ -238,7 +240,7 @@ static mr_status lead(struct mr_rendezvous_plan *plan, const struct mr_launcher 
     if (plan->is_carried) {
         if (status != MR_OK)
             plan->store_address[0] = '\0';
-        mr_status carried = carry(plan, who, status == MR_OK ? error : NULL);
+        mr_status carried = get_address(plan, who, status == MR_OK ? error : NULL);
         return status == MR_OK ? carried : status;
     }
     if (status != MR_OK || plan->way != MR_RENDEZVOUS_BY_FILE)
@@ -263,7 +265,7 @@ static uint32_t silence_ms(const struct mr_rendezvous_plan *plan)
 
 static mr_status meet(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
 {
-    struct mr_launcher *who = &out->who;
+    struct mr_rank_identity *who = &out->who;
     struct mr_address_file file = {.port = 0};
     struct mr_store_connect connect = {.rank = who->rank,
                                        .identity = {.run = who->run,
@@ -285,7 +287,7 @@ static mr_status meet(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out
     return status;
 }
 
-static void be_alone(struct mr_launcher *who)
+static void be_alone(struct mr_rank_identity *who)
 {
     who->local_rank = who->node = 0;
     who->local_world_size = 1;

@@ -11,7 +11,7 @@
 struct mr_rendezvous {
     struct mr_store *store;         /* in rank 0 only */
     struct mr_store_client *client; /* NULL in a world of one */
-    struct mr_launcher who;         /* complete: local rank, local world size and node are known */
+    struct mr_rank_identity who;    /* complete: local rank, local world size and node are known */
     char backend[8];                /* agreed: "gloo", "mpi", "nccl", "none" */
     uint64_t deadline_ns;
 };
@@ -34,8 +34,8 @@ struct mr_rendezvous_means {
      * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
      * "" when rank 0 has none. NULL: nothing carries it, and the missing variable is an error.
      */
-    mr_status (*carry)(void *user, const struct mr_launcher *who, char *address, mr_error *error);
-    void *carry_user;
+    mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
+    void *bootstrap_user;
     mr_store_resolver *resolver; /* of host names; NULL: getaddrinfo */
 };
 

@@ -83,19 +83,19 @@ static mr_status parse_init(const char *init, struct mr_rendezvous_plan *plan, m
 }
 
 static mr_status find_self(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
-                           struct mr_launcher *who, mr_error *error)
+                           struct mr_rank_identity *who, mr_error *error)
 {
     if (options->world_size == 0 && options->rank != 0)
         return mr_error_set(error, MR_ERR_INVALID, "rank %u is given and world_size is not", options->rank);
     if (options->world_size == 0)
-        return mr_launcher_read(plan->means->get, plan->means->user, who, error);
+        return mr_rank_identity_read(plan->means->get, plan->means->user, who, error);
     if (plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT)
         return mr_error_set(error, MR_ERR_INVALID, "world_size %u is given, and env:// takes it from the environment",
                             options->world_size);
-    return mr_launcher_given(plan->means->get, plan->means->user, options->rank, options->world_size, who, error);
+    return mr_rank_identity_given(plan->means->get, plan->means->user, options->rank, options->world_size, who, error);
 }
 
-static mr_status missing(const struct mr_launcher *who, const char *name, mr_error *error)
+static mr_status missing(const struct mr_rank_identity *who, const char *name, mr_error *error)
 {
     if (who->is_mpi)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not set, and mpirun does not say where rank 0 is", name);
@@ -106,9 +106,9 @@ static mr_status missing(const struct mr_launcher *who, const char *name, mr_err
 }
 
 /* Host and port by the environment. torchrun's agent has the first port, and whatever it answers, it is not asked. */
-static mr_status find_master(const struct mr_launcher *who, struct mr_rendezvous_plan *plan, mr_error *error)
+static mr_status find_master(const struct mr_rank_identity *who, struct mr_rendezvous_plan *plan, mr_error *error)
 {
-    if (!who->master_addr[0] && who->is_mpi && plan->means->carry) {
+    if (!who->master_addr[0] && who->is_mpi && plan->means->bootstrap) {
         plan->is_carried = true;
         return MR_OK;
     }
@@ -117,7 +117,7 @@ static mr_status find_master(const struct mr_launcher *who, struct mr_rendezvous
     if (who->master_port == 0)
         return missing(who, "MASTER_PORT", error);
     uint32_t first = who->master_port + (who->port_is_taken ? 1u : 0u);
-    uint32_t n = who->port_is_taken || who->port_is_derived ? MR_LAUNCHER_PORTS : 1;
+    uint32_t n = who->port_is_taken || who->port_is_derived ? MR_RANK_IDENTITY_PORTS : 1;
     if (first > 65535)
         return mr_error_set(error, MR_ERR_INVALID, "MASTER_PORT=%u is torchrun's, and there is none above it",
                             who->master_port);
@@ -136,7 +136,7 @@ static bool is_cuda(const char *device)
 
 /* An address that is said, by whatever way, is for gloo. */
 static const char *choose_backend(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
-                                  const struct mr_launcher *who)
+                                  const struct mr_rank_identity *who)
 {
     if (options->mpi_comm)
         return "mpi";
@@ -148,7 +148,7 @@ static const char *choose_backend(const mr_group_options *options, const struct 
 }
 
 static mr_status find_backend(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
-                              const struct mr_launcher *who, char backend_out[8], mr_error *error)
+                              const struct mr_rank_identity *who, char backend_out[8], mr_error *error)
 {
     const char *backend = options->backend;
     if (!backend || strcmp(backend, "auto") == 0)
@@ -172,7 +172,7 @@ static mr_status resolve(const struct mr_rendezvous_plan *plan, const char *host
 }
 
 /* Where no variable names an address and the ranks are not known to be on this machine. */
-static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
+static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                              char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
     char name[256] = "";
@@ -193,7 +193,7 @@ static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct
         "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set, and \"%s\" is no address that other machines reach", name);
 }
 
-mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
+mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                                      char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
     const char *interface = variable(plan, "MR_SOCKET_IFNAME");
@@ -217,8 +217,8 @@ static mr_status check_token(const char *token, mr_error *error)
 }
 
 mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
-                                  struct mr_rendezvous_plan *plan_out, struct mr_launcher *who_out, char backend_out[8],
-                                  mr_error *error)
+                                  struct mr_rendezvous_plan *plan_out, struct mr_rank_identity *who_out,
+                                  char backend_out[8], mr_error *error)
 {
     uint32_t ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
     struct mr_rendezvous_plan plan = {.means = means, .began_ns = mr_clock_now_ns()};

@@ -24,11 +24,11 @@ struct mr_rendezvous_plan {
 
 /* Checks all options and variables. options are resolved, and theirs is the memory that the plan points to. */
 mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
-                                  struct mr_rendezvous_plan *plan_out, struct mr_launcher *who_out, char backend_out[8],
-                                  mr_error *error);
+                                  struct mr_rendezvous_plan *plan_out, struct mr_rank_identity *who_out,
+                                  char backend_out[8], mr_error *error);
 
 /* The address that rank 0 binds; it is one of this machine's. */
-mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_launcher *who,
+mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                                      char address_out[MR_LOCAL_ADDRESS], mr_error *error);
 
 /* "HOST:PORT", an IPv6 address in brackets; MR_ERR_INVALID without words. */

@@ -248,7 +248,7 @@ static void *live(void *arg)
         struct pollfd fds[2] = {{.fd = client->fd, .events = (short)(POLLIN | (is_full ? POLLOUT : 0))},
                                 {.fd = client->wake_fd, .events = POLLIN}};
         uint64_t before = now, count;
-        poll(fds, 2, mr_store_spot_ms_until(close_ns && close_ns < beat_ns ? close_ns : beat_ns));
+        poll(fds, 2, mr_store_endpoint_ms_until(close_ns && close_ns < beat_ns ? close_ns : beat_ns));
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
             heard_ns = now; /* this thread stood still: what came meanwhile has not been read yet */

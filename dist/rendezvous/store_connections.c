@@ -115,7 +115,7 @@ static void take_frames(struct mr_store *store, struct mr_store_peer *peer)
     }
 }
 
-void mr_store_guests_read(struct mr_store *store, struct mr_store_peer *peer, uint64_t now)
+void mr_store_connections_read(struct mr_store *store, struct mr_store_peer *peer, uint64_t now)
 {
     bool is_stranger = peer->rank == MR_STORE_NO_RANK;
     size_t limit = is_stranger ? MR_STORE_GREETING - peer->in.len : READ_BYTES;
@@ -133,7 +133,7 @@ void mr_store_guests_read(struct mr_store *store, struct mr_store_peer *peer, ui
         take_frames(store, peer);
 }
 
-void mr_store_guests_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now)
+void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now)
 {
     bool was_high = peer->out.len >= MR_STORE_HIGH;
     long n = mr_store_wire_send(peer->fd, &peer->out);
@@ -168,7 +168,7 @@ static void set_events(struct mr_store *store, struct mr_store_peer *peer)
 
 /* The end of peers. */
 
-void mr_store_guests_break(struct mr_store *store, uint32_t rank, uint8_t how)
+void mr_store_connections_break(struct mr_store *store, uint32_t rank, uint8_t how)
 {
     if (store->ranks[rank] != MR_STORE_HERE)
         return;
@@ -194,7 +194,7 @@ static void free_peer(struct mr_store *store, struct mr_store_peer *peer)
     free(peer);
 }
 
-void mr_store_guests_bury(struct mr_store *store)
+void mr_store_connections_bury(struct mr_store *store)
 {
     for (struct mr_store_peer *peer = store->first, *next; peer; peer = next) {
         next = peer->next;
@@ -209,24 +209,24 @@ void mr_store_guests_bury(struct mr_store *store)
         if (how == MR_STORE_FINE && store->ranks[rank] == MR_STORE_HERE)
             store->ranks[rank] = MR_STORE_LEFT;
         else if (!atomic_load(&store->stopping))
-            mr_store_guests_break(store, rank, how);
+            mr_store_connections_break(store, rank, how);
         next = store->first; /* telling it may have doomed one that was passed */
     }
 }
 
-void mr_store_guests_evict(struct mr_store *store)
+void mr_store_connections_evict(struct mr_store *store)
 {
     struct mr_store_peer *peer = store->first;
     while (peer && (peer->rank != MR_STORE_NO_RANK || peer->doomed))
         peer = peer->next;
     if (peer)
         mr_store_peer_doom(peer, MR_STORE_LOST);
-    mr_store_guests_bury(store);
+    mr_store_connections_bury(store);
 }
 
 /* The beginning. */
 
-void mr_store_guests_add(struct mr_store *store, int fd, uint64_t now)
+void mr_store_connections_add(struct mr_store *store, int fd, uint64_t now)
 {
     int one = 1;
     struct mr_store_peer *peer = calloc(1, sizeof *peer);
@@ -258,12 +258,12 @@ void mr_store_guests_add(struct mr_store *store, int fd, uint64_t now)
         mr_store_peer_doom(peer, MR_STORE_LOST);
 }
 
-bool mr_store_guests_flush(struct mr_store *store, uint64_t now)
+bool mr_store_connections_flush(struct mr_store *store, uint64_t now)
 {
     bool is_empty = true;
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next) {
         if (!peer->doomed && peer->out.len > 0 && !(peer->events & EPOLLOUT))
-            mr_store_guests_write(store, peer, now);
+            mr_store_connections_write(store, peer, now);
         if (!peer->doomed)
             set_events(store, peer);
         is_empty &= peer->doomed || peer->out.len == 0;

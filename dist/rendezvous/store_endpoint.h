@@ -7,7 +7,7 @@
 
 #include "dist/rendezvous/store_greeting.h"
 
-struct mr_store_spot {
+struct mr_store_endpoint {
     int fd; /* -1 while there is no try */
     bool connected;
     uint64_t since_ns; /* of the try */
@@ -16,15 +16,15 @@ struct mr_store_spot {
 };
 
 /* Begin a try: 0, or an errno with none begun. */
-int mr_store_spot_open(struct mr_store_spot *spot);
-void mr_store_spot_close(struct mr_store_spot *spot);
+int mr_store_endpoint_open(struct mr_store_endpoint *endpoint);
+void mr_store_endpoint_close(struct mr_store_endpoint *endpoint);
 /* For what its descriptor is to be polled. */
-short mr_store_spot_events(const struct mr_store_spot *spot);
+short mr_store_endpoint_events(const struct mr_store_endpoint *endpoint);
 /* Once it is ready: 0 with the whole hello, EAGAIN when bytes are missing, or why there is no store: an errno. */
-int mr_store_spot_hear(struct mr_store_spot *spot, struct mr_store_greeting *hello_out);
+int mr_store_endpoint_hear(struct mr_store_endpoint *endpoint, struct mr_store_greeting *hello_out);
 /* poll() for that long. Without memory for it, a short sleep; a signal may end it early. */
-void mr_store_spot_poll(struct pollfd *fds, uint32_t n, uint64_t until_ns);
+void mr_store_endpoint_poll(struct pollfd *fds, uint32_t n, uint64_t until_ns);
 /* Milliseconds until then, rounded up, for poll(). */
-int mr_store_spot_ms_until(uint64_t then_ns);
+int mr_store_endpoint_ms_until(uint64_t then_ns);
 
 #endif

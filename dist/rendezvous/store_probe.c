@@ -7,17 +7,17 @@
 
 #include <errno.h>
 
-static int hear(struct mr_store_spot *spot, uint64_t deadline_ns, struct mr_store_greeting *hello_out)
+static int hear(struct mr_store_endpoint *endpoint, uint64_t deadline_ns, struct mr_store_greeting *hello_out)
 {
-    int rc = mr_store_spot_open(spot);
+    int rc = mr_store_endpoint_open(endpoint);
     if (rc != 0)
         return rc;
     do {
-        struct pollfd at = {.fd = spot->fd, .events = mr_store_spot_events(spot)};
-        mr_store_spot_poll(&at, 1, deadline_ns);
-        rc = at.revents ? mr_store_spot_hear(spot, hello_out) : EAGAIN;
+        struct pollfd at = {.fd = endpoint->fd, .events = mr_store_endpoint_events(endpoint)};
+        mr_store_endpoint_poll(&at, 1, deadline_ns);
+        rc = at.revents ? mr_store_endpoint_hear(endpoint, hello_out) : EAGAIN;
     } while (rc == EAGAIN && mr_clock_now_ns() < deadline_ns);
-    mr_store_spot_close(spot);
+    mr_store_endpoint_close(endpoint);
     return rc == EAGAIN ? ETIMEDOUT : rc;
 }
 
@@ -28,9 +28,9 @@ mr_status mr_store_probe_hello(const char *host, uint16_t port, uint64_t deadlin
     struct mr_store_greeting hello = {0};
     if (mr_store_address_resolve(host, NULL, deadline_ns, &addresses, error) != MR_OK)
         return MR_PENDING;
-    struct mr_store_spot spot = {.fd = -1, .address = addresses.at[0]};
-    mr_store_address_set_port(&spot.address, port);
-    int rc = hear(&spot, deadline_ns, &hello);
+    struct mr_store_endpoint endpoint = {.fd = -1, .address = addresses.at[0]};
+    mr_store_address_set_port(&endpoint.address, port);
+    int rc = hear(&endpoint, deadline_ns, &hello);
     if (rc != 0)
         return mr_error_os(error, MR_PENDING, rc, "no store at %s port %u", host, port);
     *probe_out = (struct mr_store_probe){hello.run, hello.restart, hello.world_size, hello.rank};

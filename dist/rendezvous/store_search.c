@@ -30,29 +30,30 @@ struct search {
     uint64_t begun_ns;
     uint32_t n_rounds;
     uint32_t n_spots;
-    uint32_t found; /* the spot whose server is ours */
+    uint32_t found; /* the endpoint whose server is ours */
     mr_error last;  /* what the last failed try said */
-    struct mr_store_spot spots[N_SPOTS];
+    struct mr_store_endpoint endpoints[N_SPOTS];
 };
 
 enum found { NOTHING_YET, THIS_ONE, NOT_THIS_ONE, GIVE_UP };
 
-static void note(struct search *search, const struct mr_store_spot *spot, int os_error)
+static void note(struct search *search, const struct mr_store_endpoint *endpoint, int os_error)
 {
     char name[64];
-    mr_store_address_name(&spot->address, name, sizeof name);
-    mr_error_os(&search->last, MR_ERR_IO, os_error, "%s port %u", name, mr_store_address_port(&spot->address));
+    mr_store_address_name(&endpoint->address, name, sizeof name);
+    mr_error_os(&search->last, MR_ERR_IO, os_error, "%s port %u", name, mr_store_address_port(&endpoint->address));
 }
 
 /* A store, but perhaps not ours. With several ports to look at, or an older restart that is about to end, ours may
  * come. */
-static enum found judge(struct search *search, const struct mr_store_spot *spot, const struct mr_store_greeting *theirs)
+static enum found judge(struct search *search, const struct mr_store_endpoint *endpoint,
+                        const struct mr_store_greeting *theirs)
 {
     const struct mr_store_identity *ours = &search->want->identity;
-    uint16_t port = mr_store_address_port(&spot->address);
+    uint16_t port = mr_store_address_port(&endpoint->address);
     char name[64];
     bool may_come = search->want->n_ports > 0;
-    mr_store_address_name(&spot->address, name, sizeof name);
+    mr_store_address_name(&endpoint->address, name, sizeof name);
     if (theirs->version != MR_STORE_VERSION) {
         mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u has version %u, this program's has %u", name,
                      port, theirs->version, MR_STORE_VERSION);
@@ -69,15 +70,15 @@ static enum found judge(struct search *search, const struct mr_store_spot *spot,
     return may_come ? NOT_THIS_ONE : GIVE_UP;
 }
 
-static enum found look_at(struct search *search, struct mr_store_spot *spot)
+static enum found look_at(struct search *search, struct mr_store_endpoint *endpoint)
 {
     struct mr_store_greeting theirs;
-    int rc = mr_store_spot_hear(spot, &theirs);
+    int rc = mr_store_endpoint_hear(endpoint, &theirs);
     if (rc == 0)
-        return judge(search, spot, &theirs);
+        return judge(search, endpoint, &theirs);
     if (rc == EAGAIN)
         return NOTHING_YET;
-    note(search, spot, rc);
+    note(search, endpoint, rc);
     return NOT_THIS_ONE;
 }
 
@@ -86,40 +87,40 @@ static enum found look_at_all(struct search *search, const struct pollfd *fds)
     for (uint32_t i = 0; i < search->n_spots; i++) {
         if (fds[i].fd < 0 || fds[i].revents == 0)
             continue;
-        enum found found = look_at(search, &search->spots[i]);
+        enum found found = look_at(search, &search->endpoints[i]);
         if (found == THIS_ONE)
             search->found = i;
         if (found == NOT_THIS_ONE)
-            mr_store_spot_close(&search->spots[i]);
+            mr_store_endpoint_close(&search->endpoints[i]);
         if (found == THIS_ONE || found == GIVE_UP)
             return found;
     }
     return NOTHING_YET;
 }
 
-/* Try each spot that is not being tried, and wait until one is right or until_ns. */
+/* Try each endpoint that is not being tried, and wait until one is right or until_ns. */
 static enum found look_around(struct search *search, uint64_t until_ns)
 {
     struct pollfd fds[N_SPOTS];
     search->n_rounds++;
     for (uint32_t i = 0; i < search->n_spots; i++) {
-        struct mr_store_spot *spot = &search->spots[i];
-        if (spot->fd >= 0 && mr_clock_now_ns() - spot->since_ns > MR_STORE_SPOT_MS * MS) {
-            note(search, spot, ETIMEDOUT);
-            mr_store_spot_close(spot);
+        struct mr_store_endpoint *endpoint = &search->endpoints[i];
+        if (endpoint->fd >= 0 && mr_clock_now_ns() - endpoint->since_ns > MR_STORE_SPOT_MS * MS) {
+            note(search, endpoint, ETIMEDOUT);
+            mr_store_endpoint_close(endpoint);
         }
-        int rc = spot->fd < 0 ? mr_store_spot_open(spot) : 0;
+        int rc = endpoint->fd < 0 ? mr_store_endpoint_open(endpoint) : 0;
         if (rc != 0)
-            note(search, spot, rc);
+            note(search, endpoint, rc);
     }
     for (;;) {
         for (uint32_t i = 0; i < search->n_spots; i++) {
-            const struct mr_store_spot *spot = &search->spots[i];
-            fds[i] = (struct pollfd){.fd = spot->fd, .events = mr_store_spot_events(spot)};
+            const struct mr_store_endpoint *endpoint = &search->endpoints[i];
+            fds[i] = (struct pollfd){.fd = endpoint->fd, .events = mr_store_endpoint_events(endpoint)};
         }
         if (mr_clock_now_ns() >= until_ns)
             return NOTHING_YET;
-        mr_store_spot_poll(fds, search->n_spots, until_ns);
+        mr_store_endpoint_poll(fds, search->n_spots, until_ns);
         enum found found = look_at_all(search, fds);
         if (found != NOTHING_YET)
             return found;
@@ -130,7 +131,7 @@ static void close_spots(struct search *search, bool but_found)
 {
     for (uint32_t i = 0; i < search->n_spots; i++)
         if (!but_found || i != search->found)
-            mr_store_spot_close(&search->spots[i]);
+            mr_store_endpoint_close(&search->endpoints[i]);
 }
 
 /* Names can come to mean something else while we look. */
@@ -155,9 +156,9 @@ static mr_status resolve(struct search *search)
         uint32_t port = search->want->port + i / addresses.n;
         if (port > UINT16_MAX)
             break;
-        struct mr_store_spot *spot = &search->spots[search->n_spots++];
-        *spot = (struct mr_store_spot){.fd = -1, .address = addresses.at[i % addresses.n]};
-        mr_store_address_set_port(&spot->address, (uint16_t)port);
+        struct mr_store_endpoint *endpoint = &search->endpoints[search->n_spots++];
+        *endpoint = (struct mr_store_endpoint){.fd = -1, .address = addresses.at[i % addresses.n]};
+        mr_store_address_set_port(&endpoint->address, (uint16_t)port);
     }
     return MR_OK;
 }
@@ -214,9 +215,9 @@ static mr_status await_verdict(const struct search *search, int fd, struct mr_st
         if (mr_clock_now_ns() >= want->deadline_ns)
             return mr_error_set(error, MR_ERR_TIMEOUT,
                                 "the store at %s port %u said hello, and then nothing for %.1f s", want->host,
-                                mr_store_address_port(&search->spots[search->found].address),
+                                mr_store_address_port(&search->endpoints[search->found].address),
                                 (double)(mr_clock_now_ns() - search->begun_ns) / 1e9);
-        mr_store_spot_poll(&at, 1, want->deadline_ns);
+        mr_store_endpoint_poll(&at, 1, want->deadline_ns);
         long n = mr_store_wire_recv(fd, in_out, 4096);
         *lost_out = n <= 0 && n != -EAGAIN && n != -EWOULDBLOCK;
     }
@@ -228,7 +229,7 @@ static mr_status await_verdict(const struct search *search, int fd, struct mr_st
 }
 
 /* Greet; on MR_OK the bytes after the verdict are in in_out. *lost_out: try again. */
-static mr_status greet_store(const struct search *search, const struct mr_store_spot *spot,
+static mr_status greet_store(const struct search *search, const struct mr_store_endpoint *endpoint,
                              struct mr_store_bytes *in_out, bool *lost_out, mr_error *error)
 {
     const struct mr_store_connect *want = search->want;
@@ -241,13 +242,13 @@ static mr_status greet_store(const struct search *search, const struct mr_store_
                                      .rank = want->rank},
                              theirs = {0};
     struct mr_store_frame verdict;
-    mr_store_greeting_read(spot->in.at, MR_STORE_HELLO, &theirs);
+    mr_store_greeting_read(endpoint->in.at, MR_STORE_HELLO, &theirs);
     mr_store_greeting_write(&ours, greeting);
     mr_status status = mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, error);
     if (status != MR_OK)
         return status;
-    *lost_out = send(spot->fd, greeting, sizeof greeting, MSG_NOSIGNAL) != (ssize_t)sizeof greeting;
-    status = await_verdict(search, spot->fd, in_out, lost_out, &verdict, error);
+    *lost_out = send(endpoint->fd, greeting, sizeof greeting, MSG_NOSIGNAL) != (ssize_t)sizeof greeting;
+    status = await_verdict(search, endpoint->fd, in_out, lost_out, &verdict, error);
     if (status != MR_OK)
         return status;
     *lost_out = false;
@@ -257,7 +258,7 @@ static mr_status greet_store(const struct search *search, const struct mr_store_
         mr_error why;
         mr_store_greeting_refuse(&ours, &other, verdict.code, &why);
         return mr_error_set(error, MR_ERR_PEER, "the store at %s port %u: %.600s", want->host,
-                            mr_store_address_port(&spot->address), why.text);
+                            mr_store_address_port(&endpoint->address), why.text);
     }
     mr_store_wire_consume(in_out, mr_store_wire_size(&verdict));
     return MR_OK;
@@ -270,14 +271,14 @@ static mr_status find_and_greet(struct search *search, int *fd_out, struct mr_st
         mr_status status = find_store(search, error);
         if (status != MR_OK)
             return status;
-        struct mr_store_spot *spot = &search->spots[search->found];
+        struct mr_store_endpoint *endpoint = &search->endpoints[search->found];
         close_spots(search, true); /* they may lead to the same server */
-        status = greet_store(search, spot, in_out, &lost, error);
+        status = greet_store(search, endpoint, in_out, &lost, error);
         if (status == MR_OK) {
-            *fd_out = spot->fd;
-            spot->fd = -1;
+            *fd_out = endpoint->fd;
+            endpoint->fd = -1;
         }
-        mr_store_spot_close(spot);
+        mr_store_endpoint_close(endpoint);
         if (status == MR_OK)
             return MR_OK;
         mr_store_wire_free(in_out);

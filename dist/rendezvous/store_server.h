@@ -43,17 +43,17 @@ struct mr_store {
 };
 
 /* fd is taken, also on failure. */
-void mr_store_guests_add(struct mr_store *store, int fd, uint64_t now);
-void mr_store_guests_read(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
+void mr_store_connections_add(struct mr_store *store, int fd, uint64_t now);
+void mr_store_connections_read(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
 /* The socket takes bytes again. */
-void mr_store_guests_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
+void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
 /* Send what waits. True when nothing is left. */
-bool mr_store_guests_flush(struct mr_store *store, uint64_t now);
+bool mr_store_connections_flush(struct mr_store *store, uint64_t now);
 /* A rank is lost: all others learn it. */
-void mr_store_guests_break(struct mr_store *store, uint32_t rank, uint8_t how);
+void mr_store_connections_break(struct mr_store *store, uint32_t rank, uint8_t how);
 /* Take away those who are doomed. */
-void mr_store_guests_bury(struct mr_store *store);
+void mr_store_connections_bury(struct mr_store *store);
 /* The stranger that has been here longest makes room. */
-void mr_store_guests_evict(struct mr_store *store);
+void mr_store_connections_evict(struct mr_store *store);
 
 #endif

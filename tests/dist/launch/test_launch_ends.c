@@ -79,7 +79,7 @@ static void failing_rank_ends_the_others(void **state)
     mr_launched_free(&l);
 }
 
-/* Rank 2, then rank 0, while the keeper is stopped and sees both at once. */
+/* Rank 2, then rank 0, while the monitor is stopped and sees both at once. */
 static void rank_that_failed_first_is_named(void **state)
 {
     struct mr_launched l;
@@ -323,14 +323,14 @@ static void stranger_who_holds_a_pipe_delays_no_end(void **state)
     mr_launched_free(&l);
 }
 
-static void ranks_die_with_their_keeper(void **state)
+static void ranks_die_with_their_monitor(void **state)
 {
     struct mr_launched l;
     (void)state;
     mr_launched_script(&l, 2, "[ $RANK = 0 ] && sleep 0.1 && kill -KILL $PPID; exec sleep 60");
     mr_launched_wait(&l);
     assert_int_equal(l.status, MR_ERR_IO);
-    assert_contains(l.error.text, "keeper");
+    assert_contains(l.error.text, "monitor");
     assert_contains(l.error.text, "was killed by signal 9");
     mr_launched_free(&l);
 }
@@ -468,7 +468,7 @@ int main(void)
         cmocka_unit_test(what_a_good_rank_leaves_is_ended),
         cmocka_unit_test(what_a_good_rank_leaves_may_end_its_lines),
         cmocka_unit_test(stranger_who_holds_a_pipe_delays_no_end),
-        cmocka_unit_test(ranks_die_with_their_keeper),
+        cmocka_unit_test(ranks_die_with_their_monitor),
         cmocka_unit_test(caller_may_have_closed_his_streams),
         cmocka_unit_test(rank_that_cannot_be_started_ends_the_others),
         cmocka_unit_test(caller_may_ignore_sigchld),

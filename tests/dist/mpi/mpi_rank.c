@@ -29,7 +29,7 @@
 #define SECOND 1000000000ull
 
 static const struct mr_engine_table *table;
-static mr_mpi_carry_function *carry;
+static mr_mpi_bootstrap_function *carry;
 static const char *folder;
 static uint32_t mpi_rank; /* as mpirun says */
 static uint32_t mpi_size;
@@ -518,7 +518,7 @@ int main(int argc, char **argv)
     }
     table = dlsym(module, MR_ENGINE_SYMBOL);
     must(table && table->abi == MR_ENGINE_ABI && strcmp(table->name, "mpi") == 0 && !table->on_device);
-    carry = (mr_mpi_carry_function *)dlsym(module, MR_MPI_CARRY_SYMBOL);
+    carry = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
     must(carry);
     dlclose(module); /* it stays, by itself */
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)

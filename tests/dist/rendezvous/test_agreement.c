@@ -100,7 +100,7 @@ static void what_a_launcher_does_not_say_is_no_fact(void **state)
 {
     (void)state;
     struct mr_agreement_fact fact;
-    struct mr_launcher who = {.world_size = 4, .rank = 1};
+    struct mr_rank_identity who = {.world_size = 4, .rank = 1};
     mr_agreement_describe(&who, "gloo", &fact);
     assert_string_equal(fact.version, MR_VERSION);
     assert_string_equal(fact.backend, "gloo");

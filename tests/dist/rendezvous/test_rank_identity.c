@@ -12,23 +12,23 @@
 
 typedef const char *const environment[];
 
-static struct mr_launcher read_good(const char *const *lines)
+static struct mr_rank_identity read_good(const char *const *lines)
 {
-    struct mr_launcher who;
+    struct mr_rank_identity who;
     mr_error error = {0};
     memset(&who, 0xff, sizeof who);
-    if (mr_launcher_read(mr_made_up_get, (void *)lines, &who, &error) != MR_OK)
+    if (mr_rank_identity_read(mr_made_up_get, (void *)lines, &who, &error) != MR_OK)
         fail_msg("%s", error.text);
     return who;
 }
 
 static void expect_error(const char *const *lines, const char *text)
 {
-    struct mr_launcher who, before;
+    struct mr_rank_identity who, before;
     mr_error error = {0};
     memset(&before, 0xff, sizeof before);
     who = before;
-    assert_int_equal(mr_launcher_read(mr_made_up_get, (void *)lines, &who, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_read(mr_made_up_get, (void *)lines, &who, &error), MR_ERR_INVALID);
     assert_string_equal(error.text, text);
     assert_memory_equal(&who, &before, sizeof who);
 }
@@ -39,7 +39,7 @@ static void expect_error(const char *const *lines, const char *text)
 static void without_a_launcher_it_is_a_world_of_one(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("PATH=/bin");
+    struct mr_rank_identity who = READ("PATH=/bin");
     assert_string_equal(who.source, "none");
     assert_int_equal(who.rank, 0);
     assert_int_equal(who.world_size, 1);
@@ -53,8 +53,8 @@ static void without_a_launcher_it_is_a_world_of_one(void **state)
 static void variables_set_by_hand_are_read(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "GROUP_RANK=1",
-                                  "MASTER_ADDR=n01", "MASTER_PORT=29500");
+    struct mr_rank_identity who = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "GROUP_RANK=1",
+                                       "MASTER_ADDR=n01", "MASTER_PORT=29500");
     assert_string_equal(who.source, "env");
     assert_int_equal(who.rank, 5);
     assert_int_equal(who.world_size, 8);
@@ -72,7 +72,7 @@ static void variables_set_by_hand_are_read(void **state)
 static void what_is_not_said_is_not_known(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("RANK=0", "WORLD_SIZE=2");
+    struct mr_rank_identity who = READ("RANK=0", "WORLD_SIZE=2");
     assert_false(who.knows_local || who.knows_node);
     assert_int_equal(who.local_world_size, 0);
     assert_string_equal(who.master_addr, "");
@@ -82,13 +82,13 @@ static void what_is_not_said_is_not_known(void **state)
 static void torchrun_has_the_port_and_counts_restarts(void **state)
 {
     (void)state;
-    struct mr_launcher who =
+    struct mr_rank_identity who =
         READ("RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0", "MASTER_ADDR=127.0.0.1",
              "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_RESTART_COUNT=3", "MR_RUN_ID=x");
     assert_string_equal(who.source, "torchrun");
     assert_true(who.port_is_taken);
     assert_int_equal(who.restart, 3);
-    struct mr_launcher other = READ("RANK=1", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=none");
+    struct mr_rank_identity other = READ("RANK=1", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=none");
     assert_true(who.run == other.run && who.run != 0);
     other = READ("RANK=1", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=nope");
     assert_true(who.run != other.run);
@@ -97,7 +97,7 @@ static void torchrun_has_the_port_and_counts_restarts(void **state)
 static void open_mpi_s_node_rank_is_no_number_of_a_node(void **state)
 {
     (void)state;
-    struct mr_launcher who =
+    struct mr_rank_identity who =
         READ("OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1",
              "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_NODE_RANK=1", "PMIX_NAMESPACE=1708589057", "PMIX_RANK=5");
     assert_string_equal(who.source, "openmpi");
@@ -116,7 +116,7 @@ static void open_mpi_s_node_rank_is_no_number_of_a_node(void **state)
 static void mpich_sets_pmi_s_variables(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2");
+    struct mr_rank_identity who = READ("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2");
     assert_string_equal(who.source, "mpich");
     assert_true(who.is_mpi && who.knows_local);
     assert_int_equal(who.rank, 3);
@@ -132,7 +132,7 @@ static void mpich_sets_pmi_s_variables(void **state)
 static void a_step_of_slurm_says_all(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ(STEP);
+    struct mr_rank_identity who = READ(STEP);
     assert_string_equal(who.source, "slurm");
     assert_false(who.is_mpi);
     assert_int_equal(who.rank, 5);
@@ -149,7 +149,7 @@ static void a_step_of_slurm_says_all(void **state)
 static void another_step_has_another_port_and_run(void **state)
 {
     (void)state;
-    struct mr_launcher a = READ(STEP), same = READ(STEP), b = READ("SLURM_STEP_ID=1", STEP);
+    struct mr_rank_identity a = READ(STEP), same = READ(STEP), b = READ("SLURM_STEP_ID=1", STEP);
     assert_int_equal(a.master_port, same.master_port);
     assert_true(a.run == same.run);
     assert_int_not_equal(a.master_port, b.master_port);
@@ -159,7 +159,7 @@ static void another_step_has_another_port_and_run(void **state)
 static void a_given_address_goes_before_slurm_s(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("MASTER_ADDR=10.0.0.7", "MASTER_PORT=1234", STEP);
+    struct mr_rank_identity who = READ("MASTER_ADDR=10.0.0.7", "MASTER_PORT=1234", STEP);
     assert_string_equal(who.master_addr, "10.0.0.7");
     assert_int_equal(who.master_port, 1234);
     assert_false(who.port_is_derived);
@@ -168,8 +168,8 @@ static void a_given_address_goes_before_slurm_s(void **state)
 static void a_batch_script_without_a_step_is_alone(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("SLURM_JOB_ID=4711", "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
-                                  "SLURM_NODEID=0", "SLURM_TASKS_PER_NODE=8", "SLURM_NODELIST=n[1-2]");
+    struct mr_rank_identity who = READ("SLURM_JOB_ID=4711", "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
+                                       "SLURM_NODEID=0", "SLURM_TASKS_PER_NODE=8", "SLURM_NODELIST=n[1-2]");
     assert_string_equal(who.source, "slurm");
     assert_int_equal(who.rank, 0);
     assert_int_equal(who.world_size, 1);
@@ -178,7 +178,7 @@ static void a_batch_script_without_a_step_is_alone(void **state)
 static void srun_with_pmi_is_not_mpirun(void **state)
 {
     (void)state;
-    struct mr_launcher who = READ("PMI_RANK=5", "PMI_SIZE=7", STEP);
+    struct mr_rank_identity who = READ("PMI_RANK=5", "PMI_SIZE=7", STEP);
     assert_string_equal(who.source, "slurm");
     assert_false(who.is_mpi);
     assert_int_equal(who.local_world_size, 2);
@@ -196,7 +196,7 @@ static void the_first_launcher_wins(void **state)
     assert_string_equal(
         READ("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "PMI_RANK=1", "PMI_SIZE=2", STEP).source, "openmpi");
     /* Half of the first is not a hit where another is whole. */
-    struct mr_launcher who = READ("WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4");
+    struct mr_rank_identity who = READ("WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4");
     assert_string_equal(who.source, "openmpi");
     assert_int_equal(who.world_size, 4);
 }
@@ -284,11 +284,11 @@ static void a_master_address_that_is_too_long_is_refused(void **state)
     (void)state;
     char line[400] = "MASTER_ADDR=";
     memset(line + strlen(line), 'a', 256);
-    struct mr_launcher who;
+    struct mr_rank_identity who;
     mr_error error;
-    assert_int_equal(
-        mr_launcher_read(mr_made_up_get, (void *)(environment){"RANK=0", "WORLD_SIZE=2", line, NULL}, &who, &error),
-        MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_read(mr_made_up_get, (void *)(environment){"RANK=0", "WORLD_SIZE=2", line, NULL},
+                                           &who, &error),
+                     MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "MASTER_ADDR"));
     assert_non_null(strstr(error.text, "256 bytes"));
 }
@@ -296,17 +296,17 @@ static void a_master_address_that_is_too_long_is_refused(void **state)
 static void rank_and_size_of_the_program_are_not_the_environment_s(void **state)
 {
     (void)state;
-    struct mr_launcher who;
+    struct mr_rank_identity who;
     mr_error error;
     environment lines = {"RANK=9", "WORLD_SIZE=x", "LOCAL_RANK=3", "MR_RUN_ID=abc", NULL};
-    assert_int_equal(mr_launcher_given(mr_made_up_get, (void *)lines, 1, 2, &who, &error), MR_OK);
+    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 1, 2, &who, &error), MR_OK);
     assert_int_equal(who.rank, 1);
     assert_int_equal(who.world_size, 2);
     assert_false(who.knows_local);
     assert_true(who.run != 0);
-    assert_int_equal(mr_launcher_given(mr_made_up_get, (void *)lines, 2, 2, &who, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 2, 2, &who, &error), MR_ERR_INVALID);
     assert_string_equal(error.text, "rank 2 is not below world_size 2");
-    assert_int_equal(mr_launcher_given(mr_made_up_get, (void *)lines, 2, 70000, &who, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 2, 70000, &who, &error), MR_ERR_INVALID);
     assert_string_equal(error.text, "world_size 70000 is above the limit of 16384");
 }
 

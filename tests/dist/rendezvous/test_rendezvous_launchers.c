@@ -102,14 +102,14 @@ static void under_srun_a_derived_port_that_is_taken_is_passed_over(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[3];
-    struct mr_launcher who;
+    struct mr_rank_identity who;
     char job[16];
     int fd = -1;
     mr_test_ranks_init(ranks, 3, ENOUGH_MS);
     for (uint32_t i = 0; fd < 0; i++) {
         snprintf(job, sizeof job, "%u", (unsigned)getpid() + i);
         set_slurm(&ranks[0], 0, job);
-        assert_int_equal(mr_launcher_read(ranks[0].means.get, ranks[0].means.user, &who, NULL), MR_OK);
+        assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL), MR_OK);
         fd = mr_test_listen(who.master_port);
     }
     for (uint32_t r = 0; r < 3; r++)
@@ -129,7 +129,7 @@ struct carrier {
     char address[MR_RENDEZVOUS_ADDRESS];
 };
 
-static mr_status carry(void *user, const struct mr_launcher *who, char *address, mr_error *error)
+static mr_status carry(void *user, const struct mr_rank_identity *who, char *address, mr_error *error)
 {
     struct carrier *carrier = user;
     (void)error;
@@ -168,8 +168,8 @@ static void under_mpirun_mpi_may_carry_the_address(void **state)
     struct mr_test_rank ranks[4];
     make_mpi_ranks(ranks, 4, ENOUGH_MS);
     for (uint32_t r = 0; r < 4; r++) {
-        ranks[r].means.carry = carry;
-        ranks[r].means.carry_user = &carrier;
+        ranks[r].means.bootstrap = carry;
+        ranks[r].means.bootstrap_user = &carrier;
     }
     mr_test_ranks_join(ranks, 4);
     mr_test_ranks_expect_all(ranks, 4, "mpi");
@@ -186,8 +186,8 @@ static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
     bool has_way_out = mr_local_address_of_route(own);
     make_mpi_ranks(ranks, 2, 3000);
     for (uint32_t r = 0; r < 2; r++) {
-        ranks[r].means.carry = carry;
-        ranks[r].means.carry_user = &carrier;
+        ranks[r].means.bootstrap = carry;
+        ranks[r].means.bootstrap_user = &carrier;
         snprintf(ranks[r].lines[2], sizeof ranks[r].lines[2], "OMPI_COMM_WORLD_LOCAL_RANK=0");
         snprintf(ranks[r].lines[3], sizeof ranks[r].lines[3], "OMPI_COMM_WORLD_LOCAL_SIZE=1");
     }
@@ -211,8 +211,8 @@ static void an_interface_may_be_named(void **state)
     struct mr_test_rank ranks[2];
     make_mpi_ranks(ranks, 2, ENOUGH_MS);
     for (uint32_t r = 0; r < 2; r++) {
-        ranks[r].means.carry = carry;
-        ranks[r].means.carry_user = &carrier;
+        ranks[r].means.bootstrap = carry;
+        ranks[r].means.bootstrap_user = &carrier;
         mr_test_rank_set(&ranks[r], "MR_SOCKET_IFNAME", "lo");
     }
     mr_test_ranks_join(ranks, 2);
