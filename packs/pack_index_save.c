@@ -3,7 +3,7 @@
  * Makes the index out of the journal, one walk over it for each section, so that a pack of many million samples needs
  * no memory for them. Easy to get wrong: the folder must be synced after the rename, or the pack may be gone again.
  */
-#include "packs/pack_writer_impl.h"
+#include "packs/pack_index_save.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 enum { BUFFER_BYTES = 1 << 20 };
 
 struct output {
-    struct mr_pack_writer *writer;
+    struct mr_pack_draft *draft;
     struct mr_pack_header header;
     int fd;
     uint64_t at; /* bytes written; used more are in the buffer */
@@ -85,7 +85,7 @@ static void put_noted(struct output *output, enum mr_pack_section which, const s
 /* A section of which every sample has a part. */
 static mr_status walk(struct output *output, enum mr_pack_section which, mr_error *error)
 {
-    const struct mr_pack_journal *journal = &output->writer->journal;
+    const struct mr_pack_journal *journal = &output->draft->journal;
     struct mr_pack_cursor cursor;
     struct mr_pack_record head;
     struct mr_pack_noted noted;
@@ -123,8 +123,8 @@ static mr_status put_classes(struct output *output, const char *names, uint64_t 
 
 static mr_status put_all(struct output *output, mr_error *error)
 {
-    const struct mr_pack_writer *writer = output->writer;
-    const struct mr_pack_begin *begin = mr_pack_writer_begin(writer);
+    const struct mr_pack_draft *draft = output->draft;
+    const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
     put(output, &output->header, sizeof output->header); /* written again when it is known */
     mr_status status = walk(output, MR_PACK_SAMPLES, error);
@@ -136,9 +136,8 @@ static mr_status put_all(struct output *output, mr_error *error)
         status = walk(output, MR_PACK_NAMES, error);
     if (status == MR_OK)
         status = put_classes(output, names, begin->class_names_len, error);
-    put_section(output, MR_PACK_TEMPLATES, writer->templates.items,
-                writer->templates.n * sizeof *writer->templates.items);
-    put_section(output, MR_PACK_SHARDS, writer->shards.data, writer->shards.len);
+    put_section(output, MR_PACK_TEMPLATES, draft->templates.items, draft->templates.n * sizeof *draft->templates.items);
+    put_section(output, MR_PACK_SHARDS, draft->shards.data, draft->shards.len);
     put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
     flush(output);
     return status;
@@ -146,7 +145,7 @@ static mr_status put_all(struct output *output, mr_error *error)
 
 static void fill_header(struct output *output)
 {
-    const struct mr_pack_begin *begin = mr_pack_writer_begin(output->writer);
+    const struct mr_pack_begin *begin = mr_pack_draft_begin(output->draft);
     output->header = (struct mr_pack_header){.magic = MR_PACK_MAGIC,
                                              .version = MR_PACK_VERSION,
                                              .header_bytes = sizeof output->header,
@@ -181,26 +180,26 @@ static mr_status write_index(struct output *output, mr_error *error)
     if (status == MR_OK && output->rc == 0)
         output->rc = seal(output);
     if (status == MR_OK && output->rc < 0)
-        status = mr_pack_writer_fail(output->writer, -output->rc, "write", TEMPORARY, error);
+        status = mr_pack_draft_fail(output->draft, -output->rc, "write", TEMPORARY, error);
     return status;
 }
 
-mr_status mr_pack_index_save(struct mr_pack_writer *writer, mr_error *error)
+mr_status mr_pack_index_save(struct mr_pack_draft *draft, mr_error *error)
 {
-    struct output output = {.writer = writer, .buffer = malloc(BUFFER_BYTES)};
+    struct output output = {.draft = draft, .buffer = malloc(BUFFER_BYTES)};
     if (!output.buffer)
         return mr_error_memory(error, BUFFER_BYTES);
-    output.fd = openat(writer->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    output.fd = openat(draft->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     mr_status status =
-        output.fd >= 0 ? write_index(&output, error) : mr_pack_writer_fail(writer, errno, "create", TEMPORARY, error);
+        output.fd >= 0 ? write_index(&output, error) : mr_pack_draft_fail(draft, errno, "create", TEMPORARY, error);
     if (output.fd >= 0)
         close(output.fd);
     free(output.buffer);
-    if (status == MR_OK && renameat(writer->root, TEMPORARY, writer->root, MR_PACK_INDEX) != 0)
-        status = mr_pack_writer_fail(writer, errno, "rename", TEMPORARY, error);
+    if (status == MR_OK && renameat(draft->root, TEMPORARY, draft->root, MR_PACK_INDEX) != 0)
+        status = mr_pack_draft_fail(draft, errno, "rename", TEMPORARY, error);
     if (status < 0)
-        (void)unlinkat(writer->root, TEMPORARY, 0);
+        (void)unlinkat(draft->root, TEMPORARY, 0);
     else
-        (void)fsync(writer->root); /* a file system that cannot do that is no failure */
+        (void)fsync(draft->root); /* a file system that cannot do that is no failure */
     return status;
 }

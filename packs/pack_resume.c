@@ -6,7 +6,7 @@
  * Easy to get wrong: a shard may be longer than the journal knows (the process died between the two writes) or shorter
  * (the machine died); behind the last mark its bytes may also be wrong.
  */
-#include "packs/pack_writer_impl.h"
+#include "packs/pack_resume.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "dataset/pack_index.h"
 
 struct load {
-    struct mr_pack_writer *writer;
+    struct mr_pack_draft *draft;
     uint64_t n_marked; /* samples before the last mark */
     uint64_t n_records, len;
     int fd; /* the shard that is looked at; -1: none, or it is not there */
@@ -38,7 +38,7 @@ static mr_status find_mark(struct load *load, uint64_t end, mr_error *error)
     const uint8_t *bytes;
     uint64_t n = 0;
     mr_status status;
-    mr_pack_cursor_init(&cursor, load->writer->journal.fd, end);
+    mr_pack_cursor_init(&cursor, load->draft->journal.fd, end);
     while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
         n += head.kind == MR_PACK_RECORD_SAMPLE;
         if (head.kind == MR_PACK_RECORD_MARK)
@@ -62,29 +62,29 @@ static const char *origin_of(const uint8_t *bytes, uint64_t len)
 }
 
 /* The journal's first record against this call's. */
-static mr_status compare_begin(const struct mr_pack_writer *writer, const uint8_t *bytes, uint64_t len, mr_error *error)
+static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t *bytes, uint64_t len, mr_error *error)
 {
-    if (len == writer->begin.len && memcmp(bytes, writer->begin.data, len) == 0)
+    if (len == draft->begin.len && memcmp(bytes, draft->begin.data, len) == 0)
         return MR_OK;
-    const struct mr_pack_begin *now = mr_pack_writer_begin(writer);
-    const char *origin = origin_of(bytes, len), *new_origin = origin_of(writer->begin.data, writer->begin.len);
+    const struct mr_pack_begin *now = mr_pack_draft_begin(draft);
+    const char *origin = origin_of(bytes, len), *new_origin = origin_of(draft->begin.data, draft->begin.len);
     struct mr_pack_begin then;
     if (!origin)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is no journal of a pack", writer->dir);
+        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is no journal of a pack", draft->dir);
     memcpy(&then, bytes, sizeof then);
     if (strcmp(origin, new_origin) != 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of another pack: \"%.350s\", now \"%.350s\"",
-                            writer->dir, origin, new_origin);
+                            draft->dir, origin, new_origin);
     if (then.n_samples != now->n_samples)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s holds a part of a pack of %" PRIu64 " samples, now there are %" PRIu64, writer->dir,
+                            "%s holds a part of a pack of %" PRIu64 " samples, now there are %" PRIu64, draft->dir,
                             then.n_samples, now->n_samples);
     if (then.shard_bytes != now->shard_bytes || then.align != now->align)
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s holds a part of a pack with shards of %" PRIu64 " bytes, aligned to %" PRIu32
                             "; now %" PRIu64 " and %" PRIu32,
-                            writer->dir, then.shard_bytes, then.align, now->shard_bytes, now->align);
-    return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of a pack with other labels or classes", writer->dir);
+                            draft->dir, then.shard_bytes, then.align, now->shard_bytes, now->align);
+    return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of a pack with other labels or classes", draft->dir);
 }
 
 /* A shard that is not there, or no file, has no bytes. */
@@ -96,8 +96,8 @@ static void open_shard(struct load *load, uint32_t shard)
         return;
     if (load->fd >= 0)
         close(load->fd);
-    mr_pack_writer_shard_name(shard, name);
-    load->fd = openat(load->writer->root, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    mr_pack_draft_shard_name(shard, name);
+    load->fd = openat(load->draft->root, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     load->shard = shard;
     load->shard_size = 0;
     if (load->fd >= 0 && fstat(load->fd, &st) == 0 && S_ISREG(st.st_mode))
@@ -105,16 +105,16 @@ static void open_shard(struct load *load, uint32_t shard)
 }
 
 /* Does a record follow from those before it? */
-static bool fits(const struct mr_pack_writer *writer, const struct mr_pack_noted *noted, uint64_t *end_out)
+static bool fits(const struct mr_pack_draft *draft, const struct mr_pack_noted *noted, uint64_t *end_out)
 {
     const struct mr_pack_sample *sample = &noted->sample;
-    uint32_t n_shards = mr_pack_writer_n_shards(writer);
+    uint32_t n_shards = mr_pack_draft_n_shards(draft);
     bool same = n_shards > 0 && sample->shard == n_shards - 1;
-    if (writer->n_done >= mr_pack_writer_begin(writer)->n_samples || (!same && sample->shard != n_shards) ||
-        n_shards == UINT32_MAX || sample->offset < (same ? mr_pack_writer_shard_len(writer) : 0))
+    if (draft->n_done >= mr_pack_draft_begin(draft)->n_samples || (!same && sample->shard != n_shards) ||
+        n_shards == UINT32_MAX || sample->offset < (same ? mr_pack_draft_shard_len(draft) : 0))
         return false;
-    if (sample->name != writer->names_len || sample->rows != (noted->n_rows > 0 ? writer->n_rows : 0) ||
-        (noted->n_rows > 0 && sample->template >= writer->templates.n))
+    if (sample->name != draft->names_len || sample->rows != (noted->n_rows > 0 ? draft->n_rows : 0) ||
+        (noted->n_rows > 0 && sample->template >= draft->templates.n))
         return false;
     return mr_checked_add_u64(sample->offset, sample->len, end_out) &&
            mr_checked_add_u64(*end_out, sample->beside_len, end_out) && *end_out <= INT64_MAX;
@@ -140,26 +140,26 @@ static mr_status verify(struct load *load, const struct mr_pack_sample *sample, 
 /* MR_END: this sample does not count. */
 static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t len, mr_error *error)
 {
-    struct mr_pack_writer *writer = load->writer;
+    struct mr_pack_draft *draft = load->draft;
     struct mr_pack_noted noted;
     uint64_t end;
-    if (!mr_pack_journal_split(bytes, len, mr_pack_writer_begin(writer)->label_bytes, &noted) ||
-        !fits(writer, &noted, &end))
+    if (!mr_pack_journal_split(bytes, len, mr_pack_draft_begin(draft)->label_bytes, &noted) ||
+        !fits(draft, &noted, &end))
         return MR_END;
     open_shard(load, noted.sample.shard);
     if (load->fd < 0 || end > load->shard_size)
         return MR_END;
     bool good = true;
-    if (writer->n_done >= load->n_marked) {
+    if (draft->n_done >= load->n_marked) {
         mr_status status = verify(load, &noted.sample, &good, error);
         if (status < 0)
             return status;
     }
     if (!good)
         return MR_END;
-    mr_status status = mr_pack_writer_count(writer, &noted.sample, noted.n_rows, noted.name_len, error);
-    if (writer->n_done <= load->n_marked)
-        writer->unmarked = 0;
+    mr_status status = mr_pack_draft_count(draft, &noted.sample, noted.n_rows, noted.name_len, error);
+    if (draft->n_done <= load->n_marked)
+        draft->unmarked = 0;
     return status;
 }
 
@@ -169,12 +169,12 @@ static mr_status take(struct load *load, const struct mr_pack_record *head, cons
     if ((head->number == 0) != (head->kind == MR_PACK_RECORD_BEGIN))
         return MR_END;
     switch (head->kind) {
-    case MR_PACK_RECORD_BEGIN: return compare_begin(load->writer, bytes, head->len, error);
+    case MR_PACK_RECORD_BEGIN: return compare_begin(load->draft, bytes, head->len, error);
     case MR_PACK_RECORD_TEMPLATE:
         if (head->len != sizeof template)
             return MR_END;
         memcpy(&template, bytes, sizeof template);
-        return mr_pack_templates_add(&load->writer->templates, &template, error);
+        return mr_pack_templates_add(&load->draft->templates, &template, error);
     case MR_PACK_RECORD_SAMPLE: return take_sample(load, bytes, head->len, error);
     case MR_PACK_RECORD_MARK: return MR_OK;
     default: return MR_END;
@@ -188,7 +188,7 @@ static mr_status take_all(struct load *load, uint64_t end, mr_error *error)
     struct mr_pack_record head;
     const uint8_t *bytes;
     mr_status status;
-    mr_pack_cursor_init(&cursor, load->writer->journal.fd, end);
+    mr_pack_cursor_init(&cursor, load->draft->journal.fd, end);
     while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK &&
            (status = take(load, &head, bytes, error)) == MR_OK) {
         load->n_records = cursor.number;
@@ -202,67 +202,67 @@ static mr_status take_all(struct load *load, uint64_t end, mr_error *error)
  * Remove the shards behind the last one that counts. The journal's beginning was on the disk before the first shard was
  * made: where there is none, they are somebody's, and stay.
  */
-static mr_status remove_shards(const struct mr_pack_writer *writer, bool has_begun, mr_error *error)
+static mr_status remove_shards(const struct mr_pack_draft *draft, bool has_begun, mr_error *error)
 {
     char name[MR_PACK_SHARD_NAME];
-    for (uint32_t i = mr_pack_writer_n_shards(writer);; i++) {
-        mr_pack_writer_shard_name(i, name);
-        if (!has_begun && faccessat(writer->root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    for (uint32_t i = mr_pack_draft_n_shards(draft);; i++) {
+        mr_pack_draft_shard_name(i, name);
+        if (!has_begun && faccessat(draft->root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             return mr_error_set(error, MR_ERR_INVALID, "%s holds %s, but neither an index nor a journal of it",
-                                writer->dir, name);
-        if (unlinkat(writer->root, name, 0) != 0)
-            return errno == ENOENT ? MR_OK : mr_pack_writer_fail(writer, errno, "remove", name, error);
+                                draft->dir, name);
+        if (unlinkat(draft->root, name, 0) != 0)
+            return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "remove", name, error);
     }
 }
 
 /* A shard cut to what counts. Ownership: *fd_out is the caller's. */
-static mr_status cut_shard(const struct mr_pack_writer *writer, uint32_t shard, uint64_t bytes, int *fd_out,
+static mr_status cut_shard(const struct mr_pack_draft *draft, uint32_t shard, uint64_t bytes, int *fd_out,
                            mr_error *error)
 {
     char name[MR_PACK_SHARD_NAME];
     struct stat st;
-    mr_pack_writer_shard_name(shard, name);
-    *fd_out = openat(writer->root, name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    mr_pack_draft_shard_name(shard, name);
+    *fd_out = openat(draft->root, name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     if (*fd_out < 0)
-        return mr_pack_writer_fail(writer, errno, "open", name, error);
+        return mr_pack_draft_fail(draft, errno, "open", name, error);
     if (fstat(*fd_out, &st) != 0 || ((uint64_t)st.st_size != bytes && ftruncate(*fd_out, (off_t)bytes) != 0))
-        return mr_pack_writer_fail(writer, errno, "cut", name, error);
+        return mr_pack_draft_fail(draft, errno, "cut", name, error);
     return MR_OK;
 }
 
 /* All shards; the last one stays open, to be written on. */
-static mr_status cut_shards(struct mr_pack_writer *writer, mr_error *error)
+static mr_status cut_shards(struct mr_pack_draft *draft, mr_error *error)
 {
-    const uint64_t *bytes = (const void *)writer->shards.data;
+    const uint64_t *bytes = (const void *)draft->shards.data;
     mr_status status = MR_OK;
-    for (uint32_t i = 0; status == MR_OK && i < mr_pack_writer_n_shards(writer); i++) {
-        if (writer->shard_fd >= 0)
-            close(writer->shard_fd);
-        status = cut_shard(writer, i, bytes[i], &writer->shard_fd, error);
+    for (uint32_t i = 0; status == MR_OK && i < mr_pack_draft_n_shards(draft); i++) {
+        if (draft->shard_fd >= 0)
+            close(draft->shard_fd);
+        status = cut_shard(draft, i, bytes[i], &draft->shard_fd, error);
     }
     return status;
 }
 
 /* The journal's beginning must outlive the machine: without it nothing could be gone on with. */
-static mr_status write_begin(struct mr_pack_writer *writer, mr_error *error)
+static mr_status write_begin(struct mr_pack_draft *draft, mr_error *error)
 {
-    struct mr_pack_part part = {writer->begin.data, writer->begin.len};
-    mr_status status = mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_BEGIN, &part, 1, error);
+    struct mr_pack_part part = {draft->begin.data, draft->begin.len};
+    mr_status status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_BEGIN, &part, 1, error);
     if (status == MR_OK)
-        status = mr_pack_journal_flush(&writer->journal, error);
+        status = mr_pack_journal_flush(&draft->journal, error);
     if (status == MR_OK)
-        status = mr_pack_journal_sync(&writer->journal, error);
+        status = mr_pack_journal_sync(&draft->journal, error);
     if (status == MR_OK)
-        (void)fsync(writer->root);
+        (void)fsync(draft->root);
     return status;
 }
 
-mr_status mr_pack_resume(struct mr_pack_writer *writer, mr_error *error)
+mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error)
 {
-    struct load load = {.writer = writer, .fd = -1};
+    struct load load = {.draft = draft, .fd = -1};
     struct stat st;
-    if (fstat(writer->journal.fd, &st) != 0)
-        return mr_pack_writer_fail(writer, errno, "look at", MR_PACK_JOURNAL, error);
+    if (fstat(draft->journal.fd, &st) != 0)
+        return mr_pack_draft_fail(draft, errno, "look at", MR_PACK_JOURNAL, error);
     mr_status status = find_mark(&load, (uint64_t)st.st_size, error);
     if (status == MR_OK)
         status = take_all(&load, (uint64_t)st.st_size, error);
@@ -270,12 +270,12 @@ mr_status mr_pack_resume(struct mr_pack_writer *writer, mr_error *error)
         close(load.fd);
     mr_bytes_fini(&load.bytes);
     if (status == MR_OK)
-        status = remove_shards(writer, load.n_records > 0, error);
+        status = remove_shards(draft, load.n_records > 0, error);
     if (status == MR_OK)
-        status = mr_pack_journal_keep(&writer->journal, load.n_records, load.len, error);
+        status = mr_pack_journal_keep(&draft->journal, load.n_records, load.len, error);
     if (status == MR_OK)
-        status = cut_shards(writer, error);
+        status = cut_shards(draft, error);
     if (status == MR_OK && load.n_records == 0)
-        status = write_begin(writer, error);
+        status = write_begin(draft, error);
     return status;
 }

@@ -7,7 +7,7 @@
  * does not. So a mark in the journal says up to where the shards have been synced; what is behind the last mark is
  * believed only when its checksums are right.
  */
-#include "packs/pack_writer_impl.h"
+#include "packs/pack_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,102 +21,58 @@
 #include "base/checked.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
+#include "packs/pack_draft.h"
+#include "packs/pack_index_save.h"
+#include "packs/pack_resume.h"
 
 /* Bytes between marks: what is read once more when an interrupted pack is gone on with. */
 #define MARK_BYTES (UINT64_C(256) << 20)
 
-const struct mr_pack_begin *mr_pack_writer_begin(const struct mr_pack_writer *writer)
-{
-    return (const void *)writer->begin.data;
-}
+struct mr_pack_writer {
+    struct mr_pack_draft draft;
+    bool has_failed; /* journal and sums may differ: only close is left */
+};
 
-uint32_t mr_pack_writer_n_shards(const struct mr_pack_writer *writer)
-{
-    return (uint32_t)(writer->shards.len / sizeof(uint64_t));
-}
-
-static uint64_t *last_shard(const struct mr_pack_writer *writer)
-{
-    uint32_t n = mr_pack_writer_n_shards(writer);
-    return n > 0 ? (uint64_t *)(void *)writer->shards.data + (n - 1) : NULL;
-}
-
-uint64_t mr_pack_writer_shard_len(const struct mr_pack_writer *writer)
-{
-    const uint64_t *last = last_shard(writer);
-    return last ? *last : 0;
-}
-
-void mr_pack_writer_shard_name(uint32_t shard, char name_out[MR_PACK_SHARD_NAME])
-{
-    snprintf(name_out, MR_PACK_SHARD_NAME, MR_PACK_SHARD, shard);
-}
-
-mr_status mr_pack_writer_fail(const struct mr_pack_writer *writer, int os_error, const char *what, const char *name,
-                              mr_error *error)
-{
-    return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/%s", what, writer->dir, name);
-}
-
-static mr_status fail_shard(const struct mr_pack_writer *writer, int os_error, const char *what, mr_error *error)
+static mr_status fail_shard(const struct mr_pack_draft *draft, int os_error, const char *what, mr_error *error)
 {
     char name[MR_PACK_SHARD_NAME];
-    mr_pack_writer_shard_name(mr_pack_writer_n_shards(writer) - 1, name);
-    return mr_pack_writer_fail(writer, os_error, what, name, error);
-}
-
-mr_status mr_pack_writer_count(struct mr_pack_writer *writer, const struct mr_pack_sample *sample, uint64_t n_rows,
-                               size_t name_len, mr_error *error)
-{
-    mr_status status = MR_OK;
-    if (sample->shard == mr_pack_writer_n_shards(writer))
-        status = mr_bytes_append_u64(&writer->shards, 0, error);
-    if (status < 0)
-        return status;
-    uint64_t end = sample->offset + sample->len + sample->beside_len;
-    uint64_t *shard_len = last_shard(writer);
-    writer->bytes += end - *shard_len;
-    writer->unmarked += end - *shard_len;
-    *shard_len = end;
-    writer->n_done++;
-    writer->n_rows += n_rows;
-    writer->names_len += name_len;
-    return MR_OK;
+    mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
+    return mr_pack_draft_fail(draft, os_error, what, name, error);
 }
 
 /* Everything up to here will still be there when the machine has lost its power. */
-static mr_status mark(struct mr_pack_writer *writer, mr_error *error)
+static mr_status mark(struct mr_pack_draft *draft, mr_error *error)
 {
-    if (writer->shard_fd >= 0 && fdatasync(writer->shard_fd) != 0)
-        return fail_shard(writer, errno, "sync", error);
-    mr_status status = mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_MARK, NULL, 0, error);
+    if (draft->shard_fd >= 0 && fdatasync(draft->shard_fd) != 0)
+        return fail_shard(draft, errno, "sync", error);
+    mr_status status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_MARK, NULL, 0, error);
     if (status == MR_OK)
-        status = mr_pack_journal_flush(&writer->journal, error);
+        status = mr_pack_journal_flush(&draft->journal, error);
     if (status == MR_OK)
-        writer->unmarked = 0;
+        draft->unmarked = 0;
     return status;
 }
 
-static mr_status begin_shard(struct mr_pack_writer *writer, mr_error *error)
+static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
 {
     char name[MR_PACK_SHARD_NAME];
-    uint32_t number = mr_pack_writer_n_shards(writer);
-    mr_status status = number > 0 ? mark(writer, error) : MR_OK;
+    uint32_t number = mr_pack_draft_n_shards(draft);
+    mr_status status = number > 0 ? mark(draft, error) : MR_OK;
     if (status < 0)
         return status;
-    mr_pack_writer_shard_name(number, name);
-    int fd = openat(writer->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    mr_pack_draft_shard_name(number, name);
+    int fd = openat(draft->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        return mr_pack_writer_fail(writer, errno, "create", name, error);
-    status = mr_bytes_append_u64(&writer->shards, 0, error);
+        return mr_pack_draft_fail(draft, errno, "create", name, error);
+    status = mr_bytes_append_u64(&draft->shards, 0, error);
     if (status < 0) {
         close(fd);
-        unlinkat(writer->root, name, 0);
+        unlinkat(draft->root, name, 0);
         return status;
     }
-    if (writer->shard_fd >= 0)
-        close(writer->shard_fd);
-    writer->shard_fd = fd;
+    if (draft->shard_fd >= 0)
+        close(draft->shard_fd);
+    draft->shard_fd = fd;
     return MR_OK;
 }
 
@@ -127,17 +83,17 @@ static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
 }
 
 /* Where the next sample will begin, in the last shard, which may be a new one. */
-static mr_status place(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, uint64_t *offset_out,
+static mr_status place(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t *offset_out,
                        mr_error *error)
 {
-    const struct mr_pack_begin *begin = mr_pack_writer_begin(writer);
-    uint64_t len = mr_pack_writer_shard_len(writer), total, end;
+    const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
+    uint64_t len = mr_pack_draft_shard_len(draft), total, end;
     uint64_t offset = mr_align_up(len, begin->align);
     if (!mr_checked_add_u64(entry->image.len, entry->beside_len, &total) || !mr_checked_add_u64(offset, total, &end) ||
         end > INT64_MAX)
         return too_long(entry, error);
-    if (mr_pack_writer_n_shards(writer) == 0 || (len > 0 && end > begin->shard_bytes)) {
-        mr_status status = begin_shard(writer, error);
+    if (mr_pack_draft_n_shards(draft) == 0 || (len > 0 && end > begin->shard_bytes)) {
+        mr_status status = begin_shard(draft, error);
         if (status < 0)
             return status;
         offset = 0;
@@ -146,16 +102,16 @@ static mr_status place(struct mr_pack_writer *writer, const struct mr_pack_entry
     return MR_OK;
 }
 
-static mr_status write_bytes(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, uint64_t offset,
+static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
                              mr_error *error)
 {
-    int rc = mr_file_write_at(writer->shard_fd, entry->bytes, entry->image.len, offset);
+    int rc = mr_file_write_at(draft->shard_fd, entry->bytes, entry->image.len, offset);
     if (rc == 0)
-        rc = mr_file_write_at(writer->shard_fd, entry->beside, entry->beside_len, offset + entry->image.len);
+        rc = mr_file_write_at(draft->shard_fd, entry->beside, entry->beside_len, offset + entry->image.len);
     if (rc == 0)
         return MR_OK;
-    mr_status status = fail_shard(writer, -rc, "write", error);
-    (void)!ftruncate(writer->shard_fd, (off_t)mr_pack_writer_shard_len(writer)); /* a full disk gets it back */
+    mr_status status = fail_shard(draft, -rc, "write", error);
+    (void)!ftruncate(draft->shard_fd, (off_t)mr_pack_draft_shard_len(draft)); /* a full disk gets it back */
     return status;
 }
 
@@ -164,17 +120,17 @@ static bool has_coefficients(const struct mr_packed_image *image)
     return image->encoding == MR_PACKED_DCT || image->encoding == MR_PACKED_DCT8;
 }
 
-static mr_status number_template(struct mr_pack_writer *writer, const struct mr_packed_template *wanted,
+static mr_status number_template(struct mr_pack_draft *draft, const struct mr_packed_template *wanted,
                                  uint32_t *number_out, mr_error *error)
 {
-    if (mr_pack_templates_find(&writer->templates, wanted, number_out))
+    if (mr_pack_templates_find(&draft->templates, wanted, number_out))
         return MR_OK;
-    *number_out = writer->templates.n;
+    *number_out = draft->templates.n;
     struct mr_pack_part part = {wanted, sizeof *wanted};
-    return mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_TEMPLATE, &part, 1, error);
+    return mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_TEMPLATE, &part, 1, error);
 }
 
-static struct mr_pack_sample describe(const struct mr_pack_writer *writer, const struct mr_pack_entry *entry,
+static struct mr_pack_sample describe(const struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
                                       uint64_t offset)
 {
     const struct mr_packed_image *image = &entry->image;
@@ -184,10 +140,10 @@ static struct mr_pack_sample describe(const struct mr_pack_writer *writer, const
         .len = image->len,
         .beside_len = entry->beside_len,
         .checksum = mr_xxh3_pair(entry->bytes, image->len, entry->beside, entry->beside_len),
-        .rows = coefficients ? writer->n_rows : 0,
-        .name = writer->names_len,
+        .rows = coefficients ? draft->n_rows : 0,
+        .name = draft->names_len,
         .head_hash = entry->head_hash,
-        .shard = mr_pack_writer_n_shards(writer) - 1,
+        .shard = mr_pack_draft_n_shards(draft) - 1,
         .width = image->width,
         .height = image->height,
         .n_rows = coefficients ? image->n_rows : 0,
@@ -198,113 +154,105 @@ static struct mr_pack_sample describe(const struct mr_pack_writer *writer, const
 }
 
 /* The records of a sample, in one write. */
-static mr_status note(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, struct mr_pack_sample *sample,
+static mr_status note(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, struct mr_pack_sample *sample,
                       uint64_t n_rows, mr_error *error)
 {
     bool coefficients = has_coefficients(&entry->image);
     mr_status status = MR_OK;
     if (coefficients)
-        status = number_template(writer, entry->image.template, &sample->template, error);
+        status = number_template(draft, entry->image.template, &sample->template, error);
     const struct mr_pack_part parts[] = {{sample, sizeof *sample},
                                          {entry->image.rows, (size_t)n_rows * sizeof *entry->image.rows},
-                                         {entry->label, (size_t)mr_pack_writer_begin(writer)->label_bytes},
+                                         {entry->label, (size_t)mr_pack_draft_begin(draft)->label_bytes},
                                          {entry->name, strlen(entry->name) + 1}};
     if (status == MR_OK)
-        status = mr_pack_journal_put(&writer->journal, MR_PACK_RECORD_SAMPLE, parts, 4, error);
-    if (status == MR_OK && coefficients && sample->template == writer->templates.n)
-        status = mr_pack_templates_add(&writer->templates, entry->image.template, error);
-    return status < 0 ? status : mr_pack_journal_flush(&writer->journal, error);
+        status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SAMPLE, parts, 4, error);
+    if (status == MR_OK && coefficients && sample->template == draft->templates.n)
+        status = mr_pack_templates_add(&draft->templates, entry->image.template, error);
+    return status < 0 ? status : mr_pack_journal_flush(&draft->journal, error);
 }
 
-static mr_status append(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error)
+static mr_status append(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, mr_error *error)
 {
     uint64_t offset = 0;
-    mr_status status = place(writer, entry, &offset, error);
+    mr_status status = place(draft, entry, &offset, error);
     if (status == MR_OK)
-        status = write_bytes(writer, entry, offset, error);
+        status = write_bytes(draft, entry, offset, error);
     if (status < 0)
         return status;
-    struct mr_pack_sample sample = describe(writer, entry, offset);
+    struct mr_pack_sample sample = describe(draft, entry, offset);
     uint64_t n_rows = has_coefficients(&entry->image) ? (uint64_t)entry->image.n_rows + 1 : 0;
-    status = note(writer, entry, &sample, n_rows, error);
+    status = note(draft, entry, &sample, n_rows, error);
     if (status == MR_OK)
-        status = mr_pack_writer_count(writer, &sample, n_rows, strlen(entry->name) + 1, error);
-    if (status == MR_OK && writer->unmarked >= MARK_BYTES)
-        status = mark(writer, error);
+        status = mr_pack_draft_count(draft, &sample, n_rows, strlen(entry->name) + 1, error);
+    if (status == MR_OK && draft->unmarked >= MARK_BYTES)
+        status = mark(draft, error);
     return status;
 }
 
 static mr_status refuse_after_failure(const struct mr_pack_writer *writer, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_STATE, "%s: after a failure the pack must be opened again", writer->dir);
+    return mr_error_set(error, MR_ERR_STATE, "%s: after a failure the pack must be opened again", writer->draft.dir);
 }
 
 mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error)
 {
-    uint64_t n_samples = mr_pack_writer_begin(writer)->n_samples;
+    uint64_t n_samples = mr_pack_draft_begin(&writer->draft)->n_samples;
     if (writer->has_failed)
         return refuse_after_failure(writer, error);
-    if (writer->n_done >= n_samples)
-        return mr_error_set(error, MR_ERR_INVALID, "%s: all of the %" PRIu64 " samples are there already", writer->dir,
-                            n_samples);
-    mr_status status = append(writer, entry, error);
+    if (writer->draft.n_done >= n_samples)
+        return mr_error_set(error, MR_ERR_INVALID, "%s: all of the %" PRIu64 " samples are there already",
+                            writer->draft.dir, n_samples);
+    mr_status status = append(&writer->draft, entry, error);
     writer->has_failed = status < 0;
     return status;
 }
 
 /* Every shard once more: it costs nothing where it has been done. */
-static mr_status sync_shards(const struct mr_pack_writer *writer, mr_error *error)
+static mr_status sync_shards(const struct mr_pack_draft *draft, mr_error *error)
 {
-    for (uint32_t i = 0; i < mr_pack_writer_n_shards(writer); i++) {
+    for (uint32_t i = 0; i < mr_pack_draft_n_shards(draft); i++) {
         char name[MR_PACK_SHARD_NAME];
-        mr_pack_writer_shard_name(i, name);
-        int fd = openat(writer->root, name, O_RDONLY | O_CLOEXEC);
+        mr_pack_draft_shard_name(i, name);
+        int fd = openat(draft->root, name, O_RDONLY | O_CLOEXEC);
         int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
         if (fd >= 0)
             close(fd);
         if (rc != 0)
-            return mr_pack_writer_fail(writer, rc, "sync", name, error);
+            return mr_pack_draft_fail(draft, rc, "sync", name, error);
     }
     return MR_OK;
 }
 
 mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
 {
-    uint64_t n_samples = mr_pack_writer_begin(writer)->n_samples;
+    uint64_t n_samples = mr_pack_draft_begin(&writer->draft)->n_samples;
     if (writer->has_failed)
         return refuse_after_failure(writer, error);
-    if (writer->n_done != n_samples)
-        return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples", writer->dir,
-                            writer->n_done, n_samples);
-    mr_status status = sync_shards(writer, error);
+    if (writer->draft.n_done != n_samples)
+        return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples", writer->draft.dir,
+                            writer->draft.n_done, n_samples);
+    mr_status status = sync_shards(&writer->draft, error);
     if (status == MR_OK)
-        status = mr_pack_index_save(writer, error);
+        status = mr_pack_index_save(&writer->draft, error);
     if (status < 0)
         return status;
     /* The pack is complete, also when its journal stays. */
-    (void)unlinkat(writer->root, MR_PACK_JOURNAL, 0);
-    (void)fsync(writer->root);
+    (void)unlinkat(writer->draft.root, MR_PACK_JOURNAL, 0);
+    (void)fsync(writer->draft.root);
     return MR_OK;
 }
 
 uint64_t mr_pack_writer_bytes(const struct mr_pack_writer *writer)
 {
-    return writer->bytes;
+    return writer->draft.bytes;
 }
 
 void mr_pack_writer_close(struct mr_pack_writer *writer)
 {
     if (!writer)
         return;
-    mr_pack_journal_close(&writer->journal);
-    if (writer->shard_fd >= 0)
-        close(writer->shard_fd);
-    if (writer->root >= 0)
-        close(writer->root);
-    mr_pack_templates_fini(&writer->templates);
-    mr_bytes_fini(&writer->begin);
-    mr_bytes_fini(&writer->shards);
-    free(writer->dir);
+    mr_pack_draft_fini(&writer->draft);
     free(writer);
 }
 
@@ -352,51 +300,51 @@ static mr_status make_begin(const struct mr_pack_writer_options *options, struct
     return status;
 }
 
-static mr_status open_folder(struct mr_pack_writer *writer, const char *dir, mr_error *error)
+static mr_status open_folder(struct mr_pack_draft *draft, const char *dir, mr_error *error)
 {
     size_t len = strlen(dir);
     while (len > 1 && dir[len - 1] == '/')
         len--;
-    writer->dir = strndup(dir, len);
-    if (!writer->dir)
+    draft->dir = strndup(dir, len);
+    if (!draft->dir)
         return mr_error_memory(error, len + 1);
-    if (mkdir(writer->dir, 0777) != 0 && errno != EEXIST)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s", writer->dir);
-    writer->root = open(writer->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return writer->root >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", writer->dir);
+    if (mkdir(draft->dir, 0777) != 0 && errno != EEXIST)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s", draft->dir);
+    draft->root = open(draft->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return draft->root >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", draft->dir);
 }
 
 /* A pack that is complete is never touched. */
-static mr_status check_incomplete(const struct mr_pack_writer *writer, mr_error *error)
+static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *error)
 {
     uint64_t magic = 0;
     struct stat st;
-    if (fstatat(writer->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? MR_OK : mr_pack_writer_fail(writer, errno, "look at", MR_PACK_INDEX, error);
-    int fd = openat(writer->root, MR_PACK_INDEX, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
+    int fd = openat(draft->root, MR_PACK_INDEX, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool is_pack = fd >= 0 && pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == MR_PACK_MAGIC;
     if (fd >= 0)
         close(fd);
     if (is_pack) /* a process that was killed right after completing it has left it */
-        (void)unlinkat(writer->root, MR_PACK_JOURNAL, 0);
+        (void)unlinkat(draft->root, MR_PACK_JOURNAL, 0);
     return mr_error_set(error, MR_ERR_INVALID, is_pack ? "%s holds a complete pack" : "%s holds a file called index",
-                        writer->dir);
+                        draft->dir);
 }
 
-static mr_status begin_or_go_on(struct mr_pack_writer *writer, mr_error *error)
+static mr_status begin_or_go_on(struct mr_pack_draft *draft, mr_error *error)
 {
     bool is_new;
-    mr_status status = check_incomplete(writer, error);
+    mr_status status = check_incomplete(draft, error);
     if (status == MR_OK)
-        status = mr_pack_journal_open(writer->root, writer->dir, &writer->journal, &is_new, error);
+        status = mr_pack_journal_open(draft->root, draft->dir, &draft->journal, &is_new, error);
     if (status < 0)
         return status;
     /* Only now nobody else can complete it. */
-    status = check_incomplete(writer, error);
+    status = check_incomplete(draft, error);
     if (status == MR_OK)
-        status = mr_pack_resume(writer, error);
+        status = mr_pack_resume(draft, error);
     if (status < 0 && is_new)
-        (void)unlinkat(writer->root, MR_PACK_JOURNAL, 0);
+        (void)unlinkat(draft->root, MR_PACK_JOURNAL, 0);
     return status;
 }
 
@@ -407,17 +355,17 @@ mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_optio
     struct mr_pack_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return mr_error_memory(error, sizeof *writer);
-    writer->root = writer->shard_fd = writer->journal.fd = -1;
-    mr_status status = make_begin(options, &writer->begin, error);
+    mr_pack_draft_init(&writer->draft);
+    mr_status status = make_begin(options, &writer->draft.begin, error);
     if (status == MR_OK)
-        status = open_folder(writer, dir, error);
+        status = open_folder(&writer->draft, dir, error);
     if (status == MR_OK)
-        status = begin_or_go_on(writer, error);
+        status = begin_or_go_on(&writer->draft, error);
     if (status < 0) {
         mr_pack_writer_close(writer);
         return status;
     }
     *writer_out = writer;
-    *n_done_out = writer->n_done;
+    *n_done_out = writer->draft.n_done;
     return MR_OK;
 }

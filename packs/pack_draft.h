@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a pack that is being written: its folder, its journal, and the sums over the samples that it holds so
+ * far. pack_resume.c fills it in from the disk, pack_writer.c appends to it, pack_index_save.c makes the index of it.
+ */
+#ifndef PACKS_PACK_DRAFT_H
+#define PACKS_PACK_DRAFT_H
+
+#include "packs/pack_journal.h"
+#include "packs/pack_templates.h"
+
+#define MR_PACK_SHARD_NAME 24
+
+struct mr_pack_draft {
+    char *dir; /* for messages, without a slash at its end */
+    int root;
+    int shard_fd; /* of the last shard; -1: none is open */
+    struct mr_pack_journal journal;
+    struct mr_bytes begin; /* the journal's first record: struct mr_pack_begin, class names, origin */
+    struct mr_pack_templates templates;
+    struct mr_bytes shards; /* u64: bytes of each that count; the last one grows */
+    uint64_t n_done;        /* samples */
+    uint64_t n_rows;        /* entries of their row tables */
+    uint64_t names_len;
+    uint64_t bytes;    /* in shards */
+    uint64_t unmarked; /* of them, those behind the last mark */
+};
+
+/* A draft that owns nothing yet. */
+void mr_pack_draft_init(struct mr_pack_draft *draft);
+/* Close and free everything. */
+void mr_pack_draft_fini(struct mr_pack_draft *draft);
+
+const struct mr_pack_begin *mr_pack_draft_begin(const struct mr_pack_draft *draft);
+uint32_t mr_pack_draft_n_shards(const struct mr_pack_draft *draft);
+/* Of the last shard; 0 where there is none. */
+uint64_t mr_pack_draft_shard_len(const struct mr_pack_draft *draft);
+/* Add a sample to the sums once shard and journal hold it. A shard may begin with it. */
+mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_sample *sample, uint64_t n_rows,
+                              size_t name_len, mr_error *error);
+/* MR_ERR_IO: "cannot <what> DIR/<name>". */
+mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
+                             mr_error *error);
+void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_SHARD_NAME]);
+
+#endif
