@@ -15,6 +15,7 @@
 #include "packs/packer_decode.h"
 #include "packs/packer_head.h"
 #include "packs/packer_jpeg.h"
+#include "packs/packer_jpeg_write.h"
 #include "packs/packer_png.h"
 #include "packs/packer_resize.h"
 #include "packs/packer_restore.h"

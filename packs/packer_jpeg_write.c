@@ -3,7 +3,7 @@
  * Pixels to a JPEG by libjpeg, for images that are made anew. Easy to get wrong: libjpeg calls back for room in the
  * middle of its work, so a failure there leaves by longjmp like its own.
  */
-#include "packs/packer_jpeg.h"
+#include "packs/packer_jpeg_write.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@ struct writer {
     bool no_memory;
 };
 
-void mr_packer_jpeg_exif(uint32_t orientation, uint8_t exif_out[MR_PACKER_EXIF_BYTES])
+void mr_packer_jpeg_write_exif(uint32_t orientation, uint8_t exif_out[MR_PACKER_EXIF_BYTES])
 {
     /* TIFF header, one entry: orientation, SHORT, one of them; no further directory. */
     static const uint8_t exif[MR_PACKER_EXIF_BYTES] = "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0";
@@ -116,7 +116,7 @@ static void write_all(struct writer *writer)
     jpeg_start_compress(cinfo, TRUE);
     if (writer->orientation >= 2) {
         uint8_t exif[MR_PACKER_EXIF_BYTES];
-        mr_packer_jpeg_exif(writer->orientation, exif);
+        mr_packer_jpeg_write_exif(writer->orientation, exif);
         jpeg_write_marker(cinfo, JPEG_APP0 + 1, exif, sizeof exif);
     }
     for (uint32_t y = 0; y < writer->height; y++)

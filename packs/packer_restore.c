@@ -5,7 +5,7 @@
  */
 #include "packs/packer_restore.h"
 
-#include "packs/packer_jpeg.h"
+#include "packs/packer_jpeg_write.h"
 #include "packs/packer_tiles.h"
 
 #include <string.h>
@@ -173,7 +173,7 @@ static void put_exif(struct mr_packer_bytes *out, uint32_t orientation)
     uint8_t exif[MR_PACKER_EXIF_BYTES];
     if (orientation < 2)
         return;
-    mr_packer_jpeg_exif(orientation, exif);
+    mr_packer_jpeg_write_exif(orientation, exif);
     put_marker(out, APP0 + 1, sizeof exif);
     put_bytes(out, exif, sizeof exif);
 }
