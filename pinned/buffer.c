@@ -83,7 +83,7 @@ static mr_status init_part(const struct mr_buffer_shape *shape, uint32_t i, stru
     part->device[MR_BUFFER_LABEL] = shape->placement.label[i];
     uint32_t n_ends = has_two_ends(part) ? MR_BUFFER_ENDS : 1;
     mr_status status = MR_OK;
-    for (uint32_t k = 0; k < MR_COPIER_STREAMS && !status; k++)
+    for (uint32_t k = 0; k < MR_BUFFER_STREAMS && !status; k++)
         for (uint32_t end = 0; end < n_ends && !status; end++)
             status = take_event(handle_of(shape, part, end), &part->streams[k].released[end], error);
     return status;
@@ -140,7 +140,7 @@ void mr_buffer_fini(const struct mr_buffer_shape *shape, struct mr_buffer *buffe
     for (uint32_t t = 2; t-- > 0;)
         give_event(handle_at(shape, shape->placement.image[0]), buffer->arrives[t]);
     for (uint32_t i = shape->placement.n_parts; i-- > 0;)
-        for (uint32_t k = MR_COPIER_STREAMS; k-- > 0;)
+        for (uint32_t k = MR_BUFFER_STREAMS; k-- > 0;)
             for (uint32_t end = MR_BUFFER_ENDS; end-- > 0;)
                 give_event(handle_of(shape, &buffer->parts[i], end), buffer->parts[i].streams[k].released[end]);
     for (uint32_t d = shape->placement.n_devices; d-- > 0;)
@@ -251,9 +251,9 @@ static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buff
     *at_out = at;
     if (status || at < part->n_streams)
         return status;
-    if (at == MR_COPIER_STREAMS)
+    if (at == MR_BUFFER_STREAMS)
         return mr_error_set(error, MR_ERR_STATE, "%u streams use this part of the batch already, a further one cannot",
-                            MR_COPIER_STREAMS);
+                            MR_BUFFER_STREAMS);
     part->streams[at].stream = stream;
     part->streams[at].was_released = false;
     return identify(shape, part, &part->streams[at], error);

@@ -10,7 +10,10 @@
 #ifndef PINNED_BUFFER_H
 #define PINNED_BUFFER_H
 
-#include "pinned/copier.h"
+#include "pinned/placement.h"
+#include "pinned/slot.h"
+
+#define MR_BUFFER_STREAMS 8 /* consumer's streams per part of a buffer */
 
 /* An open device, and what its copy stream uses alone, one batch after the other. Constant after creation. */
 struct mr_buffer_device {
@@ -60,7 +63,7 @@ struct mr_buffer_part {
     uint32_t first_row;              /* of the batch that was issued last */
     uint32_t n_rows;
     uint32_t n_streams;
-    struct mr_buffer_stream streams[MR_COPIER_STREAMS];
+    struct mr_buffer_stream streams[MR_BUFFER_STREAMS];
 };
 
 struct mr_buffer {

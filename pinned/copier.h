@@ -17,8 +17,6 @@
 #include "pinned/placement.h"
 #include "pinned/slot.h"
 
-#define MR_COPIER_STREAMS 8 /* consumer's streams per part of a buffer */
-
 struct mr_copier;
 
 struct mr_copier_options {
@@ -88,7 +86,7 @@ struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t bu
  * Order a consumer's stream behind the copy of a part. arrives: it is the one that next was asked for.
  *
  * NULL is the default stream of the images' device. MR_ERR_INVALID for a stream of neither of the part's devices;
- * MR_ERR_STATE in a capture, or for a stream more than MR_COPIER_STREAMS; after a failure it is not remembered. Between
+ * MR_ERR_STATE in a capture, or for a stream more than MR_BUFFER_STREAMS; after a failure it is not remembered. Between
  * the host and a GPU nothing waits: the host's copies have ended when issue returns.
  */
 mr_status mr_copier_use(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, bool arrives,

@@ -3,6 +3,8 @@
  * Finishing on the host, one sample after the other: each channel's 256 values are made once per batch and then looked
  * up. Easy to get wrong: descriptors were written by workers, so nothing in them is believed before it was checked.
  */
+#include "pinned/finish.h"
+
 #include "pinned/finish_pixel.h"
 
 uint64_t mr_finish_in_bytes(const struct mr_finish *finish)

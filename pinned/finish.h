@@ -7,46 +7,11 @@
 #ifndef PINNED_FINISH_H
 #define PINNED_FINISH_H
 
-#include <stdbool.h>
-
-#include "pinned/descriptor.h"
-
-#include <millrace/batch.h>
-
-#define MR_FINISH_CHANNELS 4
-
-/* How every sample of a loader is finished. Constant. */
-struct mr_finish {
-    uint32_t needed; /* 0: what is copied is what is lent, and nothing here means anything */
-    uint32_t height; /* of the pixels in the slot and of the output */
-    uint32_t width;
-    uint32_t channels;               /* of the pixels in the slot: 1, 3 or 4 */
-    uint32_t out_channels;           /* of the output; those that the pixels lack are zero */
-    uint32_t layout;                 /* mr_layout */
-    uint32_t dtype;                  /* mr_dtype: MR_U8, MR_F32, MR_F16, MR_BF16 */
-    uint32_t exact;                  /* floats come from the table, not from fma */
-    float scale[MR_FINISH_CHANNELS]; /* fmaf(x, scale[c], bias[c]), rounded to nearest even for 16 bits */
-    float bias[MR_FINISH_CHANNELS];
-    float table[MR_FINISH_CHANNELS][256];
-};
+#include "pinned/finish_job.h"
 
 /* Bytes of one sample in the slot, and of one finished sample. */
 uint64_t mr_finish_in_bytes(const struct mr_finish *finish);
 uint64_t mr_finish_out_bytes(const struct mr_finish *finish);
-
-/* One batch's work. Pointers are the device's own but for finish. */
-struct mr_finish_job {
-    const struct mr_finish *finish;
-    const float *tables;                     /* a copy of finish->table on the device */
-    const struct mr_descriptor *descriptors; /* n of them */
-    uint32_t n;
-    uint32_t first_place;   /* place of descriptors[0]: row 0 of out */
-    const uint8_t *staging; /* bytes [staging_off, staging_off + staging_len) of the slot's data */
-    uint64_t staging_off;
-    uint64_t staging_len;
-    void *out;
-    uint32_t *status; /* n words, enum mr_finished */
-};
 
 /* The host's twin of the GPU's kernel. */
 void mr_finish_run(const struct mr_finish_job *job);

@@ -6,7 +6,7 @@
 #ifndef PINNED_FINISH_CUDA_H
 #define PINNED_FINISH_CUDA_H
 
-#include "pinned/finish.h"
+#include "pinned/finish_job.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@
 #define PINNED_FINISH_PIXEL_H
 
 #include "base/half.h"
-#include "pinned/finish.h"
+#include "pinned/finish_job.h"
 
 #include <math.h>
 

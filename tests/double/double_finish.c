@@ -4,6 +4,7 @@
  * order of threads that run last to first. Easy to get wrong: the settings (job->finish) are read at the launch, all
  * else when the kernel runs.
  */
+#include "pinned/finish.h"
 #include "pinned/finish_cuda.h"
 #include "pinned/finish_pixel.h"
 #include "tests/double/double_machine.h"

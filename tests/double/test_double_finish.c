@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU twin of the finishing kernel: its bits, when it reads what, and that its accesses are judged. */
+#include "pinned/finish.h"
 #include "pinned/finish_cuda.h"
 #include "tests/double/double_fixture.h"
 

@@ -3,6 +3,7 @@
  * The copier on the host's devices: every byte of every part of every placement, what await reports, and which streams
  * are remembered. The order of calls, and failures, are test_copier_faults.c.
  */
+#include "pinned/buffer.h"
 #include "tests/pinned/copier_rig.h"
 
 #include <pthread.h>
@@ -249,7 +250,7 @@ static void a_ninth_stream_is_refused_and_the_same_one_is_one(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0", "host:1"};
-    int streams[MR_COPIER_STREAMS + 1];
+    int streams[MR_BUFFER_STREAMS + 1];
     mr_error error = {0};
     struct copier_rig rig;
     copier_rig_init(&rig, 4, false);
@@ -257,14 +258,14 @@ static void a_ninth_stream_is_refused_and_the_same_one_is_one(void **state)
     create(&rig, 2);
     for (uint32_t seed = 0; seed < 3; seed++) {
         (void)pass_batch(&rig, 0, seed, 4);
-        for (uint32_t i = 0; i < 3 * MR_COPIER_STREAMS; i++) {
-            void *stream = i % MR_COPIER_STREAMS ? &streams[i % MR_COPIER_STREAMS] : NULL;
+        for (uint32_t i = 0; i < 3 * MR_BUFFER_STREAMS; i++) {
+            void *stream = i % MR_BUFFER_STREAMS ? &streams[i % MR_BUFFER_STREAMS] : NULL;
             assert_int_equal(mr_copier_use(rig.copier, 0, 1, stream, false, &error), MR_OK);
         }
-        assert_int_equal(mr_copier_use(rig.copier, 0, 1, &streams[MR_COPIER_STREAMS], false, &error), MR_ERR_STATE);
+        assert_int_equal(mr_copier_use(rig.copier, 0, 1, &streams[MR_BUFFER_STREAMS], false, &error), MR_ERR_STATE);
         assert_non_null(strstr(error.text, "8 streams"));
-        assert_int_equal(mr_copier_remember(rig.copier, 0, 1, &streams[MR_COPIER_STREAMS], &error), MR_ERR_STATE);
-        assert_int_equal(mr_copier_use(rig.copier, 0, 0, &streams[MR_COPIER_STREAMS], false, &error), MR_OK);
+        assert_int_equal(mr_copier_remember(rig.copier, 0, 1, &streams[MR_BUFFER_STREAMS], &error), MR_ERR_STATE);
+        assert_int_equal(mr_copier_use(rig.copier, 0, 0, &streams[MR_BUFFER_STREAMS], false, &error), MR_OK);
         assert_int_equal(mr_copier_release(rig.copier, 0, &error), MR_OK);
     }
     copier_rig_fini(&rig);

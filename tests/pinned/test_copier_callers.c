@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "pinned/buffer.h"
 #include "tests/pinned/copier_fixture.h"
 
 enum { COPIER = 1, CONSUMER = 2 };
@@ -210,16 +211,16 @@ static void a_ninth_stream_is_refused(void **state)
 {
     (void)state;
     struct world w;
-    cudaStream_t streams[MR_COPIER_STREAMS + 1];
+    cudaStream_t streams[MR_BUFFER_STREAMS + 1];
     begin(&w, DOUBLE_EARLY);
-    for (uint32_t i = 0; i <= MR_COPIER_STREAMS; i++) {
+    for (uint32_t i = 0; i <= MR_BUFFER_STREAMS; i++) {
         assert_int_equal(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaSuccess);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[i]),
-                      i < MR_COPIER_STREAMS ? MR_OK : MR_ERR_STATE, NULL);
+                      i < MR_BUFFER_STREAMS ? MR_OK : MR_ERR_STATE, NULL);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[0]), MR_OK, NULL); /* again is no further one */
     }
     expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_OK, NULL);
-    for (uint32_t i = 0; i <= MR_COPIER_STREAMS; i++)
+    for (uint32_t i = 0; i <= MR_BUFFER_STREAMS; i++)
         assert_int_equal(cudaStreamDestroy(streams[i]), cudaSuccess);
     end(&w);
 }
@@ -230,7 +231,7 @@ static void streams_are_forgotten_with_their_batch(void **state)
     (void)state;
     struct world w;
     begin(&w, DOUBLE_RANDOM);
-    for (uint32_t i = 0; i < 3 * MR_COPIER_STREAMS; i++) {
+    for (uint32_t i = 0; i < 3 * MR_BUFFER_STREAMS; i++) {
         cudaStream_t stream;
         assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, stream), MR_OK, NULL);

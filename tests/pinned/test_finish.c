@@ -4,6 +4,7 @@
  * fmaf(), rint() in place of the rounding by bits, 128 bits in place of checked ranges. Buffers are exactly as long as
  * they may be, so that the address sanitizer sees a byte too far.
  */
+#include "pinned/finish.h"
 #include "pinned/finish_pixel.h"
 
 #include <setjmp.h>

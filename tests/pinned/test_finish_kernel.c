@@ -4,6 +4,7 @@
  * runs all threads of a grid one after the other. What comes out is what the host's finishing gives, to the last bit,
  * whatever the grid. Says nothing about what nvcc makes of it.
  */
+#include "pinned/finish.h"
 #include "pinned/finish_pixel.h"
 
 #include <setjmp.h>
