@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What mr_pack(), mr_check() and mr_unpack() have in common: options, progress, report, and words about samples. */
-#ifndef PACKS_PACKING_JOB_H
-#define PACKS_PACKING_JOB_H
+#ifndef PACKS_PACK_JOB_H
+#define PACKS_PACK_JOB_H
 
 #include "dataset/dataset.h"
 #include "packs/pipeline.h"

@@ -2,8 +2,8 @@
 /*
  * A folder of pictures, packs of it, and what the calls have told. What fails here ends the test.
  */
-#ifndef TESTS_PACKS_PACKING_RIG_H
-#define TESTS_PACKS_PACKING_RIG_H
+#ifndef TESTS_PACKS_PACK_RIG_H
+#define TESTS_PACKS_PACK_RIG_H
 
 #include <setjmp.h>
 #include <stdarg.h>

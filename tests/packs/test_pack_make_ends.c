@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mr_pack(): going on behind an interruption, a full disk or a missing file; and what is refused. */
-#include "tests/packs/packing_rig.h"
+#include "tests/packs/pack_rig.h"
 
 #include <errno.h>
 #include <signal.h>

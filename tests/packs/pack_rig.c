@@ -3,7 +3,7 @@
  * Packs of a folder for tests. Easy to get wrong: progress comes by the clock, so who wants to cancel at a certain
  * sample waits in its notice, which comes in the same thread.
  */
-#include "tests/packs/packing_rig.h"
+#include "tests/packs/pack_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>

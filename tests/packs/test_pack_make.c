@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mr_pack(): what a pack holds, and that nothing but the options changes it. */
-#include "tests/packs/packing_rig.h"
+#include "tests/packs/pack_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "dataset/pack_index.h"
-#include "packs/packing_job.h"
-#include "packs/packing_name.h"
-#include "packs/unpacking_file.h"
+#include "packs/pack_job.h"
+#include "packs/pack_sample_name.h"
+#include "packs/pack_unpack_file.h"
 
 struct unpacking {
     struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mr_check(): damage in folders and packs. */
-#include "tests/packs/packing_rig.h"
+#include "tests/packs/pack_rig.h"
 
 #include <stdio.h>
 #include <string.h>

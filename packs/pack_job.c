@@ -3,7 +3,7 @@
  * The common part of the three calls on packs. Easy to get wrong: a sample's error may begin with its name already,
  * which a notice gives beside the text, so it is cut off there and added where it is missing.
  */
-#include "packs/packing_job.h"
+#include "packs/pack_job.h"
 
 #include <assert.h>
 #include <stdio.h>

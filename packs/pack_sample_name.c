@@ -3,7 +3,7 @@
  * Names in packs. Easy to get wrong: an index may come from anywhere, so a name is looked at again before a file is
  * made by it; and a folder's path may hold any byte that means something in a SPEC.
  */
-#include "packs/packing_name.h"
+#include "packs/pack_sample_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>

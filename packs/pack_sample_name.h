@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of samples on the way into a pack and out of it again. */
-#ifndef PACKS_PACKING_NAME_H
-#define PACKS_PACKING_NAME_H
+#ifndef PACKS_PACK_SAMPLE_NAME_H
+#define PACKS_PACK_SAMPLE_NAME_H
 
 #include "base/packed_image.h"
 #include "dataset/catalog.h"

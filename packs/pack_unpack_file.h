@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files made below a folder, each under a temporary name first; none that is there is replaced. */
-#ifndef PACKS_UNPACKING_FILE_H
-#define PACKS_UNPACKING_FILE_H
+#ifndef PACKS_PACK_UNPACK_FILE_H
+#define PACKS_PACK_UNPACK_FILE_H
 
 #include "base/error.h"
 

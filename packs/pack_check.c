@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "packs/packing_job.h"
+#include "packs/pack_job.h"
 
 struct checking {
     struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mr_unpack(): no file replaced, none outside of the folder, and the rest rescued. */
-#include "tests/packs/packing_rig.h"
+#include "tests/packs/pack_rig.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -13,8 +13,8 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "packs/pack_writer.h"
-#include "packs/packing_job.h"
-#include "packs/packing_name.h"
+#include "packs/pack_job.h"
+#include "packs/pack_sample_name.h"
 #include "sampler/keyed.h"
 
 enum { PAGE_BYTES = 4096 };

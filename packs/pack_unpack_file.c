@@ -4,7 +4,7 @@
  * name, not by a look before it, so that two who unpack into one folder do not replace each other's; and not every file
  * system knows that call in both of its forms.
  */
-#include "packs/unpacking_file.h"
+#include "packs/pack_unpack_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
