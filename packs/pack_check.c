@@ -9,11 +9,11 @@
 #include "packs/pack_job.h"
 
 struct checking {
-    struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */
+    struct mr_pack_job job; /* first, as mr_pack_job_run() wants it */
 };
 
 struct worker {
-    const struct mr_packing_job *job;
+    const struct mr_pack_job *job;
     struct mr_packer *packer;
     void *label;
 };
@@ -35,7 +35,7 @@ static mr_status open_worker(void *user, void **worker_out, mr_error *error)
     w->label = calloc(1, label_bytes > 0 ? label_bytes : 1);
     if (!w->label)
         return mr_error_memory(error, label_bytes);
-    return mr_packing_job_packer(w->job, &w->packer, error);
+    return mr_pack_job_packer(w->job, &w->packer, error);
 }
 
 static void close_worker(void *worker)
@@ -49,7 +49,7 @@ static void close_worker(void *worker)
 static mr_status check_packed(struct worker *w, const struct mr_read *read, struct checked *checked, mr_error *error)
 {
     struct mr_packed_image image;
-    mr_status status = mr_packing_job_verify(w->job, read, &image, error);
+    mr_status status = mr_pack_job_verify(w->job, read, &image, error);
     if (status != MR_OK)
         return status;
     checked->encoding = image.encoding;
@@ -86,16 +86,16 @@ static int64_t index_at(const void *user, uint64_t position)
 static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error *error)
 {
     struct checking *checking = user;
-    struct mr_packing_job *job = &checking->job;
+    struct mr_pack_job *job = &checking->job;
     const struct checked *checked = item->result;
     if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
-        mr_packing_job_name(job->catalog, item->index, &item->error);
+        mr_pack_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }
-    mr_packing_job_count(job, item);
+    mr_pack_job_count(job, item);
     if (item->status == MR_ERR_DAMAGED)
-        mr_packing_job_damage(job, item->index, item->error.text);
+        mr_pack_job_damage(job, item->index, item->error.text);
     if (checked->encoding > 0 && checked->encoding < MR_PACK_N_ENCODINGS)
         job->report.n_by_encoding[checked->encoding]++;
     job->report.n_plain += checked->plain;
@@ -112,10 +112,10 @@ mr_status mr_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_
                                     .close = close_worker,
                                     .run = check_sample,
                                     .take = take_sample};
-    mr_status status = mr_packing_job_begin(&checking.job, dataset, options, error);
+    mr_status status = mr_pack_job_begin(&checking.job, dataset, options, error);
     if (status == MR_OK)
-        status = mr_packing_job_run(&checking.job, &work, error);
+        status = mr_pack_job_run(&checking.job, &work, error);
     if (status == MR_OK)
-        mr_packing_job_end(&checking.job, report_out);
+        mr_pack_job_end(&checking.job, report_out);
     return status;
 }

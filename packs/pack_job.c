@@ -69,10 +69,10 @@ static mr_status resolve(mr_pack_options *o, const mr_pack_options *options, mr_
     return check_together(o, error);
 }
 
-mr_status mr_packing_job_begin(struct mr_packing_job *job, const mr_dataset *dataset, const mr_pack_options *options,
-                               mr_error *error)
+mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, const mr_pack_options *options,
+                            mr_error *error)
 {
-    *job = (struct mr_packing_job){.start_ns = mr_clock_now_ns()};
+    *job = (struct mr_pack_job){.start_ns = mr_clock_now_ns()};
     if (!dataset)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset is NULL");
     mr_status status = resolve(&job->options, options, error);
@@ -88,21 +88,21 @@ mr_status mr_packing_job_begin(struct mr_packing_job *job, const mr_dataset *dat
     return MR_OK;
 }
 
-static void update(struct mr_packing_job *job)
+static void update(struct mr_pack_job *job)
 {
     job->progress.seconds = (double)(mr_clock_now_ns() - job->start_ns) * 1e-9;
 }
 
 static bool tick(void *user)
 {
-    struct mr_packing_job *job = user;
+    struct mr_pack_job *job = user;
     if (!job->options.progress)
         return false;
     update(job);
     return job->options.progress(job->options.user, &job->progress);
 }
 
-mr_status mr_packing_job_run(struct mr_packing_job *job, struct mr_pipeline_work *work, mr_error *error)
+mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work, mr_error *error)
 {
     assert(work->user == job);
     work->catalog = job->catalog;
@@ -116,7 +116,7 @@ mr_status mr_packing_job_run(struct mr_packing_job *job, struct mr_pipeline_work
     return status;
 }
 
-void mr_packing_job_end(struct mr_packing_job *job, mr_pack_report *report_out)
+void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out)
 {
     if (!report_out)
         return;
@@ -129,7 +129,7 @@ void mr_packing_job_end(struct mr_packing_job *job, mr_pack_report *report_out)
     *report_out = job->report;
 }
 
-void mr_packing_job_count(struct mr_packing_job *job, const struct mr_pipeline_item *item)
+void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item)
 {
     job->progress.n_done++;
     job->progress.bytes_read += item->read_bytes;
@@ -142,7 +142,7 @@ static const char *without_name(const char *which, const char *text)
     return strncmp(text, which, len) == 0 && strncmp(text + len, ": ", 2) == 0 ? text + len + 2 : text;
 }
 
-void mr_packing_job_notice(const struct mr_packing_job *job, int64_t index, const char *text)
+void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char *text)
 {
     char which[MR_CATALOG_WHICH];
     if (!job->options.notice)
@@ -152,13 +152,13 @@ void mr_packing_job_notice(const struct mr_packing_job *job, int64_t index, cons
     job->options.notice(job->options.user, index, which, without_name(which, text));
 }
 
-void mr_packing_job_damage(struct mr_packing_job *job, int64_t index, const char *text)
+void mr_pack_job_damage(struct mr_pack_job *job, int64_t index, const char *text)
 {
     job->report.n_damaged++;
-    mr_packing_job_notice(job, index, text);
+    mr_pack_job_notice(job, index, text);
 }
 
-void mr_packing_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
+void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
     char which[MR_CATALOG_WHICH];
     mr_error bare = *error;
@@ -170,15 +170,15 @@ void mr_packing_job_name(const struct mr_catalog *catalog, int64_t index, mr_err
     error->index = index;
 }
 
-mr_status mr_packing_job_packer(const struct mr_packing_job *job, struct mr_packer **packer_out, mr_error *error)
+mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out, mr_error *error)
 {
     const struct mr_packer_options options = {.encoding = MR_PACKED_JPEG,
                                               .limits = {.max_pixels = job->options.max_pixels}};
     return mr_packer_create(&options, packer_out, error);
 }
 
-mr_status mr_packing_job_verify(const struct mr_packing_job *job, const struct mr_read *read,
-                                struct mr_packed_image *image_out, mr_error *error)
+mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read *read,
+                             struct mr_packed_image *image_out, mr_error *error)
 {
     const struct mr_codec_limits limits =
         mr_codec_resolve_limits(&(struct mr_codec_limits){.max_pixels = job->options.max_pixels});
@@ -193,8 +193,8 @@ mr_status mr_packing_job_verify(const struct mr_packing_job *job, const struct m
     return status;
 }
 
-mr_status mr_packing_job_restore(struct mr_packer *packer, const struct mr_packed_image *image,
-                                 const struct mr_read *read, const uint8_t **file_out, size_t *len_out, mr_error *error)
+mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image, const struct mr_read *read,
+                              const uint8_t **file_out, size_t *len_out, mr_error *error)
 {
     return mr_packer_restore(packer, image, read->bytes, read->bytes + image->len, read->len - (size_t)image->len,
                              file_out, len_out, error);

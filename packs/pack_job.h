@@ -9,7 +9,7 @@
 
 #include <millrace/pack.h>
 
-struct mr_packing_job {
+struct mr_pack_job {
     const struct mr_catalog *catalog;
     const struct mr_sample_kind *kind;
     mr_pack_options options; /* resolved */
@@ -19,35 +19,34 @@ struct mr_packing_job {
 };
 
 /* Begin with a dataset that has files and at least one sample. MR_ERR_INVALID, MR_ERR_UNSUPPORTED. */
-mr_status mr_packing_job_begin(struct mr_packing_job *job, const mr_dataset *dataset, const mr_pack_options *options,
-                               mr_error *error);
+mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, const mr_pack_options *options,
+                            mr_error *error);
 /* Work on positions from progress.n_done on: catalog, n_workers, positions and tick of work are set here; work->user
- * must begin with a struct mr_packing_job. */
-mr_status mr_packing_job_run(struct mr_packing_job *job, struct mr_pipeline_work *work, mr_error *error);
+ * must begin with a struct mr_pack_job. */
+mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work, mr_error *error);
 /* The report, unless report_out is NULL. */
-void mr_packing_job_end(struct mr_packing_job *job, mr_pack_report *report_out);
+void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out);
 
 /* An item was taken: count it. */
-void mr_packing_job_count(struct mr_packing_job *job, const struct mr_pipeline_item *item);
+void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item);
 /* Tell a word about a sample, if anybody listens. A name that text begins with, as errors do, is left out. */
-void mr_packing_job_notice(const struct mr_packing_job *job, int64_t index, const char *text);
+void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char *text);
 /* The same for a damaged sample, which is counted. */
-void mr_packing_job_damage(struct mr_packing_job *job, int64_t index, const char *text);
+void mr_pack_job_damage(struct mr_pack_job *job, int64_t index, const char *text);
 /* error, about a sample, begins with its name: "photos/a.jpg (index 7): words". */
-void mr_packing_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
+void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
 /* Only the limits of the options: for what decodes, not packs. */
-mr_status mr_packing_job_packer(const struct mr_packing_job *job, struct mr_packer **packer_out, mr_error *error);
+mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out, mr_error *error);
 
 /*
  * A sample of a pack that was read whole: its description, checked, and its bytes against the checksum. MR_ERR_DAMAGED,
  * where read->bytes may be shorter than image_out->len says too.
  */
-mr_status mr_packing_job_verify(const struct mr_packing_job *job, const struct mr_read *read,
-                                struct mr_packed_image *image_out, mr_error *error);
+mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read *read,
+                             struct mr_packed_image *image_out, mr_error *error);
 /* The file that was packed, of one that passed. Valid until the packer's next call. */
-mr_status mr_packing_job_restore(struct mr_packer *packer, const struct mr_packed_image *image,
-                                 const struct mr_read *read, const uint8_t **file_out, size_t *len_out,
-                                 mr_error *error);
+mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image, const struct mr_read *read,
+                              const uint8_t **file_out, size_t *len_out, mr_error *error);
 
 #endif

@@ -25,7 +25,7 @@ static_assert((int)MR_PACK_JPEG == MR_PACKED_JPEG && (int)MR_PACK_RAW == MR_PACK
               "the numbers of files and of the interface");
 
 struct packing {
-    struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */
+    struct mr_pack_job job; /* first, as mr_pack_job_run() wants it */
     struct mr_packer_options packer;
     struct mr_keyed keyed; /* with shuffle */
     struct mr_pack_writer *writer;
@@ -69,7 +69,7 @@ static mr_status open_worker(void *user, void **worker_out, mr_error *error)
         return mr_error_memory(error, label_bytes);
     mr_status status = mr_packer_create(&packing->packer, &w->packer, error);
     if (status == MR_OK && mr_catalog_is_pack(packing->job.catalog))
-        status = mr_packing_job_packer(&packing->job, &w->restorer, error);
+        status = mr_pack_job_packer(&packing->job, &w->restorer, error);
     return status;
 }
 
@@ -86,15 +86,15 @@ static void close_worker(void *worker)
 static mr_status get_file(struct worker *w, const struct mr_read *read, const uint8_t **bytes_out, size_t *len_out,
                           mr_error *error)
 {
-    const struct mr_packing_job *job = &w->packing->job;
+    const struct mr_pack_job *job = &w->packing->job;
     struct mr_packed_image image;
     mr_status status =
         mr_catalog_split(job->catalog, read->index, read->bytes, read->len, bytes_out, len_out, w->label, error);
     if (status != MR_OK || !w->restorer)
         return status;
-    status = mr_packing_job_verify(job, read, &image, error);
+    status = mr_pack_job_verify(job, read, &image, error);
     if (status == MR_OK)
-        status = mr_packing_job_restore(w->restorer, &image, read, bytes_out, len_out, error);
+        status = mr_pack_job_restore(w->restorer, &image, read, bytes_out, len_out, error);
     return status;
 }
 
@@ -157,7 +157,7 @@ static int64_t index_at(const void *user, uint64_t position)
 /* Such a sample is no longer the file of its name, and its encoding does not say so. */
 static const char *ending_for(const struct packed *packed)
 {
-    return packed->made_anew && packed->image.encoding == MR_PACKED_JPEG ? MR_PACKING_NAME_JPEG : NULL;
+    return packed->made_anew && packed->image.encoding == MR_PACKED_JPEG ? MR_PACK_SAMPLE_NAME_JPEG : NULL;
 }
 
 static mr_status write_sample(struct packing *packing, const struct mr_pipeline_item *item, mr_error *error)
@@ -174,36 +174,36 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
     bool coefficients = packed->image.encoding == MR_PACKED_DCT || packed->image.encoding == MR_PACKED_DCT8;
     entry.image.template = coefficients ? &packed->template : NULL;
     entry.image.rows = coefficients ? (const uint32_t *)(const void *)item->bytes : NULL;
-    mr_packing_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);
+    mr_pack_sample_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);
     return mr_pack_writer_add(packing->writer, &entry, error);
 }
 
 static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error *error)
 {
     struct packing *packing = user;
-    struct mr_packing_job *job = &packing->job;
+    struct mr_pack_job *job = &packing->job;
     const struct packed *packed = item->result;
     if (item->status < 0) {
-        mr_packing_job_name(job->catalog, item->index, &item->error);
+        mr_pack_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }
     mr_status status = write_sample(packing, item, error);
     if (status != MR_OK)
         return status;
-    mr_packing_job_count(job, item);
+    mr_pack_job_count(job, item);
     job->progress.bytes_written = mr_pack_writer_bytes(packing->writer) - packing->written_before;
     if (packed->damaged)
-        mr_packing_job_damage(job, item->index, packed->why);
+        mr_pack_job_damage(job, item->index, packed->why);
     else if (packed->why[0])
-        mr_packing_job_notice(job, item->index, packed->why);
+        mr_pack_job_notice(job, item->index, packed->why);
     job->report.n_kept += packed->why[0] && packed->image.encoding != job->options.encoding;
     return MR_OK;
 }
 
 /* What is packed and how. */
 
-static uint64_t digest_samples(const struct mr_packing_job *job, void *label)
+static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
 {
     struct mr_digest digest;
     char name[MR_CATALOG_PATH];
@@ -212,7 +212,7 @@ static uint64_t digest_samples(const struct mr_packing_job *job, void *label)
     mr_digest_init(&digest, ORIGIN_KEY);
     mr_digest_add_u64(&digest, job->kind->label_bytes);
     for (int64_t i = 0; i < mr_catalog_count(job->catalog); i++) {
-        mr_packing_name_in_pack(job->catalog, i, NULL, name);
+        mr_pack_sample_name_in_pack(job->catalog, i, NULL, name);
         mr_digest_add_text(&digest, name);
         if (mr_catalog_label(job->catalog, i, label, &unused, &ignored) == MR_OK)
             mr_digest_add(&digest, label, (size_t)job->kind->label_bytes);
@@ -232,7 +232,7 @@ static void print_options(FILE *out, const mr_pack_options *o)
         fprintf(out, "keep");
 }
 
-static mr_status describe(const struct mr_packing_job *job, char **origin_out, mr_error *error)
+static mr_status describe(const struct mr_pack_job *job, char **origin_out, mr_error *error)
 {
     size_t label_bytes = (size_t)job->kind->label_bytes, len;
     void *label = calloc(1, label_bytes > 0 ? label_bytes : 1);
@@ -259,7 +259,7 @@ static const char *class_name(void *user, uint32_t i)
 
 static mr_status open_writer(struct packing *packing, const char *dir, mr_error *error)
 {
-    struct mr_packing_job *job = &packing->job;
+    struct mr_pack_job *job = &packing->job;
     char *origin = NULL;
     mr_status status = describe(job, &origin, error);
     if (status != MR_OK)
@@ -295,7 +295,7 @@ static void count_sample(mr_pack_report *report, const struct mr_packed_image *i
 static mr_status count_pack(struct packing *packing, const char *dir, mr_error *error)
 {
     mr_dataset *pack = NULL;
-    char *spec = mr_packing_name_spec(dir);
+    char *spec = mr_pack_sample_name_spec(dir);
     if (!spec)
         return mr_error_memory(error, strlen(dir));
     mr_status status = mr_dataset_open(spec, NULL, &pack, error);
@@ -324,7 +324,7 @@ static mr_status run(struct packing *packing, const char *dir, mr_error *error)
                                     .take = take_sample};
     mr_status status = open_writer(packing, dir, error);
     if (status == MR_OK)
-        status = mr_packing_job_run(&packing->job, &work, error);
+        status = mr_pack_job_run(&packing->job, &work, error);
     if (status == MR_OK)
         status = mr_pack_writer_finish(packing->writer, error);
     mr_pack_writer_close(packing->writer);
@@ -338,7 +338,7 @@ mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *o
     const mr_pack_options *o = &packing.job.options;
     if (!dir || !*dir)
         return mr_error_set(error, MR_ERR_INVALID, "the folder of the pack is not given");
-    mr_status status = mr_packing_job_begin(&packing.job, dataset, options, error);
+    mr_status status = mr_pack_job_begin(&packing.job, dataset, options, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not files of images");
     if (status != MR_OK)
@@ -353,6 +353,6 @@ mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *o
         mr_keyed_init(&packing.keyed, packing.job.progress.n_samples, o->seed, 0);
     status = run(&packing, dir, error);
     if (status == MR_OK)
-        mr_packing_job_end(&packing.job, report_out);
+        mr_pack_job_end(&packing.job, report_out);
     return status;
 }

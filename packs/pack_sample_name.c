@@ -13,8 +13,8 @@
 #include "base/words.h"
 #include "dataset/pack_index.h"
 
-static const char *const jpeg_endings[] = {MR_PACKING_NAME_JPEG, ".jpeg", ".jpe", ".jfif", NULL};
-static const char *const png_endings[] = {MR_PACKING_NAME_PNG, NULL};
+static const char *const jpeg_endings[] = {MR_PACK_SAMPLE_NAME_JPEG, ".jpeg", ".jpe", ".jfif", NULL};
+static const char *const png_endings[] = {MR_PACK_SAMPLE_NAME_PNG, NULL};
 
 static bool ends_in(const char *name, const char *const *endings)
 {
@@ -65,8 +65,8 @@ static bool find_path(const struct mr_catalog *catalog, int64_t index, char path
     return true;
 }
 
-void mr_packing_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
-                             char name_out[MR_CATALOG_PATH])
+void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
+                                 char name_out[MR_CATALOG_PATH])
 {
     char path[MR_CATALOG_PATH];
     const char *name = find_path(catalog, index, path) ? inside(path) : "";
@@ -77,7 +77,7 @@ void mr_packing_name_in_pack(const struct mr_catalog *catalog, int64_t index, co
         snprintf(name_out, MR_CATALOG_PATH, "sample-%" PRId64 "%s", index, more);
 }
 
-bool mr_packing_name_is_safe(const char *name)
+bool mr_pack_sample_name_is_safe(const char *name)
 {
     size_t len = strlen(name);
     if (len == 0 || len >= MR_CATALOG_PATH || name[0] == '/' || name[len - 1] == '/')
@@ -93,11 +93,11 @@ bool mr_packing_name_is_safe(const char *name)
     return strcmp(last, ".") != 0;
 }
 
-const char *mr_packing_name_ending(const char *name, const struct mr_packed_image *image, bool exact)
+const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image, bool exact)
 {
     if (image->encoding == MR_PACKED_RAW)
-        return ends_in(name, png_endings) ? "" : MR_PACKING_NAME_PNG;
-    return exact || ends_in(name, jpeg_endings) ? "" : MR_PACKING_NAME_JPEG;
+        return ends_in(name, png_endings) ? "" : MR_PACK_SAMPLE_NAME_PNG;
+    return exact || ends_in(name, jpeg_endings) ? "" : MR_PACK_SAMPLE_NAME_JPEG;
 }
 
 static bool is_plain(unsigned char c)
@@ -106,7 +106,7 @@ static bool is_plain(unsigned char c)
            (c != '\0' && strchr("/._-", c));
 }
 
-char *mr_packing_name_spec(const char *dir)
+char *mr_pack_sample_name_spec(const char *dir)
 {
     static const char digits[] = "0123456789ABCDEF";
     const char kind[] = "pack:";

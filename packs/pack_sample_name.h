@@ -6,27 +6,27 @@
 #include "base/packed_image.h"
 #include "dataset/catalog.h"
 
-#define MR_PACKING_NAME_JPEG ".jpg"
-#define MR_PACKING_NAME_PNG ".png"
+#define MR_PACK_SAMPLE_NAME_JPEG ".jpg"
+#define MR_PACK_SAMPLE_NAME_PNG ".png"
 
 /*
  * The name by which a sample is packed: its file's path without what would lead out of a folder, that is a slash at the
  * start and everything up to the last "..", as tar does. ending: NULL, or one that the name gets where it has none of
  * that kind.
  */
-void mr_packing_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
-                             char name_out[MR_CATALOG_PATH]);
+void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
+                                 char name_out[MR_CATALOG_PATH]);
 
 /* Is it a path that stays below the folder it is used in, with a file's name at its end? */
-bool mr_packing_name_is_safe(const char *name);
+bool mr_pack_sample_name_is_safe(const char *name);
 
 /*
  * The ending that a file gets which is written from a sample, in addition to its name; "" where it keeps its own.
  * exact: it is the file that was packed, byte for byte.
  */
-const char *mr_packing_name_ending(const char *name, const struct mr_packed_image *image, bool exact);
+const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image, bool exact);
 
 /* The SPEC of the pack in a folder; to be freed. NULL: no memory. */
-char *mr_packing_name_spec(const char *dir);
+char *mr_pack_sample_name_spec(const char *dir);
 
 #endif

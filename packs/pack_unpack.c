@@ -14,13 +14,13 @@
 #include "packs/pack_unpack_file.h"
 
 struct unpacking {
-    struct mr_packing_job job; /* first, as mr_packing_job_run() wants it */
-    struct mr_unpacking_folder folder;
+    struct mr_pack_job job; /* first, as mr_pack_job_run() wants it */
+    struct mr_pack_unpack_folder folder;
     mr_error first; /* of the damaged */
 };
 
 struct worker {
-    const struct mr_packing_job *job;
+    const struct mr_pack_job *job;
     struct mr_packer *packer;
 };
 
@@ -37,7 +37,7 @@ static mr_status open_worker(void *user, void **worker_out, mr_error *error)
     if (!w)
         return mr_error_memory(error, sizeof *w);
     w->job = &unpacking->job;
-    return mr_packing_job_packer(w->job, &w->packer, error);
+    return mr_pack_job_packer(w->job, &w->packer, error);
 }
 
 static void close_worker(void *worker)
@@ -53,9 +53,9 @@ static mr_status restore_sample(void *worker, const struct mr_read *read, struct
     struct unpacked *unpacked = item->result;
     const uint8_t *file;
     size_t len;
-    mr_status status = mr_packing_job_verify(w->job, read, &unpacked->image, &item->error);
+    mr_status status = mr_pack_job_verify(w->job, read, &unpacked->image, &item->error);
     if (status == MR_OK)
-        status = mr_packing_job_restore(w->packer, &unpacked->image, read, &file, &len, &item->error);
+        status = mr_pack_job_restore(w->packer, &unpacked->image, read, &file, &len, &item->error);
     if (status == MR_OK)
         status = mr_pipeline_reserve(item, len);
     if (status != MR_OK)
@@ -79,9 +79,9 @@ static mr_status file_name(const struct unpacking *unpacking, const struct mr_pi
     const char *name = mr_pack_index_name(mr_catalog_pack(unpacking->job.catalog), (uint64_t)item->index);
     if (!name)
         return mr_error_set(error, MR_ERR_DAMAGED, "it has no name");
-    if (!mr_packing_name_is_safe(name))
+    if (!mr_pack_sample_name_is_safe(name))
         return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is no name of a file below a folder", name);
-    const char *ending = mr_packing_name_ending(name, &unpacked->image, unpacked->exact);
+    const char *ending = mr_pack_sample_name_ending(name, &unpacked->image, unpacked->exact);
     if (strlen(name) + strlen(ending) >= MR_CATALOG_PATH)
         return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending", name);
     strcpy(stpcpy(name_out, name), ending);
@@ -90,11 +90,11 @@ static mr_status file_name(const struct unpacking *unpacking, const struct mr_pi
 
 static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *item)
 {
-    struct mr_packing_job *job = &unpacking->job;
-    mr_packing_job_name(job->catalog, item->index, &item->error);
+    struct mr_pack_job *job = &unpacking->job;
+    mr_pack_job_name(job->catalog, item->index, &item->error);
     if (job->report.n_damaged == 0)
         unpacking->first = item->error;
-    mr_packing_job_damage(job, item->index, item->error.text);
+    mr_pack_job_damage(job, item->index, item->error.text);
 }
 
 /* Under its name, below the folder. MR_ERR_DAMAGED: no file can have that name. */
@@ -104,7 +104,7 @@ static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item
     bool written = false;
     mr_status status = file_name(unpacking, item, name, &item->error);
     if (status == MR_OK)
-        status = mr_unpacking_file_write(&unpacking->folder, name, item->bytes, item->len, &written, &item->error);
+        status = mr_pack_unpack_file_write(&unpacking->folder, name, item->bytes, item->len, &written, &item->error);
     unpacking->job.progress.bytes_written += written ? item->len : 0;
     return status;
 }
@@ -112,18 +112,18 @@ static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item
 static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error *error)
 {
     struct unpacking *unpacking = user;
-    struct mr_packing_job *job = &unpacking->job;
+    struct mr_pack_job *job = &unpacking->job;
     const struct unpacked *unpacked = item->result;
     if (item->status == MR_OK)
         item->status = write_file(unpacking, item);
     if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
-        mr_packing_job_name(job->catalog, item->index, &item->error);
+        mr_pack_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);
         return item->status;
     }
     if (item->status == MR_ERR_DAMAGED)
         note_damage(unpacking, item);
-    mr_packing_job_count(job, item);
+    mr_pack_job_count(job, item);
     if (item->status == MR_OK && unpacked->image.encoding < MR_PACK_N_ENCODINGS)
         job->report.n_by_encoding[unpacked->image.encoding]++;
     job->report.n_plain += item->status == MR_OK && (unpacked->image.flags & MR_PACKED_PLAIN) != 0;
@@ -132,7 +132,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
 
 static mr_status run(struct unpacking *unpacking, const char *dir, mr_error *error)
 {
-    struct mr_packing_job *job = &unpacking->job;
+    struct mr_pack_job *job = &unpacking->job;
     struct mr_pipeline_work work = {.result_bytes = sizeof(struct unpacked),
                                     .user = unpacking,
                                     .index_at = index_at,
@@ -140,12 +140,12 @@ static mr_status run(struct unpacking *unpacking, const char *dir, mr_error *err
                                     .close = close_worker,
                                     .run = restore_sample,
                                     .take = take_sample};
-    mr_status status = mr_unpacking_file_begin(dir, &unpacking->folder, error);
+    mr_status status = mr_pack_unpack_file_begin(dir, &unpacking->folder, error);
     if (status == MR_OK)
-        status = mr_packing_job_run(job, &work, error);
+        status = mr_pack_job_run(job, &work, error);
     if (status == MR_OK)
-        status = mr_unpacking_file_sync(&unpacking->folder, error);
-    mr_unpacking_file_end(&unpacking->folder);
+        status = mr_pack_unpack_file_sync(&unpacking->folder, error);
+    mr_pack_unpack_file_end(&unpacking->folder);
     if (status == MR_OK && job->report.n_damaged > 0)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%" PRIu64 " of %" PRIu64 " samples cannot be unpacked; the first: %s",
@@ -159,12 +159,12 @@ mr_status mr_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *op
     struct unpacking unpacking = {.folder.fd = -1};
     if (!dir || !*dir)
         return mr_error_set(error, MR_ERR_INVALID, "the folder to unpack into is not given");
-    mr_status status = mr_packing_job_begin(&unpacking.job, pack, options, error);
+    mr_status status = mr_pack_job_begin(&unpacking.job, pack, options, error);
     if (status == MR_OK && !mr_catalog_is_pack(unpacking.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset is no pack");
     if (status == MR_OK)
         status = run(&unpacking, dir, error);
     if (status == MR_OK)
-        mr_packing_job_end(&unpacking.job, report_out);
+        mr_pack_job_end(&unpacking.job, report_out);
     return status;
 }

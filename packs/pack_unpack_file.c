@@ -22,16 +22,16 @@ static bool is_of_name(int os_error)
     return os_error == ENAMETOOLONG || os_error == ENOTDIR || os_error == EILSEQ || os_error == EINVAL;
 }
 
-static mr_status fail(const struct mr_unpacking_folder *folder, int os_error, const char *what, const char *name,
+static mr_status fail(const struct mr_pack_unpack_folder *folder, int os_error, const char *what, const char *name,
                       mr_error *error)
 {
     mr_status status = is_of_name(os_error) ? MR_ERR_DAMAGED : MR_ERR_IO;
     return mr_error_os(error, status, os_error, "cannot %s %s/%s", what, folder->path, name);
 }
 
-mr_status mr_unpacking_file_begin(const char *path, struct mr_unpacking_folder *folder_out, mr_error *error)
+mr_status mr_pack_unpack_file_begin(const char *path, struct mr_pack_unpack_folder *folder_out, mr_error *error)
 {
-    *folder_out = (struct mr_unpacking_folder){.fd = -1, .path = path};
+    *folder_out = (struct mr_pack_unpack_folder){.fd = -1, .path = path};
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s", path);
     folder_out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -40,14 +40,14 @@ mr_status mr_unpacking_file_begin(const char *path, struct mr_unpacking_folder *
     return MR_OK;
 }
 
-mr_status mr_unpacking_file_sync(const struct mr_unpacking_folder *folder, mr_error *error)
+mr_status mr_pack_unpack_file_sync(const struct mr_pack_unpack_folder *folder, mr_error *error)
 {
     if (syncfs(folder->fd) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot sync %s", folder->path);
     return MR_OK;
 }
 
-void mr_unpacking_file_end(struct mr_unpacking_folder *folder)
+void mr_pack_unpack_file_end(struct mr_pack_unpack_folder *folder)
 {
     if (folder->fd >= 0)
         close(folder->fd);
@@ -55,7 +55,7 @@ void mr_unpacking_file_end(struct mr_unpacking_folder *folder)
 }
 
 /* Each folder on the way to the file. */
-static mr_status make_parents(const struct mr_unpacking_folder *folder, const char *name, mr_error *error)
+static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const char *name, mr_error *error)
 {
     char path[MAX_PATH];
     snprintf(path, sizeof path, "%s", name);
@@ -69,7 +69,7 @@ static mr_status make_parents(const struct mr_unpacking_folder *folder, const ch
 }
 
 /* A new file beside the one to be. Returns its descriptor or a negative errno. */
-static int create_temporary(const struct mr_unpacking_folder *folder, const char *name, char temporary_out[MAX_PATH])
+static int create_temporary(const struct mr_pack_unpack_folder *folder, const char *name, char temporary_out[MAX_PATH])
 {
     const char *slash = strrchr(name, '/');
     int parent_len = slash ? (int)(slash - name) + 1 : 0;
@@ -135,7 +135,7 @@ static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
 }
 
 /* What was there first. */
-static mr_status compare(const struct mr_unpacking_folder *folder, const char *name, const void *bytes, size_t len,
+static mr_status compare(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes, size_t len,
                          mr_error *error)
 {
     int rc = has_bytes(folder->fd, name, bytes, len);
@@ -146,7 +146,7 @@ static mr_status compare(const struct mr_unpacking_folder *folder, const char *n
     return MR_OK;
 }
 
-static mr_status write_new(const struct mr_unpacking_folder *folder, const char *name, const void *bytes, size_t len,
+static mr_status write_new(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes, size_t len,
                            int *rc_out, mr_error *error)
 {
     char temporary[MAX_PATH];
@@ -163,8 +163,8 @@ static mr_status write_new(const struct mr_unpacking_folder *folder, const char 
     return rc == 0 || rc == -EEXIST ? MR_OK : fail(folder, -rc, "write", name, error);
 }
 
-mr_status mr_unpacking_file_write(const struct mr_unpacking_folder *folder, const char *name, const void *bytes,
-                                  size_t len, bool *written_out, mr_error *error)
+mr_status mr_pack_unpack_file_write(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes,
+                                    size_t len, bool *written_out, mr_error *error)
 {
     struct stat st;
     int rc = 0;

@@ -17,9 +17,9 @@
 #include "tests/support/packs.h"
 #include "tests/support/processes.h"
 
-int packing_rig_set_up(void **state)
+int pack_rig_set_up(void **state)
 {
-    struct packing_rig *rig = calloc(1, sizeof *rig);
+    struct pack_rig *rig = calloc(1, sizeof *rig);
     mr_error error;
     if (!rig)
         return -1;
@@ -30,18 +30,18 @@ int packing_rig_set_up(void **state)
     return mr_dataset_open(rig->photos, NULL, &rig->dataset, &error) == MR_OK ? 0 : -1;
 }
 
-int packing_rig_tear_down(void **state)
+int pack_rig_tear_down(void **state)
 {
-    struct packing_rig *rig = *state;
+    struct pack_rig *rig = *state;
     mr_dataset_destroy(rig->dataset);
     mr_test_folder_remove(rig->folder);
     free(rig);
     return 0;
 }
 
-int packing_rig_forget(void **state)
+int pack_rig_forget(void **state)
 {
-    struct packing_rig *rig = *state;
+    struct pack_rig *rig = *state;
     rig->n_notices = rig->n_progress = 0;
     rig->cancel_soon = false;
     return 0;
@@ -49,8 +49,8 @@ int packing_rig_forget(void **state)
 
 static void keep_notice(void *user, int64_t index, const char *name, const char *text)
 {
-    struct packing_rig *rig = user;
-    assert_true(rig->n_notices < PACKING_RIG_NOTICES);
+    struct pack_rig *rig = user;
+    assert_true(rig->n_notices < PACK_RIG_NOTICES);
     rig->noticed[rig->n_notices] = index;
     snprintf(rig->names[rig->n_notices], sizeof rig->names[0], "%s", name);
     snprintf(rig->texts[rig->n_notices++], sizeof rig->texts[0], "%s", text);
@@ -60,13 +60,13 @@ static void keep_notice(void *user, int64_t index, const char *name, const char 
 
 static bool keep_progress(void *user, const mr_pack_progress *progress)
 {
-    struct packing_rig *rig = user;
+    struct pack_rig *rig = user;
     rig->n_progress++;
     rig->last = *progress;
     return rig->cancel_soon && progress->n_done > progress->n_resumed;
 }
 
-mr_pack_options packing_rig_options(struct packing_rig *rig)
+mr_pack_options pack_rig_options(struct pack_rig *rig)
 {
     mr_pack_options options = MR_PACK_OPTIONS_INIT;
     options.n_workers = 2;
@@ -76,44 +76,44 @@ mr_pack_options packing_rig_options(struct packing_rig *rig)
     return options;
 }
 
-const char *packing_rig_path(const struct packing_rig *rig, const char *name)
+const char *pack_rig_path(const struct pack_rig *rig, const char *name)
 {
-    static char paths[4][PACKING_RIG_PATH];
+    static char paths[4][PACK_RIG_PATH];
     static unsigned next;
     char *path = paths[next++ % 4];
-    snprintf(path, PACKING_RIG_PATH, "%s/%s", rig->folder, name);
+    snprintf(path, PACK_RIG_PATH, "%s/%s", rig->folder, name);
     return path;
 }
 
-mr_pack_report packing_rig_pack(const struct packing_rig *rig, const char *name, const mr_pack_options *options)
+mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name, const mr_pack_options *options)
 {
     mr_pack_report report;
     mr_error error;
-    if (mr_pack(rig->dataset, packing_rig_path(rig, name), options, &report, &error) != MR_OK)
+    if (mr_pack(rig->dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
     return report;
 }
 
-mr_dataset *packing_rig_open(const struct packing_rig *rig, const char *name)
+mr_dataset *pack_rig_open(const struct pack_rig *rig, const char *name)
 {
-    char spec[PACKING_RIG_PATH + 8];
-    snprintf(spec, sizeof spec, "pack:%s", packing_rig_path(rig, name));
+    char spec[PACK_RIG_PATH + 8];
+    snprintf(spec, sizeof spec, "pack:%s", pack_rig_path(rig, name));
     return mr_test_dataset(spec);
 }
 
-mr_pack_report packing_rig_unpack(const struct packing_rig *rig, const char *pack, const char *name,
-                                  const mr_pack_options *options)
+mr_pack_report pack_rig_unpack(const struct pack_rig *rig, const char *pack, const char *name,
+                               const mr_pack_options *options)
 {
-    mr_dataset *dataset = packing_rig_open(rig, pack);
+    mr_dataset *dataset = pack_rig_open(rig, pack);
     mr_pack_report report;
     mr_error error;
-    if (mr_unpack(dataset, packing_rig_path(rig, name), options, &report, &error) != MR_OK)
+    if (mr_unpack(dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_dataset_destroy(dataset);
     return report;
 }
 
-uint8_t *packing_rig_read(const char *path, size_t *len_out)
+uint8_t *pack_rig_read(const char *path, size_t *len_out)
 {
     struct stat st;
     FILE *file = fopen(path, "rb");
@@ -127,48 +127,48 @@ uint8_t *packing_rig_read(const char *path, size_t *len_out)
     return bytes;
 }
 
-bool packing_rig_same_bytes(const char *a, const char *b)
+bool pack_rig_same_bytes(const char *a, const char *b)
 {
     size_t a_len, b_len;
-    uint8_t *a_bytes = packing_rig_read(a, &a_len), *b_bytes = packing_rig_read(b, &b_len);
+    uint8_t *a_bytes = pack_rig_read(a, &a_len), *b_bytes = pack_rig_read(b, &b_len);
     bool same = a_len == b_len && memcmp(a_bytes, b_bytes, a_len) == 0;
     free(a_bytes);
     free(b_bytes);
     return same;
 }
 
-void packing_rig_assert_same(const struct packing_rig *rig, const char *a, const char *b)
+void pack_rig_assert_same(const struct pack_rig *rig, const char *a, const char *b)
 {
-    char x[PACKING_RIG_PATH], y[PACKING_RIG_PATH], shard[32];
-    snprintf(x, sizeof x, "%s/index", packing_rig_path(rig, a));
-    snprintf(y, sizeof y, "%s/index", packing_rig_path(rig, b));
-    assert_true(packing_rig_same_bytes(x, y));
+    char x[PACK_RIG_PATH], y[PACK_RIG_PATH], shard[32];
+    snprintf(x, sizeof x, "%s/index", pack_rig_path(rig, a));
+    snprintf(y, sizeof y, "%s/index", pack_rig_path(rig, b));
+    assert_true(pack_rig_same_bytes(x, y));
     for (unsigned i = 0;; i++) {
         snprintf(shard, sizeof shard, MR_PACK_SHARD, i);
-        snprintf(x, sizeof x, "%s/%s", packing_rig_path(rig, a), shard);
-        snprintf(y, sizeof y, "%s/%s", packing_rig_path(rig, b), shard);
+        snprintf(x, sizeof x, "%s/%s", pack_rig_path(rig, a), shard);
+        snprintf(y, sizeof y, "%s/%s", pack_rig_path(rig, b), shard);
         if (access(x, F_OK) != 0)
             break;
-        assert_true(packing_rig_same_bytes(x, y));
+        assert_true(pack_rig_same_bytes(x, y));
     }
     assert_int_not_equal(access(y, F_OK), 0);
 }
 
-const char *packing_rig_name(const struct packing_rig *rig, int64_t index)
+const char *pack_rig_name(const struct pack_rig *rig, int64_t index)
 {
-    static char name[PACKING_RIG_PATH];
+    static char name[PACK_RIG_PATH];
     assert_int_equal(mr_dataset_name(rig->dataset, index, name, sizeof name), MR_OK);
     return name + strlen(rig->photos) + 1;
 }
 
-bool packing_rig_is_jpeg(const struct packing_rig *rig, int64_t index)
+bool pack_rig_is_jpeg(const struct pack_rig *rig, int64_t index)
 {
     mr_sample_info info;
     assert_int_equal(mr_dataset_inspect(rig->dataset, index, &info, NULL), MR_OK);
     return strcmp(info.format, "jpeg") == 0;
 }
 
-bool packing_rig_was_noticed(const struct packing_rig *rig, int64_t index)
+bool pack_rig_was_noticed(const struct pack_rig *rig, int64_t index)
 {
     for (unsigned i = 0; i < rig->n_notices; i++)
         if (rig->noticed[i] == index)

@@ -8,9 +8,9 @@
 
 #include "tests/support/packs.h"
 
-static mr_pack_report check(struct packing_rig *rig, mr_dataset *dataset)
+static mr_pack_report check(struct pack_rig *rig, mr_dataset *dataset)
 {
-    mr_pack_options options = packing_rig_options(rig);
+    mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report;
     mr_error error;
     rig->n_notices = 0;
@@ -19,9 +19,9 @@ static mr_pack_report check(struct packing_rig *rig, mr_dataset *dataset)
     return report;
 }
 
-static mr_pack_report check_pack(struct packing_rig *rig, const char *name)
+static mr_pack_report check_pack(struct pack_rig *rig, const char *name)
 {
-    mr_dataset *dataset = packing_rig_open(rig, name);
+    mr_dataset *dataset = pack_rig_open(rig, name);
     mr_pack_report report = check(rig, dataset);
     mr_dataset_destroy(dataset);
     return report;
@@ -29,8 +29,8 @@ static mr_pack_report check_pack(struct packing_rig *rig, const char *name)
 
 static void check_names_the_damaged_files_of_a_folder(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report;
     mr_error error;
     if (mr_check(rig->dataset, &options, &report, &error) != MR_OK)
@@ -49,11 +49,11 @@ static void check_names_the_damaged_files_of_a_folder(void **state)
 
 static void check_finds_a_file_that_is_missing(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report;
-    char path[PACKING_RIG_PATH * 2], aside[PACKING_RIG_PATH * 3];
-    snprintf(path, sizeof path, "%s/%s", rig->photos, packing_rig_name(rig, 0));
+    char path[PACK_RIG_PATH * 2], aside[PACK_RIG_PATH * 3];
+    snprintf(path, sizeof path, "%s/%s", rig->photos, pack_rig_name(rig, 0));
     snprintf(aside, sizeof aside, "%s.aside", path);
     assert_int_equal(rename(path, aside), 0);
     mr_status status = mr_check(rig->dataset, &options, &report, NULL);
@@ -66,37 +66,37 @@ static void check_finds_a_file_that_is_missing(void **state)
 
 static void check_finds_one_changed_byte_and_a_shard_cut_short(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.restorable = true;
-    packing_rig_pack(rig, "sound", &options);
+    pack_rig_pack(rig, "sound", &options);
     mr_pack_report report = check_pack(rig, "sound");
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
     assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
-    struct mr_test_packs_place place = mr_test_packs_find(packing_rig_path(rig, "sound"), 1);
-    mr_test_packs_flip(packing_rig_path(rig, "sound"), 1, place.len - 1);
-    mr_test_packs_flip(packing_rig_path(rig, "sound"), 2,
-                       mr_test_packs_find(packing_rig_path(rig, "sound"), 2).len); /* beside it */
+    struct mr_test_packs_place place = mr_test_packs_find(pack_rig_path(rig, "sound"), 1);
+    mr_test_packs_flip(pack_rig_path(rig, "sound"), 1, place.len - 1);
+    mr_test_packs_flip(pack_rig_path(rig, "sound"), 2,
+                       mr_test_packs_find(pack_rig_path(rig, "sound"), 2).len); /* beside it */
     report = check_pack(rig, "sound");
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 2);
-    assert_true(packing_rig_was_noticed(rig, 1) && packing_rig_was_noticed(rig, 2) && !packing_rig_was_noticed(rig, 0));
-    struct mr_test_packs_place last = mr_test_packs_find(packing_rig_path(rig, "sound"), rig->n - 1);
-    char path[PACKING_RIG_PATH];
-    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "sound"), last.shard);
-    mr_dataset *pack = packing_rig_open(rig, "sound"); /* later it would be refused as a whole */
+    assert_true(pack_rig_was_noticed(rig, 1) && pack_rig_was_noticed(rig, 2) && !pack_rig_was_noticed(rig, 0));
+    struct mr_test_packs_place last = mr_test_packs_find(pack_rig_path(rig, "sound"), rig->n - 1);
+    char path[PACK_RIG_PATH];
+    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "sound"), last.shard);
+    mr_dataset *pack = pack_rig_open(rig, "sound"); /* later it would be refused as a whole */
     assert_int_equal(truncate(path, (off_t)(last.offset + last.len / 2)), 0);
     report = check(rig, pack);
     mr_dataset_destroy(pack);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 3);
-    assert_true(packing_rig_was_noticed(rig, rig->n - 1));
+    assert_true(pack_rig_was_noticed(rig, rig->n - 1));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PACKING_TEST(check_names_the_damaged_files_of_a_folder),
-        PACKING_TEST(check_finds_a_file_that_is_missing),
-        PACKING_TEST(check_finds_one_changed_byte_and_a_shard_cut_short),
+        PACK_TEST(check_names_the_damaged_files_of_a_folder),
+        PACK_TEST(check_finds_a_file_that_is_missing),
+        PACK_TEST(check_finds_one_changed_byte_and_a_shard_cut_short),
     };
-    return cmocka_run_group_tests(tests, packing_rig_set_up, packing_rig_tear_down);
+    return cmocka_run_group_tests(tests, pack_rig_set_up, pack_rig_tear_down);
 }

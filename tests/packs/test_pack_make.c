@@ -18,7 +18,7 @@ static void assert_same_pixels(const char *a, const char *b)
 {
     uint32_t a_width, a_height, b_width, b_height;
     size_t a_len, b_len;
-    uint8_t *a_bytes = packing_rig_read(a, &a_len), *b_bytes = packing_rig_read(b, &b_len);
+    uint8_t *a_bytes = pack_rig_read(a, &a_len), *b_bytes = pack_rig_read(b, &b_len);
     uint8_t *a_pixels = mr_test_jpeg_pixels(a_bytes, a_len, &a_width, &a_height);
     uint8_t *b_pixels = mr_test_jpeg_pixels(b_bytes, b_len, &b_width, &b_height);
     assert_int_equal(a_width, b_width);
@@ -34,9 +34,9 @@ static void assert_same_pixels(const char *a, const char *b)
 
 static void pack_holds_the_dataset_in_its_order(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
-    mr_pack_report report = packing_rig_pack(rig, "first", &options);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
+    mr_pack_report report = pack_rig_pack(rig, "first", &options);
     assert_int_equal(report.n_samples, rig->n);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
     assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
@@ -45,7 +45,7 @@ static void pack_holds_the_dataset_in_its_order(void **state)
     assert_true((int64_t)report.n_by_encoding[MR_PACK_DCT] > rig->n / 2 && report.n_plain > 0);
     assert_true(report.bytes_read > 0 && report.bytes_written > 0);
     assert_int_equal(rig->last.n_done, rig->n);
-    mr_dataset *pack = packing_rig_open(rig, "first");
+    mr_dataset *pack = pack_rig_open(rig, "first");
     assert_int_equal(mr_dataset_count(pack), rig->n);
     assert_int_equal(mr_dataset_n_classes(pack), 2);
     assert_string_equal(mr_dataset_class_name(pack, 1), "class_1");
@@ -55,21 +55,21 @@ static void pack_holds_the_dataset_in_its_order(void **state)
         assert_int_equal(mr_dataset_label(pack, i, &label, NULL), MR_OK);
         assert_int_equal(mr_dataset_label(rig->dataset, i, &expected, NULL), MR_OK);
         assert_int_equal(label, expected);
-        assert_string_equal(mr_pack_index_name(index, (uint64_t)i), packing_rig_name(rig, i));
+        assert_string_equal(mr_pack_index_name(index, (uint64_t)i), pack_rig_name(rig, i));
     }
     mr_dataset_destroy(pack);
 }
 
 static void what_is_kept_as_a_file_is_told_with_the_reason(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
-    packing_rig_pack(rig, "told", &options);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
+    pack_rig_pack(rig, "told", &options);
     for (int64_t i = 0; i < rig->n; i++) {
-        const char *name = packing_rig_name(rig, i);
+        const char *name = pack_rig_name(rig, i);
         bool bad = strstr(name, "_short") || strstr(name, "_text") || strstr(name, "_empty");
-        if (bad || !packing_rig_is_jpeg(rig, i))
-            assert_true(packing_rig_was_noticed(rig, i));
+        if (bad || !pack_rig_is_jpeg(rig, i))
+            assert_true(pack_rig_was_noticed(rig, i));
     }
     for (unsigned i = 0; i < rig->n_notices; i++) {
         assert_true(rig->texts[i][0] != '\0');
@@ -80,23 +80,23 @@ static void what_is_kept_as_a_file_is_told_with_the_reason(void **state)
 
 static void unpacked_files_have_the_same_pixels(void **state)
 {
-    struct packing_rig *rig = *state;
+    struct pack_rig *rig = *state;
     static const mr_pack_encoding encodings[] = {MR_PACK_DCT, MR_PACK_DCT8};
     for (int k = 0; k < 2; k++) {
         char pack[16], out[16];
-        mr_pack_options options = packing_rig_options(rig);
+        mr_pack_options options = pack_rig_options(rig);
         snprintf(pack, sizeof pack, "coded%d", k);
         snprintf(out, sizeof out, "decoded%d", k);
         options.encoding = encodings[k];
         rig->n_notices = 0;
-        packing_rig_pack(rig, pack, &options);
-        packing_rig_unpack(rig, pack, out, NULL);
+        pack_rig_pack(rig, pack, &options);
+        pack_rig_unpack(rig, pack, out, NULL);
         for (int64_t i = 0; i < rig->n; i++) {
-            char a[PACKING_RIG_PATH * 2], b[PACKING_RIG_PATH * 2];
-            snprintf(a, sizeof a, "%s/%s", rig->photos, packing_rig_name(rig, i));
-            snprintf(b, sizeof b, "%s/%s", packing_rig_path(rig, out), packing_rig_name(rig, i));
-            if (packing_rig_was_noticed(rig, i))
-                assert_true(packing_rig_same_bytes(a, b));
+            char a[PACK_RIG_PATH * 2], b[PACK_RIG_PATH * 2];
+            snprintf(a, sizeof a, "%s/%s", rig->photos, pack_rig_name(rig, i));
+            snprintf(b, sizeof b, "%s/%s", pack_rig_path(rig, out), pack_rig_name(rig, i));
+            if (pack_rig_was_noticed(rig, i))
+                assert_true(pack_rig_same_bytes(a, b));
             else
                 assert_same_pixels(a, b);
         }
@@ -105,28 +105,28 @@ static void unpacked_files_have_the_same_pixels(void **state)
 
 static void restorable_packs_give_every_file_back_byte_for_byte(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.restorable = true;
-    mr_pack_report report = packing_rig_pack(rig, "restorable", &options);
+    mr_pack_report report = pack_rig_pack(rig, "restorable", &options);
     assert_true((int64_t)report.n_by_encoding[MR_PACK_DCT] > rig->n / 2);
-    report = packing_rig_unpack(rig, "restorable", "restored", NULL);
+    report = pack_rig_unpack(rig, "restorable", "restored", NULL);
     assert_int_equal(report.n_samples, rig->n);
     for (int64_t i = 0; i < rig->n; i++) {
-        char a[PACKING_RIG_PATH * 2], b[PACKING_RIG_PATH * 2];
-        snprintf(a, sizeof a, "%s/%s", rig->photos, packing_rig_name(rig, i));
-        snprintf(b, sizeof b, "%s/%s", packing_rig_path(rig, "restored"), packing_rig_name(rig, i));
-        if (!packing_rig_same_bytes(a, b))
+        char a[PACK_RIG_PATH * 2], b[PACK_RIG_PATH * 2];
+        snprintf(a, sizeof a, "%s/%s", rig->photos, pack_rig_name(rig, i));
+        snprintf(b, sizeof b, "%s/%s", pack_rig_path(rig, "restored"), pack_rig_name(rig, i));
+        if (!pack_rig_same_bytes(a, b))
             fail_msg("%s differs", b);
     }
 }
 
 static void files_as_they_are_need_no_reason(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.encoding = MR_PACK_JPEG;
-    mr_pack_report report = packing_rig_pack(rig, "files", &options);
+    mr_pack_report report = pack_rig_pack(rig, "files", &options);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], rig->n);
     assert_int_equal(report.n_kept, 0);
     assert_int_equal(report.bytes_read, report.bytes_written);
@@ -134,18 +134,17 @@ static void files_as_they_are_need_no_reason(void **state)
 
 static void raw_samples_come_out_as_png_by_name_too(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.encoding = MR_PACK_RAW;
     options.resize = 32;
-    mr_pack_report report = packing_rig_pack(rig, "raw", &options);
+    mr_pack_report report = pack_rig_pack(rig, "raw", &options);
     assert_int_equal(report.n_by_encoding[MR_PACK_RAW], rig->n - MR_TEST_PACKS_N_BAD);
-    packing_rig_unpack(rig, "raw", "pngs", NULL);
+    pack_rig_unpack(rig, "raw", "pngs", NULL);
     for (int64_t i = 0; i < rig->n; i++) {
-        char path[PACKING_RIG_PATH * 2], magic[4] = "";
-        bool bad = packing_rig_was_noticed(rig, i);
-        snprintf(path, sizeof path, "%s/%s%s", packing_rig_path(rig, "pngs"), packing_rig_name(rig, i),
-                 bad ? "" : ".png");
+        char path[PACK_RIG_PATH * 2], magic[4] = "";
+        bool bad = pack_rig_was_noticed(rig, i);
+        snprintf(path, sizeof path, "%s/%s%s", pack_rig_path(rig, "pngs"), pack_rig_name(rig, i), bad ? "" : ".png");
         FILE *file = fopen(path, "rb");
         if (!file)
             fail_msg("%s is not there", path);
@@ -159,47 +158,47 @@ static void raw_samples_come_out_as_png_by_name_too(void **state)
 
 static void pack_of_a_pack_is_the_pack_of_its_files(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.restorable = true;
-    packing_rig_pack(rig, "once", &options);
+    pack_rig_pack(rig, "once", &options);
     options.restorable = false;
     options.encoding = MR_PACK_DCT8;
-    packing_rig_pack(rig, "straight", &options);
-    mr_dataset *once = packing_rig_open(rig, "once");
+    pack_rig_pack(rig, "straight", &options);
+    mr_dataset *once = pack_rig_open(rig, "once");
     mr_error error;
-    if (mr_pack(once, packing_rig_path(rig, "twice"), &options, NULL, &error) != MR_OK)
+    if (mr_pack(once, pack_rig_path(rig, "twice"), &options, NULL, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_dataset_destroy(once);
-    char x[PACKING_RIG_PATH], y[PACKING_RIG_PATH];
-    snprintf(x, sizeof x, "%s/shard-00000", packing_rig_path(rig, "straight"));
-    snprintf(y, sizeof y, "%s/shard-00000", packing_rig_path(rig, "twice"));
-    assert_true(packing_rig_same_bytes(x, y)); /* the indices differ in where they come from */
+    char x[PACK_RIG_PATH], y[PACK_RIG_PATH];
+    snprintf(x, sizeof x, "%s/shard-00000", pack_rig_path(rig, "straight"));
+    snprintf(y, sizeof y, "%s/shard-00000", pack_rig_path(rig, "twice"));
+    assert_true(pack_rig_same_bytes(x, y)); /* the indices differ in where they come from */
 }
 
 /* Order and workers. */
 
 static void number_of_workers_changes_no_byte(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.n_workers = 1;
-    packing_rig_pack(rig, "one", &options);
+    pack_rig_pack(rig, "one", &options);
     options.n_workers = 4;
-    packing_rig_pack(rig, "four", &options);
-    packing_rig_assert_same(rig, "one", "four");
+    pack_rig_pack(rig, "four", &options);
+    pack_rig_assert_same(rig, "one", "four");
 }
 
 static void shuffled_pack_is_a_permutation_that_takes_names_and_labels_along(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     options.shuffle = true;
     options.seed = 7;
-    packing_rig_pack(rig, "seven", &options);
+    pack_rig_pack(rig, "seven", &options);
     options.seed = 8;
-    packing_rig_pack(rig, "eight", &options);
-    mr_dataset *seven = packing_rig_open(rig, "seven"), *eight = packing_rig_open(rig, "eight");
+    pack_rig_pack(rig, "eight", &options);
+    mr_dataset *seven = pack_rig_open(rig, "seven"), *eight = pack_rig_open(rig, "eight");
     const struct mr_pack_index *a = mr_catalog_pack(mr_dataset_catalog(seven)),
                                *b = mr_catalog_pack(mr_dataset_catalog(eight));
     bool *seen = calloc((size_t)rig->n, sizeof *seen);
@@ -208,7 +207,7 @@ static void shuffled_pack_is_a_permutation_that_takes_names_and_labels_along(voi
     for (int64_t i = 0; i < rig->n; i++) {
         int64_t from = 0;
         const char *name = mr_pack_index_name(a, (uint64_t)i);
-        while (from < rig->n && strcmp(packing_rig_name(rig, from), name) != 0)
+        while (from < rig->n && strcmp(pack_rig_name(rig, from), name) != 0)
             from++;
         assert_true(from < rig->n && !seen[from]);
         seen[from] = true;
@@ -225,20 +224,20 @@ static void shuffled_pack_is_a_permutation_that_takes_names_and_labels_along(voi
 
 static void names_that_lead_out_of_a_folder_are_cut(void **state)
 {
-    struct packing_rig *rig = *state;
-    char list[PACKING_RIG_PATH * 4], spec[PACKING_RIG_PATH + 8];
+    struct pack_rig *rig = *state;
+    char list[PACK_RIG_PATH * 4], spec[PACK_RIG_PATH + 8];
     snprintf(list, sizeof list, "%s/class_0/000.jpg\t3\n../photos/class_0/001.jpg\t4\n", rig->photos);
-    mkdir(packing_rig_path(rig, "lists"), 0777);
+    mkdir(pack_rig_path(rig, "lists"), 0777);
     mr_test_folder_write(rig->folder, "lists/out.list", list, strlen(list));
-    snprintf(spec, sizeof spec, "list:%s", packing_rig_path(rig, "lists/out.list"));
+    snprintf(spec, sizeof spec, "list:%s", pack_rig_path(rig, "lists/out.list"));
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_error error;
-    if (mr_pack(dataset, packing_rig_path(rig, "cut"), NULL, NULL, &error) != MR_OK)
+    if (mr_pack(dataset, pack_rig_path(rig, "cut"), NULL, NULL, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_dataset_destroy(dataset);
-    mr_dataset *pack = packing_rig_open(rig, "cut");
+    mr_dataset *pack = pack_rig_open(rig, "cut");
     const struct mr_pack_index *index = mr_catalog_pack(mr_dataset_catalog(pack));
-    char expected[PACKING_RIG_PATH * 2];
+    char expected[PACK_RIG_PATH * 2];
     snprintf(expected, sizeof expected, "%s/class_0/000.jpg", rig->photos + 1);
     assert_string_equal(mr_pack_index_name(index, 0), expected);
     assert_string_equal(mr_pack_index_name(index, 1), "photos/class_0/001.jpg");
@@ -248,16 +247,16 @@ static void names_that_lead_out_of_a_folder_are_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PACKING_TEST(pack_holds_the_dataset_in_its_order),
-        PACKING_TEST(what_is_kept_as_a_file_is_told_with_the_reason),
-        PACKING_TEST(unpacked_files_have_the_same_pixels),
-        PACKING_TEST(restorable_packs_give_every_file_back_byte_for_byte),
-        PACKING_TEST(files_as_they_are_need_no_reason),
-        PACKING_TEST(raw_samples_come_out_as_png_by_name_too),
-        PACKING_TEST(pack_of_a_pack_is_the_pack_of_its_files),
-        PACKING_TEST(number_of_workers_changes_no_byte),
-        PACKING_TEST(shuffled_pack_is_a_permutation_that_takes_names_and_labels_along),
-        PACKING_TEST(names_that_lead_out_of_a_folder_are_cut),
+        PACK_TEST(pack_holds_the_dataset_in_its_order),
+        PACK_TEST(what_is_kept_as_a_file_is_told_with_the_reason),
+        PACK_TEST(unpacked_files_have_the_same_pixels),
+        PACK_TEST(restorable_packs_give_every_file_back_byte_for_byte),
+        PACK_TEST(files_as_they_are_need_no_reason),
+        PACK_TEST(raw_samples_come_out_as_png_by_name_too),
+        PACK_TEST(pack_of_a_pack_is_the_pack_of_its_files),
+        PACK_TEST(number_of_workers_changes_no_byte),
+        PACK_TEST(shuffled_pack_is_a_permutation_that_takes_names_and_labels_along),
+        PACK_TEST(names_that_lead_out_of_a_folder_are_cut),
     };
-    return cmocka_run_group_tests(tests, packing_rig_set_up, packing_rig_tear_down);
+    return cmocka_run_group_tests(tests, pack_rig_set_up, pack_rig_tear_down);
 }

@@ -17,15 +17,15 @@
 
 static void canceled_pack_goes_on_to_the_same_bytes(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report;
     mr_error error;
     unsigned n_canceled = 0;
-    packing_rig_pack(rig, "at_once", &options);
+    pack_rig_pack(rig, "at_once", &options);
     rig->cancel_soon = true; /* behind each sample that is worth a word */
     mr_status status;
-    while ((status = mr_pack(rig->dataset, packing_rig_path(rig, "in_steps"), &options, &report, &error)) ==
+    while ((status = mr_pack(rig->dataset, pack_rig_path(rig, "in_steps"), &options, &report, &error)) ==
            MR_ERR_CANCELED) {
         assert_true(n_canceled++ < 100);
         rig->cancel_soon = n_canceled < 3;
@@ -34,36 +34,35 @@ static void canceled_pack_goes_on_to_the_same_bytes(void **state)
         fail_msg("%s", error.text);
     assert_int_equal(n_canceled, 3);
     assert_true(report.n_resumed > 0 && report.n_resumed < report.n_samples);
-    packing_rig_assert_same(rig, "at_once", "in_steps");
+    pack_rig_assert_same(rig, "at_once", "in_steps");
 }
 
 static void file_that_cannot_be_read_ends_the_work_until_it_can(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
-    char path[PACKING_RIG_PATH * 2], aside[PACKING_RIG_PATH * 3];
-    snprintf(path, sizeof path, "%s/%s", rig->photos, packing_rig_name(rig, rig->n / 2));
+    char path[PACK_RIG_PATH * 2], aside[PACK_RIG_PATH * 3];
+    snprintf(path, sizeof path, "%s/%s", rig->photos, pack_rig_name(rig, rig->n / 2));
     snprintf(aside, sizeof aside, "%s.aside", path);
-    packing_rig_pack(rig, "with_it", &options);
+    pack_rig_pack(rig, "with_it", &options);
     assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "without_it"), &options, NULL, &error),
-                     MR_ERR_DAMAGED);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "without_it"), &options, NULL, &error), MR_ERR_DAMAGED);
     assert_int_equal(rename(aside, path), 0);
     assert_non_null(strstr(error.text, path));
     assert_int_equal(error.index, rig->n / 2);
-    mr_pack_report report = packing_rig_pack(rig, "without_it", &options);
+    mr_pack_report report = pack_rig_pack(rig, "without_it", &options);
     assert_int_equal(report.n_resumed, rig->n / 2);
-    packing_rig_assert_same(rig, "with_it", "without_it");
+    pack_rig_assert_same(rig, "with_it", "without_it");
 }
 
 static void other_options_are_refused_with_both_texts(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
     rig->cancel_soon = true;
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "begun"), &options, NULL, &error), MR_ERR_CANCELED);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error), MR_ERR_CANCELED);
     rig->cancel_soon = false;
     for (int i = 0; i < 9; i++) {
         mr_pack_options other = options;
@@ -78,60 +77,60 @@ static void other_options_are_refused_with_both_texts(void **state)
         case 7: other.shard_size = 1 << 20; break;
         case 8: other.max_pixels = 1 << 20; break;
         }
-        mr_status status = mr_pack(rig->dataset, packing_rig_path(rig, "begun"), &other, NULL, &error);
+        mr_status status = mr_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error);
         if (status != MR_ERR_INVALID || !strstr(error.text, "another pack"))
             fail_msg("case %d: %d, %s", i, status, error.text);
         assert_non_null(strstr(error.text, "encoding dct, restorable 0, align 0,"));
         assert_true(i > 0 || strstr(error.text, "encoding dct8, restorable 0, align 0,"));
     }
     options.n_workers = 3; /* changes nothing */
-    packing_rig_pack(rig, "begun", &options);
+    pack_rig_pack(rig, "begun", &options);
 }
 
-static mr_dataset *open_list(const struct packing_rig *rig, const char *text)
+static mr_dataset *open_list(const struct pack_rig *rig, const char *text)
 {
-    char spec[PACKING_RIG_PATH + 8];
+    char spec[PACK_RIG_PATH + 8];
     mr_test_folder_write(rig->folder, "short.list", text, strlen(text));
-    snprintf(spec, sizeof spec, "list:%s", packing_rig_path(rig, "short.list"));
+    snprintf(spec, sizeof spec, "list:%s", pack_rig_path(rig, "short.list"));
     return mr_test_dataset(spec);
 }
 
 static void other_names_labels_and_seeds_are_refused(void **state)
 {
-    struct packing_rig *rig = *state;
+    struct pack_rig *rig = *state;
     static const char *const lists[] = {"photos/class_0/000.jpg\t3\nnowhere.jpg\t4\n",
                                         "photos/class_0/000.jpg\t3\nnowhere.jpg\t5\n",
                                         "photos/class_0/001.jpg\t3\nnowhere.jpg\t4\n"};
     mr_error error = {0};
     for (int i = 0; i < 3; i++) {
         mr_dataset *dataset = open_list(rig, lists[i]);
-        mr_status status = mr_pack(dataset, packing_rig_path(rig, "listed"), NULL, NULL, &error);
+        mr_status status = mr_pack(dataset, pack_rig_path(rig, "listed"), NULL, NULL, &error);
         assert_int_equal(status, i == 0 ? MR_ERR_DAMAGED : MR_ERR_INVALID);
         mr_dataset_destroy(dataset);
     }
-    mr_pack_options options = packing_rig_options(rig);
+    mr_pack_options options = pack_rig_options(rig);
     options.shuffle = true;
     options.seed = 1;
     rig->cancel_soon = true;
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "seeded"), &options, NULL, &error), MR_ERR_CANCELED);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error), MR_ERR_CANCELED);
     options.seed = 2;
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "seeded"), &options, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error), MR_ERR_INVALID);
     rig->cancel_soon = false;
     options.seed = 1;
-    packing_rig_pack(rig, "seeded", &options);
+    pack_rig_pack(rig, "seeded", &options);
 }
 
 static void complete_pack_is_not_touched(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     struct stat before, after;
     mr_error error = {0};
-    char path[PACKING_RIG_PATH];
-    packing_rig_pack(rig, "complete", &options);
-    snprintf(path, sizeof path, "%s/index", packing_rig_path(rig, "complete"));
+    char path[PACK_RIG_PATH];
+    pack_rig_pack(rig, "complete", &options);
+    snprintf(path, sizeof path, "%s/index", pack_rig_path(rig, "complete"));
     assert_int_equal(stat(path, &before), 0);
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "complete"), &options, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, NULL, &error), MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "complete"));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
@@ -140,35 +139,35 @@ static void complete_pack_is_not_touched(void **state)
 
 static void full_disk_is_told_and_gone_on_behind(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     struct rlimit before, little;
     mr_error error = {0};
-    packing_rig_pack(rig, "roomy", &options);
+    pack_rig_pack(rig, "roomy", &options);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     little = before;
     little.rlim_cur = 100000;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    mr_status status = mr_pack(rig->dataset, packing_rig_path(rig, "narrow"), &options, NULL, &error);
+    mr_status status = mr_pack(rig->dataset, pack_rig_path(rig, "narrow"), &options, NULL, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(status, MR_ERR_IO);
     assert_int_equal(error.os_error, EFBIG);
     assert_non_null(strstr(error.text, "narrow/"));
-    mr_pack_report report = packing_rig_pack(rig, "narrow", &options);
+    mr_pack_report report = pack_rig_pack(rig, "narrow", &options);
     assert_true(report.n_resumed > 0);
-    packing_rig_assert_same(rig, "roomy", "narrow");
+    pack_rig_assert_same(rig, "roomy", "narrow");
 }
 
 static void folder_that_cannot_be_made_is_named(void **state)
 {
-    struct packing_rig *rig = *state;
+    struct pack_rig *rig = *state;
     mr_error error = {0};
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "no/such"), NULL, NULL, &error), MR_ERR_IO);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "no/such"), NULL, NULL, &error), MR_ERR_IO);
     assert_non_null(strstr(error.text, "no/such"));
     mr_test_folder_write(rig->folder, "file", "x", 1);
-    assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "file"), NULL, NULL, &error), MR_ERR_IO);
+    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "file"), NULL, NULL, &error), MR_ERR_IO);
     assert_non_null(strstr(error.text, "/file"));
 }
 
@@ -176,7 +175,7 @@ static void folder_that_cannot_be_made_is_named(void **state)
 
 static void wrong_options_are_refused_by_name(void **state)
 {
-    struct packing_rig *rig = *state;
+    struct pack_rig *rig = *state;
     static const struct {
         mr_pack_options options;
         const char *words;
@@ -195,17 +194,17 @@ static void wrong_options_are_refused_by_name(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mr_error error = {0};
-        assert_int_equal(mr_pack(rig->dataset, packing_rig_path(rig, "never"), &cases[i].options, NULL, &error),
+        assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "never"), &cases[i].options, NULL, &error),
                          MR_ERR_INVALID);
         if (!strstr(error.text, cases[i].words))
             fail_msg("'%s' lacks '%s'", error.text, cases[i].words);
     }
-    assert_int_equal(mr_pack(NULL, packing_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_pack(rig->dataset, NULL, NULL, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_check(NULL, NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_unpack(NULL, packing_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_unpack(rig->dataset, packing_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_not_equal(access(packing_rig_path(rig, "never"), F_OK), 0);
+    assert_int_equal(mr_unpack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_not_equal(access(pack_rig_path(rig, "never"), F_OK), 0);
 }
 
 static int get_nothing(void *user, int64_t index, mr_sample *sample)
@@ -216,19 +215,19 @@ static int get_nothing(void *user, int64_t index, mr_sample *sample)
 
 static void records_are_checked_and_not_packed_and_callbacks_neither(void **state)
 {
-    struct packing_rig *rig = *state;
-    char spec[PACKING_RIG_PATH + 32];
+    struct pack_rig *rig = *state;
+    char spec[PACK_RIG_PATH + 32];
     mr_dataset *dataset;
     mr_pack_report report;
     mr_error error = {0};
     mr_test_folder_write(rig->folder, "records.bin", "0123456789abcdef", 16);
-    snprintf(spec, sizeof spec, "records:%s?bytes=4", packing_rig_path(rig, "records.bin"));
+    snprintf(spec, sizeof spec, "records:%s?bytes=4", pack_rig_path(rig, "records.bin"));
     dataset = mr_test_dataset(spec);
-    assert_int_equal(mr_pack(dataset, packing_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_INVALID);
     assert_int_equal(mr_check(dataset, NULL, &report, &error), MR_OK);
     assert_int_equal(report.n_samples, 4);
     assert_int_equal(report.n_damaged, 0);
-    assert_int_equal(truncate(packing_rig_path(rig, "records.bin"), 10), 0);
+    assert_int_equal(truncate(pack_rig_path(rig, "records.bin"), 10), 0);
     assert_int_equal(mr_check(dataset, NULL, &report, &error), MR_OK);
     assert_int_equal(report.n_damaged, 2);
     mr_dataset_destroy(dataset);
@@ -236,7 +235,7 @@ static void records_are_checked_and_not_packed_and_callbacks_neither(void **stat
     callbacks.n_samples = 3;
     callbacks.get = get_nothing;
     assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, &error), MR_OK);
-    assert_int_equal(mr_pack(dataset, packing_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_UNSUPPORTED);
     assert_int_equal(mr_check(dataset, NULL, NULL, &error), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
 }
@@ -244,15 +243,15 @@ static void records_are_checked_and_not_packed_and_callbacks_neither(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PACKING_TEST(canceled_pack_goes_on_to_the_same_bytes),
-        PACKING_TEST(file_that_cannot_be_read_ends_the_work_until_it_can),
-        PACKING_TEST(other_options_are_refused_with_both_texts),
-        PACKING_TEST(other_names_labels_and_seeds_are_refused),
-        PACKING_TEST(complete_pack_is_not_touched),
-        PACKING_TEST(full_disk_is_told_and_gone_on_behind),
-        PACKING_TEST(folder_that_cannot_be_made_is_named),
-        PACKING_TEST(wrong_options_are_refused_by_name),
-        PACKING_TEST(records_are_checked_and_not_packed_and_callbacks_neither),
+        PACK_TEST(canceled_pack_goes_on_to_the_same_bytes),
+        PACK_TEST(file_that_cannot_be_read_ends_the_work_until_it_can),
+        PACK_TEST(other_options_are_refused_with_both_texts),
+        PACK_TEST(other_names_labels_and_seeds_are_refused),
+        PACK_TEST(complete_pack_is_not_touched),
+        PACK_TEST(full_disk_is_told_and_gone_on_behind),
+        PACK_TEST(folder_that_cannot_be_made_is_named),
+        PACK_TEST(wrong_options_are_refused_by_name),
+        PACK_TEST(records_are_checked_and_not_packed_and_callbacks_neither),
     };
-    return cmocka_run_group_tests(tests, packing_rig_set_up, packing_rig_tear_down);
+    return cmocka_run_group_tests(tests, pack_rig_set_up, pack_rig_tear_down);
 }

@@ -19,27 +19,27 @@
 
 static void unpack_goes_on_and_replaces_no_file(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
-    char path[PACKING_RIG_PATH * 2];
-    packing_rig_pack(rig, "source", &options);
-    mr_pack_report report = packing_rig_unpack(rig, "source", "target", NULL);
+    char path[PACK_RIG_PATH * 2];
+    pack_rig_pack(rig, "source", &options);
+    mr_pack_report report = pack_rig_unpack(rig, "source", "target", NULL);
     assert_true(report.bytes_written > 0);
-    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "target"), packing_rig_name(rig, 3));
+    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "target"), pack_rig_name(rig, 3));
     assert_int_equal(unlink(path), 0);
-    report = packing_rig_unpack(rig, "source", "target", NULL); /* what is there stays */
+    report = pack_rig_unpack(rig, "source", "target", NULL); /* what is there stays */
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(report.bytes_written, st.st_size);
-    mr_dataset *pack = packing_rig_open(rig, "source");
+    mr_dataset *pack = pack_rig_open(rig, "source");
     for (int i = 0; i < 2; i++) { /* one byte more, or another one of as many */
         int fd = open(path, O_WRONLY | (i == 0 ? O_APPEND : 0));
         assert_int_equal(write(fd, "x", 1), 1);
         assert_int_equal(ftruncate(fd, st.st_size + 1 - i), 0);
         close(fd);
-        assert_int_equal(mr_unpack(pack, packing_rig_path(rig, "target"), NULL, NULL, &error), MR_ERR_INVALID);
-        assert_non_null(strstr(error.text, packing_rig_name(rig, 3)));
+        assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "target"), NULL, NULL, &error), MR_ERR_INVALID);
+        assert_non_null(strstr(error.text, pack_rig_name(rig, 3)));
     }
     mr_dataset_destroy(pack);
 }
@@ -61,19 +61,19 @@ int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, u
 
 static void file_that_somebody_else_makes_meanwhile_is_not_replaced(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
     struct stat st;
-    char path[PACKING_RIG_PATH * 2];
-    packing_rig_pack(rig, "raced", &options);
-    mr_dataset *pack = packing_rig_open(rig, "raced");
+    char path[PACK_RIG_PATH * 2];
+    pack_rig_pack(rig, "raced", &options);
+    mr_dataset *pack = pack_rig_open(rig, "raced");
     renaming = RENAMES_LATE;
-    mr_status status = mr_unpack(pack, packing_rig_path(rig, "race"), NULL, NULL, &error);
+    mr_status status = mr_unpack(pack, pack_rig_path(rig, "race"), NULL, NULL, &error);
     renaming = RENAMES;
     assert_int_equal(status, MR_ERR_INVALID);
     mr_dataset_destroy(pack);
-    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "race"), packing_rig_name(rig, 0));
+    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "race"), pack_rig_name(rig, 0));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 0);
 }
@@ -91,69 +91,69 @@ static unsigned count_entries(const char *path)
 
 static void file_systems_without_renameat2_replace_no_file_either(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
-    char path[PACKING_RIG_PATH * 2];
-    packing_rig_pack(rig, "afar", &options);
+    char path[PACK_RIG_PATH * 2];
+    pack_rig_pack(rig, "afar", &options);
     renaming = RENAMES_NOT;
-    packing_rig_unpack(rig, "afar", "near", NULL);
+    pack_rig_unpack(rig, "afar", "near", NULL);
     renaming = RENAMES;
-    assert_int_equal(count_entries(packing_rig_path(rig, "near/class_0")),
-                     count_entries(packing_rig_path(rig, "photos/class_0"))); /* no temporary file is left */
-    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "near"), packing_rig_name(rig, 0));
+    assert_int_equal(count_entries(pack_rig_path(rig, "near/class_0")),
+                     count_entries(pack_rig_path(rig, "photos/class_0"))); /* no temporary file is left */
+    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "near"), pack_rig_name(rig, 0));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("nowhere", path), 0);
-    mr_dataset *pack = packing_rig_open(rig, "afar");
-    assert_int_equal(mr_unpack(pack, packing_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
+    mr_dataset *pack = pack_rig_open(rig, "afar");
+    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_int_equal(mr_unpack(pack, packing_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
     assert_non_null(strstr(error.text, path));
     mr_dataset_destroy(pack);
 }
 
 static void full_disk_leaves_whole_files_only(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     struct rlimit before, little;
     mr_error error = {0};
-    packing_rig_pack(rig, "large", &options);
-    mr_dataset *pack = packing_rig_open(rig, "large");
+    pack_rig_pack(rig, "large", &options);
+    mr_dataset *pack = pack_rig_open(rig, "large");
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     little = before;
     little.rlim_cur = 100;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    mr_status status = mr_unpack(pack, packing_rig_path(rig, "small"), NULL, NULL, &error);
+    mr_status status = mr_unpack(pack, pack_rig_path(rig, "small"), NULL, NULL, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     mr_dataset_destroy(pack);
     assert_int_equal(status, MR_ERR_IO);
     assert_int_equal(error.os_error, EFBIG);
     assert_non_null(strstr(error.text, "small/class_0/000.jpg"));
-    assert_int_equal(count_entries(packing_rig_path(rig, "small/class_0")), 0);
-    packing_rig_unpack(rig, "large", "small", NULL);
+    assert_int_equal(count_entries(pack_rig_path(rig, "small/class_0")), 0);
+    pack_rig_unpack(rig, "large", "small", NULL);
 }
 
 static void damaged_samples_keep_no_other_from_being_unpacked(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
-    packing_rig_pack(rig, "hurt", &options);
-    mr_test_packs_flip(packing_rig_path(rig, "hurt"), 4, 11);
-    mr_dataset *pack = packing_rig_open(rig, "hurt");
+    pack_rig_pack(rig, "hurt", &options);
+    mr_test_packs_flip(pack_rig_path(rig, "hurt"), 4, 11);
+    mr_dataset *pack = pack_rig_open(rig, "hurt");
     rig->n_notices = 0;
-    assert_int_equal(mr_unpack(pack, packing_rig_path(rig, "rescued"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "rescued"), &options, NULL, &error), MR_ERR_DAMAGED);
     mr_dataset_destroy(pack);
     assert_non_null(strstr(error.text, "1 of "));
     assert_int_equal(rig->n_notices, 1);
     assert_int_equal(rig->noticed[0], 4);
     for (int64_t i = 0; i < rig->n; i++) {
-        char path[PACKING_RIG_PATH * 2];
-        snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "rescued"), packing_rig_name(rig, i));
+        char path[PACK_RIG_PATH * 2];
+        snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "rescued"), pack_rig_name(rig, i));
         assert_int_equal(access(path, F_OK) == 0, i != 4);
     }
 }
@@ -173,58 +173,58 @@ static void set_name(uint8_t *index, int64_t which)
 
 static void names_that_lead_out_of_the_folder_are_refused(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
-    packing_rig_pack(rig, "hostile", &options);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
+    pack_rig_pack(rig, "hostile", &options);
     for (int64_t k = 0; k < 5; k++) { /* the sixth is a strange name, but one */
         mr_error error = {0};
         char out[16];
         snprintf(out, sizeof out, "inside%d", (int)k);
-        mr_test_packs_edit(packing_rig_path(rig, "hostile"), set_name, k);
-        mr_dataset *pack = packing_rig_open(rig, "hostile");
+        mr_test_packs_edit(pack_rig_path(rig, "hostile"), set_name, k);
+        mr_dataset *pack = pack_rig_open(rig, "hostile");
         rig->n_notices = 0;
-        assert_int_equal(mr_unpack(pack, packing_rig_path(rig, out), &options, NULL, &error), MR_ERR_DAMAGED);
+        assert_int_equal(mr_unpack(pack, pack_rig_path(rig, out), &options, NULL, &error), MR_ERR_DAMAGED);
         assert_int_equal(rig->n_notices, 1);
         assert_non_null(strstr(rig->texts[0], unsafe_names[k]));
         mr_dataset_destroy(pack);
     }
-    assert_int_not_equal(access(packing_rig_path(rig, "ss_0"), F_OK), 0);
-    mr_test_packs_edit(packing_rig_path(rig, "hostile"), set_name, 5);
-    packing_rig_unpack(rig, "hostile", "inside5", NULL);
-    assert_int_equal(access(packing_rig_path(rig, "inside5/................jpg"), F_OK), 0);
+    assert_int_not_equal(access(pack_rig_path(rig, "ss_0"), F_OK), 0);
+    mr_test_packs_edit(pack_rig_path(rig, "hostile"), set_name, 5);
+    pack_rig_unpack(rig, "hostile", "inside5", NULL);
+    assert_int_equal(access(pack_rig_path(rig, "inside5/................jpg"), F_OK), 0);
 }
 
 static void name_below_another_file_keeps_no_other_from_being_unpacked(void **state)
 {
-    struct packing_rig *rig = *state;
-    mr_pack_options options = packing_rig_options(rig);
+    struct pack_rig *rig = *state;
+    mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
-    char path[PACKING_RIG_PATH * 2];
-    packing_rig_pack(rig, "odd", &options);
-    mr_test_packs_edit(packing_rig_path(rig, "odd"), set_name, 6);
-    assert_int_equal(mkdir(packing_rig_path(rig, "taken"), 0777), 0);
-    close(open(packing_rig_path(rig, "taken/file"), O_WRONLY | O_CREAT, 0666));
-    mr_dataset *pack = packing_rig_open(rig, "odd");
+    char path[PACK_RIG_PATH * 2];
+    pack_rig_pack(rig, "odd", &options);
+    mr_test_packs_edit(pack_rig_path(rig, "odd"), set_name, 6);
+    assert_int_equal(mkdir(pack_rig_path(rig, "taken"), 0777), 0);
+    close(open(pack_rig_path(rig, "taken/file"), O_WRONLY | O_CREAT, 0666));
+    mr_dataset *pack = pack_rig_open(rig, "odd");
     rig->n_notices = 0;
-    assert_int_equal(mr_unpack(pack, packing_rig_path(rig, "taken"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "taken"), &options, NULL, &error), MR_ERR_DAMAGED);
     mr_dataset_destroy(pack);
     assert_int_equal(rig->n_notices, 1);
     assert_int_equal(rig->noticed[0], 0);
     assert_non_null(strstr(error.text, strerror(ENOTDIR)));
-    snprintf(path, sizeof path, "%s/%s", packing_rig_path(rig, "taken"), packing_rig_name(rig, rig->n - 1));
+    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "taken"), pack_rig_name(rig, rig->n - 1));
     assert_int_equal(access(path, F_OK), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PACKING_TEST(unpack_goes_on_and_replaces_no_file),
-        PACKING_TEST(file_that_somebody_else_makes_meanwhile_is_not_replaced),
-        PACKING_TEST(file_systems_without_renameat2_replace_no_file_either),
-        PACKING_TEST(full_disk_leaves_whole_files_only),
-        PACKING_TEST(damaged_samples_keep_no_other_from_being_unpacked),
-        PACKING_TEST(names_that_lead_out_of_the_folder_are_refused),
-        PACKING_TEST(name_below_another_file_keeps_no_other_from_being_unpacked),
+        PACK_TEST(unpack_goes_on_and_replaces_no_file),
+        PACK_TEST(file_that_somebody_else_makes_meanwhile_is_not_replaced),
+        PACK_TEST(file_systems_without_renameat2_replace_no_file_either),
+        PACK_TEST(full_disk_leaves_whole_files_only),
+        PACK_TEST(damaged_samples_keep_no_other_from_being_unpacked),
+        PACK_TEST(names_that_lead_out_of_the_folder_are_refused),
+        PACK_TEST(name_below_another_file_keeps_no_other_from_being_unpacked),
     };
-    return cmocka_run_group_tests(tests, packing_rig_set_up, packing_rig_tear_down);
+    return cmocka_run_group_tests(tests, pack_rig_set_up, pack_rig_tear_down);
 }
