@@ -124,11 +124,11 @@ static double number(const struct convnet *net, const void *numbers, size_t i)
     return net->plan.dtype == MR_F64 ? ((const double *)numbers)[i] : (double)((const float *)numbers)[i];
 }
 
-/* n numbers on both nets' devices are the same, up to a share of the largest. */
+/* n numbers on both nets' devices are the same, up to a share of the largest; sums of threads differ in their order. */
 static void expect_same(struct convnet *cpu, void *a, struct convnet *gpu, void *b, size_t n)
 {
     size_t size = mr_dtype_size(cpu->plan.dtype);
-    double most = 0, apart = 0, limit = size == 8 ? 1e-13 : 2e-6;
+    double most = 0, apart = 0, limit = size == 8 ? 1e-13 : 1e-5;
     char *first = malloc(n * size), *second = malloc(n * size);
 
     assert_true(first != NULL && second != NULL);

@@ -265,8 +265,8 @@ class Profile(unittest.TestCase):
 
     def test_functions_are_in_their_groups(self):
         groups = {"decode_mcu_fast": "entropy decoding", "jsimd_ycc_rgb_convert_avx2": "colour and upsampling",
-                  "jsimd_h2v2_fancy_upsample_avx2": "colour and upsampling", "across_avx512": "resampling, across",
-                  "mr_resample_vertical_row_avx2": "resampling, down", "mr_store_planes_avx512": "storing",
+                  "jsimd_h2v2_fancy_upsample_avx2": "colour and upsampling", "horizontal_avx512": "resampling, horizontal",
+                  "mr_resample_vertical_row_avx2": "resampling, vertical", "mr_tensor_write_planes_avx512": "storing",
                   "mr_tile_expand_dct_avx2": "expanding tiles", "jpeg_read_header": "JPEG headers and set-up",
                   "mr_axis_fill_avx512": "resampling, tables and rows", "malloc": "memory",
                   "mr_worker_run": "the rest of the workers"}
