@@ -81,7 +81,7 @@ static int count_file(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-static void prepare(struct form *form, bool warm)
+static void prepare_form(struct form *form, bool warm)
 {
     const char *colon = strchr(form->spec, ':');
     seen_bytes = seen_left = 0;
@@ -99,7 +99,7 @@ static uint64_t disk_bytes(void)
     return (uint64_t)(own.ru_inblock + children.ru_inblock) * BLOCK;
 }
 
-static double now(void)
+static double now_s(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -119,7 +119,7 @@ static mr_status run_epoch(const struct form *form, uint32_t n_workers, uint64_t
     mr_loader *loader = NULL;
     mr_batch *batch;
     uint64_t n = 0;
-    double begin = now();
+    double begin = now_s();
     mr_status status = mr_dataset_open(form->spec, NULL, &dataset, error);
     if (status == MR_OK)
         status = mr_loader_create(dataset, NULL, &options, &loader, error);
@@ -127,7 +127,7 @@ static mr_status run_epoch(const struct form *form, uint32_t n_workers, uint64_t
         n += mr_batch_valid(batch);
         mr_batch_release(batch);
     }
-    *rate_out = (double)n / (now() - begin);
+    *rate_out = (double)n / (now_s() - begin);
     if (status < 0 && loader)
         *error = *mr_loader_error(loader);
     mr_loader_destroy(loader);
@@ -135,18 +135,18 @@ static mr_status run_epoch(const struct form *form, uint32_t n_workers, uint64_t
     return status == MR_END ? MR_OK : status;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static void report(struct settings *s)
+static void print_report(struct settings *s)
 {
     printf("| data | MB | images/s | least | most | read MB | in cache before, MB |\n|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < s->n_forms; i++) {
         struct form *form = &s->forms[i];
-        qsort(form->rate, s->n_rounds, sizeof *form->rate, compare);
+        qsort(form->rate, s->n_rounds, sizeof *form->rate, compare_doubles);
         printf("| %s | %.1f | %.0f | %.0f | %.0f | %.1f | %.1f |\n", form->spec, (double)form->file_bytes / 1e6,
                form->rate[s->n_rounds / 2], form->rate[0], form->rate[s->n_rounds - 1], (double)form->read_bytes / 1e6,
                (double)form->left_bytes / 1e6);
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < s.n_forms; i++) {
             struct form *form = &s.forms[i];
             mr_error error = {0};
-            prepare(form, s.warm);
+            prepare_form(form, s.warm);
             uint64_t before = disk_bytes();
             if (run_epoch(form, s.n_workers, round, &form->rate[round], &error) != MR_OK) {
                 fprintf(stderr, "cold_cache: %s\n", error.text);
@@ -208,6 +208,6 @@ int main(int argc, char **argv)
             form->read_bytes = disk_bytes() - before;
         }
     }
-    report(&s);
+    print_report(&s);
     return 0;
 }

@@ -69,20 +69,20 @@ void mr_latency_parse(int argc, char **argv, const char *doc, struct mr_latency 
         exit(2);
 }
 
-static void fill(double *buffer, int count, double value)
+static void fill_buffer(double *buffer, int count, double value)
 {
     for (int i = 0; i < count; i++)
         buffer[i] = value;
 }
 
 /* Microseconds of one call. The first one is not counted: it is looked at, and brings the ranks together. */
-static double measure(struct bench *bench, const struct mr_latency_way *way, int count, uint32_t n_calls)
+static double measure_call(struct bench *bench, const struct mr_latency_way *way, int count, uint32_t n_calls)
 {
-    fill(bench->buffer, count, 1);
+    fill_buffer(bench->buffer, count, 1);
     bool ok = way->reduce(way->user, bench->buffer, count);
     for (int i = 0; i < count; i++)
         bench->n_wrong += bench->buffer[i] != bench->latency->world_size;
-    fill(bench->buffer, count, 0); /* sums stay what they are */
+    fill_buffer(bench->buffer, count, 0); /* sums stay what they are */
     ok = way->reduce(way->user, bench->buffer, count) && ok;
     uint64_t start_ns = mr_clock_now_ns();
     for (uint32_t i = 0; i < n_calls && ok; i++)
@@ -92,7 +92,7 @@ static double measure(struct bench *bench, const struct mr_latency_way *way, int
     return us;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -100,9 +100,9 @@ static int compare(const void *a, const void *b)
 }
 
 /* Of order statistics: between these two of n values, whatever their distribution. Sorts them. */
-static struct estimate estimate(double *values, uint32_t n)
+static struct estimate estimate_median(double *values, uint32_t n)
 {
-    qsort(values, n, sizeof *values, compare);
+    qsort(values, n, sizeof *values, compare_doubles);
     int low = (int)floor(n / 2.0 - 0.98 * sqrt(n));
     low = low < 1 ? 1 : low;
     return (struct estimate){values[low - 1], values[n / 2], values[n - (uint32_t)low]};
@@ -112,19 +112,19 @@ static double median_us(const struct bench *bench, uint32_t way)
 {
     double values[MAX_ROUNDS];
     memcpy(values, bench->us[way], bench->n_rounds * sizeof *values);
-    return estimate(values, bench->n_rounds).median;
+    return estimate_median(values, bench->n_rounds).median;
 }
 
-static void report(struct bench *bench, int count, uint32_t n_calls, uint32_t way)
+static void report_way(struct bench *bench, int count, uint32_t n_calls, uint32_t way)
 {
     const struct mr_latency *latency = bench->latency;
     double values[MAX_ROUNDS];
     for (uint32_t i = 0; i < bench->n_rounds; i++)
         values[i] = bench->us[0][i] - bench->us[way][i];
-    struct estimate added = estimate(values, bench->n_rounds);
+    struct estimate added = estimate_median(values, bench->n_rounds);
     for (uint32_t i = 0; i < bench->n_rounds; i++)
         values[i] = bench->us[0][i] / bench->us[way][i];
-    struct estimate ratio = estimate(values, bench->n_rounds);
+    struct estimate ratio = estimate_median(values, bench->n_rounds);
     bool is_met = added.median < AIM_US || ratio.median < AIM_RATIO;
     bench->n_missed += !is_met;
     printf("| %s | %u | %d | %s | %.2f | %.2f | %.2f (%.2f to %.2f) | %.3f (%.3f to %.3f) | %s |\n", latency->engine,
@@ -147,11 +147,11 @@ static void measure_count(struct bench *bench, int count)
     for (uint32_t round = 0; round <= bench->n_rounds; round++)
         for (uint32_t turn = 0; turn < latency->n_ways; turn++) {
             uint32_t way = (round + turn) % latency->n_ways;
-            double us = measure(bench, &latency->ways[way], count, n_calls);
+            double us = measure_call(bench, &latency->ways[way], count, n_calls);
             bench->us[way][round % bench->n_rounds] = us; /* the last one takes the place of the warm-up */
         }
     for (uint32_t way = 1; way < latency->n_ways && latency->rank == 0; way++)
-        report(bench, count, n_calls, way);
+        report_way(bench, count, n_calls, way);
     fflush(stdout);
 }
 

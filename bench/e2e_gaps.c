@@ -20,7 +20,7 @@ struct gaps {
     uint64_t borders[EPOCHS];
 };
 
-static void note(struct gaps *gaps)
+static void note_gap(struct gaps *gaps)
 {
     uint64_t now = mr_clock_now_ns();
     if (gaps->last_ns && gaps->border)
@@ -37,7 +37,7 @@ static int compare_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median(uint64_t *values, uint32_t n)
+static double median_ns(uint64_t *values, uint32_t n)
 {
     qsort(values, n, sizeof *values, compare_u64);
     return n ? (double)values[n / 2] : 0;
@@ -51,7 +51,7 @@ static mr_status take_epochs(mr_loader *loader, struct gaps *gaps, struct mr_run
         status = mr_loader_set_epoch(loader, epoch);
         if (status == MR_OK)
             while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-                note(gaps);
+                note_gap(gaps);
                 run->n_items += mr_batch_size(batch);
                 run->n_wrong += mr_batch_epoch(batch) != epoch;
                 mr_batch_release(batch);
@@ -80,8 +80,8 @@ static mr_status run_gaps(void *user, struct mr_run *run, mr_error *error)
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;
     run->n_wrong += run->n_items != bench->photos.n * EPOCHS;
-    double usual = median(gaps->inside, gaps->n_inside);
-    run->value = usual > 0 ? median(gaps->borders, gaps->n_borders) / usual : 0;
+    double usual = median_ns(gaps->inside, gaps->n_inside);
+    run->value = usual > 0 ? median_ns(gaps->borders, gaps->n_borders) / usual : 0;
     free(gaps);
     return status;
 }

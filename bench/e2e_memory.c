@@ -63,7 +63,7 @@ static mr_status take_batches(mr_loader *loader, struct mr_run *run, mr_error *e
     return MR_OK;
 }
 
-static void weigh(struct mr_end_to_end *bench, mr_loader *loader, uint64_t self_before, struct mr_run *run)
+static void weigh_loader(struct mr_end_to_end *bench, mr_loader *loader, uint64_t self_before, struct mr_run *run)
 {
     int64_t pids[WORKERS];
     uint32_t n = mr_loader_worker_pids(loader, pids, WORKERS);
@@ -96,7 +96,7 @@ static mr_status run_memory(void *user, struct mr_run *run, mr_error *error)
     if (status == MR_OK) {
         status = take_batches(loader, run, error);
         if (status == MR_OK)
-            weigh(bench, loader, before, run);
+            weigh_loader(bench, loader, before, run);
         mr_loader_destroy(loader);
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;

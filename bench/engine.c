@@ -154,7 +154,7 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Lowest, median and highest of n values. */
-static void summarize(const double *values, uint32_t n, double out[3])
+static void summarize_values(const double *values, uint32_t n, double out[3])
 {
     double sorted[MR_ENGINE_MAX_REPEATS];
     memcpy(sorted, values, n * sizeof *sorted);
@@ -177,7 +177,7 @@ static void add_ratio(struct mr_engine *engine, const char *name, const char *un
 {
     assert(engine->n_ratios < MR_ENGINE_MAX_CASES);
     double low_mid_high[3];
-    summarize(values, engine->n_repeats, low_mid_high);
+    summarize_values(values, engine->n_repeats, low_mid_high);
     engine->ratios[engine->n_ratios++] = (struct ratio){.name = name,
                                                         .unit = unit,
                                                         .lowest = low_mid_high[0],
@@ -258,7 +258,7 @@ static void print_cases(const struct mr_engine *engine)
     for (uint32_t i = 0; i < engine->n_cases; i++) {
         const struct bench_case *c = &engine->cases[i];
         double t[3], items = c->n_items ? (double)c->n_items : 1;
-        summarize(c->seconds, engine->n_repeats, t);
+        summarize_values(c->seconds, engine->n_repeats, t);
         printf("%-28s %8llu %12.1f %12.1f %12.1f %7llu\n", c->name, (unsigned long long)c->n_items, t[1] * 1e6 / items,
                t[0] * 1e6 / items, t[1] > 0 ? items / t[1] : 0, (unsigned long long)c->n_wrong);
     }
@@ -286,7 +286,7 @@ static void print_ratios(const struct mr_engine *engine)
 static json_t *json_of_case(const struct mr_engine *engine, const struct bench_case *c)
 {
     double t[3], items = c->n_items ? (double)c->n_items : 1;
-    summarize(c->seconds, engine->n_repeats, t);
+    summarize_values(c->seconds, engine->n_repeats, t);
     json_t *seconds = json_array();
     for (uint32_t i = 0; i < engine->n_repeats; i++)
         json_array_append_new(seconds, json_real(c->seconds[i]));

@@ -25,8 +25,8 @@ struct shared {
     _Atomic uint64_t end_ns[MAX_PROCESSES];
 };
 
-static _Noreturn void child(const struct mr_forked_job *job, struct shared *shared, uint32_t place, uint64_t n_items,
-                            pid_t parent)
+static _Noreturn void run_child(const struct mr_forked_job *job, struct shared *shared, uint32_t place,
+                                uint64_t n_items, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     void *state = getppid() == parent ? job->begin(job->user) : NULL;
@@ -68,7 +68,7 @@ static mr_status await_ready(struct shared *shared, const pid_t *pids, uint32_t 
     }
 }
 
-static mr_status reap(const pid_t *pids, uint32_t n, bool kill_them, mr_error *error)
+static mr_status reap_children(const pid_t *pids, uint32_t n, bool kill_them, mr_error *error)
 {
     mr_status status = MR_OK;
     for (uint32_t i = 0; i < n; i++) {
@@ -103,7 +103,7 @@ static mr_status run_processes(const struct mr_forked_job *job, struct shared *s
         if (pids[n] < 0)
             break;
         if (pids[n] == 0)
-            child(job, shared, n, n_items, parent);
+            run_child(job, shared, n, n_items, parent);
     }
     mr_status status = n == n_processes ? MR_OK : mr_error_os(error, MR_ERR_NO_MEMORY, errno, "fork");
     if (status == MR_OK)
@@ -113,7 +113,7 @@ static mr_status run_processes(const struct mr_forked_job *job, struct shared *s
         atomic_store(&shared->go, 1);
         mr_futex_wake(&shared->go, n);
     }
-    mr_status ended = reap(pids, n, status != MR_OK, error);
+    mr_status ended = reap_children(pids, n, status != MR_OK, error);
     status = status == MR_OK ? ended : status;
     if (status == MR_OK)
         *seconds_out = (double)(latest_end(shared, n) - start) / 1e9;

@@ -114,7 +114,7 @@ static mr_status read_all(struct loading *loading, mr_error *error)
     return status;
 }
 
-static mr_status load(struct mr_photos *photos, uint64_t max_photos, mr_error *error)
+static mr_status load_photos(struct mr_photos *photos, uint64_t max_photos, mr_error *error)
 {
     mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
     options.n_samples = mr_dataset_count(photos->dataset);
@@ -149,7 +149,7 @@ mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos
         (mr_dataset_callbacks(photos_out->dataset) || !mr_dataset_kind(photos_out->dataset)->encoded))
         status = mr_error_set(error, MR_ERR_INVALID, "%s holds no image files", spec);
     if (status == MR_OK)
-        status = load(photos_out, max_photos, error);
+        status = load_photos(photos_out, max_photos, error);
     if (status != MR_OK)
         mr_photos_free(photos_out);
     return status;

@@ -74,7 +74,7 @@ uint64_t mr_roi_decode_sum(uint64_t sum, const uint8_t *bytes, size_t len)
     return sum;
 }
 
-static bool grow(uint8_t **bytes, size_t *have, size_t need)
+static bool grow_buffer(uint8_t **bytes, size_t *have, size_t need)
 {
     if (need <= *have)
         return true;
@@ -104,7 +104,7 @@ static bool read_box(struct mr_roi_decode *decode, struct mr_box box, uint64_t *
 {
     j_decompress_ptr cinfo = &decode->cinfo;
     size_t offset = cut_columns(cinfo, box), stride = (size_t)cinfo->output_width * 3;
-    if (!grow(&decode->rows, &decode->rows_bytes, stride * ROWS))
+    if (!grow_buffer(&decode->rows, &decode->rows_bytes, stride * ROWS))
         return false;
     JSAMPROW starts[ROWS];
     for (int i = 0; i < ROWS; i++)
@@ -153,7 +153,7 @@ size_t mr_roi_file_read(struct mr_roi_file *file, const char *path, const uint8_
     struct stat about;
     size_t len = 0, want = 0;
     if (fstat(fd, &about) == 0 && about.st_size > 0 &&
-        grow(&file->bytes, &file->allocated, (size_t)about.st_size + READABLE_AFTER))
+        grow_buffer(&file->bytes, &file->allocated, (size_t)about.st_size + READABLE_AFTER))
         want = (size_t)about.st_size;
     while (len < want) {
         ssize_t n = read(fd, file->bytes + len, want - len);

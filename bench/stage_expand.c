@@ -79,7 +79,7 @@ static void read_coefficients(struct expanding *e, const struct mr_photo *photo)
 }
 
 /* The blocks of a tile's MCUs, each MCU's in the order of a scan; returns their number. */
-static uint32_t gather(struct expanding *e, uint32_t row, uint32_t column, block *blocks)
+static uint32_t gather_blocks(struct expanding *e, uint32_t row, uint32_t column, block *blocks)
 {
     j_common_ptr common = (j_common_ptr)&e->cinfo;
     block *out = blocks;
@@ -93,7 +93,7 @@ static uint32_t gather(struct expanding *e, uint32_t row, uint32_t column, block
     return (uint32_t)(out - blocks);
 }
 
-static uint32_t between(uint32_t low, uint32_t value, uint32_t high)
+static uint32_t clamp_u32(uint32_t low, uint32_t value, uint32_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
@@ -103,9 +103,9 @@ static void add_tile(struct expanding *e, uint32_t row, uint32_t column, uint32_
     block blocks[MR_TILE_MAX_BLOCKS];
     struct tile *tile = &e->tiles[e->n_tiles++];
     *tile = (struct tile){.at = e->bytes_len, .row = row, .column = column};
-    tile->n_blocks = gather(e, row, column, blocks);
-    tile->first = (between(column, first, column + MR_PACKED_TILE_MCUS) - column) * e->n_blocks;
-    tile->last = (between(column, last, column + MR_PACKED_TILE_MCUS) - column) * e->n_blocks;
+    tile->n_blocks = gather_blocks(e, row, column, blocks);
+    tile->first = (clamp_u32(column, first, column + MR_PACKED_TILE_MCUS) - column) * e->n_blocks;
+    tile->last = (clamp_u32(column, last, column + MR_PACKED_TILE_MCUS) - column) * e->n_blocks;
     tile->len = (e->is_dct ? mr_tile_encode_dct : mr_tile_encode_dct8)((const block *)blocks, tile->n_blocks,
                                                                        e->bytes + e->bytes_len);
     e->bytes_len += tile->len;
@@ -136,7 +136,7 @@ static bool add_tiles(struct expanding *e, const struct mr_photo *photo)
     return true;
 }
 
-static bool expand(const struct expanding *e, const struct tile *t)
+static bool expand_tile(const struct expanding *e, const struct tile *t)
 {
     return (e->is_dct ? e->kernels->expand_dct : e->kernels->expand_dct8)(e->bytes + t->at, t->len, t->n_blocks,
                                                                           t->first, t->last, e->out);
@@ -145,8 +145,9 @@ static bool expand(const struct expanding *e, const struct tile *t)
 static bool equals_coefficients(struct expanding *e, const struct tile *tile)
 {
     block blocks[MR_TILE_MAX_BLOCKS];
-    gather(e, tile->row, tile->column, blocks);
-    return expand(e, tile) && memcmp(e->out, blocks + tile->first, (tile->last - tile->first) * sizeof(block)) == 0;
+    gather_blocks(e, tile->row, tile->column, blocks);
+    return expand_tile(e, tile) &&
+           memcmp(e->out, blocks + tile->first, (tile->last - tile->first) * sizeof(block)) == 0;
 }
 
 /* What lies between create and destroy of the decompressor, whose errors end it. */
@@ -160,7 +161,7 @@ static bool run_guarded(struct expanding *e, const struct mr_photo *photo, bool 
     bool right = true;
     uint64_t start = mr_clock_now_ns();
     for (uint32_t i = 0; i < e->n_tiles; i++)
-        right &= expand(e, &e->tiles[i]);
+        right &= expand_tile(e, &e->tiles[i]);
     *total_ns += mr_clock_now_ns() - start;
     for (uint32_t i = 0; check && right && i < e->n_tiles; i++)
         right = equals_coefficients(e, &e->tiles[i]);

@@ -27,8 +27,8 @@ static void add_ratios(struct mr_engine *engine)
                     MR_AIM_NONE, 0);
 }
 
-static mr_status bench(const struct mr_arguments *arguments, struct mr_engine *engine, struct mr_photos *photos,
-                       mr_error *error)
+static mr_status run_stages(const struct mr_arguments *arguments, struct mr_engine *engine, struct mr_photos *photos,
+                            mr_error *error)
 {
     mr_engine_fact(engine, "data", arguments->data);
     mr_engine_fact_int(engine, "photographs", (int64_t)photos->n);
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     if (status == MR_OK)
         status = mr_engine_create("millrace-bench-stages", "image", &engine, &error);
     if (status == MR_OK)
-        status = bench(&arguments, engine, &photos, &error);
+        status = run_stages(&arguments, engine, &photos, &error);
     if (status == MR_OK)
         code = mr_engine_exit_code(engine, arguments.strict);
     else

@@ -13,7 +13,7 @@
 
 static const char magic[8] = "MRTRAIN1";
 
-static bool fail(const char *path, const char *words)
+static bool print_failure(const char *path, const char *words)
 {
     fprintf(stderr, "%s: %s\n", path, words);
     return false;
@@ -32,7 +32,7 @@ static bool write_aside(const char *path, const char *aside, const struct checkp
     FILE *file = fopen(aside, "we");
 
     if (file == NULL)
-        return fail(aside, strerror(errno));
+        return print_failure(aside, strerror(errno));
     bool good = write_all(file, head, numbers);
     int error = errno;
     if (fclose(file) != 0 && good) {
@@ -41,7 +41,7 @@ static bool write_aside(const char *path, const char *aside, const struct checkp
     }
     if (good && rename(aside, path) == 0)
         return true;
-    fail(path, strerror(good ? errno : error));
+    print_failure(path, strerror(good ? errno : error));
     unlink(aside);
     return false;
 }
@@ -56,7 +56,7 @@ bool checkpoint_write(const char *folder, const char *name, const struct checkpo
     if (good)
         good = write_aside(path, aside, &marked, numbers);
     else
-        fail(name, "no memory");
+        print_failure(name, "no memory");
     free(path);
     free(aside);
     return good;
@@ -68,11 +68,11 @@ static bool read_all(FILE *file, const char *path, struct checkpoint *head, void
     struct checkpoint saved;
 
     if (fread(&saved, sizeof saved, 1, file) != 1 || memcmp(saved.magic, magic, sizeof magic) != 0)
-        return fail(path, "no checkpoint of this program");
+        return print_failure(path, "no checkpoint of this program");
     if (saved.dtype != head->dtype || saved.n_params != head->n_params)
-        return fail(path, "a checkpoint of another network or --dtype");
+        return print_failure(path, "a checkpoint of another network or --dtype");
     if (fread(numbers, size, n, file) != n || fgetc(file) != EOF)
-        return fail(path, "a checkpoint of another length than its head says");
+        return print_failure(path, "a checkpoint of another length than its head says");
     *head = saved;
     return true;
 }
@@ -82,7 +82,7 @@ bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers)
     FILE *file = fopen(path, "re");
 
     if (file == NULL)
-        return fail(path, strerror(errno));
+        return print_failure(path, strerror(errno));
     bool good = read_all(file, path, head, numbers);
     fclose(file);
     return good;

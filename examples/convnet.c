@@ -16,7 +16,7 @@
 /* ---- weights ---- */
 
 /* Uniform in [-1, 1): splitmix64. */
-static double draw(uint64_t *state)
+static double draw_uniform(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
 
@@ -25,7 +25,7 @@ static double draw(uint64_t *state)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1.0;
 }
 
-static void put(const struct convnet *net, void *numbers, size_t at, double number)
+static void put_number(const struct convnet *net, void *numbers, size_t at, double number)
 {
     if (net->plan.dtype == MR_F64)
         ((double *)numbers)[at] = number;
@@ -47,9 +47,9 @@ static bool draw_weights(struct convnet *net)
         size_t n = (size_t)convnet_rows(net, layer) * (size_t)convnet_columns(layer);
         double bound = sqrt((layer < CONVNET_CONVS ? 6.0 : 1.0) / convnet_columns(layer));
         for (size_t i = 0; i < n; i++) {
-            double weight = bound * draw(&state);
+            double weight = bound * draw_uniform(&state);
             if (is_here)
-                put(net, numbers, first + i, weight);
+                put_number(net, numbers, first + i, weight);
         }
     }
     convnet_copy(net, net->weights, NULL, numbers, net->n_params * mr_dtype_size(net->plan.dtype));
@@ -60,7 +60,7 @@ static bool draw_weights(struct convnet *net)
 /* ---- memory ---- */
 
 /* Zeroed memory for count x n elements; *good becomes false when there is none. */
-static void *elements(struct convnet *net, size_t count, size_t n, size_t size, bool *good)
+static void *allocate_elements(struct convnet *net, size_t count, size_t n, size_t size, bool *good)
 {
     void *memory = *good ? net->math->allocate(net, count * n * size) : NULL;
 
@@ -69,9 +69,9 @@ static void *elements(struct convnet *net, size_t count, size_t n, size_t size, 
     return memory;
 }
 
-static void *numbers(struct convnet *net, size_t count, size_t n, bool *good)
+static void *allocate_numbers(struct convnet *net, size_t count, size_t n, bool *good)
 {
-    return elements(net, count, n, mr_dtype_size(net->plan.dtype), good);
+    return allocate_elements(net, count, n, mr_dtype_size(net->plan.dtype), good);
 }
 
 /* What the layers that are here take of the batch. */
@@ -80,15 +80,15 @@ static void allocate_activations(struct convnet *net, bool *good)
     const struct convnet_plan *plan = &net->plan;
 
     if (plan->first == 0)
-        net->input = numbers(net, plan->max_batch, convnet_row_in(0), good);
+        net->input = allocate_numbers(net, plan->max_batch, convnet_row_in(0), good);
     for (int layer = plan->first > 0 ? plan->first - 1 : 0; layer < plan->end && layer < CONVNET_CONVS; layer++) {
-        net->pooled[layer] = numbers(net, plan->max_batch, convnet_row_out(layer), good);
-        net->d_pooled[layer] = numbers(net, plan->max_batch, convnet_row_out(layer), good);
+        net->pooled[layer] = allocate_numbers(net, plan->max_batch, convnet_row_out(layer), good);
+        net->d_pooled[layer] = allocate_numbers(net, plan->max_batch, convnet_row_out(layer), good);
         if (layer >= plan->first)
-            net->winner[layer] = elements(net, plan->max_batch, convnet_row_out(layer), 1, good);
+            net->winner[layer] = allocate_elements(net, plan->max_batch, convnet_row_out(layer), 1, good);
     }
     if (plan->end == CONVNET_LAYERS)
-        net->scores = numbers(net, plan->max_batch, plan->n_classes, good);
+        net->scores = allocate_numbers(net, plan->max_batch, plan->n_classes, good);
 }
 
 /* The largest that any convolution here wants. */
@@ -102,18 +102,18 @@ static void allocate_work(struct convnet *net, bool *good)
         columns = wide > columns ? wide : columns;
         plane = high > plane ? high : plane;
     }
-    net->columns = numbers(net, rows, columns, good);
-    net->plane = numbers(net, rows, plane, good);
+    net->columns = allocate_numbers(net, rows, columns, good);
+    net->plane = allocate_numbers(net, rows, plane, good);
 }
 
-static bool allocate(struct convnet *net)
+static bool allocate_net(struct convnet *net)
 {
     bool good = true;
 
-    net->weights = numbers(net, 1, net->n_params, &good);
-    net->velocity = numbers(net, 1, net->n_params, &good);
-    net->gradients = numbers(net, 1, net->n_params + 1, &good);
-    net->sums = elements(net, 1, 1, sizeof *net->sums, &good);
+    net->weights = allocate_numbers(net, 1, net->n_params, &good);
+    net->velocity = allocate_numbers(net, 1, net->n_params, &good);
+    net->gradients = allocate_numbers(net, 1, net->n_params + 1, &good);
+    net->sums = allocate_elements(net, 1, 1, sizeof *net->sums, &good);
     allocate_activations(net, &good);
     allocate_work(net, &good);
     return good && draw_weights(net);
@@ -126,7 +126,7 @@ static bool is_possible(const struct convnet_plan *plan)
            plan->end <= CONVNET_LAYERS;
 }
 
-static struct convnet *refuse(struct convnet *net, const char *words)
+static struct convnet *refuse_plan(struct convnet *net, const char *words)
 {
     fprintf(stderr, "network: %s\n", words);
     free(net);
@@ -138,15 +138,15 @@ struct convnet *convnet_create(const struct convnet_plan *plan)
     struct convnet *net = calloc(1, sizeof *net);
 
     if (net == NULL || !is_possible(plan))
-        return refuse(net, net == NULL ? "no memory" : "no network can be like this");
+        return refuse_plan(net, net == NULL ? "no memory" : "no network can be like this");
     net->plan = *plan;
     net->math = plan->device.kind == MR_DEVICE_CUDA ? convnet_gpu() : &convnet_host;
     if (net->math == NULL)
-        return refuse(net, "this build has no arithmetic for GPUs");
+        return refuse_plan(net, "this build has no arithmetic for GPUs");
     net->n_params = convnet_first(net, plan->end);
     if (!net->math->open(net))
-        return refuse(net, "the device cannot be used");
-    if (!allocate(net)) {
+        return refuse_plan(net, "the device cannot be used");
+    if (!allocate_net(net)) {
         fputs("network: no memory\n", stderr);
         convnet_destroy(net);
         return NULL;
@@ -175,7 +175,7 @@ void *convnet_array_create(struct convnet *net, size_t n)
 {
     bool good = true;
 
-    return numbers(net, 1, n, &good);
+    return allocate_numbers(net, 1, n, &good);
 }
 
 void convnet_array_destroy(struct convnet *net, void *array)

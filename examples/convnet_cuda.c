@@ -20,7 +20,7 @@ struct gpu {
     void *ones;       /* sums of rows are products with it */
 };
 
-static void check(cudaError_t error)
+static void check_cuda(cudaError_t error)
 {
     if (error != cudaSuccess) {
         fprintf(stderr, "network: %s\n", cudaGetErrorString(error));
@@ -29,9 +29,9 @@ static void check(cudaError_t error)
 }
 
 /* Make the net's device the current one. */
-static struct gpu *enter(const struct convnet *net)
+static struct gpu *enter_device(const struct convnet *net)
 {
-    check(cudaSetDevice(net->plan.device.id));
+    check_cuda(cudaSetDevice(net->plan.device.id));
     return net->own;
 }
 
@@ -40,17 +40,17 @@ static bool is_f64(const struct convnet *net)
     return net->plan.dtype == MR_F64;
 }
 
-static size_t bytes(const struct convnet *net, size_t n)
+static size_t bytes_of(const struct convnet *net, size_t n)
 {
     return n * mr_dtype_size(net->plan.dtype);
 }
 
-static void launch(struct convnet *net, enum convnet_kernel kernel, const struct convnet_job *job)
+static void launch_kernel(struct convnet *net, enum convnet_kernel kernel, const struct convnet_job *job)
 {
-    check(convnet_launch(kernel, is_f64(net), job, net->stream));
+    check_cuda(convnet_launch(kernel, is_f64(net), job, net->stream));
 }
 
-static void multiply(struct convnet *net, struct convnet_product product)
+static void queue_product(struct convnet *net, struct convnet_product product)
 {
     const struct gpu *gpu = net->own;
 
@@ -68,12 +68,12 @@ static void *allocate_gpu(struct convnet *net, size_t n_bytes)
 {
     void *memory = NULL;
 
-    enter(net);
+    enter_device(net);
     if (cudaMalloc(&memory, n_bytes) != cudaSuccess) {
         (void)cudaGetLastError(); /* told by NULL; the next launch would report it */
         return NULL;
     }
-    check(cudaMemsetAsync(memory, 0, n_bytes, net->stream));
+    check_cuda(cudaMemsetAsync(memory, 0, n_bytes, net->stream));
     return memory;
 }
 
@@ -81,19 +81,19 @@ static void release_gpu(struct convnet *net, void *memory)
 {
     if (memory == NULL)
         return;
-    enter(net);
-    check(cudaStreamSynchronize(net->stream));
-    check(cudaFree(memory));
+    enter_device(net);
+    check_cuda(cudaStreamSynchronize(net->stream));
+    check_cuda(cudaFree(memory));
 }
 
 /* What `then` is given from now on comes after what `first` was given so far. */
-static void order(struct convnet *first, struct convnet *then)
+static void order_streams(struct convnet *first, struct convnet *then)
 {
-    const struct gpu *gpu = enter(first);
+    const struct gpu *gpu = enter_device(first);
 
-    check(cudaEventRecord(gpu->event, first->stream));
-    enter(then);
-    check(cudaStreamWaitEvent(then->stream, gpu->event, 0));
+    check_cuda(cudaEventRecord(gpu->event, first->stream));
+    enter_device(then);
+    check_cuda(cudaStreamWaitEvent(then->stream, gpu->event, 0));
 }
 
 static void copy_gpu(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes)
@@ -104,13 +104,13 @@ static void copy_gpu(struct convnet *to_net, void *to, struct convnet *from_net,
     if (n_bytes == 0)
         return;
     if (is_between)
-        order(from_net, to_net);
-    enter(net);
-    check(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, net->stream));
+        order_streams(from_net, to_net);
+    enter_device(net);
+    check_cuda(cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, net->stream));
     if (is_between)
-        order(to_net, from_net);
+        order_streams(to_net, from_net);
     if (to_net == NULL || from_net == NULL)
-        check(cudaStreamSynchronize(net->stream));
+        check_cuda(cudaStreamSynchronize(net->stream));
 }
 
 /* ---- the device ---- */
@@ -120,8 +120,8 @@ static bool open_ones(struct convnet *net, struct gpu *gpu)
     size_t rows = net->plan.max_batch < ROWS ? net->plan.max_batch : ROWS, n = rows * CONVNET_SIDE * CONVNET_SIDE;
 
     n = n < net->plan.max_batch ? net->plan.max_batch : n;
-    void *ones = malloc(bytes(net, n));
-    gpu->ones = allocate_gpu(net, bytes(net, n));
+    void *ones = malloc(bytes_of(net, n));
+    gpu->ones = allocate_gpu(net, bytes_of(net, n));
     gpu->row_sums = allocate_gpu(net, net->plan.max_batch * 3 * sizeof(double));
     bool good = ones != NULL && gpu->ones != NULL && gpu->row_sums != NULL;
     for (size_t i = 0; i < n && good; i++) {
@@ -131,22 +131,22 @@ static bool open_ones(struct convnet *net, struct gpu *gpu)
             ((float *)ones)[i] = 1;
     }
     if (good)
-        copy_gpu(net, gpu->ones, NULL, ones, bytes(net, n));
-    net->n_bytes += bytes(net, n) + net->plan.max_batch * 3 * sizeof(double);
+        copy_gpu(net, gpu->ones, NULL, ones, bytes_of(net, n));
+    net->n_bytes += bytes_of(net, n) + net->plan.max_batch * 3 * sizeof(double);
     free(ones);
     return good;
 }
 
 static void close_gpu(struct convnet *net)
 {
-    struct gpu *gpu = enter(net);
+    struct gpu *gpu = enter_device(net);
 
-    check(cudaStreamSynchronize(net->stream));
+    check_cuda(cudaStreamSynchronize(net->stream));
     convnet_products_close(gpu->products);
     release_gpu(net, gpu->ones);
     release_gpu(net, gpu->row_sums);
-    check(cudaEventDestroy(gpu->event));
-    check(cudaStreamDestroy(net->stream));
+    check_cuda(cudaEventDestroy(gpu->event));
+    check_cuda(cudaStreamDestroy(net->stream));
     free(gpu);
 }
 
@@ -162,8 +162,8 @@ static bool open_gpu(struct convnet *net)
         free(gpu);
         return false;
     }
-    check(cudaStreamCreateWithFlags((cudaStream_t *)&net->stream, cudaStreamNonBlocking));
-    check(cudaEventCreateWithFlags(&gpu->event, cudaEventDisableTiming));
+    check_cuda(cudaStreamCreateWithFlags((cudaStream_t *)&net->stream, cudaStreamNonBlocking));
+    check_cuda(cudaEventCreateWithFlags(&gpu->event, cudaEventDisableTiming));
     gpu->products = convnet_products_open(net->stream);
     if (gpu->products != NULL && open_ones(net, gpu))
         return true;
@@ -178,13 +178,13 @@ static void images_gpu(struct convnet *net, const mr_array *images)
     size_t n = net->n * convnet_row_in(0);
     struct convnet_job job = {
         .n = n,
-        .memory = {{images->data, net->n * (size_t)images->strides[0], false}, {net->input, bytes(net, n), true}},
+        .memory = {{images->data, net->n * (size_t)images->strides[0], false}, {net->input, bytes_of(net, n), true}},
         .side = CONVNET_SIDE,
         .channels = (int)(images->shape[2] / CONVNET_SIDE),
         .step = (size_t)images->strides[0] / sizeof(float)};
 
-    enter(net);
-    launch(net, CONVNET_SHRINK, &job);
+    enter_device(net);
+    launch_kernel(net, CONVNET_SHRINK, &job);
 }
 
 /* Some rows of the batch in one convolution. */
@@ -206,34 +206,34 @@ static struct some some_rows(const struct convnet *net, int layer, size_t first)
     return some;
 }
 
-static void unfold(struct convnet *net, int layer, const struct some *some)
+static void queue_unfold(struct convnet *net, int layer, const struct some *some)
 {
     size_t n_in = some->n * convnet_row_in(layer), n = n_in * CONVNET_KERNEL;
     struct convnet_job job = {
         .n = n,
-        .memory = {{convnet_at(net, convnet_input(net, layer), some->first * convnet_row_in(layer)), bytes(net, n_in),
-                    false},
-                   {net->columns, bytes(net, n), true}},
+        .memory = {{convnet_at(net, convnet_input(net, layer), some->first * convnet_row_in(layer)),
+                    bytes_of(net, n_in), false},
+                   {net->columns, bytes_of(net, n), true}},
         .rows = (int)some->n,
         .side = some->shape.side,
         .channels = some->shape.in};
 
-    launch(net, CONVNET_UNFOLD, &job);
+    launch_kernel(net, CONVNET_UNFOLD, &job);
 }
 
-static void pool(struct convnet *net, int layer, const struct some *some, void *bias)
+static void queue_pool(struct convnet *net, int layer, const struct some *some, void *bias)
 {
     size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
     struct convnet_job job = {.n = n,
-                              .memory = {{net->plane, bytes(net, n * 4), false},
-                                         {bias, bytes(net, (size_t)some->rows), false},
-                                         {convnet_at(net, net->pooled[layer], at), bytes(net, n), true},
+                              .memory = {{net->plane, bytes_of(net, n * 4), false},
+                                         {bias, bytes_of(net, (size_t)some->rows), false},
+                                         {convnet_at(net, net->pooled[layer], at), bytes_of(net, n), true},
                                          {net->winner[layer] + at, n, true}},
                               .rows = (int)some->n,
                               .side = some->shape.side,
                               .channels = some->shape.out};
 
-    launch(net, CONVNET_POOL, &job);
+    launch_kernel(net, CONVNET_POOL, &job);
 }
 
 static void forward_linear(struct convnet *net, void *weights)
@@ -243,53 +243,53 @@ static void forward_linear(struct convnet *net, void *weights)
     void *bias = convnet_at(net, weights, (size_t)n_classes * CONVNET_FEATURES);
     struct convnet_job job = {
         .n = n,
-        .memory = {{bias, bytes(net, net->plan.n_classes), false}, {net->scores, bytes(net, n), true}},
+        .memory = {{bias, bytes_of(net, net->plan.n_classes), false}, {net->scores, bytes_of(net, n), true}},
         .channels = n_classes};
 
-    launch(net, CONVNET_BIAS, &job);
-    multiply(net, (struct convnet_product){.transposed_b = true,
-                                           .m = (int)net->n,
-                                           .n = n_classes,
-                                           .k = CONVNET_FEATURES,
-                                           .a = net->pooled[CONVNET_CONVS - 1],
-                                           .lda = CONVNET_FEATURES,
-                                           .b = weights,
-                                           .ldb = CONVNET_FEATURES,
-                                           .beta = 1,
-                                           .c = net->scores,
-                                           .ldc = n_classes});
+    launch_kernel(net, CONVNET_BIAS, &job);
+    queue_product(net, (struct convnet_product){.transposed_b = true,
+                                                .m = (int)net->n,
+                                                .n = n_classes,
+                                                .k = CONVNET_FEATURES,
+                                                .a = net->pooled[CONVNET_CONVS - 1],
+                                                .lda = CONVNET_FEATURES,
+                                                .b = weights,
+                                                .ldb = CONVNET_FEATURES,
+                                                .beta = 1,
+                                                .c = net->scores,
+                                                .ldc = n_classes});
 }
 
 static void forward_gpu(struct convnet *net, int layer)
 {
     void *weights = convnet_at(net, net->weights, convnet_first(net, layer));
 
-    enter(net);
+    enter_device(net);
     if (layer == CONVNET_CONVS && net->n > 0)
         forward_linear(net, weights);
     for (size_t first = 0; layer < CONVNET_CONVS && first < net->n; first += ROWS) {
         struct some some = some_rows(net, layer, first);
-        unfold(net, layer, &some);
-        multiply(net, (struct convnet_product){.m = some.rows,
-                                               .n = some.wide,
-                                               .k = some.columns,
-                                               .a = weights,
-                                               .lda = some.columns,
-                                               .b = net->columns,
-                                               .ldb = some.wide,
-                                               .c = net->plane,
-                                               .ldc = some.wide});
-        pool(net, layer, &some, convnet_at(net, weights, (size_t)(some.rows * some.columns)));
+        queue_unfold(net, layer, &some);
+        queue_product(net, (struct convnet_product){.m = some.rows,
+                                                    .n = some.wide,
+                                                    .k = some.columns,
+                                                    .a = weights,
+                                                    .lda = some.columns,
+                                                    .b = net->columns,
+                                                    .ldb = some.wide,
+                                                    .c = net->plane,
+                                                    .ldc = some.wide});
+        queue_pool(net, layer, &some, convnet_at(net, weights, (size_t)(some.rows * some.columns)));
     }
 }
 
 static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
                       bool anew)
 {
-    const struct gpu *gpu = enter(net);
+    const struct gpu *gpu = enter_device(net);
     size_t n_classes = net->plan.n_classes, n_sums = (size_t)n * 3 * sizeof(double);
     struct convnet_job score = {.n = n,
-                                .memory = {{scores, bytes(net, n * n_classes), true},
+                                .memory = {{scores, bytes_of(net, n * n_classes), true},
                                            {(void *)labels, n * sizeof *labels, false},
                                            {(void *)mask, mask != NULL ? n : 0, false},
                                            {gpu->row_sums, n_sums, true}},
@@ -298,42 +298,42 @@ static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const int64
     struct convnet_job tally = {.n = 1,
                                 .memory = {{gpu->row_sums, n_sums, false},
                                            {net->sums, sizeof *net->sums, true},
-                                           {convnet_at(net, net->gradients, net->n_params), bytes(net, 1), true}},
+                                           {convnet_at(net, net->gradients, net->n_params), bytes_of(net, 1), true}},
                                 .rows = (int)n,
                                 .anew = anew};
 
-    launch(net, CONVNET_SCORE, &score);
-    launch(net, CONVNET_TALLY, &tally);
+    launch_kernel(net, CONVNET_SCORE, &score);
+    launch_kernel(net, CONVNET_TALLY, &tally);
     return true;
 }
 
 /* ---- backward ---- */
 
-static void unpool(struct convnet *net, int layer, const struct some *some)
+static void queue_unpool(struct convnet *net, int layer, const struct some *some)
 {
     size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
     struct convnet_job job = {.n = n * 4,
-                              .memory = {{convnet_at(net, net->d_pooled[layer], at), bytes(net, n), false},
+                              .memory = {{convnet_at(net, net->d_pooled[layer], at), bytes_of(net, n), false},
                                          {net->winner[layer] + at, n, false},
-                                         {net->plane, bytes(net, n * 4), true}},
+                                         {net->plane, bytes_of(net, n * 4), true}},
                               .rows = (int)some->n,
                               .side = some->shape.side,
                               .channels = some->shape.out};
 
-    launch(net, CONVNET_UNPOOL, &job);
+    launch_kernel(net, CONVNET_UNPOOL, &job);
 }
 
-static void fold(struct convnet *net, int layer, const struct some *some)
+static void queue_fold(struct convnet *net, int layer, const struct some *some)
 {
     size_t n = some->n * convnet_row_in(layer), at = some->first * convnet_row_in(layer);
     struct convnet_job job = {.n = n,
-                              .memory = {{net->columns, bytes(net, n * CONVNET_KERNEL), false},
-                                         {convnet_at(net, net->d_pooled[layer - 1], at), bytes(net, n), true}},
+                              .memory = {{net->columns, bytes_of(net, n * CONVNET_KERNEL), false},
+                                         {convnet_at(net, net->d_pooled[layer - 1], at), bytes_of(net, n), true}},
                               .rows = (int)some->n,
                               .side = some->shape.side,
                               .channels = some->shape.in};
 
-    launch(net, CONVNET_FOLD, &job);
+    launch_kernel(net, CONVNET_FOLD, &job);
 }
 
 /* c = op(a) op(b) for gradients: the biases' are the same with ones for b. */
@@ -361,9 +361,9 @@ static void backward_linear(struct convnet *net, const void *weights, void *grad
     back.k = n_classes;
     back.b = weights;
     back.c = net->d_pooled[CONVNET_CONVS - 1];
-    multiply(net, product);
-    multiply(net, biases);
-    multiply(net, back);
+    queue_product(net, product);
+    queue_product(net, biases);
+    queue_product(net, back);
 }
 
 static void backward_convolve(struct convnet *net, int layer, size_t first, const void *weights, void *gradients)
@@ -387,23 +387,23 @@ static void backward_convolve(struct convnet *net, int layer, size_t first, cons
     biases.n = biases.ldb = biases.ldc = 1;
     biases.b = gpu->ones;
     biases.c = convnet_at(net, gradients, (size_t)(some.rows * some.columns));
-    unpool(net, layer, &some);
-    unfold(net, layer, &some);
-    multiply(net, product);
-    multiply(net, biases);
+    queue_unpool(net, layer, &some);
+    queue_unfold(net, layer, &some);
+    queue_product(net, product);
+    queue_product(net, biases);
     if (layer == 0)
         return;
-    multiply(net, (struct convnet_product){.transposed_a = true,
-                                           .m = some.columns,
-                                           .n = some.wide,
-                                           .k = some.rows,
-                                           .a = weights,
-                                           .lda = some.columns,
-                                           .b = net->plane,
-                                           .ldb = some.wide,
-                                           .c = net->columns,
-                                           .ldc = some.wide});
-    fold(net, layer, &some);
+    queue_product(net, (struct convnet_product){.transposed_a = true,
+                                                .m = some.columns,
+                                                .n = some.wide,
+                                                .k = some.rows,
+                                                .a = weights,
+                                                .lda = some.columns,
+                                                .b = net->plane,
+                                                .ldb = some.wide,
+                                                .c = net->columns,
+                                                .ldc = some.wide});
+    queue_fold(net, layer, &some);
 }
 
 static void backward_gpu(struct convnet *net, int layer)
@@ -411,9 +411,9 @@ static void backward_gpu(struct convnet *net, int layer)
     void *weights = convnet_at(net, net->weights, convnet_first(net, layer));
     void *gradients = convnet_at(net, net->gradients, convnet_first(net, layer));
 
-    enter(net);
+    enter_device(net);
     if (net->n == 0) /* a rank without samples adds zeros */
-        check(cudaMemsetAsync(gradients, 0, bytes(net, convnet_count(net, layer)), net->stream));
+        check_cuda(cudaMemsetAsync(gradients, 0, bytes_of(net, convnet_count(net, layer)), net->stream));
     else if (layer == CONVNET_CONVS)
         backward_linear(net, weights, gradients);
     for (size_t first = 0; layer < CONVNET_CONVS && first < net->n; first += ROWS)
@@ -422,25 +422,25 @@ static void backward_gpu(struct convnet *net, int layer)
 
 static void add_gpu(struct convnet *net, void *to, const void *more, size_t count)
 {
-    struct convnet_job job = {.n = count,
-                              .memory = {{to, bytes(net, count), true}, {(void *)more, bytes(net, count), false}}};
+    struct convnet_job job = {
+        .n = count, .memory = {{to, bytes_of(net, count), true}, {(void *)more, bytes_of(net, count), false}}};
 
-    enter(net);
-    launch(net, CONVNET_ADD, &job);
+    enter_device(net);
+    launch_kernel(net, CONVNET_ADD, &job);
 }
 
 static void update_gpu(struct convnet *net, double lr, double momentum, double decay)
 {
     struct convnet_job job = {.n = net->n_params,
-                              .memory = {{net->weights, bytes(net, net->n_params), true},
-                                         {net->velocity, bytes(net, net->n_params), true},
-                                         {net->gradients, bytes(net, net->n_params + 1), false}},
+                              .memory = {{net->weights, bytes_of(net, net->n_params), true},
+                                         {net->velocity, bytes_of(net, net->n_params), true},
+                                         {net->gradients, bytes_of(net, net->n_params + 1), false}},
                               .lr = lr,
                               .momentum = momentum,
                               .decay = decay};
 
-    enter(net);
-    launch(net, CONVNET_UPDATE, &job);
+    enter_device(net);
+    launch_kernel(net, CONVNET_UPDATE, &job);
 }
 
 static const struct convnet_math gpu_math = {

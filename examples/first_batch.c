@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* Stands for a training step: the mean brightness of the batch, and the label of its first image. */
-static void train(const mr_batch *batch)
+static void train_batch(const mr_batch *batch)
 {
     const mr_array *image = mr_batch_array(batch, "image"); /* u8 [N, 3, 224, 224] */
     const uint8_t *pixels = (const uint8_t *)image->data;
@@ -25,7 +25,7 @@ static mr_status run_epoch(mr_loader *loader, uint64_t epoch)
     mr_status status = mr_loader_set_epoch(loader, epoch);
 
     while (status == MR_OK && (status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-        train(batch);
+        train_batch(batch);
         mr_batch_release(batch);
     }
     return status; /* MR_END after the last batch */

@@ -14,15 +14,15 @@ static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metric
 
     /* Returns while the copy to the GPU is under way: train waits for it, this thread does not. */
     while ((status = mr_loader_next_on(loader, MR_FOREVER, train, &batch)) == MR_OK) {
-        check(mr_batch_use(batch, metrics), mr_batch_error(batch)); /* metrics waits for it too */
-        queue_images(batch, results->pixels + results->n, train);   /* f16 [N, 3, 224, 224], normalised */
-        queue_labels(batch, results->labels + results->n, metrics); /* i64 [N] */
+        check_status(mr_batch_use(batch, metrics), mr_batch_error(batch)); /* metrics waits for it too */
+        queue_images(batch, results->pixels + results->n, train);          /* f16 [N, 3, 224, 224], normalised */
+        queue_labels(batch, results->labels + results->n, metrics);        /* i64 [N] */
         results->n += mr_batch_size(batch);
         mr_batch_release(batch); /* overwritten once both streams have come this far; failures: the next call */
     }
-    check(status, mr_loader_error(loader)); /* MR_END after the last batch */
-    cuda(cudaStreamSynchronize(train));
-    cuda(cudaStreamSynchronize(metrics));
+    check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
+    check_cuda(cudaStreamSynchronize(train));
+    check_cuda(cudaStreamSynchronize(metrics));
 }
 
 int main(int argc, char **argv)
@@ -41,22 +41,22 @@ int main(int argc, char **argv)
     options.dtype = MR_F16; /* made of u8 on the GPU */
     options.batch_size = 32;
     options.n_epochs = 2;
-    check(mr_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &error), &error);
-    check(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
-    cuda(cudaSetDevice(gpu));
-    cuda(cudaStreamCreateWithFlags(&train, cudaStreamNonBlocking));
-    cuda(cudaStreamCreateWithFlags(&metrics, cudaStreamNonBlocking));
+    check_status(mr_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &error), &error);
+    check_status(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
+    check_cuda(cudaSetDevice(gpu));
+    check_cuda(cudaStreamCreateWithFlags(&train, cudaStreamNonBlocking));
+    check_cuda(cudaStreamCreateWithFlags(&metrics, cudaStreamNonBlocking));
     results_init(&results, loader);
 
     for (uint64_t epoch = 0; epoch < 2; epoch++, results.n = 0) {
-        check(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
+        check_status(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
         run_epoch(loader, train, metrics, &results);
         print_epoch(epoch, "", results.n, results_checksum(&results));
     }
 
     results_fini(&results);
-    cuda(cudaStreamDestroy(train));
-    cuda(cudaStreamDestroy(metrics));
+    check_cuda(cudaStreamDestroy(train));
+    check_cuda(cudaStreamDestroy(metrics));
     mr_loader_destroy(loader);
     mr_dataset_destroy(dataset);
     return 0;

@@ -34,7 +34,7 @@ static inline int gpu_number(const char *text)
     return (int)number;
 }
 
-static inline void check(mr_status status, const mr_error *error)
+static inline void check_status(mr_status status, const mr_error *error)
 {
     if (status < 0) {
         fprintf(stderr, "%s\n", error->text);
@@ -42,7 +42,7 @@ static inline void check(mr_status status, const mr_error *error)
     }
 }
 
-static inline void cuda(cudaError_t error)
+static inline void check_cuda(cudaError_t error)
 {
     if (error != cudaSuccess) {
         fprintf(stderr, "%s\n", cudaGetErrorString(error));
@@ -56,14 +56,15 @@ static inline void queue_images(const mr_batch *batch, uint8_t (*to)[SEEN], cuda
     const mr_array *image = mr_batch_array(batch, "image");
 
     for (int64_t i = 0; i < image->shape[0]; i++)
-        cuda(cudaMemcpyAsync(to[i], (char *)image->data + i * image->strides[0], SEEN, cudaMemcpyDefault, stream));
+        check_cuda(
+            cudaMemcpyAsync(to[i], (char *)image->data + i * image->strides[0], SEEN, cudaMemcpyDefault, stream));
 }
 
 static inline void queue_labels(const mr_batch *batch, int64_t *to, cudaStream_t stream)
 {
     const mr_array *label = mr_batch_array(batch, "label");
 
-    cuda(cudaMemcpyAsync(to, label->data, (size_t)label->shape[0] * sizeof(int64_t), cudaMemcpyDefault, stream));
+    check_cuda(cudaMemcpyAsync(to, label->data, (size_t)label->shape[0] * sizeof(int64_t), cudaMemcpyDefault, stream));
 }
 
 static inline void results_init(struct results *results, const mr_loader *loader)
@@ -71,14 +72,14 @@ static inline void results_init(struct results *results, const mr_loader *loader
     size_t n = (size_t)mr_loader_n_samples(loader);
 
     results->n = 0;
-    cuda(cudaMallocHost((void **)&results->pixels, n * SEEN));
-    cuda(cudaMallocHost((void **)&results->labels, n * sizeof(int64_t)));
+    check_cuda(cudaMallocHost((void **)&results->pixels, n * SEEN));
+    check_cuda(cudaMallocHost((void **)&results->labels, n * sizeof(int64_t)));
 }
 
 static inline void results_fini(struct results *results)
 {
-    cuda(cudaFreeHost(results->pixels));
-    cuda(cudaFreeHost(results->labels));
+    check_cuda(cudaFreeHost(results->pixels));
+    check_cuda(cudaFreeHost(results->labels));
 }
 
 /* The images are added up, so that it does not matter who saw which. */

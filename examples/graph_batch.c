@@ -30,21 +30,21 @@ static cudaGraphExec_t capture_step(const mr_batch *batch, struct trainer *train
     cudaGraphExec_t executable;
     cudaGraph_t graph;
 
-    cuda(cudaStreamBeginCapture(trainer->stream, cudaStreamCaptureModeGlobal));
+    check_cuda(cudaStreamBeginCapture(trainer->stream, cudaStreamCaptureModeGlobal));
     queue_step(batch, trainer);
-    cuda(cudaStreamEndCapture(trainer->stream, &graph));
-    cuda(cudaGraphInstantiate(&executable, graph, 0));
-    cuda(cudaGraphDestroy(graph));
+    check_cuda(cudaStreamEndCapture(trainer->stream, &graph));
+    check_cuda(cudaGraphInstantiate(&executable, graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
     return executable;
 }
 
 /* Behind the graph in its stream, as the addresses change from step to step. */
 static void queue_results(struct trainer *trainer, struct results *results)
 {
-    cuda(cudaMemcpyAsync(results->pixels + results->n, trainer->pixels, BATCH * SEEN, cudaMemcpyDeviceToHost,
-                         trainer->stream));
-    cuda(cudaMemcpyAsync(results->labels + results->n, trainer->labels, BATCH * sizeof(int64_t), cudaMemcpyDeviceToHost,
-                         trainer->stream));
+    check_cuda(cudaMemcpyAsync(results->pixels + results->n, trainer->pixels, BATCH * SEEN, cudaMemcpyDeviceToHost,
+                               trainer->stream));
+    check_cuda(cudaMemcpyAsync(results->labels + results->n, trainer->labels, BATCH * sizeof(int64_t),
+                               cudaMemcpyDeviceToHost, trainer->stream));
     results->n += BATCH;
 }
 
@@ -57,30 +57,30 @@ static void run_epoch(mr_loader *loader, struct trainer *trainer, struct results
         cudaGraphExec_t *graph = &trainer->graphs[mr_batch_buffer(batch)];
         if (!*graph)
             *graph = capture_step(batch, trainer);
-        cuda(cudaGraphLaunch(*graph, trainer->stream));
+        check_cuda(cudaGraphLaunch(*graph, trainer->stream));
         mr_batch_release(batch); /* overwritten once the stream has come this far; failures: the next call */
         queue_results(trainer, results);
     }
-    check(status, mr_loader_error(loader)); /* MR_END after the last batch */
-    cuda(cudaStreamSynchronize(trainer->stream));
+    check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
+    check_cuda(cudaStreamSynchronize(trainer->stream));
 }
 
 static void open_trainer(struct trainer *trainer, int gpu)
 {
-    cuda(cudaSetDevice(gpu));
-    cuda(cudaStreamCreateWithFlags(&trainer->stream, cudaStreamNonBlocking));
-    cuda(cudaMalloc((void **)&trainer->pixels, BATCH * SEEN));
-    cuda(cudaMalloc((void **)&trainer->labels, BATCH * sizeof(int64_t)));
+    check_cuda(cudaSetDevice(gpu));
+    check_cuda(cudaStreamCreateWithFlags(&trainer->stream, cudaStreamNonBlocking));
+    check_cuda(cudaMalloc((void **)&trainer->pixels, BATCH * SEEN));
+    check_cuda(cudaMalloc((void **)&trainer->labels, BATCH * sizeof(int64_t)));
 }
 
 static void close_trainer(struct trainer *trainer)
 {
     for (int i = 0; i < N_BUFFERS; i++)
         if (trainer->graphs[i])
-            cuda(cudaGraphExecDestroy(trainer->graphs[i]));
-    cuda(cudaFree(trainer->pixels));
-    cuda(cudaFree(trainer->labels));
-    cuda(cudaStreamDestroy(trainer->stream));
+            check_cuda(cudaGraphExecDestroy(trainer->graphs[i]));
+    check_cuda(cudaFree(trainer->pixels));
+    check_cuda(cudaFree(trainer->labels));
+    check_cuda(cudaStreamDestroy(trainer->stream));
 }
 
 int main(int argc, char **argv)
@@ -103,13 +103,13 @@ int main(int argc, char **argv)
     options.batch_size = BATCH;
     options.drop_last = true;
     options.n_epochs = 2;
-    check(mr_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &error), &error);
-    check(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
+    check_status(mr_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &error), &error);
+    check_status(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
     open_trainer(&trainer, gpu);
     results_init(&results, loader);
 
     for (uint64_t epoch = 0; epoch < 2; epoch++, results.n = 0) {
-        check(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
+        check_status(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
         run_epoch(loader, &trainer, &results);
         print_epoch(epoch, "", results.n, results_checksum(&results));
     }

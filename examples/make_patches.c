@@ -110,7 +110,7 @@ static int write_patch(FILE *file, const struct photo *photo, uint32_t x, uint32
 }
 
 /* A number from 0 to n - 1. */
-static uint32_t draw(uint64_t *state, uint32_t n)
+static uint32_t draw_number(uint64_t *state, uint32_t n)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(((*state >> 32) * n) >> 32);
@@ -119,7 +119,7 @@ static uint32_t draw(uint64_t *state, uint32_t n)
 /* A side of a patch: SIDE_MIN to SIDE_MAX, or less in a small photograph. */
 static uint32_t draw_side(uint64_t *state, uint32_t limit)
 {
-    uint32_t side = SIDE_MIN + draw(state, SIDE_MAX - SIDE_MIN + 1);
+    uint32_t side = SIDE_MIN + draw_number(state, SIDE_MAX - SIDE_MIN + 1);
 
     return side < limit ? side : limit;
 }
@@ -128,8 +128,8 @@ static int cut_patch(const struct photo *photo, uint64_t *state, const char *pat
 {
     uint32_t width = draw_side(state, photo->width);
     uint32_t height = draw_side(state, photo->height);
-    uint32_t x = draw(state, photo->width - width + 1);
-    uint32_t y = draw(state, photo->height - height + 1);
+    uint32_t x = draw_number(state, photo->width - width + 1);
+    uint32_t y = draw_number(state, photo->height - height + 1);
     FILE *file = fopen(path, "wb");
     int result = -1;
 

@@ -26,7 +26,7 @@ struct model {
 
 static void queue_first_half(const mr_batch *batch, struct model *model)
 {
-    cuda(cudaSetDevice(model->first));                    /* as kernels would need it */
+    check_cuda(cudaSetDevice(model->first));              /* as kernels would need it */
     queue_images(batch, model->activations, model->head); /* f16 [n, 3, 224, 224], normalised */
 }
 
@@ -35,15 +35,16 @@ static void queue_second_half(const mr_batch *batch, struct model *model)
     struct results *results = &model->results;
     size_t n_bytes = (size_t)mr_batch_size(batch) * SEEN;
 
-    cuda(cudaStreamWaitEvent(model->head, model->taken, 0)); /* nothing, before the first step */
-    cuda(cudaMemcpyAsync(model->arrived, model->activations, n_bytes, cudaMemcpyDefault, model->head));
-    cuda(cudaEventRecord(model->moved, model->head));
+    check_cuda(cudaStreamWaitEvent(model->head, model->taken, 0)); /* nothing, before the first step */
+    check_cuda(cudaMemcpyAsync(model->arrived, model->activations, n_bytes, cudaMemcpyDefault, model->head));
+    check_cuda(cudaEventRecord(model->moved, model->head));
 
-    cuda(cudaSetDevice(model->second));
-    cuda(cudaStreamWaitEvent(model->tail, model->moved, 0));
-    cuda(cudaMemcpyAsync(results->pixels + results->n, model->arrived, n_bytes, cudaMemcpyDeviceToHost, model->tail));
+    check_cuda(cudaSetDevice(model->second));
+    check_cuda(cudaStreamWaitEvent(model->tail, model->moved, 0));
+    check_cuda(
+        cudaMemcpyAsync(results->pixels + results->n, model->arrived, n_bytes, cudaMemcpyDeviceToHost, model->tail));
     queue_labels(batch, results->labels + results->n, model->tail); /* i64 [n], on this GPU */
-    cuda(cudaEventRecord(model->taken, model->tail));
+    check_cuda(cudaEventRecord(model->taken, model->tail));
 }
 
 /* Labels that lie on the host are there when next has returned, and are read before release. */
@@ -52,8 +53,8 @@ static void take_second_half(const mr_batch *batch, struct model *model)
     struct results *results = &model->results;
     size_t n = mr_batch_size(batch);
 
-    cuda(cudaMemcpyAsync(results->pixels + results->n, model->activations, n * SEEN, cudaMemcpyDeviceToHost,
-                         model->head));
+    check_cuda(cudaMemcpyAsync(results->pixels + results->n, model->activations, n * SEEN, cudaMemcpyDeviceToHost,
+                               model->head));
     memcpy(results->labels + results->n, mr_batch_data(batch, "label"), n * sizeof(int64_t));
 }
 
@@ -67,42 +68,42 @@ static void run_epoch(mr_loader *loader, struct model *model)
         if (model->second < 0) {
             take_second_half(batch, model);
         } else {
-            check(mr_batch_use(batch, model->tail), mr_batch_error(batch)); /* a stream of the labels' device */
+            check_status(mr_batch_use(batch, model->tail), mr_batch_error(batch)); /* a stream of the labels' device */
             queue_second_half(batch, model);
         }
         model->results.n += mr_batch_size(batch);
         mr_batch_release(batch); /* images behind head, labels behind tail; failures: the next call */
     }
-    check(status, mr_loader_error(loader)); /* MR_END after the last batch */
-    cuda(cudaStreamSynchronize(model->head));
+    check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
+    check_cuda(cudaStreamSynchronize(model->head));
     if (model->second >= 0)
-        cuda(cudaStreamSynchronize(model->tail));
+        check_cuda(cudaStreamSynchronize(model->tail));
 }
 
 static void open_model(struct model *model)
 {
-    cuda(cudaSetDevice(model->first));
-    cuda(cudaStreamCreateWithFlags(&model->head, cudaStreamNonBlocking));
-    cuda(cudaEventCreateWithFlags(&model->moved, cudaEventDisableTiming));
-    cuda(cudaMalloc((void **)&model->activations, BATCH * SEEN));
+    check_cuda(cudaSetDevice(model->first));
+    check_cuda(cudaStreamCreateWithFlags(&model->head, cudaStreamNonBlocking));
+    check_cuda(cudaEventCreateWithFlags(&model->moved, cudaEventDisableTiming));
+    check_cuda(cudaMalloc((void **)&model->activations, BATCH * SEEN));
     if (model->second >= 0) {
-        cuda(cudaSetDevice(model->second));
-        cuda(cudaStreamCreateWithFlags(&model->tail, cudaStreamNonBlocking));
-        cuda(cudaEventCreateWithFlags(&model->taken, cudaEventDisableTiming));
-        cuda(cudaMalloc((void **)&model->arrived, BATCH * SEEN));
+        check_cuda(cudaSetDevice(model->second));
+        check_cuda(cudaStreamCreateWithFlags(&model->tail, cudaStreamNonBlocking));
+        check_cuda(cudaEventCreateWithFlags(&model->taken, cudaEventDisableTiming));
+        check_cuda(cudaMalloc((void **)&model->arrived, BATCH * SEEN));
     }
 }
 
 static void close_model(struct model *model)
 {
     if (model->second >= 0) {
-        cuda(cudaFree(model->arrived));
-        cuda(cudaEventDestroy(model->taken));
-        cuda(cudaStreamDestroy(model->tail));
+        check_cuda(cudaFree(model->arrived));
+        check_cuda(cudaEventDestroy(model->taken));
+        check_cuda(cudaStreamDestroy(model->tail));
     }
-    cuda(cudaFree(model->activations));
-    cuda(cudaEventDestroy(model->moved));
-    cuda(cudaStreamDestroy(model->head));
+    check_cuda(cudaFree(model->activations));
+    check_cuda(cudaEventDestroy(model->moved));
+    check_cuda(cudaStreamDestroy(model->head));
 }
 
 int main(int argc, char **argv)
@@ -128,13 +129,13 @@ int main(int argc, char **argv)
     options.dtype = MR_F16;
     options.batch_size = BATCH;
     options.n_epochs = 2;
-    check(mr_dataset_open(argv[1], NULL, &dataset, &error), &error);
-    check(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
+    check_status(mr_dataset_open(argv[1], NULL, &dataset, &error), &error);
+    check_status(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
     open_model(&model);
     results_init(&model.results, loader);
 
     for (uint64_t epoch = 0; epoch < 2; epoch++, model.results.n = 0) {
-        check(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
+        check_status(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
         run_epoch(loader, &model);
         print_epoch(epoch, "", model.results.n, results_checksum(&model.results));
     }

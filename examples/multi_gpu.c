@@ -19,7 +19,7 @@ static void queue_step(const mr_batch *part, struct gpu *gpu)
 {
     struct results *results = &gpu->results;
 
-    cuda(cudaSetDevice(gpu->id));                                  /* as kernels would need it */
+    check_cuda(cudaSetDevice(gpu->id));                            /* as kernels would need it */
     queue_images(part, results->pixels + results->n, gpu->stream); /* f32 [n, 3, 224, 224], normalised */
     queue_labels(part, results->labels + results->n, gpu->stream); /* i64 [n], of the same samples */
     results->n += mr_batch_size(part);
@@ -35,12 +35,12 @@ static void run_epoch(mr_loader *loader, struct gpu *gpus)
         for (uint32_t i = 0; i < mr_batch_n_parts(batch); i++) { /* a short last batch may have fewer */
             mr_batch *part = mr_batch_part(batch, i);
             if (i > 0)
-                check(mr_batch_use(part, gpus[i].stream), mr_batch_error(part));
+                check_status(mr_batch_use(part, gpus[i].stream), mr_batch_error(part));
             queue_step(part, &gpus[i]);
         }
         mr_batch_release(batch); /* all parts, each behind its stream; failures: the next call */
     }
-    check(status, mr_loader_error(loader)); /* MR_END after the last batch */
+    check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
 }
 
 static void print_gpus(uint64_t epoch, struct gpu *gpus, uint32_t n_gpus)
@@ -51,7 +51,7 @@ static void print_gpus(uint64_t epoch, struct gpu *gpus, uint32_t n_gpus)
     for (uint32_t i = 0; i < n_gpus; i++) {
         struct results *results = &gpus[i].results;
         char where[64];
-        cuda(cudaStreamSynchronize(gpus[i].stream));
+        check_cuda(cudaStreamSynchronize(gpus[i].stream));
         snprintf(where, sizeof(where), ", %s", gpus[i].name);
         print_epoch(epoch, where, results->n, results_checksum(results));
         sum += results_checksum(results);
@@ -61,7 +61,7 @@ static void print_gpus(uint64_t epoch, struct gpu *gpus, uint32_t n_gpus)
     print_epoch(epoch, "", n, sum);
 }
 
-static void train(mr_dataset *dataset, struct gpu *gpus, uint32_t n_gpus)
+static void train_epochs(mr_dataset *dataset, struct gpu *gpus, uint32_t n_gpus)
 {
     const char *devices[MR_MAX_DEVICES];
     mr_loader *loader = NULL;
@@ -75,20 +75,20 @@ static void train(mr_dataset *dataset, struct gpu *gpus, uint32_t n_gpus)
     options.dtype = MR_F32;
     options.batch_size = 32; /* of all GPUs together */
     options.n_epochs = 2;
-    check(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
+    check_status(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
     for (uint32_t i = 0; i < n_gpus; i++) {
-        cuda(cudaSetDevice(gpus[i].id));
-        cuda(cudaStreamCreateWithFlags(&gpus[i].stream, cudaStreamNonBlocking));
+        check_cuda(cudaSetDevice(gpus[i].id));
+        check_cuda(cudaStreamCreateWithFlags(&gpus[i].stream, cudaStreamNonBlocking));
         results_init(&gpus[i].results, loader);
     }
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
-        check(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
+        check_status(mr_loader_set_epoch(loader, epoch), mr_loader_error(loader));
         run_epoch(loader, gpus);
         print_gpus(epoch, gpus, n_gpus);
     }
     for (uint32_t i = 0; i < n_gpus; i++) {
         results_fini(&gpus[i].results);
-        cuda(cudaStreamDestroy(gpus[i].stream));
+        check_cuda(cudaStreamDestroy(gpus[i].stream));
     }
     mr_loader_destroy(loader);
 }
@@ -109,8 +109,8 @@ int main(int argc, char **argv)
         gpus[n_gpus].id = gpu_number(argv[n_gpus + 2]);
         snprintf(gpus[n_gpus].name, sizeof(gpus[n_gpus].name), "cuda:%d", gpus[n_gpus].id);
     }
-    check(mr_dataset_open(argv[1], NULL, &dataset, &error), &error);
-    train(dataset, gpus, n_gpus);
+    check_status(mr_dataset_open(argv[1], NULL, &dataset, &error), &error);
+    train_epochs(dataset, gpus, n_gpus);
     mr_dataset_destroy(dataset);
     return 0;
 }

@@ -80,7 +80,7 @@ static float train_network(network *net, data d)
 
 /* ---- what replaces load_data() and its threads ---- */
 
-static void check(bool good, const char *words)
+static void check_true(bool good, const char *words)
 {
     if (good)
         return;
@@ -92,7 +92,7 @@ static void *check_alloc(int count, size_t size)
 {
     void *memory = calloc((size_t)count, size);
 
-    check(memory != NULL, "no memory");
+    check_true(memory != NULL, "no memory");
     return memory;
 }
 
@@ -103,11 +103,11 @@ static void start_loading(load_args *args, const char *spec, uint64_t epochs)
     mr_error error;
     char text[80];
 
-    check(mr_dataset_open(spec, NULL, &args->dataset, &error) == MR_OK, error.text);
+    check_true(mr_dataset_open(spec, NULL, &args->dataset, &error) == MR_OK, error.text);
     args->classes = (int)mr_dataset_n_classes(args->dataset);
-    check(args->classes > 0, "the dataset names no classes");
+    check_true(args->classes > 0, "the dataset names no classes");
     snprintf(text, sizeof text, "random_resized_crop(%d:%d,scale=0.25:1)+hflip(0.5)", args->h, args->w);
-    check(mr_transform_parse(text, &transform, &error) == MR_OK, error.text);
+    check_true(mr_transform_parse(text, &transform, &error) == MR_OK, error.text);
     options.batch_size = (uint32_t)args->n;
     options.drop_last = true; /* as many rows in every step */
     options.dtype = MR_F32;   /* without mean and deviation: x / 255, in [0, 1] */
@@ -116,9 +116,9 @@ static void start_loading(load_args *args, const char *spec, uint64_t epochs)
     options.n_epochs = epochs;
     options.on_error = MR_ON_ERROR_SKIP;
     options.seed = 1;
-    check(mr_loader_create(args->dataset, transform, &options, &args->loader, &error) == MR_OK, error.text);
+    check_true(mr_loader_create(args->dataset, transform, &options, &args->loader, &error) == MR_OK, error.text);
     mr_transform_destroy(transform);
-    check(mr_loader_n_batches(args->loader) > 0, "the dataset has fewer images than a step takes");
+    check_true(mr_loader_n_batches(args->loader) > 0, "the dataset has fewer images than a step takes");
 }
 
 /* The next data of this epoch; false at its end. */
@@ -126,7 +126,7 @@ static bool load_data(const load_args *args, data *d)
 {
     mr_status status = mr_loader_next(args->loader, MR_FOREVER, &d->batch);
 
-    check(status >= 0, mr_loader_error(args->loader)->text);
+    check_true(status >= 0, mr_loader_error(args->loader)->text);
     if (status == MR_END)
         return false;
     float *pixels = mr_batch_data(d->batch, "image");         /* f32 [n, 3, h, w] */
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     load_args args = {.n = 16, .w = 32, .h = 32};
     data train;
 
-    check(argc == 2 || argc == 3, "usage: plug_darknet SPEC [EPOCHS]");
+    check_true(argc == 2 || argc == 3, "usage: plug_darknet SPEC [EPOCHS]");
     start_loading(&args, argv[1], epochs);
     net.inputs = 3 * args.h * args.w;
     net.outputs = args.classes;
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
         double loss = 0;
         int steps = 0;
         net.n_right = 0;
-        check(mr_loader_set_epoch(args.loader, epoch) == MR_OK, mr_loader_error(args.loader)->text);
+        check_true(mr_loader_set_epoch(args.loader, epoch) == MR_OK, mr_loader_error(args.loader)->text);
         for (; load_data(&args, &train); steps++) {
             loss += train_network(&net, train);
             free_data(train);

@@ -18,16 +18,16 @@
 
 enum { HEADER_SIZE = 256, MAGIC = 20240520, VOCAB = 256 };
 
-static void die(const char *words, const char *of)
+static void exit_with(const char *words, const char *of)
 {
     fprintf(stderr, "%s%s\n", of, words);
     exit(1);
 }
 
-static void check(mr_status status, const mr_error *error)
+static void check_status(mr_status status, const mr_error *error)
 {
     if (status < 0)
-        die(error->text, "");
+        exit_with(error->text, "");
 }
 
 /* ---- ranks: MPI_Init, ncclCommInitRank and what finds the device are gone ---- */
@@ -42,7 +42,7 @@ static MultiGpuConfig multi_gpu_config_init(void)
     MultiGpuConfig config = {0};
     mr_error error;
 
-    check(mr_group_create(NULL, &config.group, &error), &error); /* the launcher's environment says who we are */
+    check_status(mr_group_create(NULL, &config.group, &error), &error); /* the launcher's environment says who we are */
     config.process_rank = (int)mr_group_rank(config.group);
     config.num_processes = (int)mr_group_world_size(config.group);
     config.local_device_idx = (int)mr_group_local_rank(config.group);
@@ -51,7 +51,7 @@ static MultiGpuConfig multi_gpu_config_init(void)
 
 static float multi_gpu_cpu_float_sum(float value, MultiGpuConfig *config)
 {
-    check(mr_all_reduce(config->group, &value, 1, MR_F32, MR_SUM), mr_group_error(config->group));
+    check_status(mr_all_reduce(config->group, &value, 1, MR_F32, MR_SUM), mr_group_error(config->group));
     return value;
 }
 
@@ -71,9 +71,9 @@ static void check_shard(const char *path)
     FILE *file = fopen(path, "rb");
 
     if (file == NULL || fread(header, sizeof header, 1, file) != 1 || header[0] != MAGIC || header[1] != 1)
-        die(": no token file of version 1", path);
+        exit_with(": no token file of version 1", path);
     if (fseeko(file, 0, SEEK_END) != 0 || ftello(file) != (off_t)sizeof header + 2 * (off_t)header[2])
-        die(": its size is not what its header says", path);
+        exit_with(": its size is not what its header says", path);
     fclose(file);
 }
 
@@ -86,7 +86,7 @@ static char *make_spec(const DataLoader *loader, const char *pattern)
     FILE *text = open_memstream(&spec, &len);
 
     if (text == NULL || glob(pattern, 0, NULL, &shards) != 0)
-        die(": no such files", pattern);
+        exit_with(": no such files", pattern);
     for (size_t i = 0; i < shards.gl_pathc; i++) {
         check_shard(shards.gl_pathv[i]);
         fputs(i == 0 ? "records:" : ",", text);
@@ -97,7 +97,7 @@ static char *make_spec(const DataLoader *loader, const char *pattern)
             loader->T * sizeof(uint16_t));
     globfree(&shards);
     if (fclose(text) != 0)
-        die("no memory", "");
+        exit_with("no memory", "");
     return spec;
 }
 
@@ -117,12 +117,12 @@ static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, s
     options.tail = MR_TAIL_DROP; /* ... and as many batches on every rank */
     options.seed = 42;           /* the same on all ranks: together they see each window once */
     options.num_workers = 1;
-    check(mr_dataset_open(spec, NULL, &loader->dataset, &error), &error);
-    check(mr_loader_create(loader->dataset, NULL, &options, &loader->loader, &error), &error);
+    check_status(mr_dataset_open(spec, NULL, &loader->dataset, &error), &error);
+    check_status(mr_loader_create(loader->dataset, NULL, &options, &loader->loader, &error), &error);
     free(spec);
     loader->inputs = malloc(2 * B * T * sizeof(int));
     if (mr_loader_n_batches(loader->loader) == 0 || loader->inputs == NULL)
-        die(": fewer tokens than a step takes, or no memory", pattern);
+        exit_with(": fewer tokens than a step takes, or no memory", pattern);
     loader->targets = loader->inputs + B * T;
 }
 
@@ -133,10 +133,10 @@ static void dataloader_next_batch(DataLoader *loader)
 
     if (status == MR_END) { /* the next epoch, in another order */
         status = mr_loader_set_epoch(loader->loader, mr_loader_epoch(loader->loader) + 1);
-        check(status, mr_loader_error(loader->loader));
+        check_status(status, mr_loader_error(loader->loader));
         status = mr_loader_next(loader->loader, MR_FOREVER, &batch);
     }
-    check(status, mr_loader_error(loader->loader));
+    check_status(status, mr_loader_error(loader->loader));
     const uint16_t *window = mr_batch_data(batch, "data"); /* u16 [B, T + 1] */
     for (size_t i = 0; i < loader->B * loader->T; i++) {
         loader->inputs[i] = (int)window[i + i / loader->T];
@@ -163,7 +163,7 @@ static float model_forward_backward(float (*scores)[VOCAB], float (*gradient)[VO
         int input = batch->inputs[i], target = batch->targets[i];
         float p[VOCAB], sum = 0;
         if (input >= VOCAB || target >= VOCAB)
-            die("a token is not below 256", "");
+            exit_with("a token is not below 256", "");
         for (int j = 0; j < VOCAB; j++)
             sum += p[j] = expf(scores[input][j]);
         for (int j = 0; j < VOCAB; j++)
@@ -180,14 +180,14 @@ int main(int argc, char **argv)
     DataLoader train_loader;
 
     if (argc < 2 || argc > 3)
-        die("usage: plug_llmc PATTERN [STEPS]", "");
+        exit_with("usage: plug_llmc PATTERN [STEPS]", "");
     MultiGpuConfig config = multi_gpu_config_init();
     dataloader_init(&train_loader, argv[1], 4, 64, config.process_rank, config.num_processes, 1);
     for (int step = 0; step < steps; step++) {
         dataloader_next_batch(&train_loader);
         float loss = model_forward_backward(scores, gradient, &train_loader);
-        check(mr_all_reduce(config.group, gradient, sizeof gradient / sizeof(float), MR_F32, MR_MEAN),
-              mr_group_error(config.group)); /* all ranks have as many tokens, so this is the mean over tokens */
+        check_status(mr_all_reduce(config.group, gradient, sizeof gradient / sizeof(float), MR_F32, MR_MEAN),
+                     mr_group_error(config.group)); /* all ranks have as many tokens, so this is the mean over tokens */
         for (int i = 0; i < VOCAB * VOCAB; i++)
             scores[i / VOCAB][i % VOCAB] -= 20 * gradient[i / VOCAB][i % VOCAB];
         loss = multi_gpu_cpu_float_sum(loss, &config) / (float)config.num_processes;

@@ -13,7 +13,7 @@
 enum { CONTEXT = 1024 };
 
 /* Stands for a training step: how many targets repeat their input. */
-static void train(const mr_batch *batch)
+static void train_batch(const mr_batch *batch)
 {
     const mr_array *windows = mr_batch_array(batch, "data"); /* u16 [N, CONTEXT + 1] */
     const uint16_t *inputs = (const uint16_t *)windows->data;
@@ -34,7 +34,7 @@ static mr_status run_epoch(mr_loader *loader)
     mr_status status;
 
     while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-        train(batch);
+        train_batch(batch);
         mr_batch_release(batch);
     }
     if (status < 0)

@@ -92,7 +92,7 @@ static void set_up(struct trainer *t)
 /* ---- one step ---- */
 
 /* A layer's gradients travel while the layer before it computes its own; on GPUs in the order of the stream. */
-static void backward(struct trainer *t)
+static void backward_layers(struct trainer *t)
 {
     mr_work *works[CONVNET_LAYERS] = {NULL};
     struct convnet *net = t->model.nets[0];
@@ -125,14 +125,14 @@ static void train_epoch(struct trainer *t)
         trainer_progress(t, "training", batch, t->train);
         trainer_forward(t, batch, "loss", "accuracy");
         mr_batch_release(batch);
-        backward(t);
+        backward_layers(t);
         train_modes_update(&t->model, trainer_rate(t, step), MOMENTUM, DECAY);
         trainer_agree(t, step);
     }
     trainer_check(status, mr_loader_error(t->train));
 }
 
-static void test(struct trainer *t)
+static void test_epoch(struct trainer *t)
 {
     mr_batch *batch = NULL;
     mr_status status = MR_END;
@@ -163,7 +163,7 @@ static void run_epoch(struct trainer *t)
                   sigabbrev_np(t->stop_signal));
         return;
     }
-    test(t);
+    test_epoch(t);
     t->state.epoch++;
     t->state.in_epoch = 0;
     trainer_report(t);
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
               mr_dtype_name(t.model.dtype), mr_group_world_size(t.group), mr_group_backend(t.group),
               mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
     if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
-        test(&t);
+        test_epoch(&t);
         trainer_report(&t);
     }
     while (t.state.epoch < t.options.epochs && t.stop_signal == 0)

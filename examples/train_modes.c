@@ -134,7 +134,7 @@ void train_modes_loader(const struct train_model *model, mr_loader_options *opti
         options->label_device = list[1];
 }
 
-static mr_status use(mr_batch *batch, const struct convnet *net)
+static mr_status use_batch(mr_batch *batch, const struct convnet *net)
 {
     return mr_batch_use(batch, net->stream);
 }
@@ -145,9 +145,9 @@ static mr_status use_all(struct train_model *model, mr_batch *batch)
     mr_status status = MR_OK;
 
     if (model->mode == TRAIN_MP)
-        return use(batch, model->nets[1]);
+        return use_batch(batch, model->nets[1]);
     for (uint32_t i = 1; i < model->n_parts && status == MR_OK; i++)
-        status = use(mr_batch_part(batch, i), model->nets[i]);
+        status = use_batch(mr_batch_part(batch, i), model->nets[i]);
     return status;
 }
 
@@ -304,7 +304,7 @@ static void hand_count(struct train_model *model)
 }
 
 /* The first device's weights, to all. */
-static void replicate(struct train_model *model)
+static void replicate_weights(struct train_model *model)
 {
     struct convnet *first = model->nets[0];
 
@@ -321,7 +321,7 @@ void train_modes_update(struct train_model *model, double lr, double momentum, d
     if (model->mode == TRAIN_MP)
         convnet_update(model->nets[1], lr, momentum, decay);
     else
-        replicate(model);
+        replicate_weights(model);
 }
 
 /* ---- checkpoints ---- */
@@ -351,7 +351,7 @@ void train_modes_load(struct train_model *model, const void *numbers)
         at += net->n_params * size;
     }
     if (is_data_parallel(model))
-        replicate(model);
+        replicate_weights(model);
 }
 
 /* ---- memory ---- */

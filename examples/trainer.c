@@ -153,7 +153,7 @@ void trainer_open(struct trainer *t, uint32_t n_classes)
 }
 
 /* Rank 0's, to all. nccl takes a device's memory: there the gradients are still nobody's. */
-static void share(struct trainer *t, void *memory, size_t n_bytes)
+static void share_bytes(struct trainer *t, void *memory, size_t n_bytes)
 {
     struct convnet *net = t->model.nets[0];
     void *buffer = is_on_nccl(t) ? net->gradients : memory;
@@ -173,9 +173,9 @@ void trainer_share(struct trainer *t)
     if (t->options.resume != NULL && mr_group_rank(t->group) == 0 &&
         !checkpoint_read(t->options.resume, &t->state, t->numbers))
         trainer_fail("cannot resume");
-    share(t, &t->state, sizeof t->state);
-    share(t, t->numbers, half);
-    share(t, (char *)t->numbers + half, half);
+    share_bytes(t, &t->state, sizeof t->state);
+    share_bytes(t, t->numbers, half);
+    share_bytes(t, (char *)t->numbers + half, half);
     train_modes_load(&t->model, t->numbers);
 }
 

@@ -48,7 +48,7 @@ static void parse_device(struct mr_bench_args *args, const char *value, struct a
     loader->n_devices = n == 1 ? 0 : n;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct mr_bench_args *args = state->input;
 
@@ -80,7 +80,7 @@ void mr_bench_args_free(struct mr_bench_args *args)
 const struct argp *mr_bench_args_argp(void)
 {
     static struct argp_child children[] = {{NULL, 0, NULL, 0}, {0}};
-    static const struct argp argp = {options, parse, NULL, NULL, children, NULL, NULL};
+    static const struct argp argp = {options, parse_option, NULL, NULL, children, NULL, NULL};
 
     children[0].argp = mr_loader_args_argp();
     return &argp;

@@ -18,7 +18,7 @@ bool mr_bench_json_check(void)
     return true;
 }
 
-static json_t *text(const char *value)
+static json_t *pack_text(const char *value)
 {
     json_t *string = json_string(value);
 
@@ -59,13 +59,13 @@ static json_t *pack_meta(const struct mr_bench_meta *meta)
 
     return json_pack(
         "{s:o, s:o, s:o, s:I, s:o, s:s, s:s, s:i, s:s, s:s, s:i, s:I, s:f, s:f, s:o, s:i, s:s, s:s, s:s, s:s}",
-        "command", text(meta->command), "data", text(meta->data), "device", text(meta->device), "n_samples",
-        (json_int_t)meta->n_samples, "transform", text(meta->transform), "dtype", mr_dtype_name(options->dtype),
-        "layout", options->layout == MR_NHWC ? "nhwc" : "nchw", "batch_size", (int)options->batch_size, "on_error",
-        policy_name(options->on_error), "start", start_name(options->start), "n_slots", (int)options->n_slots, "seed",
-        (json_int_t)options->seed, "seconds", meta->seconds, "step_ms", meta->step_ms, "cpu_model",
-        text(meta->cpu_model), "n_cpus", (int)meta->n_cpus, "kernel", meta->kernel, "date", meta->date, "version",
-        mr_version(), "features", mr_features());
+        "command", pack_text(meta->command), "data", pack_text(meta->data), "device", pack_text(meta->device),
+        "n_samples", (json_int_t)meta->n_samples, "transform", pack_text(meta->transform), "dtype",
+        mr_dtype_name(options->dtype), "layout", options->layout == MR_NHWC ? "nhwc" : "nchw", "batch_size",
+        (int)options->batch_size, "on_error", policy_name(options->on_error), "start", start_name(options->start),
+        "n_slots", (int)options->n_slots, "seed", (json_int_t)options->seed, "seconds", meta->seconds, "step_ms",
+        meta->step_ms, "cpu_model", pack_text(meta->cpu_model), "n_cpus", (int)meta->n_cpus, "kernel", meta->kernel,
+        "date", meta->date, "version", mr_version(), "features", mr_features());
 }
 
 static json_t *pack_row(const struct mr_bench_row *row)
@@ -78,7 +78,7 @@ static json_t *pack_row(const struct mr_bench_row *row)
         (json_int_t)row->n_failed, "images", (json_int_t)row->n_images, "batches", (json_int_t)row->n_batches,
         "seconds", row->seconds, "deaths", (json_int_t)row->n_deaths, "reader", row->reader, "h2d_gb_s", row->h2d_gb_s,
         "ready_share", row->ready_share, "round", (int)row->round, "read_mb_s", row->read_mb_s, "verdict",
-        text(row->verdict));
+        pack_text(row->verdict));
 }
 
 static json_t *pack_count(const struct mr_tune_count *count)
@@ -111,8 +111,8 @@ static json_t *pack_answer(const struct mr_tune_answer *answer)
     return packed;
 }
 
-static char *dump(const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n,
-                  const struct mr_tune_answer *answer)
+static char *format_all(const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n,
+                        const struct mr_tune_answer *answer)
 {
     json_t *list = json_array();
     json_t *packed = pack_answer(answer);
@@ -135,7 +135,7 @@ static char *dump(const struct mr_bench_meta *meta, const struct mr_bench_row *r
 bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n,
                          const struct mr_tune_answer *answer)
 {
-    char *dumped = dump(meta, rows, n, answer);
+    char *dumped = format_all(meta, rows, n, answer);
     bool good = false;
 
     if (dumped == NULL) {

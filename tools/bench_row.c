@@ -58,7 +58,7 @@ static bool add_gap(struct gaps *gaps, double ms)
     return true;
 }
 
-static void draw(void *user)
+static void draw_progress(void *user)
 {
     struct run *run = user;
     const struct mr_bench_row *row = run->row;
@@ -81,7 +81,7 @@ static void note_failure(struct mr_bench_row *row, const mr_error *error)
 }
 
 /* A training step: the batch is the consumer's while it lasts. */
-static void consume(const struct run *run)
+static void hold_batch(const struct run *run)
 {
     double until_s = mr_progress_now() + run->how->step_s;
 
@@ -99,12 +99,12 @@ static int take_batch(struct run *run, uint32_t *n_out)
 
     *n_out = 0;
     for (;;) {
-        status = mr_feed_next(run->feed, draw, run, &batch);
+        status = mr_feed_next(run->feed, draw_progress, run, &batch);
         if (status == MR_OK) {
             *n_out = mr_batch_size(batch);
             run->row->dtype = mr_batch_array_at(mr_batch_part(batch, 0), 0)->dtype;
             if (run->row->first_batch_s > 0)
-                consume(run);
+                hold_batch(run);
             mr_batch_release(batch);
             return MR_EXIT_OK;
         }
@@ -142,12 +142,12 @@ static int take_batches(struct run *run, double seconds)
         run->last_s = now;
         row->n_images += n;
         row->n_batches++;
-        draw(run);
+        draw_progress(run);
     }
     return exit_status;
 }
 
-static double clamp(double share)
+static double clamp_share(double share)
 {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
@@ -169,15 +169,15 @@ static struct mr_bench_shares divide_time(const struct run *run, const struct re
         return (struct mr_bench_shares){0};
     if (row->workers == 0) /* while the consumer has its batch, nobody decodes */
         slot_s = row->seconds - consumer_s;
-    struct mr_bench_shares shares = {.cpu = clamp(cpu_s / all_s),
-                                     .queue = clamp(queue_s / all_s),
-                                     .slot = clamp(slot_s / all_s),
-                                     .consumer = clamp(consumer_s / row->seconds)};
-    shares.read = clamp(1 - shares.cpu - shares.queue - shares.slot);
+    struct mr_bench_shares shares = {.cpu = clamp_share(cpu_s / all_s),
+                                     .queue = clamp_share(queue_s / all_s),
+                                     .slot = clamp_share(slot_s / all_s),
+                                     .consumer = clamp_share(consumer_s / row->seconds)};
+    shares.read = clamp_share(1 - shares.cpu - shares.queue - shares.slot);
     return shares;
 }
 
-static void summarize(struct run *run, const struct reading *before, const struct reading *after)
+static void fill_row(struct run *run, const struct reading *before, const struct reading *after)
 {
     const mr_loader_stats *stats = &after->stats;
     struct mr_bench_row *row = run->row;
@@ -212,7 +212,7 @@ static struct reading take_reading(mr_loader *loader)
     return reading;
 }
 
-static int measure(struct run *run, double created_s)
+static int measure_row(struct run *run, double created_s)
 {
     mr_loader *loader = run->feed->loader;
     struct mr_memory_watch watch;
@@ -236,7 +236,7 @@ static int measure(struct run *run, double created_s)
     run->row->peak_pss_mb = (double)mr_memory_watch_stop(&watch) / 1e6;
     mr_progress_clear(run->progress);
     if (exit_status == MR_EXIT_OK)
-        summarize(run, &before, &after);
+        fill_row(run, &before, &after);
     return exit_status;
 }
 
@@ -249,7 +249,7 @@ int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options,
 
     *row_out = (struct mr_bench_row){.workers = options->num_workers == MR_NO_WORKERS ? 0 : options->num_workers};
     if (exit_status == MR_EXIT_OK)
-        exit_status = measure(&run, created_s);
+        exit_status = measure_row(&run, created_s);
     free(run.gaps.ms);
     return exit_status;
 }

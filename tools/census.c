@@ -239,7 +239,7 @@ static void print_suspects(const struct census *census, FILE *stream)
         fprintf(stream, "and %" PRId64 " more\n", census->n_suspects - MAX_NAMED);
 }
 
-static int report(struct census *census, FILE *stream)
+static int print_report(struct census *census, FILE *stream)
 {
     fprintf(stream, "\n%-8s %8s\n", "format", "samples");
     for (size_t i = 0; i < census->n_formats; i++)
@@ -267,7 +267,7 @@ int mr_census_samples(mr_dataset *dataset, struct mr_progress *progress, FILE *s
                 mr_progress_draw(progress, "looking: %" PRId64 " of %" PRId64 " samples", i, census.n);
         }
         mr_progress_clear(progress);
-        exit_status = report(&census, stream);
+        exit_status = print_report(&census, stream);
     }
     free(census.widths);
     free(census.heights);

@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
      0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 2, 4};
     struct bench_args *args = state->input;
@@ -84,7 +84,7 @@ int mr_cmd_bench_run(int argc, char **argv)
     struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
     const struct argp argp = {
         options,
-        parse,
+        parse_option,
         NULL,
         "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."
         "\v"

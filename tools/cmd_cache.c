@@ -48,7 +48,7 @@ static void check_args(const struct cache_args *args, struct argp_state *state)
         argp_error(state, "clear takes no options");
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct cache_args *args = state->input;
 
@@ -118,7 +118,7 @@ static int print_stat(const struct cache_args *args)
     return MR_EXIT_OK;
 }
 
-static int clear(const struct cache_args *args)
+static int clear_cache(const struct cache_args *args)
 {
     mr_cache_report report;
     mr_error error = {0};
@@ -135,7 +135,7 @@ static int clear(const struct cache_args *args)
 int mr_cmd_cache_run(int argc, char **argv)
 {
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               "stat DIR\nclear DIR",
                               "Say what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
                               "while they work, and read those instead of the files the next time."
@@ -149,5 +149,5 @@ int mr_cmd_cache_run(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return MR_EXIT_FAILED;
-    return strcmp(args.verb, "stat") == 0 ? print_stat(&args) : clear(&args);
+    return strcmp(args.verb, "stat") == 0 ? print_stat(&args) : clear_cache(&args);
 }

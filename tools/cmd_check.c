@@ -34,7 +34,7 @@ static const struct argp_option options[] = {
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct check_args *args = state->input;
 
@@ -125,7 +125,7 @@ int mr_cmd_check_run(int argc, char **argv)
 {
     const struct argp argp = {
         options,
-        parse,
+        parse_option,
         "PATH",
         "Decode every sample and name those that are damaged, with the decoder's words; of a pack, "
         "verify every byte too. PATH is a SPEC, a pack's folder, or a folder of which every image "

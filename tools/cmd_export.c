@@ -52,7 +52,7 @@ static const struct argp_option options[] = {
      "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy (needed)", 0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct export_args *args = state->input;
 
@@ -252,7 +252,7 @@ int mr_cmd_export_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               NULL,
                               "Write what a training loop receives in one epoch of one rank as NumPy files."
                               "\v"

@@ -40,7 +40,7 @@ static void take_nproc(struct launch_args *args, struct argp_state *state, const
     args->launch.nproc = args->per_gpu ? 1 : (uint32_t)mr_arg_value_number(state, "nproc", value, 1, MR_MAX_PROCS);
 }
 
-static void check(const struct launch_args *args, struct argp_state *state)
+static void check_args(const struct launch_args *args, struct argp_state *state)
 {
     const mr_launch_options *o = &args->launch;
     uint32_t nnodes = o->nnodes ? o->nnodes : 1;
@@ -55,7 +55,7 @@ static void check(const struct launch_args *args, struct argp_state *state)
         argp_error(state, "--node-rank %u is not below --nnodes %u", o->node_rank, nnodes);
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct launch_args *args = state->input;
 
@@ -74,7 +74,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         args->program = &state->argv[state->next - 1];
         state->next = state->argc; /* the rest is the program's */
         return 0;
-    case ARGP_KEY_END: check(args, state); return 0;
+    case ARGP_KEY_END: check_args(args, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -100,7 +100,7 @@ static int count_gpus(struct launch_args *args)
     return MR_EXIT_OK;
 }
 
-static int launch(struct launch_args *args)
+static int launch_program(struct launch_args *args)
 {
     const struct sigaction action = {.sa_handler = SIG_DFL};
     mr_launch_result result;
@@ -118,7 +118,7 @@ int mr_cmd_launch_run(int argc, char **argv)
 {
     const struct argp argp = {
         options,
-        parse,
+        parse_option,
         "[--] PROGRAM [ARGUMENT...]",
         "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
         "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
@@ -136,5 +136,5 @@ int mr_cmd_launch_run(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0)
         return MR_EXIT_FAILED;
-    return launch(&args);
+    return launch_program(&args);
 }

@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct list_args *args = state->input;
 
@@ -91,7 +91,7 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args, struc
 int mr_cmd_list_run(int argc, char **argv)
 {
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               NULL,
                               "Count a dataset's samples per class, their formats and sizes, and name those whose "
                               "header is not that of a JPEG or PNG image."

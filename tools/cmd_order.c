@@ -25,7 +25,7 @@ struct order_args {
 static const struct argp_option options[] = {
     {"samples", KEY_SAMPLES, "N", 0, "Number of samples of the dataset (needed)", 0}, {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct order_args *args = state->input;
 
@@ -96,7 +96,7 @@ int mr_cmd_order_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_sampler_args_argp(), 0, "Order and shard:", 0}, {0}};
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               NULL,
                               "Print the dataset indices that one rank sees in one epoch, one a line."
                               "\v"

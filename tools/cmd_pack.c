@@ -80,7 +80,7 @@ static void check_end(const struct pack_args *args, struct argp_state *state)
         argp_error(state, "--seed is of --arrange shuffle");
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct pack_args *args = state->input;
     mr_pack_options *pack = &args->pack;
@@ -135,7 +135,7 @@ static void print_report(const char *out, const mr_pack_report *report)
     printf("\n");
 }
 
-static int pack(struct pack_args *args)
+static int pack_dataset(struct pack_args *args)
 {
     struct mr_pack_watch watch = {.verb = "packing", .goes_on = true, .max_named = MAX_NAMED};
     mr_pack_report report;
@@ -157,7 +157,7 @@ static int pack(struct pack_args *args)
 int mr_cmd_pack_run(int argc, char **argv)
 {
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               "SRC OUT",
                               "Make a pack of a dataset of image files: the same pixels, decoded several times faster. "
                               "SRC is a SPEC or a directory, OUT a folder that is made; pack:OUT is then a SPEC. What "
@@ -175,5 +175,5 @@ int mr_cmd_pack_run(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return MR_EXIT_FAILED;
-    return pack(&args);
+    return pack_dataset(&args);
 }

@@ -25,7 +25,7 @@ struct preview_args {
 
 static const struct argp_option options[] = {{"out", KEY_OUT, "SHEET.png", 0, "Where the sheet goes (needed)", 0}, {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct preview_args *args = state->input;
     mr_dtype dtype = args->common.loader.dtype;
@@ -124,7 +124,7 @@ int mr_cmd_preview_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               NULL,
                               "Draw a contact sheet of the first batch, with labels; at most 256 tiles, always u8 nhwc."
                               "\v"

@@ -39,7 +39,7 @@ static const struct argp_option options[] = {
     {"max-workers", KEY_MAX_WORKERS, "N", 0, "Most workers to try (default: the CPUs that this process may use)", 0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct tune_args *args = state->input;
 
@@ -113,7 +113,7 @@ static int measure_round(struct tune *tune, uint32_t round)
     return exit_status;
 }
 
-static int measure(struct tune *tune, struct mr_tune_answer *answer_out)
+static int measure_counts(struct tune *tune, struct mr_tune_answer *answer_out)
 {
     int exit_status = MR_EXIT_OK;
     bool sure = false;
@@ -169,7 +169,7 @@ static int run_tune(struct tune *tune, const struct tune_args *args)
         mr_say_error("out of memory");
         return MR_EXIT_FAILED;
     }
-    int exit_status = measure(tune, &answer);
+    int exit_status = measure_counts(tune, &answer);
     if (exit_status == MR_EXIT_OK) {
         print_answer(&answer);
         if (args->common.json != NULL &&
@@ -185,7 +185,7 @@ int mr_cmd_tune_run(int argc, char **argv)
     struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
     const struct argp argp = {
         options,
-        parse,
+        parse_option,
         NULL,
         "Find the smallest number of workers within 3 % of the best throughput, and what the bound is: decoding, "
         "reading "

@@ -26,7 +26,7 @@ static const struct argp_option options[] = {
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct unpack_args *args = state->input;
 
@@ -50,7 +50,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     }
 }
 
-static int unpack(struct unpack_args *args)
+static int unpack_files(struct unpack_args *args)
 {
     struct mr_pack_watch watch = {.verb = "unpacking", .goes_on = true};
     mr_pack_report report;
@@ -73,7 +73,7 @@ static int unpack(struct unpack_args *args)
 int mr_cmd_unpack_run(int argc, char **argv)
 {
     const struct argp argp = {options,
-                              parse,
+                              parse_option,
                               "PACK DIR",
                               "Write the files of a pack into the folder DIR, which is made: byte for byte those that "
                               "were packed where the pack is restorable or holds files as they are, else JPEGs of the "
@@ -88,5 +88,5 @@ int mr_cmd_unpack_run(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return MR_EXIT_FAILED;
-    return unpack(&args);
+    return unpack_files(&args);
 }

@@ -13,16 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static double seconds(struct timeval time)
+static double timeval_seconds(struct timeval time)
 {
     return (double)time.tv_sec + (double)time.tv_usec * 1e-6;
 }
 
-static double usage(int who)
+static double usage_seconds(int who)
 {
     struct rusage rusage;
 
-    return getrusage(who, &rusage) == 0 ? seconds(rusage.ru_utime) + seconds(rusage.ru_stime) : 0;
+    return getrusage(who, &rusage) == 0 ? timeval_seconds(rusage.ru_utime) + timeval_seconds(rusage.ru_stime) : 0;
 }
 
 /* User and system time of a process; 0 when it is gone. */
@@ -86,8 +86,9 @@ struct mr_cpu_time mr_cpu_time_read(mr_loader *loader)
 {
     int64_t pids[MR_MAX_WORKERS];
     size_t n = mr_cpu_time_workers(loader, pids, MR_MAX_WORKERS);
-    struct mr_cpu_time time = {
-        .host_s = usage(RUSAGE_SELF), .workers_s = usage(RUSAGE_CHILDREN), .host_queue_s = queue_seconds(getpid())};
+    struct mr_cpu_time time = {.host_s = usage_seconds(RUSAGE_SELF),
+                               .workers_s = usage_seconds(RUSAGE_CHILDREN),
+                               .host_queue_s = queue_seconds(getpid())};
 
     for (size_t i = 0; i < n; i++) {
         time.workers_s += process_seconds(pids[i]);

@@ -176,7 +176,7 @@ static void check_complete(struct mr_loader_args *args, struct argp_state *state
     args->n_channels = args->n_mean;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct mr_loader_args *args = state->input;
     mr_loader_options *loader = &args->loader;
@@ -211,7 +211,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 const struct argp *mr_loader_args_argp(void)
 {
     static struct argp_child children[] = {{NULL, 0, "Order and shard:", 2}, {0}};
-    static const struct argp argp = {options, parse, NULL, NULL, children, NULL, NULL};
+    static const struct argp argp = {options, parse_option, NULL, NULL, children, NULL, NULL};
 
     children[0].argp = mr_sampler_args_argp();
     return &argp;

@@ -59,7 +59,7 @@ static char *add_commands(int key, const char *text, void *input)
     return fclose(stream) == 0 ? help : (char *)text;
 }
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct main_args *args = state->input;
 
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 {
     static char name[] = "millrace";
     const struct argp argp = {NULL,
-                              parse,
+                              parse_option,
                               "COMMAND [OPTION...]",
                               "Batches of training samples, in order, made by worker processes."
                               "\v"

@@ -39,7 +39,7 @@ static double thread_seconds(void)
     return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : 0;
 }
 
-static uint64_t look(mr_loader *loader)
+static uint64_t sum_memory(mr_loader *loader)
 {
     int64_t pids[MR_MAX_WORKERS];
     size_t n = mr_cpu_time_workers(loader, pids, MR_MAX_WORKERS);
@@ -70,7 +70,7 @@ static void *watch_memory(void *user)
     while (!watch->stop) {
         pthread_mutex_unlock(&watch->mutex);
         double before = thread_seconds();
-        uint64_t bytes = look(watch->loader);
+        uint64_t bytes = sum_memory(watch->loader);
         double after = thread_seconds();
         pthread_mutex_lock(&watch->mutex);
         watch->cpu_s = after;
@@ -119,7 +119,7 @@ uint64_t mr_memory_watch_stop(struct mr_memory_watch *watch)
     pthread_mutex_unlock(&watch->mutex);
     if (watch->running)
         pthread_join(watch->thread, NULL);
-    uint64_t last = look(watch->loader);
+    uint64_t last = sum_memory(watch->loader);
     pthread_cond_destroy(&watch->wake);
     pthread_mutex_destroy(&watch->mutex);
     return last > watch->peak_bytes ? last : watch->peak_bytes;

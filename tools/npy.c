@@ -14,7 +14,7 @@
 enum { PREFIX_BYTES = 10, ALIGN_BYTES = 64, HEADER_MAX_BYTES = 512 };
 
 /* bf16 has no NumPy type; its bits are written as unsigned integers. */
-static const char *describe(mr_dtype dtype)
+static const char *dtype_code(mr_dtype dtype)
 {
     switch (dtype) {
     case MR_U8: return "|u1";
@@ -41,7 +41,7 @@ bool mr_npy_open(struct mr_npy *npy, const char *path)
 static size_t format_dictionary(const struct mr_npy *npy, int64_t rows, char *out)
 {
     int n = snprintf(out, HEADER_MAX_BYTES, "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",",
-                     describe(npy->dtype), rows);
+                     dtype_code(npy->dtype), rows);
     size_t used = (size_t)n;
 
     for (uint32_t i = 1; i < npy->ndim; i++)
@@ -63,7 +63,7 @@ static bool write_header(struct mr_npy *npy)
     return mr_aside_rewrite(&npy->file, header, npy->header_bytes);
 }
 
-static bool begin(struct mr_npy *npy, const mr_array *array)
+static bool write_first_header(struct mr_npy *npy, const mr_array *array)
 {
     char longest[HEADER_MAX_BYTES];
 
@@ -74,7 +74,7 @@ static bool begin(struct mr_npy *npy, const mr_array *array)
     npy->row_bytes = mr_dtype_size(array->dtype);
     for (uint32_t i = 1; i < array->ndim; i++)
         npy->row_bytes *= (size_t)array->shape[i];
-    if (describe(array->dtype) == NULL) {
+    if (dtype_code(array->dtype) == NULL) {
         mr_say_error("%s: array '%s' has a type that .npy files do not know", npy->file.path, array->name);
         return false;
     }
@@ -108,7 +108,7 @@ static bool shape_fits(const struct mr_npy *npy, const mr_array *array)
 bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
 {
     const char *data = array->data;
-    bool good = npy->header_bytes > 0 || begin(npy, array);
+    bool good = npy->header_bytes > 0 || write_first_header(npy, array);
 
     if (good && !shape_fits(npy, array)) {
         mr_say_error("%s: the rows of array '%s' are not all alike", npy->file.path, array->name);
@@ -127,7 +127,7 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
 bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype)
 {
     mr_array none = {.name = "", .dtype = dtype, .ndim = 1, .strides = {(int64_t)mr_dtype_size(dtype)}};
-    bool good = npy->header_bytes > 0 || begin(npy, &none);
+    bool good = npy->header_bytes > 0 || write_first_header(npy, &none);
 
     return good && write_header(npy) && mr_aside_sync(&npy->file);
 }

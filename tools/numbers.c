@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -14,7 +14,7 @@ static int compare(const void *a, const void *b)
 
 void mr_numbers_sort(double *values, size_t n)
 {
-    qsort(values, n, sizeof *values, compare);
+    qsort(values, n, sizeof *values, compare_doubles);
 }
 
 double mr_numbers_percentile(const double *sorted, size_t n, double p)

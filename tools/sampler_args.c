@@ -27,7 +27,7 @@ static const struct argp_option options[] = {
      0},
     {0}};
 
-static error_t parse(int key, char *value, struct argp_state *state)
+static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     mr_sampler_options *sampler = state->input;
 
@@ -47,7 +47,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 const struct argp *mr_sampler_args_argp(void)
 {
-    static const struct argp argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+    static const struct argp argp = {options, parse_option, NULL, NULL, NULL, NULL, NULL};
 
     return &argp;
 }

@@ -78,7 +78,7 @@ size_t mr_tune_pick_close(struct mr_tune_count *counts, size_t n)
     return n_close;
 }
 
-static void compare(struct mr_tune_count *count, const struct mr_tune_count *best)
+static void set_ratios(struct mr_tune_count *count, const struct mr_tune_count *best)
 {
     double ratios[MR_TUNE_MAX_ROUNDS];
 
@@ -102,14 +102,14 @@ bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_
     for (size_t i = best + 1; i-- > 0;) {
         if (!counts[i].close)
             continue;
-        compare(&counts[i], &counts[best]);
+        set_ratios(&counts[i], &counts[best]);
         if (counts[i].ratio >= BOUND)
             pick = i;
         sure = sure && (counts[i].lowest >= BOUND || counts[i].highest < BOUND);
     }
     for (size_t i = best + 1; i < n; i++)
         if (counts[i].close)
-            compare(&counts[i], &counts[best]);
+            set_ratios(&counts[i], &counts[best]);
     *answer_out = (struct mr_tune_answer){
         .counts = counts, .n = n, .pick = pick, .best = best, .img_s = median_img_s(&counts[pick])};
     return sure;

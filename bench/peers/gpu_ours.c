@@ -56,7 +56,7 @@ static bool is_ok(struct gpu_peer *peer, mr_status status)
     return status == MR_OK;
 }
 
-static bool create(struct gpu_peer *peer)
+static bool create_loader(struct gpu_peer *peer)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     mr_error error = {0};
@@ -76,7 +76,7 @@ static bool create(struct gpu_peer *peer)
            is_fine(peer, cudaStreamCreateWithFlags(&peer->stream, cudaStreamNonBlocking), "cudaStreamCreate");
 }
 
-static bool next(struct gpu_peer *peer, mr_batch **batch_out)
+static bool next_batch(struct gpu_peer *peer, mr_batch **batch_out)
 {
     mr_status status = mr_loader_next_on(peer->loader, MR_FOREVER, peer->stream, batch_out);
     if (status == MR_END) {
@@ -96,7 +96,7 @@ static bool step_on_gpu(struct gpu_peer *peer, cudaEvent_t *events)
            is_fine(peer, cudaEventRecord(events[1], peer->stream), "cudaEventRecord");
 }
 
-static bool step(struct gpu_peer *peer, bool counted)
+static bool take_step(struct gpu_peer *peer, bool counted)
 {
     if (peer->step_ms == 0)
         return true;
@@ -113,10 +113,11 @@ static bool step(struct gpu_peer *peer, bool counted)
 static bool take_one(struct gpu_peer *peer, bool counted)
 {
     mr_batch *batch;
-    return next(peer, &batch) && step(peer, counted) && is_ok(peer, mr_batch_release_on(batch, peer->stream));
+    return next_batch(peer, &batch) && take_step(peer, counted) &&
+           is_ok(peer, mr_batch_release_on(batch, peer->stream));
 }
 
-static bool synchronise(struct gpu_peer *peer)
+static bool synchronise_stream(struct gpu_peer *peer)
 {
     return !peer->on_gpu || is_fine(peer, cudaStreamSynchronize(peer->stream), "the stream");
 }
@@ -124,13 +125,13 @@ static bool synchronise(struct gpu_peer *peer)
 static bool warm_up(struct gpu_peer *peer)
 {
     for (uint32_t i = 0; i < WARM_UP; i++) {
-        if (!take_one(peer, false) || (i == 0 && (!synchronise(peer) || !mr_marks_say("first"))))
+        if (!take_one(peer, false) || (i == 0 && (!synchronise_stream(peer) || !mr_marks_say("first"))))
             return false;
     }
-    return synchronise(peer);
+    return synchronise_stream(peer);
 }
 
-static bool measure(struct gpu_peer *peer, double *seconds_out)
+static bool measure_steps(struct gpu_peer *peer, double *seconds_out)
 {
     if (!mr_marks_say("begin"))
         return false;
@@ -142,7 +143,7 @@ static bool measure(struct gpu_peer *peer, double *seconds_out)
         peer->gaps[peer->n_steps++] = now - last;
         last = now;
     }
-    if (!synchronise(peer))
+    if (!synchronise_stream(peer))
         return false;
     *seconds_out = mr_marks_now() - begin;
     return true;
@@ -173,15 +174,15 @@ static bool go_on(struct gpu_peer *peer)
     while (!mr_marks_is_called())
         if (!take_one(peer, false))
             return false;
-    return synchronise(peer);
+    return synchronise_stream(peer);
 }
 
-static bool run(struct gpu_peer *peer)
+static bool run_peer(struct gpu_peer *peer)
 {
     double seconds = 0, busy = -1;
     peer->gaps = malloc(MAX_STEPS * sizeof *peer->gaps);
     peer->events = calloc(2 * MAX_STEPS, sizeof *peer->events);
-    if (!peer->gaps || !peer->events || !create(peer) || !warm_up(peer) || !measure(peer, &seconds) ||
+    if (!peer->gaps || !peer->events || !create_loader(peer) || !warm_up(peer) || !measure_steps(peer, &seconds) ||
         !read_busy(peer, seconds, &busy) || !go_on(peer))
         return false;
     printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": 0, \"busy\": %.4f, \"versions\": "
@@ -239,7 +240,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &peer) != 0)
         return 2;
-    bool fine = run(&peer);
+    bool fine = run_peer(&peer);
     if (!fine)
         fprintf(stderr, "%s\n", peer.words[0] ? peer.words : "no memory, or the runner is gone");
     mr_loader_destroy(peer.loader);

@@ -67,7 +67,7 @@ static mr_status run_epochs(const struct light *light, uint64_t first_epoch, uin
     return status;
 }
 
-static mr_status run(struct light *light, mr_error *error)
+static mr_status run_light(struct light *light, mr_error *error)
 {
     double warm = 0, seconds = 0;
     mr_status status = mr_photos_load(light->data, MAX_PHOTOS, &light->photos, error);
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &light) != 0)
         return 2;
-    mr_status status = run(&light, &error);
+    mr_status status = run_light(&light, &error);
     if (status != MR_OK)
         fprintf(stderr, "%s\n", error.text);
     mr_photos_free(&light.photos);

@@ -32,7 +32,7 @@ struct peer {
     size_t n_labels;
 };
 
-static mr_status create(struct peer *peer, mr_error *error)
+static mr_status create_loader(struct peer *peer, mr_error *error)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     mr_transform *transform = NULL;
@@ -52,7 +52,7 @@ static mr_status create(struct peer *peer, mr_error *error)
 }
 
 /* The next batch, of the next epoch when one has ended. */
-static mr_status next(struct peer *peer, mr_batch **batch_out)
+static mr_status next_batch(struct peer *peer, mr_batch **batch_out)
 {
     mr_status status = mr_loader_next(peer->loader, MR_FOREVER, batch_out);
     if (status == MR_END) {
@@ -74,7 +74,7 @@ static mr_status warm_up(struct peer *peer)
     mr_status status = MR_OK;
     for (uint64_t i = 0; i < n_batches && status == MR_OK; i++) {
         mr_batch *batch;
-        status = next(peer, &batch);
+        status = next_batch(peer, &batch);
         if (status != MR_OK)
             break;
         if (i == 0 && !mr_marks_say("first"))
@@ -86,14 +86,14 @@ static mr_status warm_up(struct peer *peer)
     return status;
 }
 
-static mr_status measure(struct peer *peer, double *gaps, size_t *n_out, double *begin_out, double *end_out)
+static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out, double *begin_out, double *end_out)
 {
     mr_status status = mr_marks_say("begin") ? MR_OK : MR_ERR_CANCELED;
     double begin = mr_marks_now(), last = begin;
     size_t n = 0;
     while (status == MR_OK && last < begin + peer->seconds && n < MAX_GAPS) {
         mr_batch *batch;
-        status = next(peer, &batch);
+        status = next_batch(peer, &batch);
         if (status != MR_OK)
             break;
         mr_batch_release(batch);
@@ -113,14 +113,14 @@ static mr_status go_on(struct peer *peer)
     mr_status status = mr_marks_say("end") ? MR_OK : MR_ERR_CANCELED;
     while (status == MR_OK && !mr_marks_is_called()) {
         mr_batch *batch;
-        status = next(peer, &batch);
+        status = next_batch(peer, &batch);
         if (status == MR_OK)
             mr_batch_release(batch);
     }
     return status;
 }
 
-static void report(const struct peer *peer, const double *gaps, size_t n, double seconds)
+static void print_report(const struct peer *peer, const double *gaps, size_t n, double seconds)
 {
     printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": %" PRIu64
            ", \"dtype\": \"%s\", \"shape\": [%d, 3, 224, 224], \"warm_epochs\": %d, \"exact_epochs\": true"
@@ -133,23 +133,23 @@ static void report(const struct peer *peer, const double *gaps, size_t n, double
     printf("]}\n");
 }
 
-static mr_status run(struct peer *peer)
+static mr_status run_peer(struct peer *peer)
 {
     double *gaps = malloc(MAX_GAPS * sizeof *gaps), begin = 0, end = 0;
     size_t n = 0;
     mr_status status = gaps ? warm_up(peer) : MR_ERR_NO_MEMORY;
     if (status == MR_OK)
-        status = measure(peer, gaps, &n, &begin, &end);
+        status = measure_batches(peer, gaps, &n, &begin, &end);
     if (status == MR_OK)
         status = go_on(peer);
     if (status == MR_OK)
-        report(peer, gaps, n, end - begin);
+        print_report(peer, gaps, n, end - begin);
     free(gaps);
     return status;
 }
 
 /* One pass, its images behind one another in a file. */
-static mr_status dump(struct peer *peer)
+static mr_status dump_epoch(struct peer *peer)
 {
     FILE *file = fopen(peer->dump, "wb");
     if (!file) {
@@ -225,11 +225,11 @@ int main(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &peer) != 0)
         return 2;
-    mr_status status = create(&peer, &error);
+    mr_status status = create_loader(&peer, &error);
     if (status != MR_OK) {
         fprintf(stderr, "%s\n", error.text);
     } else {
-        status = peer.dump ? dump(&peer) : run(&peer);
+        status = peer.dump ? dump_epoch(&peer) : run_peer(&peer);
         if (status != MR_OK)
             fprintf(stderr, "%s\n",
                     status == MR_ERR_CANCELED ? "the runner is gone" : mr_loader_error(peer.loader)->text);
