@@ -75,6 +75,12 @@ function(mr_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()
 
+# mr_label(label tests...): one more label for each of these tests. "tsan": ThreadSanitizer runs it. "optimised": clang's
+# Release build runs it too. "long": it takes minutes, and only script/test --long runs it.
+function(mr_label label)
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS ${label})
+endfunction()
+
 # mr_contract(name LIBS ... DEVICES host host_split double double_split): the same test on devices with buffers of their own.
 # What its loaders are given is in tests/support/devices.h; the double's are CUDA devices without a GPU.
 function(mr_contract name)
