@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Hold the rules of the tree that a compiler does not see: lint.py ROOT prints findings and exits 1 if there are any.
+lint.py ROOT --tests-of FILE prints the tests that reach FILE.
 
 The rooms and who may include whom are the table ROOMS; outside libraries and the only files that may see them are the
 table OUTSIDE. A header in neither table is a finding, so a new dependency cannot come in unnoticed.
@@ -13,6 +14,7 @@ import re
 import sys
 
 MAX_LINES = 600
+MAX_SOURCES = 64  # in one folder; past that, look for the second room in it
 
 # Room: the rooms, or single headers, that it may include beside its own. Public headers are open to all. A folder of a
 # room that is not named here (transforms/simd) is part of that room.
@@ -89,6 +91,7 @@ SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 CPLUSPLUS = (".cc", ".hh")
+HEADER = (".h", ".hh")
 CODE = (".c", ".h", ".S", ".cu", ".cuh") + CPLUSPLUS
 # <atomic> and the like: a header of the C++ library has no dot in its name.
 CPLUSPLUS_HEADER = re.compile(r"^[a-z_]+$")
@@ -234,6 +237,14 @@ def check_names(files, report):
         seen.setdefault(name, path)
 
 
+def check_folders(files, report):
+    """A folder can be taken in at a glance. tests/ follows the rooms, and several tests may reach one file."""
+    counts = collections.Counter(os.path.dirname(p) for p in files if is_code(p) and not p.startswith("tests/"))
+    for folder, n in sorted(counts.items()):
+        if n > MAX_SOURCES:
+            report(folder, 1, f"{n} source files, above {MAX_SOURCES}")
+
+
 def check_text(root, files, report):
     for path in files:
         hashed = path.endswith(HASH_COMMENT) or is_script(path)
@@ -335,6 +346,7 @@ def lint(root):
     check_includes(root, files, report)
     check_workers(root, files, report)
     check_names(files, report)
+    check_folders(files, report)
     check_text(root, files, report)
     check_language(files, report)
     check_scripts(root, files, report)
@@ -356,9 +368,66 @@ def stale_patterns(root):
     ]
 
 
+# At the beginning of a line: a function or a table that other files may use, defined or declared.
+NAMED = re.compile(r"^(?:MR_API )?(?!static\b|typedef\b)[a-z_][\w *]*?\b(mr_\w+)(?=\(|\[| =|;)")
+
+
+def names_of(root, path):
+    return {m.group(1) for m in map(NAMED.match, read_lines(root, path)) if m}
+
+
+def headers_of(root, files, path):
+    """The headers that declare what path defines; path itself if it is a header."""
+    if path.endswith(HEADER):
+        return {path}
+    names = names_of(root, path)
+    return {p for p in files if p.endswith(HEADER) and not p.startswith("tests/") and names & names_of(root, p)}
+
+
+def is_test(path):
+    return path.startswith("tests/") and is_code(path) and os.path.basename(path).startswith(("test_", "fuzz_", "gpu_"))
+
+
+def included_by(root, files):
+    """File: those that include it. What a test's rig.c includes, its rig.h counts as including."""
+    users = collections.defaultdict(set)
+    for path in filter(is_code, files):
+        for include in includes_of(read_lines(root, path)):
+            name = include.name if include.quoted else "include/" + include.name
+            users[name].add(path)
+            if path.startswith("tests/") and not is_test(path):
+                users[name].add(os.path.splitext(path)[0] + ".h")
+    return users
+
+
+def tests_of(root, path):
+    """The tests in C that see a declaration of what path defines, those with the fewest headers in between first.
+
+    What only its own room sees, like a vector kernel, has the tests of the files that use it.
+    """
+    files = set(tree_files(root))
+    users = included_by(root, files)
+    nearest, found = headers_of(root, files, path), []
+    seen = set(nearest)
+    while nearest:
+        reached = {u for p in nearest for u in users[p] if u in files} - seen
+        seen |= reached
+        found += sorted(p for p in reached if is_test(p) and not p.endswith(HEADER))
+        nearest = {p for p in reached if p.endswith(HEADER)}
+        if not nearest and not found:
+            nearest = {h for p in reached for h in headers_of(root, files, p)} - seen
+    return found
+
+
 def main():
+    if len(sys.argv) == 4 and sys.argv[2] == "--tests-of" and os.path.isfile(os.path.join(sys.argv[1], sys.argv[3])):
+        found = tests_of(sys.argv[1], os.path.normpath(sys.argv[3]))
+        print("".join(path + "\n" for path in found), end="")
+        if not found:
+            print("no test in C includes it; it may be reached through a program or a module", file=sys.stderr)
+        return 0
     if len(sys.argv) != 2:
-        print("usage: lint.py ROOT", file=sys.stderr)
+        print("usage: lint.py ROOT [--tests-of FILE], FILE a path in ROOT", file=sys.stderr)
         return 2
     findings = lint(sys.argv[1]) + stale_patterns(sys.argv[1])
     for finding in findings:

@@ -101,6 +101,49 @@ class LintFinds(unittest.TestCase):
             self.assertEqual(lint.lint(root), ["script/test:1: not executable"])
 
 
+    def test_a_folder_with_many_sources(self):
+        many = {f"loader/part_{i}.c": TAG for i in range(lint.MAX_SOURCES - 1)}
+        self.assertEqual(findings_with({**many, **{f"tests/loader/a_{i}.c": TAG for i in range(99)}}),
+                         ["loader:1: 65 source files, above 64"])
+
+
+# Who reaches what: the header of a file, a header that includes it, a test's rig, and a function that only its room sees.
+REACH = {
+    "dataset/catalog.h": TAG + "int mr_catalog_count(void);\n",
+    "dataset/catalog.c": TAG + '#include "dataset/catalog.h"\nint mr_catalog_count(void)\n{\n    return 1;\n}\n',
+    "dataset/reader.h": TAG + '#include "dataset/catalog.h"\nint mr_reader_read(void);\n',
+    "dataset/reader.c": TAG + '#include "dataset/reader_impl.h"\nint mr_reader_read(void)\n{\n}\n',
+    "dataset/reader_impl.h": TAG + "extern const struct ops mr_reader_slow;\n",
+    "dataset/reader_slow.c": TAG + "const struct ops mr_reader_slow = {0};\n",
+    "tests/dataset/test_catalog.c": TAG + '#include "dataset/catalog.h"\n',
+    "tests/dataset/tree.h": TAG,
+    "tests/dataset/tree.c": TAG + '#include "dataset/reader.h"\n',
+    "tests/dataset/test_tree.c": TAG + '#include "tests/dataset/tree.h"\n',
+    "tests/base/test_other.c": TAG + '#include "base/error.h"\n',
+}
+
+
+class TestsOfAFile(unittest.TestCase):
+    def reach(self, path):
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {**GOOD, **REACH})
+            return lint.tests_of(root, path)
+
+    def test_the_nearest_come_first(self):
+        both = ["tests/dataset/test_catalog.c", "tests/dataset/test_tree.c"]
+        self.assertEqual(self.reach("dataset/catalog.c"), both)
+        self.assertEqual(self.reach("dataset/catalog.h"), both)
+
+    def test_a_rig_is_looked_through(self):
+        self.assertEqual(self.reach("dataset/reader.c"), ["tests/dataset/test_tree.c"])
+
+    def test_what_only_its_room_sees_has_the_tests_of_its_users(self):
+        self.assertEqual(self.reach("dataset/reader_slow.c"), ["tests/dataset/test_tree.c"])
+
+    def test_nothing_reaches_a_program(self):
+        self.assertEqual(self.reach("tools/main.c"), [])
+
+
 class PatternsMatch(unittest.TestCase):
     def test_a_pattern_that_matches_nothing_is_found(self):
         with tempfile.TemporaryDirectory() as root:
