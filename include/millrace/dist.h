@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process group: everything that libmillrace-dist adds to libmillrace.
+ * The process group: all headers of libmillrace-dist, which it adds to those of libmillrace.
  *
  *   mr_group *group;
  *   mr_error error;
@@ -12,7 +12,7 @@
  *   ...
  *   mr_group_destroy(group);
  *
- * Link with millrace-dist, which brings millrace: pkg-config --libs millrace-dist, or millrace::dist in CMake.
+ * Link millrace-dist, which links millrace: pkg-config --libs millrace-dist, or millrace::dist in CMake.
  */
 #ifndef MILLRACE_DIST_H
 #define MILLRACE_DIST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the ranks of one machine: what torchrun and torch.multiprocessing.spawn do. */
+/* Starting the ranks of one machine, as torchrun and torch.multiprocessing.spawn do. */
 #ifndef MILLRACE_LAUNCH_H
 #define MILLRACE_LAUNCH_H
 
@@ -13,45 +13,45 @@ extern "C" {
 
 typedef struct mr_launch_options {
     size_t struct_size;
-    uint32_t nproc;     /* ranks on this machine, 1 to MR_MAX_PROCS; needed */
-    uint32_t nnodes;    /* machines; 0 means 1 */
-    uint32_t node_rank; /* of this one */
+    uint32_t nproc;     /* ranks on this machine, 1 to MR_MAX_PROCS; required */
+    uint32_t nnodes;    /* number of machines; 0 means 1 */
+    uint32_t node_rank; /* number of this machine, 0 to nnodes - 1 */
     const char
-        *rendezvous;     /* "HOST:PORT" of rank 0's machine; needed with several; default 127.0.0.1 and a free port */
+        *rendezvous;     /* "HOST:PORT" of rank 0's machine; required if nnodes > 1; default 127.0.0.1, a free port */
     const char *log_dir; /* one log per rank, DIR/rank-N.log; default: prefixed lines on stdout and stderr */
-    bool no_prefix;      /* lines as the ranks write them */
-    uint32_t grace_ms;   /* between SIGTERM and SIGKILL for the others when one rank has failed; 0 means 500 */
+    bool no_prefix;      /* print lines as the ranks write them */
+    uint32_t grace_ms;   /* time between SIGTERM and SIGKILL for the others after one rank has failed; 0 means 500 */
 } mr_launch_options;
 
 #define MR_LAUNCH_OPTIONS_INIT MR_STRUCT_INIT(mr_launch_options)
 
-/** How a launch ended. */
+/** Result of a launch. */
 typedef struct mr_launch_result {
-    int32_t exit_status; /* 0; that of the rank that failed first; 128 + signal where it was killed */
-    int32_t rank;        /* that rank; -1 when none failed */
+    int32_t exit_status; /* 0, or that of the rank that failed first; 128 + signal if a signal killed it */
+    int32_t rank;        /* the rank that failed first; -1 if none failed */
     int32_t pid;
 } mr_launch_result;
 
 /**
- * Run a program as nproc ranks with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR,
- * MASTER_PORT and MR_RUN_ID in their environments. SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 of the caller are passed on
- * while it waits. When one rank fails, the others are ended within a second. No rank outlives the caller, however he
- * ends.
+ * Run a program as nproc ranks of this machine, and wait until all have ended.
  *
- * Signals that the caller ignores or blocks are left alone. Which rank failed first, and how, is a log line. What ranks
- * leave running is ended too.
+ * Their environments have RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and
+ * MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks, unless it ignores or blocks them.
  *
- * argv  of the program, ends with NULL; found in PATH.
- * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID, MR_ERR_IO.
- * Blocks: until then.
+ * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. Ranks
+ * are killed when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
+ *
+ * argv  arguments of the program, ending with NULL; argv[0] is searched in PATH
+ * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID; MR_ERR_IO.
+ * Blocks: until all ranks have ended.
  */
 MR_API mr_status mr_launch(const mr_launch_options *options, char *const *argv, mr_launch_result *result_out,
                            mr_error *error);
 
 /**
- * Run fn(local_rank, arg) in nproc forked processes with the same variables; its return is their exit status. options
- * may be NULL; its nproc is not looked at. Refused with MR_ERR_STATE when the process has a second thread: fork would
- * copy locks that nobody opens.
+ * Run fn(local_rank, arg) in nproc forked processes, with the environment of mr_launch(). The return value of fn is the
+ * exit status of its process. options may be NULL; its nproc is ignored. Returns as mr_launch(); MR_ERR_STATE if the
+ * process has a second thread, because fork would copy locks that nobody opens. Blocks: until all ranks have ended.
  */
 MR_API mr_status mr_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
                           const mr_launch_options *options, mr_launch_result *result_out, mr_error *error);

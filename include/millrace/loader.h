@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loader: batches of a dataset, in the order of the sampler, made by worker processes.
+ * The loader: batches of a dataset, in the sampler's order, made by worker processes.
  */
 #ifndef MILLRACE_LOADER_H
 #define MILLRACE_LOADER_H
@@ -14,15 +14,15 @@
 extern "C" {
 #endif
 
-/** num_workers: the caller's thread decodes inside mr_loader_next(). */
+/** Value of num_workers: no workers, the caller's thread decodes inside mr_loader_next(). */
 #define MR_NO_WORKERS UINT32_MAX
-/** cache_slowdown: samples are packed in idle time only. */
+/** Value of cache_slowdown: workers pack samples in idle time only. */
 #define MR_CACHE_WHEN_IDLE UINT32_MAX
 #define MR_MAX_WORKERS 1024
 
 typedef enum mr_on_error {
     MR_ON_ERROR_FAIL = 0, /* the error takes the place of its batch */
-    MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) stands in */
+    MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) takes the sample's place */
     MR_ON_ERROR_ZERO = 2  /* zeros, with mask 0 */
 } mr_on_error;
 
@@ -48,14 +48,14 @@ typedef enum mr_affinity {
 typedef struct mr_loader_options {
     size_t struct_size;
     uint32_t batch_size;  /* 1 to 65535; 0 means 64 */
-    bool drop_last;       /* leave a last batch of fewer samples out; not with MR_TAIL_EXACT */
+    bool drop_last;       /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
     bool no_shuffle;      /* sequential order */
     uint32_t num_workers; /* 0 means 4 for each device that images go to; MR_NO_WORKERS; at most MR_MAX_WORKERS */
     uint32_t rank;        /* 0 to world_size - 1 */
     uint32_t world_size;  /* 0 means 1 */
     uint64_t seed;
-    uint64_t epoch;    /* the epoch at which the loader stands first */
-    uint64_t n_epochs; /* epochs that will be asked for: after so many nothing is decoded ahead; 0: unknown */
+    uint64_t epoch;    /* the first epoch of the loader */
+    uint64_t n_epochs; /* epochs that the program will use; nothing is decoded ahead after the last; 0: unknown */
     mr_tail tail;
     mr_order order;
     mr_on_error on_error;
@@ -63,11 +63,11 @@ typedef struct mr_loader_options {
     mr_layout layout; /* of images */
     mr_start start;
     mr_reader_kind reader;
-    uint32_t n_slots;        /* batches that may lie decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
+    uint32_t n_slots;        /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
                                 num_workers */
     uint32_t read_ahead;     /* reads in flight per worker, 1 to 64; 0 means 4 */
-    uint32_t time_limit_ms;  /* one sample's decoding; 0 means 60 000 */
-    uint64_t max_file_bytes; /* larger files are damaged, and samples of which a pack keeps more; 0 means 1 GiB */
+    uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
+    uint64_t max_file_bytes; /* a larger file is damaged, as is a sample of which a pack keeps more; 0 means 1 GiB */
     uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow */
     int32_t nice;            /* added to the workers' nice level, 0 to 19 */
     mr_affinity affinity;
@@ -75,23 +75,23 @@ typedef struct mr_loader_options {
     uint32_t n_affinity_cpus;
     bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
     const char *device;    /* "host" (default): the memory that workers write to; "cuda:N"; "cuda:local": the GPU of
-                              LOCAL_RANK, or the only one; "auto": a GPU where there is one; "host:N": stands for a device,
+                              LOCAL_RANK, or the only one; "auto": a GPU if there is one; "host:N": stands for a device,
                               with buffers of its own */
-    bool with_timing;      /* per-stage times in the statistics */
-    const char *const *devices; /* in place of device: each batch is split over them, by sample; 2 to MR_MAX_DEVICES */
+    bool with_timing;      /* measure the time of each stage for the statistics */
+    const char *const *devices; /* in place of device: each batch is split over these by sample; 2 to MR_MAX_DEVICES */
     uint32_t n_devices;
-    const char *label_device; /* where everything but the images goes; default: with them */
+    const char *label_device; /* the device of everything but the images; default: the images' */
     uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
-    uint32_t pad_channels;    /* 4 or 8: images get so many channels, the further ones zero; 0: as many as they have */
-    bool finish_on_host;      /* workers make floats and layout themselves, and those cross the bus */
+    uint32_t pad_channels;    /* 4 or 8: pad images with zero channels to this number; 0: no padding */
+    bool finish_on_host;      /* workers make floats and layout themselves, so floats cross the bus */
     const char *trace;  /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
                            A file that another loader writes is left alone: then FILE.2, FILE.3, ... */
-    bool no_huge_pages; /* batches lie in pages of the usual size even where the kernel offers larger ones */
-    bool verify_packs;  /* of packs: read each sample whole, not only the rows of its crop, and hold it against its
+    bool no_huge_pages; /* batches lie in pages of the usual size even if the kernel offers larger ones */
+    bool verify_packs;  /* for packs: read each sample whole, not only the rows of its crop, and compare it with its
                            checksum before it is used; a difference is damage */
     const char *cache;  /* directory in which workers keep image files packed, for later epochs, runs and other
                            loaders; made if it is missing; default: none (docs/cache.md) */
-    uint64_t cache_bytes;    /* that it may take up; 0: what the disk has */
+    uint64_t cache_bytes;    /* limit on the size of the cache; 0: what the disk has */
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
                                 25; MR_CACHE_WHEN_IDLE */
 } mr_loader_options;
@@ -103,10 +103,10 @@ typedef struct mr_loader_options {
 typedef struct mr_loader mr_loader;
 
 /**
- * Make a loader and start its workers; they begin with the first epoch at once.
+ * Make a loader and start its workers. They begin with the first epoch at once.
  *
- * transform  NULL means "train:224" for files and none for pixels and records; copied.
- * options    NULL means all defaults; copied.
+ * transform  NULL means "train:224" for files and none for pixels and records; it is copied
+ * options    NULL means all defaults; they are copied
  * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY (with the sizes), MR_ERR_IO, MR_ERR_UNSUPPORTED, MR_ERR_NO_DEVICE,
  * MR_ERR_WORKER.
  * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader keeps its own reference to the
@@ -117,83 +117,83 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
                                   mr_loader **loader_out, mr_error *error);
 
 /**
- * End the workers and free the loader; batches that are still lent stay valid until they are released. NULL does
+ * End the workers and free the loader. Batches that are still lent stay valid until they are released. NULL does
  * nothing.
  *
- * Blocks: until every worker is gone and copies that were issued have ended, which wait for the streams that used their
- * buffers before. Processes are killed, which takes milliseconds; threads finish their sample first, for at most 10
- * seconds.
+ * Blocks: until every worker is gone and every issued copy has ended; such a copy waits for the streams that used its
+ * buffer before. Worker processes are killed, which takes milliseconds. Worker threads finish their sample first, for
+ * at most 10 seconds.
  */
 MR_API void mr_loader_destroy(mr_loader *loader);
 
 /**
- * Wait for the next batch of this epoch, and until it lies where its arrays say.
+ * Wait for the next batch of this epoch, until its data is complete in the memory of its arrays.
  *
- * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is looked at between samples.
- * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch that
- * holds a damaged sample (on_error fail; the next call returns the batch after it); MR_ERR_CANCELED; MR_ERR_STATE when
- * every slot is lent (n_slots) or in a forked child; MR_ERR_WORKER. mr_loader_error() has the words.
+ * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is checked between samples.
+ * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch with a
+ * damaged sample (on_error fail; the next call returns the batch after it); MR_ERR_CANCELED; MR_ERR_STATE if every slot
+ * is lent (n_slots) or in a forked child; MR_ERR_WORKER. mr_loader_error() has the text.
  * Ownership: on MR_OK *batch_out is lent until mr_batch_release(); otherwise it is set to NULL.
  * Threads: one thread at a time per loader. Batches may be released from any thread.
  */
 MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out);
 
 /**
- * The same for a stream: returns as soon as the copy to the device is under way, and makes the stream wait for it.
+ * Return the next batch as soon as its copy to the device is under way, and make a stream wait for that copy.
  *
  * stream  as for mr_batch_use(): a cudaStream_t of the batch's device; NULL is its default stream
  *
- * Of a batch of several parts, the stream is of the device of part 0.
- * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or when all n_buffers are lent;
- * MR_ERR_INVALID for a stream of another device; no batch is lost then. MR_ERR_DEVICE when the device has failed.
- * Blocks: until the batch is decoded and its copy was issued. A host that is ahead of a stalled stream gets all
+ * If the batch has several parts, the stream belongs to the device of part 0.
+ * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all n_buffers are lent, and
+ * MR_ERR_INVALID for a stream of another device; these lose no batch. MR_ERR_DEVICE if the device has failed.
+ * Blocks: until the batch is decoded and its copy is issued. A host that runs ahead of a stalled stream gets all
  * n_buffers batches, and then waits until that stream has released one.
  */
 MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out);
 
-/** The error of the last call on this loader that failed. Ownership: the loader's. Threads: the one that called. */
+/** The error of the last call on this loader that failed. Ownership: the loader's. Threads: the thread of that call. */
 MR_API const mr_error *mr_loader_error(const mr_loader *loader);
 
 /**
- * Go to the start of an epoch; what was decoded ahead for another one is dropped.
+ * Go to the start of an epoch. Batches that were decoded ahead for another epoch are dropped.
  *
- * For the epoch at which a new loader stands, before its first batch, nothing changes. Using an epoch twice while
- * shuffling warns once.
+ * Before the first batch of a new loader, going to the loader's own epoch changes nothing. Using an epoch twice while
+ * shuffling logs one warning.
  * Returns MR_OK; MR_ERR_NO_MEMORY, MR_ERR_STATE, MR_ERR_WORKER.
  */
 MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
 
 /**
- * Go to the start of an epoch in an order of the caller's own: weighted, a subset, a curriculum.
+ * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a curriculum.
  *
- * indices  n dataset indices of this rank (no sharding is applied), each 0 to count - 1; copied.
+ * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1; copied
  * Returns MR_OK; MR_ERR_INVALID (with the position), MR_ERR_NO_MEMORY, MR_ERR_STATE, MR_ERR_WORKER.
  */
 MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n);
 
-/** Wake mr_loader_next(), now or at its next call, with MR_ERR_CANCELED, once. Threads: any; not from a signal handler.
+/** Make mr_loader_next() return MR_ERR_CANCELED once, now or at its next call. Threads: any, not in a signal handler.
  */
 MR_API void mr_loader_cancel(mr_loader *loader);
 
-/** Batches of the present epoch, and samples of this rank in it. */
+/** Number of batches, and of this rank's samples, in the present epoch. */
 MR_API uint64_t mr_loader_n_batches(const mr_loader *loader);
 MR_API int64_t mr_loader_n_samples(const mr_loader *loader);
-/** The epoch at which the loader stands. */
+/** The loader's present epoch. */
 MR_API uint64_t mr_loader_epoch(const mr_loader *loader);
-/** The options as resolved: every default filled in. Ownership: the loader's. */
+/** The options that the loader uses, with every default filled in. Ownership: the loader's. */
 MR_API const mr_loader_options *mr_loader_resolved(const mr_loader *loader);
 
-/** Where a loader stands: what mr_loader_next() has returned, never what was read ahead. Plain bytes, to be saved. */
+/** A loader's position: what mr_loader_next() has returned, not what was read ahead. Plain bytes that can be saved. */
 typedef struct mr_loader_state {
     uint8_t bytes[64];
 } mr_loader_state;
 
-/** Save the position. Returns MR_OK; MR_ERR_UNSUPPORTED in an order of the caller's own. */
+/** Save the loader's position. Returns MR_OK; MR_ERR_UNSUPPORTED after mr_loader_set_epoch_order(). */
 MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out);
 
 /**
- * Continue at a saved position with the same samples. world_size and batch_size may differ from the saved ones where
- * the samples used so far end on a step of this loader.
+ * Continue at a saved position with the same samples. world_size and batch_size may differ from the saved ones if the
+ * samples used so far end on a step of this loader.
  *
  * Returns MR_OK; MR_ERR_INVALID with what differs; otherwise as mr_loader_set_epoch().
  */
@@ -203,12 +203,12 @@ typedef struct mr_loader_stats {
     size_t struct_size; /* set by the caller to sizeof(mr_loader_stats) */
     uint64_t n_batches; /* returned by mr_loader_next() since creation */
     uint64_t n_samples;
-    uint64_t n_damaged;  /* samples dealt with by on_error, in batches that were returned */
+    uint64_t n_damaged;  /* samples handled by on_error, in batches that were returned */
     uint64_t n_warnings; /* decoder warnings that did not damage a sample */
     uint64_t read_ns;    /* sums over workers; need with_timing */
     uint64_t decode_ns;
     uint64_t transform_ns;
-    uint64_t wait_ns; /* workers asleep for want of a free slot; always */
+    uint64_t wait_ns; /* workers asleep without a free slot; does not need with_timing */
     uint64_t bytes_read;
     uint64_t consumer_wait_ns; /* mr_loader_next() waiting for a batch that was not ready */
     uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */
@@ -216,24 +216,24 @@ typedef struct mr_loader_stats {
     uint32_t n_slots;
     uint32_t n_workers;    /* living worker processes or threads */
     uint64_t n_deaths;     /* workers that died and were replaced */
-    double busy_share_min; /* share of time that the laziest, the average, the busiest worker decoded */
+    double busy_share_min; /* share of its time that the least busy, the average, the busiest worker decoded */
     double busy_share_mean;
     double busy_share_max;
     char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
     char verdict[128];      /* "loader-bound: consumer waited 62 % of the time" or "consumer-bound: ..." */
-    uint32_t n_buffers;     /* 0 when batches are lent from the slots */
+    uint32_t n_buffers;     /* 0 if batches are lent from the slots */
     uint32_t n_copying;     /* copy queue: batches whose copy is under way now */
-    double copying_mean;    /* the same, on average over the copies issued */
+    double copying_mean;    /* mean of n_copying over the copies issued */
     uint64_t h2d_bytes;     /* copied to devices, in copies that have ended */
-    uint64_t h2d_ns;        /* their time on the copy streams; bytes / ns is GB/s */
-    uint64_t n_steps;       /* batches of which it is known whether ... */
-    uint64_t n_steps_ready; /* ... the device found them ready when its stream came to them */
+    uint64_t h2d_ns;        /* time of those copies on their streams; bytes / ns is GB/s */
+    uint64_t n_steps;       /* batches for which the next field is known */
+    uint64_t n_steps_ready; /* of n_steps: batches that were ready when the device's stream came to them */
     double ready_share;     /* n_steps_ready / n_steps */
     uint64_t n_cached;      /* samples that workers took from the cache instead of their files */
-    uint64_t n_packed;      /* and that they packed into it */
+    uint64_t n_packed;      /* samples that workers packed into the cache */
 } mr_loader_stats;
 
-/** Read the statistics. Threads: any. */
+/** Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child. Threads: any. */
 MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
 
 /**
@@ -241,33 +241,33 @@ MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
  * the same on all ranks (batch_size, seed, no_shuffle, order, tail, drop_last, world_size, dtype, layout, on_error,
  * max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
  *
- * Names are those inside the root: the same folder elsewhere, or opened by another path, is the same. Of a list they
- * are the paths as its lines have them, of records the last parts of the paths. Sizes, and labels that lie in files of
- * records (of each at most 4096 bytes), are looked at for at most 65 536 files and samples, evenly spread. Of a pack
- * they are those of its index, with all checksums, however it is cut into shards. Of callbacks only the number and the
- * form of samples is known. It may change with the version of the library.
- * Returns 0 for NULL. Blocks: looks at files.
+ * Names are relative to the root, so the same folder elsewhere, or opened by another path, has the same hash. For a
+ * list they are the paths as its lines have them, for records the last parts of the paths. Sizes, and labels in files
+ * of records (at most 4096 bytes of each), are read for at most 65 536 files and samples, evenly spread. For a pack all
+ * come from its index, with all checksums, and its shards do not matter. For callbacks the hash knows only the number
+ * and the form of samples. The hash may change with the version of the library. Returns 0 for NULL.
+ * Blocks: while it looks at files.
  */
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 
 /**
- * The i-th damaged sample of the batches returned so far, oldest first; the first 1000 distinct ones are kept.
+ * Read the i-th damaged sample of the batches returned so far, oldest first. The first 1000 distinct ones are kept.
  *
- * Returns MR_OK, or MR_END past the last. Threads: the one that calls mr_loader_next().
+ * Returns MR_OK, or MR_END past the last. Threads: the thread that calls mr_loader_next().
  */
 MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out);
 
 /**
- * Share of the time since the first mr_loader_next() that each worker spent on samples, 0 to 1, by its number.
+ * Write each worker's share of time spent on samples since the first mr_loader_next(), 0 to 1, by worker number.
  *
- * Writes at most n and returns how many workers there are; 1 with MR_NO_WORKERS. Threads: any.
+ * Writes at most n shares. Returns the number of workers, 1 with MR_NO_WORKERS. Threads: any.
  */
 MR_API uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n);
 
 /**
- * Process ids of the living workers, for monitoring; threads have none. Writes at most n and returns how many there
- * are.
+ * Write the process ids of the living workers, for monitoring; worker threads have none.
  *
+ * Writes at most n ids. Returns how many there are.
  * Threads: any.
  */
 MR_API uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n);

@@ -22,9 +22,9 @@
  *
  * The process group has a header and a library of its own: <millrace/dist.h>, libmillrace-dist.
  *
- * NULL for a handle: functions that destroy or release do nothing, functions that return a status return
- * MR_ERR_INVALID, the others need the handle. Where a function says nothing of threads, one object is used by one
- * thread at a time.
+ * If a handle is NULL, functions that destroy or release do nothing and functions that return a status return
+ * MR_ERR_INVALID; all other functions need the handle. If the comment of a function does not mention threads, one
+ * thread at a time may use the object.
  */
 #ifndef MILLRACE_MILLRACE_H
 #define MILLRACE_MILLRACE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small things that every distributed training loop writes for itself otherwise. group NULL is a world of one. */
+/* Helpers for distributed training loops: printing, rank 0 first, seeds, signals. group NULL is a world of one. */
 #ifndef MILLRACE_RUN_H
 #define MILLRACE_RUN_H
 
@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /**
- * Print on rank 0 only; print on every rank, each line with "[rank] " before it. To stdout, after what stdio still held
- * for it, in one write() of all lines: in a pipe up to 4096 bytes stay together whatever other ranks print.
+ * Print to stdout: on rank 0 only, or on every rank with "[rank] " before each line. stdout is flushed first. All lines
+ * are one write(), so up to 4096 bytes stay together in a pipe, whatever other ranks print.
  *
  * Threads: any.
  */
@@ -19,10 +19,10 @@ MR_API void mr_print0(const mr_group *group, const char *format, ...) MR_PRINTF(
 MR_API void mr_print_rank(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
 
 /**
- * A section that rank 0 (local: rank 0 of each machine) goes through before the others: preparing files, downloads.
- * Between begin and end no collective of the group may be called, and end must be called whatever came of the section:
- * the others wait for it, at most the group's timeout. Collective: one barrier, which who goes first meets in end and
- * who comes later in begin. Return as mr_barrier().
+ * Begin and end a section that rank 0 (local: rank 0 of each machine) runs before the others, to prepare files or
+ * download. Call no collective of the group in it. Always call end, even if the section failed: the others wait for it,
+ * at most the group's timeout. Collective: one barrier, which the first rank enters in end and the others in begin.
+ * Returns as mr_barrier().
  */
 MR_API mr_status mr_rank0_first_begin(mr_group *group);
 MR_API mr_status mr_rank0_first_end(mr_group *group);
@@ -30,32 +30,32 @@ MR_API mr_status mr_local_rank0_first_begin(mr_group *group);
 MR_API mr_status mr_local_rank0_first_end(mr_group *group);
 
 /**
- * As mr_seed(), but a seed of its own for each rank: tag is rank + 1. group NULL is rank 0.
+ * Make a seed as mr_seed() does, but a different one for each rank: tag is rank + 1. group NULL is rank 0.
  */
 MR_API uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group);
 
 /**
- * Is it the same on all ranks? Collective.
+ * Check that all ranks give the same fingerprint. Collective.
  *
- * what  names it in the error: "the training set".
- * Returns MR_OK; MR_ERR_PEER on all ranks otherwise, with the first rank that differs from rank 0 in mr_group_error(),
- * and the group is at its end; MR_ERR_NO_MEMORY; otherwise as mr_all_gather().
+ * what  names the thing in the error, for example "the training set"
+ * Returns MR_OK; MR_ERR_PEER on all ranks if one differs: mr_group_error() names the first rank that differs from rank
+ * 0, and the group is at its end; MR_ERR_NO_MEMORY; otherwise as mr_all_gather().
  */
 MR_API mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what);
 
 /**
- * Remember SIGTERM and SIGUSR1 from now on instead of ending by them: a flag that ranks agree on, so that they
- * checkpoint at the same step. The handlers that were there are called too. System calls that the signal finds waiting
- * go on (SA_RESTART). Once per process; again does nothing. A forked child watches too.
+ * Remember SIGTERM and SIGUSR1 from now on, instead of ending the process. mr_signals_agree() reports them, so all
+ * ranks can checkpoint at the same step. Earlier handlers are called too. Interrupted system calls continue
+ * (SA_RESTART). A second call in a process does nothing. A forked child watches too.
  *
- * Returns MR_OK; MR_ERR_IO. Threads: before other threads take signals.
+ * Returns MR_OK; MR_ERR_IO. Threads: call it before other threads handle signals.
  */
 MR_API mr_status mr_signals_watch(mr_error *error);
 /**
- * The signal that any rank has got since the last call, 0 if none; the same on all ranks. Of two SIGTERM is told first
- * and SIGUSR1 by the next call. Collective: one small all_reduce.
+ * Report the signal that any rank has received since the last call, 0 if none. All ranks get the same. If both are
+ * pending, SIGTERM is reported first, SIGUSR1 by the next call. Collective: one small all_reduce.
  *
- * Returns as mr_all_reduce(); a signal that could not be told is kept.
+ * Returns as mr_all_reduce(). After a failure the signal is kept for the next call.
  */
 MR_API mr_status mr_signals_agree(mr_group *group, int *signal_out);
 

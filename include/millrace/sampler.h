@@ -2,7 +2,7 @@
 /*
  * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index.
  *
- * A loader makes its own sampler from its options; this header serves who wants the order alone.
+ * A loader makes its own sampler from its options; this header is for programs that need only the order.
  */
 #ifndef MILLRACE_SAMPLER_H
 #define MILLRACE_SAMPLER_H
@@ -13,11 +13,11 @@
 extern "C" {
 #endif
 
-/** What happens when n is not divisible by world_size. */
+/** What happens if n_samples is not divisible by world_size. */
 typedef enum mr_tail {
     MR_TAIL_PAD = 0,  /* repeat samples from the start, as DistributedSampler(drop_last=False) */
-    MR_TAIL_DROP = 1, /* leave the last n % world_size out, as DistributedSampler(drop_last=True) */
-    MR_TAIL_EXACT = 2 /* each index once over all ranks; ranks that run out step with empty batches */
+    MR_TAIL_DROP = 1, /* leave out the last n_samples % world_size, as DistributedSampler(drop_last=True) */
+    MR_TAIL_EXACT = 2 /* each index once over all ranks; ranks that run out of samples step with empty batches */
 } mr_tail;
 
 typedef enum mr_order {
@@ -42,7 +42,7 @@ typedef struct mr_sampler_options {
 typedef struct mr_sampler mr_sampler;
 
 /**
- * Make a sampler that stands at options->epoch.
+ * Make a sampler that starts at options->epoch.
  *
  * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY. error may be NULL.
  * Ownership: *sampler_out is the caller's, to be destroyed; NULL on failure.
@@ -50,17 +50,17 @@ typedef struct mr_sampler mr_sampler;
 MR_API mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error);
 MR_API void mr_sampler_destroy(mr_sampler *sampler);
 
-/** Move to another epoch; the order is that of a fresh sampler made for it. Returns MR_OK; MR_ERR_INVALID,
- * MR_ERR_NO_MEMORY: the order is then that of before. */
+/** Move to another epoch: the order is that of a new sampler for that epoch. Returns MR_OK; MR_ERR_INVALID,
+ * MR_ERR_NO_MEMORY, and then the order stays as it was. */
 MR_API mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *error);
 
-/** Number of indices of this rank in this epoch; in exact mode it differs between ranks by at most one. */
+/** Number of indices of this rank in this epoch. With MR_TAIL_EXACT it differs between ranks by at most one. */
 MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
 
 /**
  * Dataset index at a position of this rank; MR_NO_INDEX outside 0 <= position < mr_sampler_length().
  *
- * Threads: any, between set_epochs.
+ * Threads: any, except during mr_sampler_set_epoch().
  */
 MR_API int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position);
 

@@ -51,26 +51,26 @@ typedef enum mr_status {
     MR_ERR_INVALID = -1,     /* an argument or option is wrong: correct the call */
     MR_ERR_NO_MEMORY = -2,   /* memory, or a limit on it, is too small: ask for less */
     MR_ERR_IO = -3,          /* the operating system refused; os_error says why */
-    MR_ERR_DAMAGED = -4,     /* a sample cannot be decoded or read: choose skip or zero, or mend it */
+    MR_ERR_DAMAGED = -4,     /* a sample cannot be decoded or read: choose skip or zero, or repair it */
     MR_ERR_UNSUPPORTED = -5, /* this build or this machine cannot do it */
-    MR_ERR_WORKER = -6,      /* the workers cannot go on; the loader is at its end */
+    MR_ERR_WORKER = -6,      /* the workers cannot continue; the loader is at its end */
     MR_ERR_CANCELED = -7,    /* mr_loader_cancel() was called */
     MR_ERR_STATE = -8,       /* not allowed now, for example in a forked child */
     MR_ERR_NO_DEVICE = -9,   /* the device does not exist */
     MR_ERR_DEVICE = -10,     /* the device failed */
-    MR_ERR_TIMEOUT = -11,    /* other ranks did not come or answer in time */
-    MR_ERR_PEER = -12        /* another rank broke off, fell silent, or differs in what must be the same */
+    MR_ERR_TIMEOUT = -11,    /* other ranks did not arrive or answer in time */
+    MR_ERR_PEER = -12        /* another rank disconnected, fell silent, or differs in what must be the same */
 } mr_status;
 
-/** timeout_ms: wait without limit. */
+/** Value of a timeout_ms argument: wait without limit. */
 #define MR_FOREVER UINT32_MAX
 
-/** No sample belongs to this error. */
+/** Index of an error that belongs to no sample, and of a position outside of a sampler. */
 #define MR_NO_INDEX (-1)
 #define MR_ERROR_TEXT 1000
 
 /**
- * What went wrong, in one line. Holds no pointers, so it can be copied and can lie in shared memory.
+ * What went wrong, in one line of text. It holds no pointers, so it can be copied and can lie in shared memory.
  */
 typedef struct mr_error {
     int32_t status;   /* an mr_status */
@@ -84,31 +84,31 @@ MR_API const char *mr_status_name(mr_status status);
 
 typedef enum mr_log_level { MR_LOG_ERROR = 1, MR_LOG_WARNING = 2, MR_LOG_INFO = 3 } mr_log_level;
 
-/** Receives one log line without a newline. Threads: may be called from any thread of this process. */
+/** A function that receives one log line, without a newline. Threads: called from any thread of this process. */
 typedef void (*mr_log_fn)(void *user, mr_log_level level, const char *line);
 
 /**
- * Send the log lines of this process to fn; NULL restores stderr ("millrace: warning: ...").
+ * Send the log lines of libmillrace and libmillrace-dist to fn; NULL restores stderr ("millrace: warning: ...").
  *
- * Threads: call before creating loaders.
+ * Threads: call it before any loader or group is created.
  */
 MR_API void mr_log_set(mr_log_fn fn, void *user);
 
 /**
- * A seed for a purpose ("sampler", "init", ...) from the one seed of a run, the same on all ranks; mr_seed_of_rank() in
- * run.h gives each rank its own. Counter-based (Philox), so that no two purposes or ranks share a stream.
+ * Make a seed for one purpose ("sampler", "init", ...) from the one seed of a run. It is the same on all ranks;
+ * mr_seed_of_rank() in run.h gives each rank its own. No two purposes or ranks share a stream (Philox, by counter).
  *
- * It never changes, and other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, filled up
+ * The rule never changes, so other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, padded
  * with zeros, as four little-endian words w: key = the first two words of Philox4x64-10(counter w, key). The seed is
  * the first word of Philox4x64-10(counter {bytes of the purpose, tag, 0, 0}, key), where tag is 0, or rank + 1 for one
  * rank's. mr_seed(0, "sampler") is 0xeb915d626e1f6d4c. purpose NULL is "".
  */
 MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
 
-/** Seconds since the process began (to 10 ms, as the kernel tells it), by the monotonic clock. Threads: any. */
+/** Seconds since the process began, by the monotonic clock, to 10 ms as the kernel reports them. Threads: any. */
 MR_API double mr_elapsed(void);
 
-/** Version of the linked library, "0.1.0". */
+/** Version of the linked library, for example "0.1.0". */
 MR_API const char *mr_version(void);
 
 /** Features of the linked library in one line, for example "io_uring jpeg png no-cuda". */

@@ -14,55 +14,55 @@ extern "C" {
 typedef struct mr_transform mr_transform;
 
 /**
- * Make an empty list, to which the functions below append. Each returns MR_OK, MR_ERR_INVALID or MR_ERR_NO_MEMORY;
- * error may be NULL.
+ * Make an empty list of operations. The functions below append to it; each returns MR_OK, MR_ERR_INVALID or
+ * MR_ERR_NO_MEMORY. error may be NULL. Ownership: *transform_out is the caller's, to be destroyed.
  */
 MR_API mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
 MR_API void mr_transform_destroy(mr_transform *transform);
 
 /**
- * Read a transform from text (docs/formats.md):
+ * Make a transform from text (docs/formats.md):
  *
  *   train:224 | eval:232:224 | cifar | none
  *   random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,std=...)
  *
- * The short forms bring ImageNet's (CIFAR's) mean and deviation along, which apply when the dtype is a float.
- * Returns MR_OK or MR_ERR_INVALID with the place in the text.
+ * The short forms include ImageNet's (CIFAR's) mean and deviation, which apply if the loader's dtype is a float.
+ * Returns MR_OK, or MR_ERR_INVALID with the position in the text.
  */
 MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error);
 
-/** The long form of a transform. Writes at most size bytes with the final NUL; returns the length it needs without it.
+/** Write the long form of a transform: at most size bytes with the final NUL. Returns its length without the NUL.
  */
 MR_API size_t mr_transform_format(const mr_transform *transform, char *text_out, size_t size);
 
-/** torchvision's RandomResizedCrop: area scale_lo..scale_hi of the image, aspect ratio ratio_lo..ratio_hi; sizes in
- * pixels. */
+/** torchvision's RandomResizedCrop: a crop of scale_lo to scale_hi of the image's area and of aspect ratio ratio_lo to
+ * ratio_hi, resized to height x width pixels. */
 MR_API mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                                   double scale_lo, double scale_hi, double ratio_lo, double ratio_hi,
                                                   mr_error *error);
-/** torchvision's Resize(int): the shorter side becomes size, the other follows. */
+/** torchvision's Resize(int): the shorter side becomes size pixels; the aspect ratio stays. */
 MR_API mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error);
 /** torchvision's Resize((h, w)). */
 MR_API mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error);
 /** torchvision's CenterCrop; a smaller image is padded with zeros. */
 MR_API mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error);
-/** torchvision's RandomCrop: padding pixels of zeros on every side first; a smaller image makes the sample damaged. */
+/** torchvision's RandomCrop, after padding pixels of zeros on every side. A smaller image makes the sample damaged. */
 MR_API mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
                                           mr_error *error);
-/** Flip with probability p, 0 to 1. */
+/** Flip the image with probability p, 0 to 1. */
 MR_API mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error);
 MR_API mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error);
-/** Turn the image upright by its EXIF orientation; must come first. Off unless asked for, as in torchvision. */
+/** Turn the image upright by its EXIF orientation; must come first. Without it nothing turns, as in torchvision. */
 MR_API mr_status mr_transform_exif(mr_transform *transform, mr_error *error);
 /**
- * torchvision's v2.RGB, grayscale to RGB: raw pictures of one channel become three equal ones, wherever it stands in
- * the list, and normalise may then have three means. Files are RGB already, so it changes nothing there.
+ * torchvision's v2.RGB, grayscale to RGB: the one channel of a raw picture becomes three equal ones. It may stand
+ * anywhere in the list, and normalize may then have three means. Files are RGB already, so they do not change.
  */
 MR_API mr_status mr_transform_rgb(mr_transform *transform, mr_error *error);
 /**
- * (x / 255 - mean) / std per channel, computed as fma(x, scale, bias); n_channels 1 or 3; must come last.
- *
- * exact: by a table of 256 entries per channel, computed in torchvision's order of operations instead.
+ * Normalize each channel: (x / 255 - mean) / std, computed as fma(x, scale, bias). Must come last.
+ * n_channels  1 or 3, the entries of mean and std
+ * exact  use a table of 256 entries per channel instead, computed in torchvision's order of operations
  */
 MR_API mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
                                         const double *std, bool exact, mr_error *error);
