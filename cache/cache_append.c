@@ -101,7 +101,7 @@ static void see_end(void *user, uint64_t at, const struct mr_cache_head *head)
  * Go on with a locked segment behind its last right record. A data file that is shorter than records say was cut by
  * somebody else: growing it again would put other bytes where they point to.
  */
-static bool resume(struct mr_cache_append *append, uint64_t len)
+static bool resume_segment(struct mr_cache_append *append, uint64_t len)
 {
     struct stat log, data;
     uint64_t at = sizeof(struct mr_cache_log_head), end = 0;
@@ -129,7 +129,7 @@ static bool take_old(struct mr_cache_append *append, uint64_t len)
         if (mr_cache_folder_open_segment(append->folder, ids.ids[i], true, &append->files) != 0)
             continue;
         append->id = ids.ids[i];
-        taken = flock(append->files.log, LOCK_EX | LOCK_NB) == 0 && resume(append, len);
+        taken = flock(append->files.log, LOCK_EX | LOCK_NB) == 0 && resume_segment(append, len);
         if (!taken)
             let_go(append);
     }

@@ -122,7 +122,7 @@ static uint64_t claim_after(uint64_t seen)
 }
 
 /* The last one met that is still wanted, now claimed: its word in *word_out; -1 where there is none. */
-static int64_t claim(struct mr_cache_fill *fill, uint64_t *word_out)
+static int64_t claim_sample(struct mr_cache_fill *fill, uint64_t *word_out)
 {
     uint64_t seen;
     while (fill->n_met > 0) {
@@ -195,7 +195,7 @@ static bool need_packer(struct mr_cache_fill *fill)
 }
 
 /* A file that was not packed has an entry too, so that nobody tries again. */
-static void describe(const struct mr_packed_sample *packed, struct mr_cache_entry *entry)
+static void describe_entry(const struct mr_packed_sample *packed, struct mr_cache_entry *entry)
 {
     const struct mr_packed_image *image = &packed->image;
     struct mr_cache_sample *sample = &entry->sample;
@@ -266,7 +266,7 @@ static void give_back(struct mr_cache_fill *fill, const struct mr_packed_image *
 }
 
 /* The word of a claimed sample after all that could be done. */
-static uint64_t make(struct mr_cache_fill *fill, int64_t index)
+static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
 {
     struct mr_cache_version version;
     struct mr_packed_sample packed;
@@ -280,7 +280,7 @@ static uint64_t make(struct mr_cache_fill *fill, int64_t index)
         return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
-    describe(&packed, &entry);
+    describe_entry(&packed, &entry);
     uint64_t word = write_entry(fill, &entry);
     give_back(fill, &packed.image);
     return word;
@@ -289,10 +289,10 @@ static uint64_t make(struct mr_cache_fill *fill, int64_t index)
 static bool make_one(struct mr_cache_fill *fill)
 {
     uint64_t word;
-    int64_t index = may_write(fill) ? claim(fill, &word) : -1;
+    int64_t index = may_write(fill) ? claim_sample(fill, &word) : -1;
     if (index < 0)
         return false;
-    mr_cache_region_move(fill->region, index, word, make(fill, index));
+    mr_cache_region_move(fill->region, index, word, make_entry(fill, index));
     return true;
 }
 

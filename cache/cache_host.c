@@ -113,7 +113,7 @@ void mr_cache_host_destroy(struct mr_cache_host *cache)
 }
 
 /* A later entry takes the place of an earlier one, as long as no worker has looked at it. */
-static void place(struct walk *walk, size_t spot, uint64_t at, uint64_t made_ns)
+static void place_entry(struct walk *walk, size_t spot, uint64_t at, uint64_t made_ns)
 {
     struct mr_cache_host *cache = walk->cache;
     int64_t index = cache->map.spots[spot].index;
@@ -136,11 +136,11 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
         return;
     for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
          i++)
-        place(walk, i, at, sample->made_ns);
+        place_entry(walk, i, at, sample->made_ns);
 }
 
 /* Read a log on. One that has become shorter is read from its beginning. */
-static void follow(struct mr_cache_host *cache, uint64_t id, uint64_t log_bytes)
+static void follow_log(struct mr_cache_host *cache, uint64_t id, uint64_t log_bytes)
 {
     struct mr_cache_files files;
     struct stat st;
@@ -161,7 +161,7 @@ static void follow(struct mr_cache_host *cache, uint64_t id, uint64_t log_bytes)
 }
 
 /* Once, of what has ended writing. */
-static void tell(struct mr_cache_host *cache, uint32_t stopped)
+static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
 {
     const struct mr_cache_region *region = cache->region;
     int stop_errno = atomic_load_explicit(&region->stop_errno, memory_order_relaxed);
@@ -184,7 +184,7 @@ static void see_budget(struct mr_cache_host *cache, uint64_t bytes)
     atomic_store_explicit(&region->bytes, bytes, memory_order_relaxed);
     if (bytes < region->budget_bytes - region->budget_bytes / 8 &&
         atomic_compare_exchange_strong(&region->stopped, &at_budget, MR_CACHE_GOES_ON))
-        tell(cache, MR_CACHE_AT_BUDGET);
+        log_stop(cache, MR_CACHE_AT_BUDGET);
 }
 
 void mr_cache_host_refresh(struct mr_cache_host *cache)
@@ -193,13 +193,13 @@ void mr_cache_host_refresh(struct mr_cache_host *cache)
     int rc = mr_cache_folder_list(cache->folder, &cache->ids);
     for (size_t i = 0; rc == 0 && i < cache->ids.n; i++) {
         bytes += mr_cache_folder_segment_bytes(cache->folder, cache->ids.ids[i], &log_bytes);
-        follow(cache, cache->ids.ids[i], log_bytes);
+        follow_log(cache, cache->ids.ids[i], log_bytes);
     }
     if (rc == 0)
         see_budget(cache, bytes);
     else if (!mr_cache_folder_is_passing(rc)) /* the program is short of descriptors, say */
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, -rc);
-    tell(cache, atomic_load(&cache->region->stopped));
+    log_stop(cache, atomic_load(&cache->region->stopped));
 }
 
 int64_t mr_cache_host_count(const struct mr_cache_host *cache)

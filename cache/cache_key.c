@@ -48,7 +48,7 @@ static int64_t time_ns(struct timespec time)
     return ns;
 }
 
-static int describe(const struct stat *st, struct mr_cache_version *version_out)
+static int describe_version(const struct stat *st, struct mr_cache_version *version_out)
 {
     if (!S_ISREG(st->st_mode) || st->st_size < 0)
         return -EINVAL;
@@ -64,16 +64,16 @@ int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr
     int rc = mr_catalog_path(catalog, (uint64_t)index, path);
     if (rc != 0)
         return rc;
-    return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0 ? -errno : describe(&st, version_out);
+    return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0 ? -errno : describe_version(&st, version_out);
 }
 
 int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out)
 {
     struct stat st;
-    return fstat(fd, &st) != 0 ? -errno : describe(&st, version_out);
+    return fstat(fd, &st) != 0 ? -errno : describe_version(&st, version_out);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_spots(const void *a, const void *b)
 {
     const struct mr_cache_spot *x = a, *y = b;
     if (x->hash != y->hash)
@@ -95,7 +95,7 @@ mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map
         spot->index = (int64_t)i;
         map_out->n += mr_cache_key_hash(catalog, spot->index, &spot->hash);
     }
-    qsort(map_out->spots, map_out->n, sizeof *map_out->spots, compare);
+    qsort(map_out->spots, map_out->n, sizeof *map_out->spots, compare_spots);
     return MR_OK;
 }
 

@@ -21,7 +21,7 @@ struct mr_cache_thread {
     bool ending;
 };
 
-static void *follow(void *arg)
+static void *follow_cache(void *arg)
 {
     struct mr_cache_thread *thread = arg;
     struct timespec due;
@@ -51,7 +51,7 @@ static mr_status start_thread(struct mr_cache_thread *thread, mr_error *error)
     pthread_cond_init(&thread->ended, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&thread->lock, NULL);
-    int failed = mr_thread_start(&thread->id, follow, thread);
+    int failed = mr_thread_start(&thread->id, follow_cache, thread);
     if (failed == 0)
         return MR_OK;
     pthread_cond_destroy(&thread->ended);

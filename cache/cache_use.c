@@ -71,7 +71,7 @@ mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_ca
     return MR_OK;
 }
 
-static void shut(struct mr_cache_use *use, struct opened *opened)
+static void shut_segment(struct mr_cache_use *use, struct opened *opened)
 {
     mr_cache_folder_close_segment(&opened->files);
     opened->used = 0;
@@ -84,7 +84,7 @@ void mr_cache_use_destroy(struct mr_cache_use *use)
         return;
     for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++)
         if (use->opened[i].used > 0)
-            shut(use, &use->opened[i]);
+            shut_segment(use, &use->opened[i]);
     if (use->folder >= 0)
         close(use->folder);
     free(use->bytes);
@@ -100,7 +100,7 @@ static void shut_oldest(struct mr_cache_use *use)
             oldest = opened;
     }
     if (oldest)
-        shut(use, oldest);
+        shut_segment(use, oldest);
 }
 
 /* The descriptors of a segment, or NULL with a negative errno. */
@@ -187,8 +187,8 @@ static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, u
 }
 
 /* What a found entry turns out to be, at its first use. */
-static enum mr_cache_state judge(struct mr_cache_use *use, int64_t index, uint32_t segment,
-                                 const struct mr_cache_sample *sample)
+static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, uint32_t segment,
+                                       const struct mr_cache_sample *sample)
 {
     struct mr_cache_region *region = use->region;
     struct mr_cache_version version;
@@ -210,7 +210,7 @@ static enum mr_cache_state judge(struct mr_cache_use *use, int64_t index, uint32
 static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word, const struct mr_cache_sample *sample)
 {
     uint32_t segment = mr_cache_region_segment(word);
-    enum mr_cache_state state = judge(use, index, segment, sample);
+    enum mr_cache_state state = judge_entry(use, index, segment, sample);
     uint64_t rest = state == MR_CACHE_GOOD ? mr_cache_region_rest(word) : 0;
     uint64_t next = mr_cache_region_word(state, state == MR_CACHE_GOOD ? segment : 0, rest);
     /* Another worker may have come to the same result; what it says about this record is as right. */
@@ -218,14 +218,14 @@ static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word
     return state == MR_CACHE_GOOD;
 }
 
-static void forget(struct mr_cache_use *use, int64_t index, uint64_t word)
+static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word)
 {
     if (mr_cache_region_move(use->region, index, word, mr_cache_region_word(MR_CACHE_ABSENT, 0, 0)))
         atomic_fetch_add_explicit(&use->region->n_damaged, 1, memory_order_relaxed);
 }
 
-static bool describe(struct mr_cache_use *use, uint64_t word, const struct mr_cache_sample *sample,
-                     struct mr_cache_hit *hit_out)
+static bool describe_hit(struct mr_cache_use *use, uint64_t word, const struct mr_cache_sample *sample,
+                         struct mr_cache_hit *hit_out)
 {
     int rc;
     uint32_t segment = mr_cache_region_segment(word);
@@ -258,12 +258,12 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
     const struct mr_cache_sample *sample = read_record(use, index, word, &rc);
     if (!sample) {
         if (!mr_cache_folder_is_passing(rc))
-            forget(use, index, word);
+            forget_entry(use, index, word);
         return false;
     }
     if (state == MR_CACHE_FOUND && !look_at_first(use, index, word, sample))
         return false;
-    if (describe(use, word, sample, hit_out))
+    if (describe_hit(use, word, sample, hit_out))
         return true;
     mr_cache_use_drop(use, index);
     return false;
@@ -293,5 +293,5 @@ void mr_cache_use_drop(struct mr_cache_use *use, int64_t index)
     uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
     enum mr_cache_state state = mr_cache_region_state(word);
     if (state == MR_CACHE_GOOD || state == MR_CACHE_FOUND)
-        forget(use, index, word);
+        forget_entry(use, index, word);
 }

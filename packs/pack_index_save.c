@@ -30,7 +30,7 @@ struct output {
     uint8_t *buffer;
 };
 
-static void flush(struct output *output)
+static void flush_buffer(struct output *output)
 {
     if (output->rc == 0)
         output->rc = mr_file_write_at(output->fd, output->buffer, output->used, output->at);
@@ -38,7 +38,7 @@ static void flush(struct output *output)
     output->used = 0;
 }
 
-static void put(struct output *output, const void *bytes, size_t len)
+static void put_bytes(struct output *output, const void *bytes, size_t len)
 {
     const uint8_t *from = bytes;
     while (len > 0 && output->rc == 0) {
@@ -49,14 +49,14 @@ static void put(struct output *output, const void *bytes, size_t len)
         from += n;
         len -= n;
         if (output->used == BUFFER_BYTES)
-            flush(output);
+            flush_buffer(output);
     }
 }
 
 static void begin_section(struct output *output, enum mr_pack_section which)
 {
     static const uint8_t zeros[8];
-    put(output, zeros, (size_t)(-(output->at + output->used) % 8));
+    put_bytes(output, zeros, (size_t)(-(output->at + output->used) % 8));
     output->header.sections[which].off = output->at + output->used;
 }
 
@@ -68,22 +68,22 @@ static void end_section(struct output *output, enum mr_pack_section which)
 static void put_section(struct output *output, enum mr_pack_section which, const void *bytes, size_t len)
 {
     begin_section(output, which);
-    put(output, bytes, len);
+    put_bytes(output, bytes, len);
     end_section(output, which);
 }
 
 static void put_noted(struct output *output, enum mr_pack_section which, const struct mr_pack_noted *noted)
 {
     switch (which) {
-    case MR_PACK_SAMPLES: put(output, &noted->sample, sizeof noted->sample); break;
-    case MR_PACK_ROWS: put(output, noted->rows, (size_t)noted->n_rows * sizeof(uint32_t)); break;
-    case MR_PACK_LABELS: put(output, noted->label, (size_t)output->header.label_bytes); break;
-    default: put(output, noted->name, noted->name_len); break;
+    case MR_PACK_SAMPLES: put_bytes(output, &noted->sample, sizeof noted->sample); break;
+    case MR_PACK_ROWS: put_bytes(output, noted->rows, (size_t)noted->n_rows * sizeof(uint32_t)); break;
+    case MR_PACK_LABELS: put_bytes(output, noted->label, (size_t)output->header.label_bytes); break;
+    default: put_bytes(output, noted->name, noted->name_len); break;
     }
 }
 
 /* A section of which every sample has a part. */
-static mr_status walk(struct output *output, enum mr_pack_section which, mr_error *error)
+static mr_status walk_section(struct output *output, enum mr_pack_section which, mr_error *error)
 {
     const struct mr_pack_journal *journal = &output->draft->journal;
     struct mr_pack_cursor cursor;
@@ -126,20 +126,20 @@ static mr_status put_all(struct output *output, mr_error *error)
     const struct mr_pack_draft *draft = output->draft;
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
-    put(output, &output->header, sizeof output->header); /* written again when it is known */
-    mr_status status = walk(output, MR_PACK_SAMPLES, error);
+    put_bytes(output, &output->header, sizeof output->header); /* written again when it is known */
+    mr_status status = walk_section(output, MR_PACK_SAMPLES, error);
     if (status == MR_OK)
-        status = walk(output, MR_PACK_ROWS, error);
+        status = walk_section(output, MR_PACK_ROWS, error);
     if (status == MR_OK)
-        status = walk(output, MR_PACK_LABELS, error);
+        status = walk_section(output, MR_PACK_LABELS, error);
     if (status == MR_OK)
-        status = walk(output, MR_PACK_NAMES, error);
+        status = walk_section(output, MR_PACK_NAMES, error);
     if (status == MR_OK)
         status = put_classes(output, names, begin->class_names_len, error);
     put_section(output, MR_PACK_TEMPLATES, draft->templates.items, draft->templates.n * sizeof *draft->templates.items);
     put_section(output, MR_PACK_SHARDS, draft->shards.data, draft->shards.len);
     put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
-    flush(output);
+    flush_buffer(output);
     return status;
 }
 
@@ -157,7 +157,7 @@ static void fill_header(struct output *output)
 }
 
 /* The header last, with the checksum of all that is in the file. Returns 0 or a negative errno. */
-static int seal(struct output *output)
+static int seal_index(struct output *output)
 {
     struct mr_pack_header *header = &output->header;
     header->file_bytes = output->at;
@@ -178,7 +178,7 @@ static mr_status write_index(struct output *output, mr_error *error)
     fill_header(output);
     mr_status status = put_all(output, error);
     if (status == MR_OK && output->rc == 0)
-        output->rc = seal(output);
+        output->rc = seal_index(output);
     if (status == MR_OK && output->rc < 0)
         status = mr_pack_draft_fail(output->draft, -output->rc, "write", TEMPORARY, error);
     return status;

@@ -43,7 +43,7 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
     return MR_OK;
 }
 
-static mr_status resolve(mr_pack_options *o, const mr_pack_options *options, mr_error *error)
+static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *options, mr_error *error)
 {
     mr_status status = mr_options_copy(o, sizeof *o, options, error);
     if (status == MR_OK)
@@ -75,7 +75,7 @@ mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, 
     *job = (struct mr_pack_job){.start_ns = mr_clock_now_ns()};
     if (!dataset)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset is NULL");
-    mr_status status = resolve(&job->options, options, error);
+    mr_status status = resolve_options(&job->options, options, error);
     if (status != MR_OK)
         return status;
     if (mr_dataset_callbacks(dataset))
@@ -88,17 +88,17 @@ mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, 
     return MR_OK;
 }
 
-static void update(struct mr_pack_job *job)
+static void update_seconds(struct mr_pack_job *job)
 {
     job->progress.seconds = (double)(mr_clock_now_ns() - job->start_ns) * 1e-9;
 }
 
-static bool tick(void *user)
+static bool report_progress(void *user)
 {
     struct mr_pack_job *job = user;
     if (!job->options.progress)
         return false;
-    update(job);
+    update_seconds(job);
     return job->options.progress(job->options.user, &job->progress);
 }
 
@@ -109,10 +109,11 @@ mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work
     work->n_workers = job->options.n_workers;
     work->first = job->progress.n_done;
     work->end = job->progress.n_samples;
-    work->tick = tick;
-    mr_status status = tick(job) ? mr_error_set(error, MR_ERR_CANCELED, "canceled") : mr_pipeline_run(work, error);
+    work->tick = report_progress;
+    mr_status status =
+        report_progress(job) ? mr_error_set(error, MR_ERR_CANCELED, "canceled") : mr_pipeline_run(work, error);
     if (status == MR_OK)
-        tick(job); /* the last word; what it returns comes too late */
+        report_progress(job); /* the last word; what it returns comes too late */
     return status;
 }
 
@@ -120,7 +121,7 @@ void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out)
 {
     if (!report_out)
         return;
-    update(job);
+    update_seconds(job);
     job->report.n_samples = job->progress.n_samples;
     job->report.n_resumed = job->progress.n_resumed;
     job->report.bytes_read = job->progress.bytes_read;

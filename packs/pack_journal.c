@@ -18,7 +18,7 @@
 
 enum { WINDOW_BYTES = 1 << 20 };
 
-static mr_status fail(const struct mr_pack_journal *journal, mr_error *error, int os_error, const char *what)
+static mr_status fail_journal(const struct mr_pack_journal *journal, mr_error *error, int os_error, const char *what)
 {
     return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/" MR_PACK_JOURNAL, what, journal->dir);
 }
@@ -30,7 +30,7 @@ static mr_status check_head(struct mr_pack_journal *journal, mr_error *error)
     struct stat st;
     ssize_t n = pread(journal->fd, &head, sizeof head, 0);
     if (n < 0 || fstat(journal->fd, &st) != 0)
-        return fail(journal, error, errno, "read");
+        return fail_journal(journal, error, errno, "read");
     if (st.st_nlink == 0) /* removed between opening and locking it, by who had it */
         return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", journal->dir);
     if (!S_ISREG(st.st_mode) || (head.magic != 0 && head.magic != MR_PACK_JOURNAL_MAGIC))
@@ -56,10 +56,10 @@ mr_status mr_pack_journal_open(int root, const char *dir, struct mr_pack_journal
             journal->fd = openat(root, MR_PACK_JOURNAL, flags);
     }
     if (journal->fd < 0)
-        return fail(journal, error, errno, "open");
+        return fail_journal(journal, error, errno, "open");
     if (flock(journal->fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK ? mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", dir)
-                                    : fail(journal, error, errno, "lock");
+                                    : fail_journal(journal, error, errno, "lock");
     return check_head(journal, error);
 }
 
@@ -77,10 +77,10 @@ mr_status mr_pack_journal_keep(struct mr_pack_journal *journal, uint64_t n_recor
     if (len < sizeof head)
         len = sizeof head;
     if (ftruncate(journal->fd, (off_t)len) != 0)
-        return fail(journal, error, errno, "cut");
+        return fail_journal(journal, error, errno, "cut");
     int rc = mr_file_write_at(journal->fd, &head, sizeof head, 0);
     if (rc < 0)
-        return fail(journal, error, -rc, "write");
+        return fail_journal(journal, error, -rc, "write");
     journal->n_records = n_records;
     journal->len = len;
     return MR_OK;
@@ -122,7 +122,7 @@ mr_status mr_pack_journal_flush(struct mr_pack_journal *journal, mr_error *error
     mr_status status = MR_OK;
     int rc = mr_file_write_at(journal->fd, journal->pending.data, journal->pending.len, journal->len);
     if (rc < 0) {
-        status = fail(journal, error, -rc, "write");
+        status = fail_journal(journal, error, -rc, "write");
         (void)!ftruncate(journal->fd, (off_t)journal->len); /* half a record does not count in any case */
     } else {
         journal->len += journal->pending.len;
@@ -135,7 +135,7 @@ mr_status mr_pack_journal_flush(struct mr_pack_journal *journal, mr_error *error
 
 mr_status mr_pack_journal_sync(struct mr_pack_journal *journal, mr_error *error)
 {
-    return fsync(journal->fd) == 0 ? MR_OK : fail(journal, error, errno, "sync");
+    return fsync(journal->fd) == 0 ? MR_OK : fail_journal(journal, error, errno, "sync");
 }
 
 void mr_pack_cursor_init(struct mr_pack_cursor *cursor, int fd, uint64_t end)
@@ -149,8 +149,8 @@ void mr_pack_cursor_fini(struct mr_pack_cursor *cursor)
 }
 
 /* len bytes from at on, which lie before end. NULL in *bytes_out where they cannot be read. */
-static mr_status look(struct mr_pack_cursor *cursor, uint64_t at, uint64_t len, const uint8_t **bytes_out,
-                      mr_error *error)
+static mr_status read_window(struct mr_pack_cursor *cursor, uint64_t at, uint64_t len, const uint8_t **bytes_out,
+                             mr_error *error)
 {
     struct mr_bytes *window = &cursor->window;
     *bytes_out = NULL;
@@ -189,14 +189,14 @@ mr_status mr_pack_cursor_next(struct mr_pack_cursor *cursor, struct mr_pack_reco
     if (cursor->at > cursor->end || cursor->end - cursor->at < sizeof head)
         return MR_END;
     uint64_t room = cursor->end - cursor->at - sizeof head;
-    mr_status status = look(cursor, cursor->at, sizeof head, &bytes, error);
+    mr_status status = read_window(cursor, cursor->at, sizeof head, &bytes, error);
     if (status < 0 || !bytes)
         return status < 0 ? status : MR_END;
     memcpy(&head, bytes, sizeof head);
     uint64_t padding = -head.len % 8;
     if (head.number != cursor->number || head.len > room || padding > room - head.len)
         return MR_END;
-    status = look(cursor, cursor->at, sizeof head + head.len + padding, &bytes, error);
+    status = read_window(cursor, cursor->at, sizeof head + head.len + padding, &bytes, error);
     if (status < 0 || !bytes)
         return status < 0 ? status : MR_END;
     if (record_checksum(bytes, head.len + padding) != head.checksum)

@@ -232,7 +232,7 @@ static void print_options(FILE *out, const mr_pack_options *o)
         fprintf(out, "keep");
 }
 
-static mr_status describe(const struct mr_pack_job *job, char **origin_out, mr_error *error)
+static mr_status describe_origin(const struct mr_pack_job *job, char **origin_out, mr_error *error)
 {
     size_t label_bytes = (size_t)job->kind->label_bytes, len;
     void *label = calloc(1, label_bytes > 0 ? label_bytes : 1);
@@ -261,7 +261,7 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
 {
     struct mr_pack_job *job = &packing->job;
     char *origin = NULL;
-    mr_status status = describe(job, &origin, error);
+    mr_status status = describe_origin(job, &origin, error);
     if (status != MR_OK)
         return status;
     const struct mr_pack_writer_options options = {.kind = job->kind,
@@ -313,7 +313,7 @@ static mr_status count_pack(struct packing *packing, const char *dir, mr_error *
     return status;
 }
 
-static mr_status run(struct packing *packing, const char *dir, mr_error *error)
+static mr_status run_packing(struct packing *packing, const char *dir, mr_error *error)
 {
     struct mr_pipeline_work work = {.result_bytes = sizeof(struct packed),
                                     .user = packing,
@@ -351,7 +351,7 @@ mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *o
                                                 .limits = {.max_pixels = o->max_pixels}};
     if (o->shuffle)
         mr_keyed_init(&packing.keyed, packing.job.progress.n_samples, o->seed, 0);
-    status = run(&packing, dir, error);
+    status = run_packing(&packing, dir, error);
     if (status == MR_OK)
         mr_pack_job_end(&packing.job, report_out);
     return status;

@@ -105,7 +105,7 @@ static void open_shard(struct load *load, uint32_t shard)
 }
 
 /* Does a record follow from those before it? */
-static bool fits(const struct mr_pack_draft *draft, const struct mr_pack_noted *noted, uint64_t *end_out)
+static bool sample_fits(const struct mr_pack_draft *draft, const struct mr_pack_noted *noted, uint64_t *end_out)
 {
     const struct mr_pack_sample *sample = &noted->sample;
     uint32_t n_shards = mr_pack_draft_n_shards(draft);
@@ -121,7 +121,7 @@ static bool fits(const struct mr_pack_draft *draft, const struct mr_pack_noted *
 }
 
 /* The bytes of a sample that lie within its shard. *good_out: they have its checksum. */
-static mr_status verify(struct load *load, const struct mr_pack_sample *sample, bool *good_out, mr_error *error)
+static mr_status verify_sample(struct load *load, const struct mr_pack_sample *sample, bool *good_out, mr_error *error)
 {
     size_t len = (size_t)(sample->len + sample->beside_len), n = 0;
     *good_out = false;
@@ -144,14 +144,14 @@ static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t l
     struct mr_pack_noted noted;
     uint64_t end;
     if (!mr_pack_journal_split(bytes, len, mr_pack_draft_begin(draft)->label_bytes, &noted) ||
-        !fits(draft, &noted, &end))
+        !sample_fits(draft, &noted, &end))
         return MR_END;
     open_shard(load, noted.sample.shard);
     if (load->fd < 0 || end > load->shard_size)
         return MR_END;
     bool good = true;
     if (draft->n_done >= load->n_marked) {
-        mr_status status = verify(load, &noted.sample, &good, error);
+        mr_status status = verify_sample(load, &noted.sample, &good, error);
         if (status < 0)
             return status;
     }
@@ -163,7 +163,8 @@ static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t l
     return status;
 }
 
-static mr_status take(struct load *load, const struct mr_pack_record *head, const uint8_t *bytes, mr_error *error)
+static mr_status take_record(struct load *load, const struct mr_pack_record *head, const uint8_t *bytes,
+                             mr_error *error)
 {
     struct mr_packed_template template;
     if ((head->number == 0) != (head->kind == MR_PACK_RECORD_BEGIN))
@@ -190,7 +191,7 @@ static mr_status take_all(struct load *load, uint64_t end, mr_error *error)
     mr_status status;
     mr_pack_cursor_init(&cursor, load->draft->journal.fd, end);
     while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK &&
-           (status = take(load, &head, bytes, error)) == MR_OK) {
+           (status = take_record(load, &head, bytes, error)) == MR_OK) {
         load->n_records = cursor.number;
         load->len = cursor.at;
     }

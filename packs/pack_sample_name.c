@@ -38,7 +38,7 @@ static bool is_up(const char *at)
 }
 
 /* Behind the last ".." and the slashes that follow it. */
-static const char *inside(const char *path)
+static const char *inside_part(const char *path)
 {
     const char *start = path;
     for (const char *at = path; *at;) {
@@ -69,7 +69,7 @@ void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index
                                  char name_out[MR_CATALOG_PATH])
 {
     char path[MR_CATALOG_PATH];
-    const char *name = find_path(catalog, index, path) ? inside(path) : "";
+    const char *name = find_path(catalog, index, path) ? inside_part(path) : "";
     const char *more = ending && !ends_in(name, jpeg_endings) ? ending : "";
     if (*name && strlen(name) + strlen(more) < MR_CATALOG_PATH)
         strcpy(stpcpy(name_out, name), more);

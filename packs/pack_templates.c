@@ -31,7 +31,7 @@ bool mr_pack_templates_find(const struct mr_pack_templates *templates, const str
     return slot != 0;
 }
 
-static mr_status grow(struct mr_pack_templates *templates, mr_error *error)
+static mr_status grow_slots(struct mr_pack_templates *templates, mr_error *error)
 {
     size_t n_slots = templates->n_slots ? (size_t)templates->n_slots * 2 : FIRST_SLOTS;
     size_t n_items = n_slots / 2;
@@ -53,7 +53,7 @@ static mr_status grow(struct mr_pack_templates *templates, mr_error *error)
 mr_status mr_pack_templates_add(struct mr_pack_templates *templates, const struct mr_packed_template *added,
                                 mr_error *error)
 {
-    mr_status status = templates->n >= templates->n_slots / 2 ? grow(templates, error) : MR_OK;
+    mr_status status = templates->n >= templates->n_slots / 2 ? grow_slots(templates, error) : MR_OK;
     if (status < 0)
         return status;
     templates->items[templates->n++] = *added;

@@ -130,7 +130,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     return MR_OK;
 }
 
-static mr_status run(struct unpacking *unpacking, const char *dir, mr_error *error)
+static mr_status run_unpacking(struct unpacking *unpacking, const char *dir, mr_error *error)
 {
     struct mr_pack_job *job = &unpacking->job;
     struct mr_pipeline_work work = {.result_bytes = sizeof(struct unpacked),
@@ -163,7 +163,7 @@ mr_status mr_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *op
     if (status == MR_OK && !mr_catalog_is_pack(unpacking.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset is no pack");
     if (status == MR_OK)
-        status = run(&unpacking, dir, error);
+        status = run_unpacking(&unpacking, dir, error);
     if (status == MR_OK)
         mr_pack_job_end(&unpacking.job, report_out);
     return status;

@@ -22,8 +22,8 @@ static bool is_of_name(int os_error)
     return os_error == ENAMETOOLONG || os_error == ENOTDIR || os_error == EILSEQ || os_error == EINVAL;
 }
 
-static mr_status fail(const struct mr_pack_unpack_folder *folder, int os_error, const char *what, const char *name,
-                      mr_error *error)
+static mr_status fail_at(const struct mr_pack_unpack_folder *folder, int os_error, const char *what, const char *name,
+                         mr_error *error)
 {
     mr_status status = is_of_name(os_error) ? MR_ERR_DAMAGED : MR_ERR_IO;
     return mr_error_os(error, status, os_error, "cannot %s %s/%s", what, folder->path, name);
@@ -62,7 +62,7 @@ static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const 
     for (char *slash = path; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
         if (mkdirat(folder->fd, path, 0777) != 0 && errno != EEXIST)
-            return fail(folder, errno, "make the folder", path, error);
+            return fail_at(folder, errno, "make the folder", path, error);
         *slash = '/';
     }
     return MR_OK;
@@ -135,12 +135,12 @@ static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
 }
 
 /* What was there first. */
-static mr_status compare(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes, size_t len,
-                         mr_error *error)
+static mr_status compare_file(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes,
+                              size_t len, mr_error *error)
 {
     int rc = has_bytes(folder->fd, name, bytes, len);
     if (rc < 0)
-        return fail(folder, -rc, "read", name, error);
+        return fail_at(folder, -rc, "read", name, error);
     if (rc == 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s/%s is there already, with other content", folder->path, name);
     return MR_OK;
@@ -152,7 +152,7 @@ static mr_status write_new(const struct mr_pack_unpack_folder *folder, const cha
     char temporary[MAX_PATH];
     int fd = create_temporary(folder, name, temporary);
     if (fd < 0)
-        return fail(folder, -fd, "create", name, error);
+        return fail_at(folder, -fd, "create", name, error);
     int rc = write_all(fd, bytes, len);
     if (close(fd) != 0 && rc == 0)
         rc = -errno;
@@ -160,7 +160,7 @@ static mr_status write_new(const struct mr_pack_unpack_folder *folder, const cha
         rc = *rc_out = rename_new(folder->fd, temporary, name);
     if (rc != 0)
         (void)unlinkat(folder->fd, temporary, 0);
-    return rc == 0 || rc == -EEXIST ? MR_OK : fail(folder, -rc, "write", name, error);
+    return rc == 0 || rc == -EEXIST ? MR_OK : fail_at(folder, -rc, "write", name, error);
 }
 
 mr_status mr_pack_unpack_file_write(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes,
@@ -171,12 +171,12 @@ mr_status mr_pack_unpack_file_write(const struct mr_pack_unpack_folder *folder, 
     *written_out = false;
     /* A look first saves writing in vain where an interrupted call is repeated. */
     if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return compare(folder, name, bytes, len, error);
+        return compare_file(folder, name, bytes, len, error);
     mr_status status = make_parents(folder, name, error);
     if (status == MR_OK)
         status = write_new(folder, name, bytes, len, &rc, error);
     if (status == MR_OK && rc == -EEXIST)
-        return compare(folder, name, bytes, len, error);
+        return compare_file(folder, name, bytes, len, error);
     *written_out = status == MR_OK;
     return status;
 }

@@ -41,7 +41,7 @@ static mr_status fail_shard(const struct mr_pack_draft *draft, int os_error, con
 }
 
 /* Everything up to here will still be there when the machine has lost its power. */
-static mr_status mark(struct mr_pack_draft *draft, mr_error *error)
+static mr_status write_mark(struct mr_pack_draft *draft, mr_error *error)
 {
     if (draft->shard_fd >= 0 && fdatasync(draft->shard_fd) != 0)
         return fail_shard(draft, errno, "sync", error);
@@ -57,7 +57,7 @@ static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
 {
     char name[MR_PACK_SHARD_NAME];
     uint32_t number = mr_pack_draft_n_shards(draft);
-    mr_status status = number > 0 ? mark(draft, error) : MR_OK;
+    mr_status status = number > 0 ? write_mark(draft, error) : MR_OK;
     if (status < 0)
         return status;
     mr_pack_draft_shard_name(number, name);
@@ -83,8 +83,8 @@ static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
 }
 
 /* Where the next sample will begin, in the last shard, which may be a new one. */
-static mr_status place(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t *offset_out,
-                       mr_error *error)
+static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t *offset_out,
+                              mr_error *error)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     uint64_t len = mr_pack_draft_shard_len(draft), total, end;
@@ -130,8 +130,8 @@ static mr_status number_template(struct mr_pack_draft *draft, const struct mr_pa
     return mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_TEMPLATE, &part, 1, error);
 }
 
-static struct mr_pack_sample describe(const struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
-                                      uint64_t offset)
+static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                                             uint64_t offset)
 {
     const struct mr_packed_image *image = &entry->image;
     bool coefficients = has_coefficients(image);
@@ -154,8 +154,8 @@ static struct mr_pack_sample describe(const struct mr_pack_draft *draft, const s
 }
 
 /* The records of a sample, in one write. */
-static mr_status note(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, struct mr_pack_sample *sample,
-                      uint64_t n_rows, mr_error *error)
+static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                             struct mr_pack_sample *sample, uint64_t n_rows, mr_error *error)
 {
     bool coefficients = has_coefficients(&entry->image);
     mr_status status = MR_OK;
@@ -172,21 +172,21 @@ static mr_status note(struct mr_pack_draft *draft, const struct mr_pack_entry *e
     return status < 0 ? status : mr_pack_journal_flush(&draft->journal, error);
 }
 
-static mr_status append(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, mr_error *error)
+static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, mr_error *error)
 {
     uint64_t offset = 0;
-    mr_status status = place(draft, entry, &offset, error);
+    mr_status status = place_sample(draft, entry, &offset, error);
     if (status == MR_OK)
         status = write_bytes(draft, entry, offset, error);
     if (status < 0)
         return status;
-    struct mr_pack_sample sample = describe(draft, entry, offset);
+    struct mr_pack_sample sample = describe_sample(draft, entry, offset);
     uint64_t n_rows = has_coefficients(&entry->image) ? (uint64_t)entry->image.n_rows + 1 : 0;
-    status = note(draft, entry, &sample, n_rows, error);
+    status = note_sample(draft, entry, &sample, n_rows, error);
     if (status == MR_OK)
         status = mr_pack_draft_count(draft, &sample, n_rows, strlen(entry->name) + 1, error);
     if (status == MR_OK && draft->unmarked >= MARK_BYTES)
-        status = mark(draft, error);
+        status = write_mark(draft, error);
     return status;
 }
 
@@ -203,7 +203,7 @@ mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack
     if (writer->draft.n_done >= n_samples)
         return mr_error_set(error, MR_ERR_INVALID, "%s: all of the %" PRIu64 " samples are there already",
                             writer->draft.dir, n_samples);
-    mr_status status = append(&writer->draft, entry, error);
+    mr_status status = append_sample(&writer->draft, entry, error);
     writer->has_failed = status < 0;
     return status;
 }

@@ -275,8 +275,8 @@ static mr_status make_anew(struct mr_packer *packer, struct input *input, mr_err
 /* ---- Files as they are ---- */
 
 /* Size and orientation, as far as the header can be read. */
-static mr_status keep(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
-                      mr_error *error)
+static mr_status keep_file(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
+                           mr_error *error)
 {
     struct mr_image_head head = {.orientation = 1};
     mr_status status = mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
@@ -301,7 +301,7 @@ static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input, s
     if (status != MR_OK)
         return status;
     if (packer->options.encoding == MR_PACKED_JPEG)
-        return keep(packer, input, sample, error);
+        return keep_file(packer, input, sample, error);
     return pack_coefficients(packer, input, sample, error);
 }
 
@@ -319,7 +319,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
     if (status == MR_ERR_DAMAGED || status == MR_ERR_UNSUPPORTED) {
         sample_out->damaged = status == MR_ERR_DAMAGED;
         snprintf(sample_out->why, sizeof sample_out->why, "%.*s", (int)sizeof sample_out->why - 1, words.text);
-        status = keep(packer, &input, sample_out, &words);
+        status = keep_file(packer, &input, sample_out, &words);
         if (status == MR_ERR_DAMAGED)
             status = MR_OK;
     }

@@ -54,7 +54,7 @@ static uint32_t find_least(const uint64_t weight[N_NODES], uint32_t but)
 }
 
 /* Join the two lightest trees until one is left; a symbol is one bit longer each time its tree is joined. */
-static void measure(uint64_t weight[N_NODES], uint32_t bits[N_NODES])
+static void measure_codes(uint64_t weight[N_NODES], uint32_t bits[N_NODES])
 {
     uint32_t next[N_NODES]; /* of the same tree; N_NODES ends it */
     for (uint32_t i = 0; i < N_NODES; i++)
@@ -75,7 +75,7 @@ static void measure(uint64_t weight[N_NODES], uint32_t bits[N_NODES])
 }
 
 /* Codes of each length, shortened to 16 bits: two of a length become one a bit shorter and two below another code. */
-static void shorten(uint32_t counts[N_NODES])
+static void shorten_codes(uint32_t counts[N_NODES])
 {
     for (uint32_t len = N_NODES - 1; len > MAX_CODE_BITS; len--) {
         while (counts[len] > 0) {
@@ -97,11 +97,11 @@ void mr_packer_entropy_optimise(const struct mr_huffman_uses *uses, struct mr_hu
     memcpy(weight, uses->n, sizeof uses->n);
     weight[N_NODES - 1] = 1;
     memset(spec_out, 0, sizeof *spec_out);
-    measure(weight, bits);
+    measure_codes(weight, bits);
     for (uint32_t i = 0; i < N_NODES; i++)
         counts[bits[i]]++;
     counts[0] = 0;
-    shorten(counts);
+    shorten_codes(counts);
     while (longest > 0 && counts[longest] == 0)
         longest--;
     if (longest > 0)
@@ -122,7 +122,7 @@ static uint32_t category_of(int32_t value)
     return magnitude ? 32 - (uint32_t)__builtin_clz(magnitude) : 0;
 }
 
-static int16_t difference(int16_t dc, int16_t last)
+static int16_t difference_of(int16_t dc, int16_t last)
 {
     return (int16_t)(uint16_t)((uint16_t)dc - (uint16_t)last);
 }
@@ -174,7 +174,7 @@ static bool put_symbol(struct mr_packer_entropy *e, const struct mr_huffman_code
 static mr_status write_block(struct mr_packer_entropy *e, uint32_t c, const int16_t block[64], mr_error *error)
 {
     const struct mr_huffman_codes *ac = e->ac[c];
-    int32_t diff = difference(block[0], e->last_dc[c]);
+    int32_t diff = difference_of(block[0], e->last_dc[c]);
     uint32_t category = category_of(diff), last = 0;
     if (category > MAX_CATEGORY || !put_symbol(e, e->dc[c], category, diff, category))
         return no_code(diff, error);
@@ -195,7 +195,7 @@ static mr_status write_block(struct mr_packer_entropy *e, uint32_t c, const int1
 
 static mr_status count_block(struct mr_packer_entropy *e, uint32_t c, const int16_t block[64], mr_error *error)
 {
-    int32_t diff = difference(block[0], e->last_dc[c]);
+    int32_t diff = difference_of(block[0], e->last_dc[c]);
     uint32_t category = category_of(diff), last = 0;
     if (category > MAX_CATEGORY)
         return no_code(diff, error);
@@ -217,16 +217,16 @@ static mr_status count_block(struct mr_packer_entropy *e, uint32_t c, const int1
 
 /* ---- Scans ---- */
 
-static void pad(struct mr_packer_entropy *e)
+static void pad_byte(struct mr_packer_entropy *e)
 {
     uint32_t n = (8 - e->n_bits % 8) % 8;
     put_bits(e, e->pads_with_zeros ? 0 : (1u << n) - 1, n);
 }
 
-static void restart(struct mr_packer_entropy *e)
+static void put_restart(struct mr_packer_entropy *e)
 {
     struct mr_packer_bytes *out = e->out;
-    pad(e);
+    pad_byte(e);
     out->at[out->len++] = 0xff;
     out->at[out->len++] = (uint8_t)(RST0 + e->n_restarts++ % 8);
     memset(e->last_dc, 0, sizeof e->last_dc);
@@ -237,7 +237,7 @@ static mr_status write_mcu(struct mr_packer_entropy *e, const int16_t (*blocks)[
 {
     mr_status status = mr_packer_bytes_reserve(e->out, (size_t)MR_PACKED_MAX_MCU_BLOCKS * MAX_BLOCK_BYTES, error);
     if (status == MR_OK && e->restart_interval && e->n_mcus == e->restart_interval)
-        restart(e);
+        put_restart(e);
     e->n_mcus++;
     for (uint32_t c = 0; c < e->n_components; c++)
         for (uint32_t i = 0; status == MR_OK && i < e->n_blocks[c]; i++)
@@ -266,7 +266,7 @@ mr_status mr_packer_entropy_end(struct mr_packer_entropy *entropy, mr_error *err
 {
     mr_status status = mr_packer_bytes_reserve(entropy->out, MAX_BLOCK_BYTES, error);
     if (status == MR_OK)
-        pad(entropy);
+        pad_byte(entropy);
     return status;
 }
 

@@ -161,7 +161,8 @@ static uint8_t colour_of(J_COLOR_SPACE space)
     }
 }
 
-static mr_status describe(const struct mr_packer_jpeg *jpeg, struct mr_packed_template *template, mr_error *error)
+static mr_status describe_template(const struct mr_packer_jpeg *jpeg, struct mr_packed_template *template,
+                                   mr_error *error)
 {
     const struct jpeg_decompress_struct *cinfo = &jpeg->file.box.cinfo;
     uint32_t n = (uint32_t)cinfo->num_components, n_blocks = 0;
@@ -190,7 +191,7 @@ mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_tem
 {
     mr_status status = mr_jpeg_box_guard(&jpeg->file.box, jpeg->streams ? start_stream : read_scans, error);
     *gives_pixels_out = jpeg->streams;
-    return status == MR_OK ? describe(jpeg, template_out, error) : status;
+    return status == MR_OK ? describe_template(jpeg, template_out, error) : status;
 }
 
 /* Run. */

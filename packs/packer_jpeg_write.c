@@ -86,7 +86,7 @@ static void end_output(j_compress_ptr cinfo)
 
 /* Writing. */
 
-static void choose(struct writer *writer)
+static void choose_settings(struct writer *writer)
 {
     j_compress_ptr cinfo = &writer->cinfo;
     cinfo->image_width = writer->width;
@@ -112,7 +112,7 @@ static void write_all(struct writer *writer)
     j_compress_ptr cinfo = &writer->cinfo;
     jpeg_create_compress(cinfo);
     cinfo->dest = &writer->destination;
-    choose(writer);
+    choose_settings(writer);
     jpeg_start_compress(cinfo, TRUE);
     if (writer->orientation >= 2) {
         uint8_t exif[MR_PACKER_EXIF_BYTES];
@@ -124,7 +124,7 @@ static void write_all(struct writer *writer)
     jpeg_finish_compress(cinfo);
 }
 
-static mr_status guard(struct writer *writer, mr_error *error)
+static mr_status write_guarded(struct writer *writer, mr_error *error)
 {
     if (setjmp(writer->escape) != 0)
         return mr_error_set(error, writer->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_UNSUPPORTED, "%s", writer->words);
@@ -166,7 +166,7 @@ mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t h
         status = writer->grey ? MR_OK : mr_error_memory(error, width);
     }
     if (status == MR_OK)
-        status = guard(writer, error);
+        status = write_guarded(writer, error);
     jpeg_destroy_compress(&writer->cinfo);
     free(writer->grey);
     free(writer);

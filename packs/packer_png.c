@@ -35,7 +35,7 @@ static void on_warning(png_structp png, png_const_charp words)
 }
 
 /* libpng and zlib have words of their own for it, each. */
-static png_voidp allocate(png_structp png, png_alloc_size_t n)
+static png_voidp allocate_memory(png_structp png, png_alloc_size_t n)
 {
     struct png_writing *writing = png_get_mem_ptr(png);
     void *memory = malloc(n);
@@ -43,13 +43,13 @@ static png_voidp allocate(png_structp png, png_alloc_size_t n)
     return memory;
 }
 
-static void release(png_structp png, png_voidp memory)
+static void release_memory(png_structp png, png_voidp memory)
 {
     (void)png;
     free(memory);
 }
 
-static void append(png_structp png, png_bytep bytes, size_t n)
+static void append_bytes(png_structp png, png_bytep bytes, size_t n)
 {
     struct png_writing *writing = png_get_io_ptr(png);
     if (mr_packer_bytes_add(writing->out, bytes, n, NULL) == MR_OK)
@@ -58,7 +58,7 @@ static void append(png_structp png, png_bytep bytes, size_t n)
     png_error(png, "no memory");
 }
 
-static void flush(png_structp png)
+static void ignore_flush(png_structp png)
 {
     (void)png;
 }
@@ -73,7 +73,7 @@ static void put_orientation(struct png_writing *writing)
 static void write_all(struct png_writing *writing)
 {
     png_structp png = writing->png;
-    png_set_write_fn(png, writing, append, flush);
+    png_set_write_fn(png, writing, append_bytes, ignore_flush);
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_IHDR(png, writing->info, writing->width, writing->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
@@ -85,12 +85,12 @@ static void write_all(struct png_writing *writing)
     png_write_end(png, NULL);
 }
 
-static mr_status guard(struct png_writing *writing, mr_error *error)
+static mr_status write_guarded(struct png_writing *writing, mr_error *error)
 {
     if (setjmp(writing->escape) != 0)
         return mr_error_set(error, writing->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "%s", writing->words);
-    writing->png =
-        png_create_write_struct_2(PNG_LIBPNG_VER_STRING, writing, on_error, on_warning, writing, allocate, release);
+    writing->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, writing, on_error, on_warning, writing,
+                                             allocate_memory, release_memory);
     writing->info = writing->png ? png_create_info_struct(writing->png) : NULL;
     if (!writing->info)
         return mr_error_set(error, MR_ERR_NO_MEMORY, "libpng cannot start");
@@ -104,7 +104,7 @@ mr_status mr_packer_png_write(const uint8_t *pixels, uint32_t width, uint32_t he
     struct png_writing writing = {
         .out = out, .pixels = pixels, .width = width, .height = height, .orientation = orientation};
     mr_packer_bytes_clear(out);
-    mr_status status = guard(&writing, error);
+    mr_status status = write_guarded(&writing, error);
     png_destroy_write_struct(&writing.png, &writing.info);
     return status;
 }

@@ -43,7 +43,8 @@ static mr_status damaged_beside(mr_error *error)
 }
 
 /* Is the header one of such a sample? */
-static bool belongs(const struct mr_packer_head *head, size_t head_len, const struct mr_packed_template *template)
+static bool header_belongs(const struct mr_packer_head *head, size_t head_len,
+                           const struct mr_packed_template *template)
 {
     uint32_t n = template->n_components;
     if (!head->sequential || head->len != head_len || head->n_components != n)
@@ -55,11 +56,11 @@ static bool belongs(const struct mr_packer_head *head, size_t head_len, const st
 }
 
 /* All tiles of the sample through write or count. */
-static mr_status walk(const struct mr_packed_image *image, const uint8_t *bytes, int16_t (*blocks)[64],
-                      struct mr_packer_entropy *entropy,
-                      mr_status (*step)(struct mr_packer_entropy *entropy, const int16_t (*blocks)[64], uint32_t n_mcus,
-                                        mr_error *error),
-                      mr_error *error)
+static mr_status walk_tiles(const struct mr_packed_image *image, const uint8_t *bytes, int16_t (*blocks)[64],
+                            struct mr_packer_entropy *entropy,
+                            mr_status (*step)(struct mr_packer_entropy *entropy, const int16_t (*blocks)[64],
+                                              uint32_t n_mcus, mr_error *error),
+                            mr_error *error)
 {
     struct mr_packer_reading reading;
     mr_packer_reading_begin(&reading, image, bytes, blocks);
@@ -95,7 +96,7 @@ mr_status mr_packer_restore_exact(const struct mr_packed_image *image, const uin
     if (head_len > left)
         return damaged_beside(error);
     mr_packer_head_read(file, head_len, &head);
-    if (!belongs(&head, head_len, image->template))
+    if (!header_belongs(&head, head_len, image->template))
         return damaged_beside(error);
     struct mr_packer_entropy entropy = {
         .restart_interval = head.restart_interval, .pads_with_zeros = beside[1] & MR_BESIDE_ZEROS, .out = out};
@@ -109,7 +110,7 @@ mr_status mr_packer_restore_exact(const struct mr_packed_image *image, const uin
     }
     mr_status status = mr_packer_bytes_add(out, file, head_len, error);
     if (status == MR_OK)
-        status = walk(image, bytes, blocks, &entropy, mr_packer_entropy_write, error);
+        status = walk_tiles(image, bytes, blocks, &entropy, mr_packer_entropy_write, error);
     if (status == MR_OK)
         status = mr_packer_entropy_end(&entropy, error);
     if (status == MR_OK)
@@ -128,22 +129,22 @@ struct tables {
     struct mr_huffman_codes dc_codes[2], ac_codes[2];
 };
 
-static void put(struct mr_packer_bytes *out, uint32_t byte)
+static void put_byte(struct mr_packer_bytes *out, uint32_t byte)
 {
     out->at[out->len++] = (uint8_t)byte;
 }
 
 static void put_u16(struct mr_packer_bytes *out, uint32_t value)
 {
-    put(out, value >> 8);
-    put(out, value);
+    put_byte(out, value >> 8);
+    put_byte(out, value);
 }
 
 /* A marker and the length of what follows it, which counts itself. */
 static void put_marker(struct mr_packer_bytes *out, uint32_t marker, uint32_t len)
 {
-    put(out, 0xff);
-    put(out, marker);
+    put_byte(out, 0xff);
+    put_byte(out, marker);
     put_u16(out, len + 2);
 }
 
@@ -164,7 +165,7 @@ static void put_colour(struct mr_packer_bytes *out, uint32_t colour)
     } else {
         put_marker(out, APP0 + 14, sizeof adobe + 1);
         put_bytes(out, adobe, sizeof adobe);
-        put(out, colour == MR_PACKED_YCCK ? 2 : 0); /* the transform: YCCK, or none */
+        put_byte(out, colour == MR_PACKED_YCCK ? 2 : 0); /* the transform: YCCK, or none */
     }
 }
 
@@ -196,12 +197,12 @@ static bool put_quantisation(struct mr_packer_bytes *out, const struct mr_packed
         if (same < c)
             continue;
         put_marker(out, DQT, 1 + (wide ? 128 : 64));
-        put(out, (uint32_t)wide << 4 | c);
+        put_byte(out, (uint32_t)wide << 4 | c);
         for (uint32_t k = 0; k < 64; k++) {
             uint32_t value = quant[mr_packer_entropy_natural[k]];
             if (wide)
-                put(out, value >> 8);
-            put(out, value);
+                put_byte(out, value >> 8);
+            put_byte(out, value);
         }
     }
     return narrow;
@@ -218,14 +219,14 @@ static void put_frame(struct mr_packer_bytes *out, const struct mr_packed_image 
     const struct mr_packed_template *template = image->template;
     uint32_t n = template->n_components;
     put_marker(out, baseline ? SOF0 : SOF1, 6 + 3 * n);
-    put(out, 8);
+    put_byte(out, 8);
     put_u16(out, image->height);
     put_u16(out, image->width);
-    put(out, n);
+    put_byte(out, n);
     for (uint32_t c = 0; c < n; c++) {
-        put(out, component_id(template->colour, c));
-        put(out, (uint32_t) template->h[c] << 4 | template->v[c]);
-        put(out, quant[c]);
+        put_byte(out, component_id(template->colour, c));
+        put_byte(out, (uint32_t) template->h[c] << 4 | template->v[c]);
+        put_byte(out, quant[c]);
     }
 }
 
@@ -235,7 +236,7 @@ static void put_codes(struct mr_packer_bytes *out, const struct mr_huffman_spec 
     for (uint32_t len = 1; len <= 16; len++)
         n += spec->counts[len];
     put_marker(out, DHT, 17 + n);
-    put(out, class_and_number);
+    put_byte(out, class_and_number);
     put_bytes(out, spec->counts + 1, 16);
     put_bytes(out, spec->symbols, n);
 }
@@ -249,14 +250,14 @@ static void put_scan(struct mr_packer_bytes *out, const struct mr_packed_templat
         put_codes(out, &tables->ac_specs[i], 0x10 | i);
     }
     put_marker(out, SOS, 4 + 2 * n);
-    put(out, n);
+    put_byte(out, n);
     for (uint32_t c = 0; c < n; c++) {
-        put(out, component_id(template->colour, c));
-        put(out, tables->of_component[c] * 0x11u);
+        put_byte(out, component_id(template->colour, c));
+        put_byte(out, tables->of_component[c] * 0x11u);
     }
-    put(out, 0);
-    put(out, 63);
-    put(out, 0);
+    put_byte(out, 0);
+    put_byte(out, 63);
+    put_byte(out, 0);
 }
 
 /* Brightness has tables of its own, and colour. */
@@ -294,8 +295,8 @@ static mr_status put_header(const struct mr_packed_image *image, const struct ta
     mr_status status = mr_packer_bytes_reserve(out, HEADER_ROOM, error);
     if (status != MR_OK)
         return status;
-    put(out, 0xff);
-    put(out, SOI);
+    put_byte(out, 0xff);
+    put_byte(out, SOI);
     put_colour(out, image->template->colour);
     put_exif(out, image->orientation);
     bool baseline = put_quantisation(out, image->template, quant);
@@ -315,13 +316,13 @@ mr_status mr_packer_restore_same(const struct mr_packed_image *image, const uint
     share_tables(&tables, &counting, image->template->colour);
     struct mr_packer_entropy writing = counting;
     writing.out = out;
-    mr_status status = walk(image, bytes, blocks, &counting, mr_packer_entropy_count, error);
+    mr_status status = walk_tiles(image, bytes, blocks, &counting, mr_packer_entropy_count, error);
     if (status == MR_OK)
         status = make_tables(&tables, error);
     if (status == MR_OK)
         status = put_header(image, &tables, out, error);
     if (status == MR_OK)
-        status = walk(image, bytes, blocks, &writing, mr_packer_entropy_write, error);
+        status = walk_tiles(image, bytes, blocks, &writing, mr_packer_entropy_write, error);
     if (status == MR_OK)
         status = mr_packer_entropy_end(&writing, error);
     if (status == MR_OK)

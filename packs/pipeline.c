@@ -87,7 +87,7 @@ static bool has_room(const struct pipeline *p)
 }
 
 /* The next position, or NO_POSITION: at the end, or where there is no room and wait is false. */
-static uint64_t claim(struct pipeline *p, bool wait)
+static uint64_t claim_position(struct pipeline *p, bool wait)
 {
     uint64_t position = NO_POSITION;
     pthread_mutex_lock(&p->lock);
@@ -99,7 +99,7 @@ static uint64_t claim(struct pipeline *p, bool wait)
     return position;
 }
 
-static void submit(struct worker *w, uint64_t position)
+static void submit_read(struct worker *w, uint64_t position)
 {
     struct pipeline *p = w->pipeline;
     int64_t index = p->work->index_at(p->work->user, position);
@@ -112,7 +112,7 @@ static void submit(struct worker *w, uint64_t position)
     }
 }
 
-static void finish(struct pipeline *p, uint64_t position)
+static void finish_item(struct pipeline *p, uint64_t position)
 {
     struct slot *slot = slot_of(p, position);
     pthread_mutex_lock(&p->lock);
@@ -137,7 +137,7 @@ static void run_on(struct worker *w, const struct mr_read *read)
         item->status = p->work->run(w->state, read, item);
     else
         item->error = *read->error;
-    finish(p, read->tag);
+    finish_item(p, read->tag);
 }
 
 static bool is_stopped(struct pipeline *p)
@@ -154,10 +154,10 @@ static void *worker_main(void *arg)
     struct mr_read read;
     while (!is_stopped(w->pipeline)) {
         while (mr_reader_n_busy(w->reader) < AHEAD) {
-            uint64_t position = claim(w->pipeline, mr_reader_n_busy(w->reader) == 0);
+            uint64_t position = claim_position(w->pipeline, mr_reader_n_busy(w->reader) == 0);
             if (position == NO_POSITION)
                 break;
-            submit(w, position);
+            submit_read(w, position);
         }
         if (mr_reader_n_pending(w->reader) == 0)
             break; /* it waited for a position, and there will be none */
@@ -181,7 +181,7 @@ static bool is_canceled(struct pipeline *p)
 }
 
 /* Wait for the oldest item, but not longer than a tick. */
-static bool await(struct pipeline *p)
+static bool await_oldest(struct pipeline *p)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -198,7 +198,7 @@ static bool await(struct pipeline *p)
     return done;
 }
 
-static void drop(struct pipeline *p, struct slot *slot)
+static void drop_oldest(struct pipeline *p, struct slot *slot)
 {
     free(slot->item.bytes);
     slot->item.bytes = NULL;
@@ -215,10 +215,10 @@ static mr_status take_all(struct pipeline *p, mr_error *error)
     const struct mr_pipeline_work *work = p->work;
     mr_status status = MR_OK;
     while (status == MR_OK && p->taken < work->end) { /* written by this thread only */
-        if (await(p)) {
+        if (await_oldest(p)) {
             struct slot *slot = slot_of(p, p->taken);
             status = work->take(work->user, &slot->item, error);
-            drop(p, slot);
+            drop_oldest(p, slot);
         }
         if (status == MR_OK && is_canceled(p))
             status = mr_error_set(error, MR_ERR_CANCELED, "canceled");
@@ -293,7 +293,7 @@ static void stop_workers(struct pipeline *p)
             pthread_join(p->workers[i].thread, NULL);
 }
 
-static void fini(struct pipeline *p)
+static void fini_pipeline(struct pipeline *p)
 {
     for (uint32_t i = 0; p->workers && i < p->n_workers; i++) {
         mr_reader_destroy(p->workers[i].reader);
@@ -310,7 +310,7 @@ static void fini(struct pipeline *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-static void init(struct pipeline *p, const struct mr_pipeline_work *work)
+static void init_pipeline(struct pipeline *p, const struct mr_pipeline_work *work)
 {
     uint64_t n = work->end - work->first;
     pthread_condattr_t monotonic;
@@ -331,7 +331,7 @@ mr_status mr_pipeline_run(const struct mr_pipeline_work *work, mr_error *error)
     struct pipeline p;
     if (work->first >= work->end)
         return MR_OK;
-    init(&p, work);
+    init_pipeline(&p, work);
     mr_status status = make_slots(&p, error);
     if (status == MR_OK)
         status = make_workers(&p, error);
@@ -340,6 +340,6 @@ mr_status mr_pipeline_run(const struct mr_pipeline_work *work, mr_error *error)
     if (status == MR_OK)
         status = take_all(&p, error);
     stop_workers(&p);
-    fini(&p);
+    fini_pipeline(&p);
     return status;
 }

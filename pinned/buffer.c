@@ -220,8 +220,8 @@ static void find_ends(const struct mr_buffer_shape *shape, const struct mr_buffe
 }
 
 /* Recording an event tells whose stream it is: only its own device can. */
-static mr_status identify(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part,
-                          struct mr_buffer_stream *candidate, mr_error *error)
+static mr_status identify_stream(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part,
+                                 struct mr_buffer_stream *candidate, mr_error *error)
 {
     bool may[MR_BUFFER_ENDS];
     mr_status status = MR_ERR_INVALID;
@@ -256,7 +256,7 @@ static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buff
                             MR_BUFFER_STREAMS);
     part->streams[at].stream = stream;
     part->streams[at].was_released = false;
-    return identify(shape, part, &part->streams[at], error);
+    return identify_stream(shape, part, &part->streams[at], error);
 }
 
 static void keep_stream(struct mr_buffer_part *part, uint32_t at)

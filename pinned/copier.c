@@ -48,7 +48,7 @@ static void place_parts(struct mr_copier *copier)
                 copier->order[n++] = d;
 }
 
-static mr_status measure(struct mr_buffer_shape *shape, mr_error *error)
+static mr_status measure_rows(struct mr_buffer_shape *shape, mr_error *error)
 {
     uint32_t first;
     uint64_t unused;
@@ -61,7 +61,7 @@ static mr_status measure(struct mr_buffer_shape *shape, mr_error *error)
 }
 
 /* Wait until the copy stream is empty. */
-static mr_status drain(const struct mr_buffer_device *device, mr_error *error)
+static mr_status drain_stream(const struct mr_buffer_device *device, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
     mr_status status = handle->ops->record(handle, device->drained, handle->copy_stream, error);
@@ -80,7 +80,7 @@ static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_b
     device->tables = tables;
     if (!status)
         status = handle->ops->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
-    return status ? status : drain(device, error);
+    return status ? status : drain_stream(device, error);
 }
 
 static mr_status open_device(struct mr_copier *copier, uint32_t d, mr_error *error)
@@ -123,7 +123,7 @@ mr_status mr_copier_create(const struct mr_copier_options *options, struct mr_co
     if (options->finish)
         copier->shape.finish = *options->finish;
     place_parts(copier);
-    mr_status status = measure(&copier->shape, error);
+    mr_status status = measure_rows(&copier->shape, error);
     for (uint32_t d = 0; d < options->placement->n_devices && !status; d++)
         status = open_device(copier, d, error);
     if (!status)
@@ -159,7 +159,7 @@ void mr_copier_destroy(struct mr_copier *copier)
         mr_buffer_settle(&copier->shape, &copier->buffers[b]);
     for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++)
         if (copier->shape.devices[d].drained)
-            (void)drain(&copier->shape.devices[d], NULL);
+            (void)drain_stream(&copier->shape.devices[d], NULL);
     for (uint32_t b = copier->n_buffers; b-- > 0;)
         mr_buffer_fini(&copier->shape, &copier->buffers[b]);
     for (uint32_t d = copier->shape.placement.n_devices; d-- > 0;)
@@ -201,7 +201,7 @@ mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error)
 }
 
 /* At most two copies: the rows of this device's part, and the small block. */
-static mr_status copy(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
 {
     const struct mr_slot_layout *layout = copier->shape.layout;
     const struct mr_buffer_device *device = &copier->shape.devices[d];
@@ -223,7 +223,7 @@ static mr_status copy(struct mr_copier *copier, struct mr_buffer *buffer, uint32
     return status;
 }
 
-static mr_status finish(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
 {
     const struct mr_slot_layout *layout = copier->shape.layout;
     const struct mr_buffer_device *device = &copier->shape.devices[d];
@@ -261,11 +261,11 @@ static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, 
     if (!status)
         status = handle->ops->record(handle, share->begin, handle->copy_stream, error);
     if (!status)
-        status = copy(copier, buffer, d, error);
+        status = copy_share(copier, buffer, d, error);
     if (!status)
         status = handle->ops->record(handle, share->end, handle->copy_stream, error);
     if (!status)
-        status = finish(copier, buffer, d, error);
+        status = finish_share(copier, buffer, d, error);
     if (!status)
         status = handle->ops->record(handle, share->filled[buffer->turn], handle->copy_stream, error);
     if (!status)

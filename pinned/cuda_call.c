@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool keep(struct mr_cuda_call *call, cudaError_t code, const char *name)
+static bool keep_result(struct mr_cuda_call *call, cudaError_t code, const char *name)
 {
     call->code = code;
     call->failed = code == cudaSuccess ? NULL : name;
@@ -20,17 +20,18 @@ struct mr_cuda_call mr_cuda_call_begin(int32_t device)
 {
     struct mr_cuda_call call = {
         .pending = cudaPeekAtLastError(), .mode = cudaStreamCaptureModeRelaxed, .previous = MR_CUDA_ANY_DEVICE};
-    call.relaxed = keep(&call, cudaThreadExchangeStreamCaptureMode(&call.mode), "cudaThreadExchangeStreamCaptureMode");
+    call.relaxed =
+        keep_result(&call, cudaThreadExchangeStreamCaptureMode(&call.mode), "cudaThreadExchangeStreamCaptureMode");
     int current;
-    if (!call.relaxed || device == MR_CUDA_ANY_DEVICE || !keep(&call, cudaGetDevice(&current), "cudaGetDevice"))
+    if (!call.relaxed || device == MR_CUDA_ANY_DEVICE || !keep_result(&call, cudaGetDevice(&current), "cudaGetDevice"))
         return call;
-    if (current != device && keep(&call, cudaSetDevice(device), "cudaSetDevice"))
+    if (current != device && keep_result(&call, cudaSetDevice(device), "cudaSetDevice"))
         call.previous = current;
     return call;
 }
 
 /* Each is tried twice: a call that failed for once must not leave the caller on another device. */
-static void undo(const struct mr_cuda_call *call)
+static void undo_changes(const struct mr_cuda_call *call)
 {
     if (call->previous != MR_CUDA_ANY_DEVICE && cudaSetDevice(call->previous) != cudaSuccess)
         (void)cudaSetDevice(call->previous);
@@ -45,7 +46,7 @@ static void undo(const struct mr_cuda_call *call)
 
 mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_error *error, const char *format, ...)
 {
-    undo(call);
+    undo_changes(call);
     if (call->code == cudaSuccess)
         return MR_OK;
     char what[300];

@@ -33,7 +33,7 @@ struct child {
     int pipe;
 };
 
-static void ask(const struct mr_device_ops *ops, struct answer *answer_out)
+static void ask_ops(const struct mr_device_ops *ops, struct answer *answer_out)
 {
     memset(answer_out, 0, sizeof *answer_out);
     answer_out->status = ops->count(&answer_out->n, &answer_out->error);
@@ -44,7 +44,7 @@ static void ask(const struct mr_device_ops *ops, struct answer *answer_out)
 static _Noreturn void run_child(const struct mr_device_ops *ops, int pipe)
 {
     struct answer answer;
-    ask(ops, &answer);
+    ask_ops(ops, &answer);
     _exit(write(pipe, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
@@ -152,7 +152,7 @@ uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout
     bool answered = ask_child(&child, timeout_ms, &answer);
     end_child(&child);
     if (answered && is_of_a_fork(&answer))
-        ask(ops, &answer);
+        ask_ops(ops, &answer);
     if (answer.status != MR_OK)
         mr_error_copy(error, &answer.error);
     return answer.n;

@@ -21,7 +21,7 @@ struct handle {
     struct mr_cuda_pins pins;
 };
 
-static mr_status enter(struct mr_device_handle *handle, mr_error *error)
+static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
 {
     int32_t id = handle->device.id;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -82,7 +82,7 @@ static mr_status set_up(int32_t id, struct mr_device_handle *handle, mr_error *e
 {
     mr_status status = mr_cuda_find_ordinal(id, &handle->device.id, error);
     if (status == MR_OK)
-        status = enter(handle, error);
+        status = enter_device(handle, error);
     if (status == MR_OK)
         status = make_stream(handle, error);
     if (status == MR_OK)
@@ -131,19 +131,19 @@ static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, m
     return opening.status;
 }
 
-static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
-                     mr_error *error)
+static mr_status pin_slots(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                           mr_error *error)
 {
     struct handle *own = (struct handle *)handle;
     return mr_cuda_pin_slots(&own->pins, handle->device.id, base, slot_bytes, n_slots, error);
 }
 
-static void unpin(struct mr_device_handle *handle)
+static void unpin_slots(struct mr_device_handle *handle)
 {
     mr_cuda_pin_undo(&((struct handle *)handle)->pins, handle->device.id);
 }
 
-static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+static mr_status alloc_memory(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
@@ -158,8 +158,8 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
     (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaFree");
 }
 
-static mr_status copy(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
-                      enum cudaMemcpyKind kind, mr_error *error)
+static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
+                            enum cudaMemcpyKind kind, mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
@@ -171,16 +171,16 @@ static mr_status copy(struct mr_device_handle *handle, void *to, const void *fro
 static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
                          mr_error *error)
 {
-    return copy(handle, device, host, len_bytes, cudaMemcpyHostToDevice, error);
+    return copy_bytes(handle, device, host, len_bytes, cudaMemcpyHostToDevice, error);
 }
 
 static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
                           mr_error *error)
 {
-    return copy(handle, host, device, len_bytes, cudaMemcpyDeviceToHost, error);
+    return copy_bytes(handle, host, device, len_bytes, cudaMemcpyDeviceToHost, error);
 }
 
-static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
 {
     if (job->n == 0)
         return MR_OK;
@@ -221,7 +221,7 @@ static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device
                         name, cudaGetErrorString(call->code), cudaGetErrorName(call->code));
 }
 
-static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
     if (call.code == cudaSuccess)
@@ -245,7 +245,7 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
     return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventSynchronize");
 }
 
-static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
 {
     float ms = 0;
     struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
@@ -284,20 +284,20 @@ const struct mr_device_ops mr_device_cuda = {
     .count = mr_cuda_find_count,
     .open = open_handle,
     .close = close_handle,
-    .enter = enter,
-    .pin = pin,
-    .unpin = unpin,
-    .alloc = alloc,
+    .enter = enter_device,
+    .pin = pin_slots,
+    .unpin = unpin_slots,
+    .alloc = alloc_memory,
     .free = free_memory,
     .copy_in = copy_in,
     .copy_out = copy_out,
-    .finish = finish,
+    .finish = finish_rows,
     .event_create = event_create,
     .event_destroy = event_destroy,
-    .record = record,
+    .record = record_event,
     .wait = wait_for,
     .sync = sync_event,
-    .elapsed = elapsed,
+    .elapsed = get_elapsed,
     .check_capture = check_capture,
     .numa_node = numa_node,
     .range_push = mr_cuda_range_push,

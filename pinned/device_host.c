@@ -20,7 +20,7 @@ struct event {
     _Atomic uint64_t recorded_ns;
 };
 
-static mr_status count(uint32_t *n_out, mr_error *error)
+static mr_status count_devices(uint32_t *n_out, mr_error *error)
 {
     (void)error;
     *n_out = N_DEVICES;
@@ -49,26 +49,26 @@ static void close_host(struct mr_device_handle *handle)
     free(handle);
 }
 
-static mr_status enter(struct mr_device_handle *handle, mr_error *error)
+static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
 {
     (void)handle, (void)error;
     return MR_OK;
 }
 
-static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
-                     mr_error *error)
+static mr_status pin_slots(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
+                           mr_error *error)
 {
     (void)handle, (void)base, (void)slot_bytes, (void)n_slots, (void)error;
     return MR_OK;
 }
 
-static void unpin(struct mr_device_handle *handle)
+static void unpin_slots(struct mr_device_handle *handle)
 {
     (void)handle;
 }
 
 /* Whole pages, at least one. */
-static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+static mr_status alloc_memory(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
 {
     (void)handle;
     bool fits = len_bytes <= SIZE_MAX / 2;
@@ -82,7 +82,8 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
     free(memory);
 }
 
-static mr_status copy(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes, mr_error *error)
+static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
+                            mr_error *error)
 {
     (void)handle, (void)error;
     if (len_bytes)
@@ -90,7 +91,7 @@ static mr_status copy(struct mr_device_handle *handle, void *to, const void *fro
     return MR_OK;
 }
 
-static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
 {
     (void)handle, (void)error;
     mr_finish_run(job);
@@ -114,7 +115,7 @@ static void event_destroy(struct mr_device_handle *handle, void *event)
     free(event);
 }
 
-static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
 {
     (void)handle, (void)stream, (void)error;
     struct event *e = event;
@@ -123,7 +124,7 @@ static mr_status record(struct mr_device_handle *handle, void *event, void *stre
 }
 
 /* Who reads the event sees what was done before it was recorded. */
-static mr_status wait(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
 {
     (void)handle, (void)stream, (void)error;
     struct event *e = event;
@@ -133,10 +134,10 @@ static mr_status wait(struct mr_device_handle *handle, void *stream, void *event
 
 static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
 {
-    return wait(handle, handle->copy_stream, event, error);
+    return wait_for(handle, handle->copy_stream, event, error);
 }
 
-static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
 {
     (void)handle;
     struct event *b = begin, *e = end;
@@ -172,23 +173,23 @@ static void range_pop(void) {}
 const struct mr_device_ops mr_device_host = {
     .name = "host",
     .kind = MR_DEVICE_HOST,
-    .count = count,
+    .count = count_devices,
     .open = open_host,
     .close = close_host,
-    .enter = enter,
-    .pin = pin,
-    .unpin = unpin,
-    .alloc = alloc,
+    .enter = enter_device,
+    .pin = pin_slots,
+    .unpin = unpin_slots,
+    .alloc = alloc_memory,
     .free = free_memory,
-    .copy_in = copy,
-    .copy_out = copy,
-    .finish = finish,
+    .copy_in = copy_bytes,
+    .copy_out = copy_bytes,
+    .finish = finish_rows,
     .event_create = event_create,
     .event_destroy = event_destroy,
-    .record = record,
-    .wait = wait,
+    .record = record_event,
+    .wait = wait_for,
     .sync = sync_event,
-    .elapsed = elapsed,
+    .elapsed = get_elapsed,
     .check_capture = check_capture,
     .numa_node = numa_node,
     .range_push = range_push,

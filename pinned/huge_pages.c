@@ -52,7 +52,7 @@ static bool is_chosen(const char *text, const char *word)
     return open && strncmp(open + 1, word, len) == 0 && open[1 + len] == ']';
 }
 
-static bool offers(const char *text)
+static bool offers_pages(const char *text)
 {
     return is_chosen(text, "always") || is_chosen(text, "within_size") || is_chosen(text, "advise") ||
            is_chosen(text, "force");
@@ -63,7 +63,7 @@ bool mr_huge_pages_on_request(const char *root)
     char text[TEXT_BYTES];
     read_text(root, TRANSPARENT "hugepages-2048kB/shmem_enabled", text); /* Linux 6.11 */
     if (text[0] != '\0' && !is_chosen(text, "inherit"))
-        return offers(text);
+        return offers_pages(text);
     read_text(root, TRANSPARENT "shmem_enabled", text);
-    return offers(text);
+    return offers_pages(text);
 }

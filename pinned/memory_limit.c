@@ -46,7 +46,7 @@ static bool read_available(const char *root, uint64_t *out)
     return found;
 }
 
-static mr_status refuse(uint64_t len_bytes, uint64_t free_bytes, const char *whose, mr_error *error)
+static mr_status refuse_size(uint64_t len_bytes, uint64_t free_bytes, const char *whose, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_NO_MEMORY,
                         "the slab needs %.1f MB, %s leaves %.1f MB; lower batch_size or n_slots",
@@ -81,7 +81,7 @@ static mr_status check_group(const char *dir, const char *limit_name, const char
     uint64_t room = limit > used ? limit - used : 0;
     char whose[128];
     snprintf(whose, sizeof whose, "the memory limit of cgroup %.80s", strrchr(dir, '/') ? strrchr(dir, '/') : dir);
-    return len_bytes > room ? refuse(len_bytes, room, whose, error) : MR_OK;
+    return len_bytes > room ? refuse_size(len_bytes, room, whose, error) : MR_OK;
 }
 
 /* The group's directory below mount and every one above it up to mount itself. */
@@ -134,7 +134,7 @@ mr_status mr_memory_limit_check_below(const char *root, uint64_t len_bytes, mr_e
 {
     uint64_t available;
     if (read_available(root, &available) && len_bytes > available)
-        return refuse(len_bytes, available, "available memory", error);
+        return refuse_size(len_bytes, available, "available memory", error);
     FILE *file = open_below(root, "/proc/self/cgroup");
     if (!file)
         return MR_OK;

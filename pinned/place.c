@@ -6,25 +6,25 @@
  */
 #include "pinned/place.h"
 
-static uint64_t make(enum mr_place_state state, uint32_t blame, uint32_t worker, uint64_t generation)
+static uint64_t make_word(enum mr_place_state state, uint32_t blame, uint32_t worker, uint64_t generation)
 {
     return (uint64_t)state | (uint64_t)(blame & 63u) << 2 | (uint64_t)(worker & 0xffffu) << 8 | generation << 24;
 }
 
-static bool swap(struct mr_place *place, uint64_t from, uint64_t to)
+static bool swap_word(struct mr_place *place, uint64_t from, uint64_t to)
 {
     return atomic_compare_exchange_strong(&place->word, &from, to);
 }
 
 void mr_place_open(struct mr_place *place, uint64_t generation)
 {
-    uint64_t word = make(MR_PLACE_OPEN, 0, 0, generation & MR_PLACE_GENERATION_MASK);
+    uint64_t word = make_word(MR_PLACE_OPEN, 0, 0, generation & MR_PLACE_GENERATION_MASK);
     atomic_store_explicit(&place->word, word, memory_order_release);
 }
 
 void mr_place_shut(struct mr_place *place, uint64_t generation)
 {
-    uint64_t word = make(MR_PLACE_CLOSED, 0, 0, generation & MR_PLACE_GENERATION_MASK);
+    uint64_t word = make_word(MR_PLACE_CLOSED, 0, 0, generation & MR_PLACE_GENERATION_MASK);
     atomic_store_explicit(&place->word, word, memory_order_release);
 }
 
@@ -32,8 +32,8 @@ bool mr_place_take(struct mr_place *place, uint64_t seen, uint32_t worker, uint6
 {
     if (mr_place_state(seen) != MR_PLACE_OPEN)
         return false;
-    uint64_t held = make(MR_PLACE_BUSY, mr_place_blame(seen), worker, mr_place_generation(seen));
-    if (!swap(place, seen, held))
+    uint64_t held = make_word(MR_PLACE_BUSY, mr_place_blame(seen), worker, mr_place_generation(seen));
+    if (!swap_word(place, seen, held))
         return false;
     *held_out = held;
     return true;
@@ -41,8 +41,8 @@ bool mr_place_take(struct mr_place *place, uint64_t seen, uint32_t worker, uint6
 
 bool mr_place_absolve(struct mr_place *place, uint64_t *held)
 {
-    uint64_t word = make(MR_PLACE_BUSY, 0, mr_place_worker(*held), mr_place_generation(*held));
-    if (!swap(place, *held, word))
+    uint64_t word = make_word(MR_PLACE_BUSY, 0, mr_place_worker(*held), mr_place_generation(*held));
+    if (!swap_word(place, *held, word))
         return false;
     *held = word;
     return true;
@@ -50,19 +50,19 @@ bool mr_place_absolve(struct mr_place *place, uint64_t *held)
 
 bool mr_place_finish(struct mr_place *place, uint64_t held)
 {
-    return swap(place, held, make(MR_PLACE_DONE, 0, mr_place_worker(held), mr_place_generation(held)));
+    return swap_word(place, held, make_word(MR_PLACE_DONE, 0, mr_place_worker(held), mr_place_generation(held)));
 }
 
 bool mr_place_reopen(struct mr_place *place, uint64_t held, uint32_t blame)
 {
-    return swap(place, held, make(MR_PLACE_OPEN, blame, 0, mr_place_generation(held)));
+    return swap_word(place, held, make_word(MR_PLACE_OPEN, blame, 0, mr_place_generation(held)));
 }
 
 bool mr_place_cancel(struct mr_place *place)
 {
     uint64_t word = mr_place_load(place);
     while (mr_place_state(word) == MR_PLACE_OPEN) {
-        if (swap(place, word, make(MR_PLACE_CLOSED, 0, 0, mr_place_generation(word))))
+        if (swap_word(place, word, make_word(MR_PLACE_CLOSED, 0, 0, mr_place_generation(word))))
             return true;
         word = mr_place_load(place);
     }
@@ -71,5 +71,5 @@ bool mr_place_cancel(struct mr_place *place)
 
 bool mr_place_abandon(struct mr_place *place, uint64_t held)
 {
-    return swap(place, held, make(MR_PLACE_CLOSED, 0, 0, mr_place_generation(held)));
+    return swap_word(place, held, make_word(MR_PLACE_CLOSED, 0, 0, mr_place_generation(held)));
 }

@@ -48,7 +48,7 @@ static void *map_aligned(int fd, uint64_t len_bytes)
     return base;
 }
 
-static mr_status map(int fd, uint64_t len_bytes, struct mr_slab *slab_out, mr_error *error)
+static mr_status map_slab(int fd, uint64_t len_bytes, struct mr_slab *slab_out, mr_error *error)
 {
     void *base = len_bytes < MR_HUGE_PAGES_BYTES ? MAP_FAILED : map_aligned(fd, len_bytes);
     if (base == MAP_FAILED)
@@ -59,7 +59,7 @@ static mr_status map(int fd, uint64_t len_bytes, struct mr_slab *slab_out, mr_er
     return MR_OK;
 }
 
-static int allocate(int fd, uint64_t off, uint64_t len_bytes)
+static int allocate_pages(int fd, uint64_t off, uint64_t len_bytes)
 {
     int rc;
     do
@@ -75,14 +75,14 @@ mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len
     /* What it cannot do is left to the call below, which knows why. */
     if (slab->pages == MR_SLAB_PAGES_ASKED)
         (void)madvise(slab->base + off, len_bytes, MADV_POPULATE_WRITE);
-    if (allocate(slab->fd, off, len_bytes) != 0)
+    if (allocate_pages(slab->fd, off, len_bytes) != 0)
         return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot reserve the slab's %.1f MB, from byte %llu on",
                            (double)slab->len_bytes / 1e6, (unsigned long long)off);
     return MR_OK;
 }
 
 /* The size is fixed for good. On failure the slab is no more, and its descriptor is closed. */
-static mr_status seal(struct mr_slab *slab, mr_error *error)
+static mr_status seal_slab(struct mr_slab *slab, mr_error *error)
 {
     int rc = mr_shared_memory_seal(slab->fd);
     if (rc == 0)
@@ -100,13 +100,13 @@ static bool create_of_pool(uint64_t len_bytes, struct mr_slab *slab_out)
     int fd = memfd_create("millrace-slab", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
     if (fd < 0)
         return false;
-    if (mr_shared_memory_resize(fd, "millrace-slab", rounded, NULL) != MR_OK || allocate(fd, 0, rounded) != 0 ||
-        map(fd, rounded, slab_out, NULL) != MR_OK) {
+    if (mr_shared_memory_resize(fd, "millrace-slab", rounded, NULL) != MR_OK || allocate_pages(fd, 0, rounded) != 0 ||
+        map_slab(fd, rounded, slab_out, NULL) != MR_OK) {
         close(fd);
         return false;
     }
     slab_out->pages = MR_SLAB_PAGES_POOL;
-    return seal(slab_out, NULL) == MR_OK;
+    return seal_slab(slab_out, NULL) == MR_OK;
 }
 
 void mr_slab_ask(struct mr_slab *slab)
@@ -126,14 +126,14 @@ mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_
     status = mr_shared_memory_create("millrace-slab", len_bytes, &fd, error);
     if (status != MR_OK)
         return status;
-    status = map(fd, len_bytes, slab_out, error);
+    status = map_slab(fd, len_bytes, slab_out, error);
     if (status != MR_OK) {
         close(fd);
         return status;
     }
     if (most != MR_SLAB_PAGES_SMALL && len_bytes >= MR_HUGE_PAGES_BYTES && mr_huge_pages_on_request(""))
         mr_slab_ask(slab_out);
-    return seal(slab_out, error);
+    return seal_slab(slab_out, error);
 }
 
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error)
@@ -141,7 +141,7 @@ mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error)
     struct stat st;
     if (fstat(fd, &st) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "the slab's descriptor %d", fd);
-    mr_status status = map(fd, (uint64_t)st.st_size, slab_out, error);
+    mr_status status = map_slab(fd, (uint64_t)st.st_size, slab_out, error);
     if (status == MR_OK)
         slab_out->fd = -1;
     return status;

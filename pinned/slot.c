@@ -12,7 +12,7 @@
 enum { BOOK_ALIGN = 64, DATA_ALIGN = 4096, GEOMETRY_BYTES = 8 * sizeof(int32_t) };
 
 /* Append count x bytes at *end, aligned; false on overflow. */
-static bool append(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align, uint64_t *off_out)
+static bool append_part(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align, uint64_t *off_out)
 {
     uint64_t start;
     uint64_t size;
@@ -25,28 +25,28 @@ static bool append(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align
 static bool lay_out_book(struct mr_slot_layout *l)
 {
     uint64_t end = sizeof(struct mr_slot);
-    return append(&end, l->batch_size, sizeof(struct mr_place), BOOK_ALIGN, &l->places_off) &&
-           append(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
-           append(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
-           append(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
-           append(&end, MR_SLOT_RECORDS, sizeof(struct mr_record), 8, &l->records_off) &&
-           append(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
+    return append_part(&end, l->batch_size, sizeof(struct mr_place), BOOK_ALIGN, &l->places_off) &&
+           append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
+           append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
+           append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
+           append_part(&end, MR_SLOT_RECORDS, sizeof(struct mr_record), 8, &l->records_off) &&
+           append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
 static bool lay_out_data(struct mr_slot_layout *l)
 {
     uint64_t end = 0;
     uint64_t unused;
-    bool ok = append(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
-              append(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
-              append(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
-              append(&end, l->batch_size, 1, 64, &l->mask_off) &&
-              append(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
-              append(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off);
+    bool ok = append_part(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
+              append_part(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
+              append_part(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
+              append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
+              append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
+              append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off);
     l->small_bytes = end - l->label_off;
-    ok = ok && append(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off);
+    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off);
     l->used_bytes = end;
-    return ok && append(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
+    return ok && append_part(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
 
 mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t batch_size,
@@ -56,8 +56,8 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes
         .n_slots = n_slots, .batch_size = batch_size, .sample_bytes = sample_bytes, .label_bytes = label_bytes};
     uint64_t end = head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout) ||
-        !append(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
-        !append(&end, n_slots, layout->data_bytes, DATA_ALIGN, &layout->data_off))
+        !append_part(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
+        !append_part(&end, n_slots, layout->data_bytes, DATA_ALIGN, &layout->data_off))
         return mr_error_set(error, MR_ERR_NO_MEMORY, "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
                             n_slots, batch_size, (unsigned long long)sample_bytes);
     layout->slab_bytes = end;
