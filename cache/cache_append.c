@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appending to a segment: bytes first, then the record that makes them count. Easy to get wrong: another process may
- * still know records of a log whose end we cut, so new bytes go behind all that the data file holds, whether a record
- * points to it or not.
+ * Appends to a segment: first the bytes, then the record that makes them count.
+ *
+ * Invariant: new bytes go behind everything that the data file holds, whether a record points to it or not. Another
+ * process may still know records of a log whose end this process has cut off.
  */
 #include "cache/cache_append.h"
 

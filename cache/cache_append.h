@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing into a cache: one object per thread, with a segment of its own (flock on its log). A segment that a run
- * before has left is gone on with. What was written and whose record is there is whole, whenever the process is killed.
+ * Writes into a cache: one object per thread, with a segment of its own (flock on its log). A segment that an earlier
+ * run left is continued. An entry whose record is there is complete, whenever the process is killed.
  */
 #ifndef CACHE_CACHE_APPEND_H
 #define CACHE_CACHE_APPEND_H

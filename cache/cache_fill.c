@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filling a cache. The file is read once more, between two looks at its size and times, instead of taking the bytes
- * that were just decoded: only so the entry is known to be of the version that its key names. Easy to get wrong: a file
- * that is changed twice within one tick of the clock has the same times, so one that changed a moment ago has to wait.
+ * Fills a cache. The file is read once more, between two looks at its size and times, instead of using the bytes that
+ * were just decoded: this is the only way to know that the entry is of the version that its key names.
+ *
+ * Invariant: a file that changes twice within one tick of the clock has the same times, so a file that changed a moment
+ * ago is not packed yet.
  */
 #include "cache/cache_fill.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The directory of a cache. Easy to get wrong: two jobs may find it empty at the same moment. The marker therefore
- * comes by rename, and a directory counts as foreign only if it still has no marker after something foreign was seen in
- * it.
+ * The directory of a cache: its marker and its segments.
+ *
+ * Invariant: two jobs may find the directory empty at the same moment. So the marker is created by rename, and a
+ * directory counts as foreign only if it still has no marker after something foreign was seen in it.
  */
 #include "cache/cache_folder.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of a cache: is it one, which segments does it hold, and opening them. */
+/* The directory of a cache: whether it is one, which segments it holds, and how to open them. */
 #ifndef CACHE_CACHE_FOLDER_H
 #define CACHE_CACHE_FOLDER_H
 

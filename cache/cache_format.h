@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a cache, as structs: docs/cache.md says the same in words. Everything is little-endian and 8-aligned.
+ * The files of a cache as structs; docs/cache.md describes them in words. Everything is little-endian and 8-aligned.
  *
  *   DIR/millrace-cache     one line of text: this folder is a cache, and of which format
- *   DIR/seg-ID.log         a head, then records, each with a checksum of its own; only the holder of its lock
+ *   DIR/seg-ID.log         a head, then records, each with a checksum of its own; only the process that holds its lock
  *                          (flock) appends
  *   DIR/seg-ID.data        the bytes of packed samples, as in a pack's shard
  *
- * Easy to get wrong: what a right record points to must never change while anybody may have read that record. So data
- * files only grow; a log may be cut behind its last right record, and whoever reads a record that he has known for a
- * while looks at its checksum and its key again.
+ * Invariant: what a valid record points to never changes while anybody may have read that record. So data files only
+ * grow. A log may be cut behind its last valid record, so a process that uses a record again checks its checksum and
+ * its key again.
  */
 #ifndef CACHE_CACHE_FORMAT_H
 #define CACHE_CACHE_FORMAT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of a cache. Easy to get wrong: opening the logs of earlier runs and following those that others write
- * are the same thing, since each log is read on from where it was left.
+ * The host's side of a cache. One function opens the logs of earlier runs and follows those that other processes write,
+ * because each log is read on from where the last read ended.
  */
 #include "cache/cache_host.h"
 

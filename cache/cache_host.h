@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of a cache: opens the directory, fills the shared region from what earlier runs have left, and goes
- * on looking for what others write. Workers use and fill it by cache_use.h and cache_fill.h.
+ * The host's side of a cache: opens the directory, fills the shared region from the entries of earlier runs, and keeps
+ * looking for entries that others write. Workers use cache_use.h and cache_fill.h.
  */
 #ifndef CACHE_CACHE_HOST_H
 #define CACHE_CACHE_HOST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an entry of a cache is known by: the file's absolute path, its size and when it was last modified. And the way
- * back from a path's hash to the samples of a dataset.
+ * The key of a cache entry: the file's absolute path, its size and its time of modification. Also the way back from a
+ * path's hash to the samples of a dataset.
  */
 #ifndef CACHE_CACHE_KEY_H
 #define CACHE_CACHE_KEY_H

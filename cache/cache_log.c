@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of a log. Easy to get wrong: the last record of a log that somebody is writing looks like a torn one, so the
- * walk ends there and begins there the next time.
+ * Reads and checks the records of a log.
+ *
+ * Invariant: the last record of a log that is being written looks torn. So a walk ends before it, and the next walk
+ * begins there.
  */
 #include "cache/cache_log.h"
 

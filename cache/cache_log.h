@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A log of a cache: its records in memory and in the file. Nothing that a file says is believed before its checksum,
- * and no size after it either.
+ * The log of a cache: its records in memory and in the file. Nothing in a file is trusted before its checksum is
+ * verified, and sizes are checked after that too.
  */
 #ifndef CACHE_CACHE_LOG_H
 #define CACHE_CACHE_LOG_H

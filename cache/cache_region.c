@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared words of a cache. Easy to get wrong: two workers begin a segment at the same time, so a number is taken by
- * compare-and-swap, and whoever loses it looks at the same place again.
+ * The shared words of a cache.
+ *
+ * Invariant: two workers may begin a segment at the same time, so a number is taken by compare-and-swap, and the one
+ * that loses looks at the same place again.
  */
 #include "cache/cache_region.h"
 

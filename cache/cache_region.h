@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a loader's host and its workers share about a cache: constants, the segments by number, and one word per sample
- * of the dataset that says whether and where it lies in the cache. In shared memory, begun as zeros; offsets, no
- * pointers.
+ * of the dataset that says whether and where it lies in the cache. It is in shared memory, begins as zeros, and holds
+ * offsets, no pointers.
  */
 #ifndef CACHE_CACHE_REGION_H
 #define CACHE_CACHE_REGION_H

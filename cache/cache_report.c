@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a cache holds, and emptying one. Easy to get wrong: jobs write and remove segments meanwhile, so what is gone
- * between the listing and the look is nothing to complain of.
+ * Counts what a cache holds, and empties one. Jobs write and remove segments meanwhile, so a segment that is gone after
+ * the listing is no error.
  */
 #include <errno.h>
 #include <stdlib.h>

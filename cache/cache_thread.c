@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that follows a cache: once a second, and once more at the end, so that what ended writing is told. Easy to
- * get wrong: it waits by the monotonic clock, or a clock that is set would stop it.
+ * The thread that follows a cache: once a second, and once more at the end, so that the reason why writing stopped is
+ * logged. It waits by the monotonic clock, so setting the clock does not stop it.
  */
 #include "cache/cache_thread.h"
 

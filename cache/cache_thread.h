@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of a loader: what the host opens, and a thread that follows what others write into it. */
+/* A loader's cache: opened by the host, and followed by a thread that reads what others write into it. */
 #ifndef CACHE_CACHE_THREAD_H
 #define CACHE_CACHE_THREAD_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a cache. Easy to get wrong: the record is read again at every use, and its key compared, because another
- * process may have cut that log after an end that was torn; the bytes it points to never change.
+ * Reads a cache.
+ *
+ * Invariant: the record is read again at every use and its key compared, because another process may have cut that log
+ * after a torn end. The bytes that a record points to never change.
  */
 #include "cache/cache_use.h"
 

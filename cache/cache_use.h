@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's way to what a cache holds: one object per worker. No call blocks but for reading the cache's files, and
- * what is wrong with them is never an error: the sample is then not in the cache.
+ * A worker's access to a cache: one object per worker. No call blocks except to read the cache's files. Damaged files
+ * are no error: the sample is then not in the cache.
  */
 #ifndef CACHE_CACHE_USE_H
 #define CACHE_CACHE_USE_H

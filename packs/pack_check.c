@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_check(): every byte of a pack against its checksums, every sample of anything decoded. Easy to get wrong: a
- * damaged sample is what this is there to find, so it is told and counted, and only what hinders the work itself ends
- * it.
+ * mr_check(): compares every byte of a pack with its checksums, and decodes every sample of any dataset.
+ *
+ * A damaged sample is what the call looks for: it is reported and counted. Only failures of the work itself end the
+ * call.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the sums of a pack that is being written. */
+/* Keeps the sums over a pack that is being written. */
 #include "packs/pack_draft.h"
 
 #include <stdio.h>

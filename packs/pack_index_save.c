@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the index out of the journal, one walk over it for each section, so that a pack of many million samples needs
- * no memory for them. Easy to get wrong: the folder must be synced after the rename, or the pack may be gone again.
+ * Makes the index from the journal, with one walk over it for each section, so a pack of many million samples needs no
+ * memory for them.
+ *
+ * Invariant: the folder is synced after the rename, or a power failure may undo it.
  */
 #include "packs/pack_index_save.h"
 

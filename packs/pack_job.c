@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of the three calls on packs. Easy to get wrong: a sample's error may begin with its name already,
- * which a notice gives beside the text, so it is cut off there and added where it is missing.
+ * The common part of mr_pack(), mr_check() and mr_unpack().
+ *
+ * A sample's error may begin with the sample's name already. A notice gives the name beside the text, so there it is
+ * cut off; an error that is returned gets it where it is missing.
  */
 #include "packs/pack_job.h"
 

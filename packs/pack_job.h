@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mr_pack(), mr_check() and mr_unpack() have in common: options, progress, report, and words about samples. */
+/* What mr_pack(), mr_check() and mr_unpack() share: options, progress, report, and messages about samples. */
 #ifndef PACKS_PACK_JOB_H
 #define PACKS_PACK_JOB_H
 

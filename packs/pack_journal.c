@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: a record must be right in its place. Its number is under its checksum, so that a record of an
- * earlier try, left behind where the file was cut, is never taken for the next one.
+ * Reads and appends the records of a journal.
+ *
+ * Invariant: a record's number is under its checksum. A record of an earlier attempt, left behind where the file was
+ * cut, is therefore never taken for the next one.
  */
 #include "packs/pack_journal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal of a pack that is being written: records with checksums, appended. What of it is right up to the first
- * record that is not, counts; a write that was cut short is thus no write.
+ * The journal of a pack that is being written: records with checksums, appended. The records before the first wrong one
+ * count, so a write that was cut short counts as none.
  */
 #ifndef PACKS_PACK_JOURNAL_H
 #define PACKS_PACK_JOURNAL_H

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_pack(): workers read and pack, the caller's thread writes in the order of the pack. Easy to get wrong: whoever
- * goes on with an interrupted pack must be the same call, so all that changes a byte of it stands in the origin text:
- * where the samples come from, their names and labels as a digest, and each option but the number of workers.
+ * mr_pack(): workers read and pack the samples, the caller's thread writes them in the order of the pack.
+ *
+ * Invariant: an interrupted pack is continued only by the same call. So everything that changes a byte of the pack is
+ * in the origin text: where the samples come from, a digest of their names and labels, and every option except the
+ * number of workers.
  */
 #include <assert.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out how far an interrupted pack is. What counts is the journal's valid beginning, as far as the shards hold the
- * bytes of its samples; the rest is cut off, and the pack goes on as if the call had never ended.
+ * Finds out how far an interrupted pack is. The valid beginning of the journal counts, as far as the shards hold the
+ * bytes of its samples. The rest is cut off, and the pack goes on as if it had never been interrupted.
  *
- * Easy to get wrong: a shard may be longer than the journal knows (the process died between the two writes) or shorter
- * (the machine died); behind the last mark its bytes may also be wrong.
+ * A shard may be longer than the journal says (the process died between the two writes) or shorter (the machine died).
+ * Behind the last mark its bytes may also be wrong, so they are compared with their checksums.
  */
 #include "packs/pack_resume.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an interrupted pack goes on. */
+/* Continues an interrupted pack, or begins a new one. */
 #ifndef PACKS_PACK_RESUME_H
 #define PACKS_PACK_RESUME_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names in packs. Easy to get wrong: an index may come from anywhere, so a name is looked at again before a file is
- * made by it; and a folder's path may hold any byte that means something in a SPEC.
+ * Makes and checks the names of samples in packs.
+ *
+ * Invariant: an index may come from anywhere, so a name is checked again before a file gets it. A folder's path may
+ * hold any byte, also one that means something in a SPEC.
  */
 #include "packs/pack_sample_name.h"
 

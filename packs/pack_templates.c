@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash table with open addressing, because a million photographs may have thousands of templates. Easy to get wrong:
- * templates are compared byte for byte, so what is unused in one must be zero.
+ * A hash table with open addressing, because a million photographs may have thousands of templates.
+ *
+ * Invariant: templates are compared byte for byte, so unused bytes of a template are zero.
  */
 #include "packs/pack_templates.h"
 

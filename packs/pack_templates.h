@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The templates of a pack that is being written, each once, by their numbers. */
+/* The distinct templates of a pack that is being written, and their numbers. */
 #ifndef PACKS_PACK_TEMPLATES_H
 #define PACKS_PACK_TEMPLATES_H
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_unpack(): workers verify and restore, the caller's thread writes the files. Easy to get wrong: one damaged sample
- * must not keep the others from being rescued, so it is told and the rest is written; and a name comes from the index,
- * which may come from anywhere.
+ * mr_unpack(): workers verify and restore the samples, the caller's thread writes the files.
+ *
+ * One damaged sample does not end the call: it is reported, and the other files are written.
+ *
+ * Invariant: a name comes from the index, which may come from anywhere, so it is checked before a file gets it.
  */
 #include <inttypes.h>
 #include <stdlib.h>

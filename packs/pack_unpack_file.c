@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files below a folder. Easy to get wrong: whether a file is there is decided by the system call that gives a file its
- * name, not by a look before it, so that two who unpack into one folder do not replace each other's; and not every file
- * system knows that call in both of its forms.
+ * Writes files below a folder and never replaces one.
+ *
+ * Invariant: the system call that gives a file its name decides whether the name is free; a check before it would not.
+ * So two processes that unpack into one folder do not replace each other's files. Where the file system has no
+ * renameat2() with RENAME_NOREPLACE, link() decides.
  */
 #include "packs/pack_unpack_file.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files made below a folder, each under a temporary name first; none that is there is replaced. */
+/* Files that are made below a folder, each under a temporary name first. No existing file is replaced. */
 #ifndef PACKS_PACK_UNPACK_FILE_H
 #define PACKS_PACK_UNPACK_FILE_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends samples: first the bytes to a shard, then a record to the journal, which is what makes the sample one. Memory
+ * Appends samples: first the bytes to a shard, then a record to the journal. The sample counts from then on. Memory
  * holds only sums and templates; the index is made from the journal at the end.
  *
- * Easy to get wrong: a process that is killed leaves all of its writes behind, in order, but a machine that loses power
- * does not. So a mark in the journal says up to where the shards have been synced; what is behind the last mark is
- * believed only when its checksums are right.
+ * Invariant: bytes are on the disk before a record that is trusted without its checksum. A killed process leaves all
+ * its writes behind, in order; a machine that loses power does not. So a mark in the journal says how far the shards
+ * have been synced, and samples behind the last mark count only if their checksums are right.
  */
 #include "packs/pack_writer.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a pack: samples in the order of their index, appended to shards and noted in a journal. Whatever happens,
- * the folder holds either a complete pack or one that the same call goes on with where it stopped. One process at a
- * time (flock on the journal).
+ * Writes a pack: samples in the order of their index, appended to shards and recorded in a journal. At any time the
+ * folder holds either a complete pack or one that the same call continues where it stopped. One process at a time
+ * (flock on the journal).
  */
 #ifndef PACKS_PACK_WRITER_H
 #define PACKS_PACK_WRITER_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of a file: coefficients, pixels, a JPEG made anew, or its bytes as they are.
+ * Decides what a file becomes in a pack: coefficients, pixels, a new JPEG, or its bytes as they are.
  *
- * Easy to get wrong: here a status tells apart what is one failure elsewhere. MR_ERR_DAMAGED: the file cannot be
- * decoded without an error or a warning. MR_ERR_UNSUPPORTED: it can, but not be packed as wanted. After both it is kept
- * as it is, with the words; only other failures, which are all for lack of memory, reach the caller.
+ * Invariant: statuses mean more here than elsewhere. MR_ERR_DAMAGED: the file cannot be decoded without an error or a
+ * warning. MR_ERR_UNSUPPORTED: it can be decoded, but not packed as asked. After both the file is kept as it is, with
+ * the message. Only other failures, all for lack of memory, reach the caller.
  */
 #include "packs/packer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the bytes of an image file to a packed sample, and back. One object per thread, reused for every image. A sample
- * that does not fit is no error: it is kept as MR_PACKED_JPEG, and why says the reason.
+ * Turns the bytes of an image file into a packed sample, and back. One object per thread, reused for every image. An
+ * image that cannot be packed as asked is no error: it is kept as MR_PACKED_JPEG, and `why` gives the reason.
  */
 #ifndef PACKS_PACKER_H
 #define PACKS_PACKER_H

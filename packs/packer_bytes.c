@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: a pointer into the bytes is stale after any call that may grow them. */
+/*
+ * Grows and frees the bytes.
+ *
+ * Invariant: a pointer into the bytes is stale after any call that may grow them.
+ */
 #include "packs/packer_bytes.h"
 
 #include "base/checked.h"

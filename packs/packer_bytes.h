@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that grow at their end, for files and samples whose length is known only once they are made. Room is kept from
- * one image to the next; only what one huge image took is given back.
+ * Bytes that grow at their end, for files and samples whose length is not known before they are made. The memory is
+ * kept from one image to the next, except what one huge image took.
  */
 #ifndef PACKS_PACKER_BYTES_H
 #define PACKS_PACKER_BYTES_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: the codec counts warnings and drops their words, so the first one is looked for a second time. */
+/*
+ * Decodes whole images. The codec counts warnings but drops their messages, so the message of the first warning takes a
+ * second pass.
+ */
 #include "packs/packer_decode.h"
 
 #include "transforms/codec_ops.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole images for the packer: files and packed samples, to memory, compared with it, or only tried. */
+/*
+ * Whole images for the packer: decodes files and packed samples into memory, compares them with it, or only tries them.
+ */
 #ifndef PACKS_PACKER_DECODE_H
 #define PACKS_PACKER_DECODE_H
 

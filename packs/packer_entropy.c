@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: differences of DCs are taken in 16 bits, because decoders keep that many of their sum; 32768 and
- * coefficients of -32768 have no code. A byte of 0xff is followed by a zero, also the padded one before a marker.
+ * Huffman codes of blocks.
+ *
+ * Invariant: differences of DCs are taken in 16 bits, because decoders keep that many bits of their sum. 32768, and
+ * coefficients of -32768, have no code. A byte of 0xff is followed by a zero, also the padded byte before a marker.
  */
 #include "packs/packer_entropy.h"
 

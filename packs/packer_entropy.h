@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequential Huffman coding of a JPEG's one scan, blocks of any 16-bit coefficients: with tables that are given, to
- * make a file again as it was, or with the best ones for the blocks.
+ * Sequential Huffman coding of a JPEG's only scan, for blocks of any 16-bit coefficients: with given tables, to restore
+ * a file exactly, or with the best tables for the blocks.
  */
 #ifndef PACKS_PACKER_ENTROPY_H
 #define PACKS_PACKER_ENTROPY_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From marker to marker, up to the first scan. Easy to get wrong: a marker may have any number of 0xff before it, and
- * bytes that belong to none may lie between two; and nothing that a segment says may be taken before it is known to be
- * inside the segment.
+ * Reads a JPEG's header from marker to marker, up to the first scan. Any number of 0xff may precede a marker, and stray
+ * bytes may lie between two.
+ *
+ * Invariant: a value of a segment is read only after it is known to lie inside the segment.
  */
 #include "packs/packer_head.h"
 

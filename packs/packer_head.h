@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A JPEG's markers, read without libjpeg: how long the header is, and what its one sequential scan was encoded with.
- */
+/* Reads a JPEG's markers without libjpeg: the length of the header, and how its one sequential scan was encoded. */
 #ifndef PACKS_PACKER_HEAD_H
 #define PACKS_PACKER_HEAD_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The usual JPEG has one scan of Huffman codes. Decoding its codes takes most of the time, so it is done once: libjpeg
- * makes the pixels, and a function in front of its decode_mcu hands each MCU's blocks to the tiles as well. All others
- * are read by jpeg_read_coefficients().
+ * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is done once: libjpeg
+ * makes the pixels, and a function in front of its decode_mcu also passes each MCU's blocks to the tiles. All other
+ * JPEGs are read by jpeg_read_coefficients().
  *
- * Easy to get wrong: blocks beyond the image's edge, which fill up the last MCUs, change no pixel, but restoring the
- * file byte for byte needs them; so they are taken as they are.
+ * Invariant: blocks beyond the image's edge are packed unchanged. They fill up the last MCUs and change no pixel, but
+ * restoring the file byte for byte needs them.
  */
 #include "packs/packer_jpeg.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JPEG's coefficients for the packer, and its pixels with them where one pass can give both. Here the first warning
- * of libjpeg is an error: what it warns of is not packed.
+ * The coefficients of a JPEG for the packer, together with its pixels where one pass can give both. The first warning
+ * of libjpeg is an error here: a file with warnings is not packed.
  *
- * Calls in this order: open, start, run, close; close after each open that succeeded.
+ * Call in this order: open, start, run, close. Close after each successful open.
  */
 #ifndef PACKS_PACKER_JPEG_H
 #define PACKS_PACKER_JPEG_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pixels to a JPEG by libjpeg, for images that are made anew. Easy to get wrong: libjpeg calls back for room in the
- * middle of its work, so a failure there leaves by longjmp like its own.
+ * Writes new JPEG files from pixels, with libjpeg.
+ *
+ * Invariant: libjpeg calls back for memory in the middle of its work, so a failure there leaves by longjmp, as
+ * libjpeg's own failures do.
  */
 #include "packs/packer_jpeg_write.h"
 

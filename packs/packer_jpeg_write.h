@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* New JPEG files from pixels. */
+/* Writes new JPEG files from pixels. */
 #ifndef PACKS_PACKER_JPEG_WRITE_H
 #define PACKS_PACKER_JPEG_WRITE_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pixels to a PNG by libpng. Easy to get wrong: libpng leaves by longjmp, so what it holds is freed by the caller. */
+/*
+ * Writes PNG files from pixels, with libpng.
+ *
+ * Invariant: libpng leaves by longjmp, so its memory is freed by the caller of the function that it leaves.
+ */
 #include "packs/packer_png.h"
 
 #include <setjmp.h>

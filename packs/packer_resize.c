@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The geometry and the resampler of a loader's transform, for one operation. Easy to get wrong: images are resized as
- * they are stored, before EXIF turns them, so the two sides are never mixed up: only which one is longer counts.
+ * Resizes whole images with the geometry and the resampler of a loader's transform, for one operation.
+ *
+ * Invariant: images are resized as they are stored, before EXIF turns them. The options name the longer and the shorter
+ * side, not width and height, so a turn changes nothing.
  */
 #include "packs/packer_resize.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole images to another size, once, with the pixels of resize(). */
+/* Resizes whole images, once. The pixels are those of resize(). */
 #ifndef PACKS_PACKER_RESIZE_H
 #define PACKS_PACKER_RESIZE_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: what stands beside a sample comes out of a file as well, so its header may be anybody's. It is
- * taken only where its components are the sample's, and whatever tables it names, the result is at most a useless file.
+ * Makes JPEG files from coefficients.
+ *
+ * Invariant: the bytes beside a sample come from a file, so their header may be anybody's. It is used only if its
+ * components are the sample's; then whatever tables it names, the worst result is a useless file.
  */
 #include "packs/packer_restore.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a packed sample of coefficients to a JPEG file: the one that it came from, byte for byte, by what was kept
- * beside it, or one with the same pixels.
+ * Makes a JPEG file from a packed sample of coefficients: the original file, byte for byte, from what was kept beside
+ * the sample, or another file with the same pixels.
  *
- * Beside a sample stand: u8 1 | u8 flags | u16 0 | u32 n | the file's first n bytes, up to the data of its one scan |
- * all bytes behind that scan. The scan itself is made again from the coefficients and the tables in those first bytes.
+ * The bytes beside a sample are: u8 1 | u8 flags | u16 0 | u32 n | the file's first n bytes, up to the data of its one
+ * scan | all bytes behind that scan. The scan itself is made from the coefficients and the tables in those first bytes.
  */
 #ifndef PACKS_PACKER_RESTORE_H
 #define PACKS_PACKER_RESTORE_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of tiles, written and read. Easy to get wrong: the sizes of a row's tiles stand before them, so they are filled
- * in afterwards, and growing the bytes moves them.
+ * Writes and reads rows of tiles.
+ *
+ * Invariant: the sizes of a row's tiles precede the tiles, so they are filled in afterwards; growing the bytes moves
+ * them.
  */
 #include "packs/packer_tiles.h"
 

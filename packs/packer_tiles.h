@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The two directions between MCUs, one after the other, and the bytes of a packed sample: rows of tiles.
- */
+/* Converts MCUs, one after the other, to the bytes of a packed sample (rows of tiles), and back. */
 #ifndef PACKS_PACKER_TILES_H
 #define PACKS_PACKER_TILES_H
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ordered pipeline: a ring of items under one lock. A worker claims the next position, the caller's thread takes
- * the oldest. Easy to get wrong: a worker must not wait for room while it holds claimed positions, because the room may
- * depend on just those; so it waits only when it holds none. Bytes are held only behind the oldest position, which is
- * claimed by then, so that a wait for them ends.
+ * the oldest.
+ *
+ * Invariant: a worker that holds claimed positions never waits for room, because the room may depend on exactly these
+ * positions. Only bytes behind the oldest position are counted as held; that position is claimed by then, so a wait for
+ * room ends.
  */
 #include "packs/pipeline.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work on every sample of a dataset, by threads, whose results the caller's thread takes in order: packing, checking
- * and unpacking. Each worker has a reader of its own with a few reads in flight. What waits to be taken is bounded in
- * number and in bytes.
+ * Runs a function on every sample of a dataset in threads; the caller's thread takes the results in order. Used for
+ * packing, checking and unpacking. Each worker has its own reader with a few reads in flight. The number and the bytes
+ * of results that wait are bounded.
  */
 #ifndef PACKS_PIPELINE_H
 #define PACKS_PIPELINE_H

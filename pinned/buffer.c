@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device buffers: memory, events, and the consumer's streams. Easy to get wrong: streams and events of GPUs mean
- * nothing to the host's table and the reverse; where both have a share, the host's must not be overwritten before the
- * GPU's streams have really ended.
+ * The memory, the events and the consumer's streams of device buffers.
+ *
+ * Invariant: streams and events of one kind of device mean nothing to another kind. Where the host and a GPU share a
+ * part, the host's memory is not overwritten before the GPU's streams have ended.
  */
 #include "pinned/buffer.h"
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device buffer: the memory of one batch on every device that has a share in it, the events that tell its copies'
- * progress, and the consumer's streams that must be waited for before the next copy into it.
+ * A device buffer: the memory of one batch on every device that has a share in it, the events that show its copies'
+ * progress, and the consumer's streams that the next copy into it must wait for.
  *
- * A share is what one device holds of a buffer: the images of at most one part, and one small block, which all parts
- * read that have their labels there. Easy to get wrong: await (the copier's thread) may run beside use and release (the
- * batch's holder), so what one side writes the other must not touch.
+ * A share is what one device holds of a buffer: the images of at most one part, and one small block, used by all parts
+ * whose labels are on that device.
+ *
+ * Invariant: await (the copier's thread) may run at the same time as use and release (the batch's holder), so neither
+ * side writes what the other reads.
  */
 #ifndef PINNED_BUFFER_H
 #define PINNED_BUFFER_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copier: opens the devices, owns the buffers, and puts each filled slot on the copy streams. All that a batch
- * needs was taken at creation; from then on nothing is allocated, and only await sleeps.
+ * The copier: opens the devices, owns the buffers, and puts each filled slot on the copy streams. Everything that a
+ * batch needs is taken at creation. After that nothing is allocated, and only await sleeps.
  *
- * Easy to get wrong: a copy stream goes on after the call that failed, so destroy must see it empty before it gives
- * memory back.
+ * Invariant: a copy stream goes on after the call that failed, so destroy waits until it is empty before it frees
+ * memory.
  */
 #include "pinned/copier.h"
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of filled slots into device buffers, and the order between them and the consumer's streams.
+ * Copies of filled slots into device buffers, and their order with the consumer's streams.
  *
  *   issue    wait (on the device) for the streams of the last user, copy, finish, record *filled*
  *   await    until the copies have ended: the slot is free, the batch is there for the host too
  *   use      a consumer's stream waits for *filled*, and is remembered
  *   release  record *released* on every stream that was remembered
  *
- * Nothing here locks: the caller hands a buffer from one side to the other, issue and await belong to one thread (the
- * copier's), use, remember and release to whoever holds the batch, which may be before await and beside it. Easy to get
- * wrong: an event says nothing before it is recorded, and a wait takes what was recorded when it was called.
+ * Nothing here locks: the caller passes a buffer from one side to the other. Issue and await belong to one thread (the
+ * copier's). Use, remember and release belong to the holder of the batch, which may call them before await or at the
+ * same time.
+ *
+ * Invariant: an event says nothing before it is recorded, and a wait uses what was recorded when it was called.
  */
 #ifndef PINNED_COPIER_H
 #define PINNED_COPIER_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What surrounds each call of the CUDA runtime. Easy to get wrong: after a fault on the device every call fails with
- * that fault, those in here too; what begin changed must be undone all the same.
+ * What surrounds each call of the CUDA runtime.
+ *
+ * Invariant: after a fault on the device every call fails with that fault, the calls in here too. What begin changed is
+ * undone all the same.
  */
 #include "pinned/cuda_call.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Around calls of the CUDA runtime: nothing of ours changes the calling thread's device, last error or captures, and a
- * failure becomes one line.
+ * Surrounds calls of the CUDA runtime: the library leaves the calling thread's device, last error and captures as they
+ * were, and a failure becomes one line.
  *
- * Easy to get wrong: since CUDA 12 cudaSetDevice() makes a context of several hundred MB on a device that has none.
- * Setting a thread back to device 0, which it never chose, would make one there from every rank of a node. So a device
- * is set only where the call needs it and another one is current; threads of ours chose one of ours before
- * (device_cuda.c, enter), and what has to be done before that is done in a thread of its own.
+ * Invariant: a device is set only where the call needs it and another one is current. Since CUDA 12 cudaSetDevice()
+ * makes a context of several hundred MB on a device that has none; setting a thread back to device 0, which it never
+ * chose, would make one there from every rank of a node. The library's threads choose their device at their start
+ * (device_cuda.c, enter_device); work before that runs in a thread of its own.
  */
 #ifndef PINNED_CUDA_CALL_H
 #define PINNED_CUDA_CALL_H

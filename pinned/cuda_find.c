@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPUs there are. Easy to get wrong: without a driver nearly every function of the runtime fails, so that only
- * the two that are made for it are called before one is known to be there.
+ * Finds the GPUs. Without a driver nearly every function of the runtime fails, so until a driver is found only the two
+ * functions that work without one are called.
  */
 #include "pinned/cuda_find.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs there are, and which one is meant. */
+/* Finds the GPUs, and the one that a name means. */
 #ifndef PINNED_CUDA_FIND_H
 #define PINNED_CUDA_FIND_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locking the slots. Some machines refuse one registration of many gigabytes and take it in parts. Easy to get
- * wrong: a copy over two registrations fails, so that a piece ends where a slot ends.
+ * Page-locks the slots. Some machines refuse one registration of many gigabytes and accept it in pieces.
+ *
+ * Invariant: a copy across two registrations fails, so a piece ends where a slot ends.
  */
 #include "pinned/cuda_pin.h"
 

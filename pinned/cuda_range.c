@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges by NVTX, which is headers only and finds the profiler by itself; the double of the runtime comes without them.
- * Easy to get wrong: those headers define functions in every file that includes them, so that this one is alone.
+ * Named ranges with NVTX, which consists of headers only and finds the profiler by itself. Those headers define
+ * functions in every file that includes them, so this file alone includes them. The double of the runtime has no NVTX.
  */
 #include "pinned/cuda_range.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named ranges of a thread for NVIDIA's profilers; nothing happens where none is attached. */
+/* Named ranges of a thread for NVIDIA's profilers. Without a profiler nothing happens. */
 #ifndef PINNED_CUDA_RANGE_H
 #define PINNED_CUDA_RANGE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies in a slot for one sample, so that a device can finish it: written by the worker that made the sample,
- * copied with the batch's small block. Pixels are the first encoding; another is one more number here and one more case
- * in the finishing functions.
+ * Describes one sample in a slot, so that a device can finish it. The worker that made the sample writes it; it is
+ * copied with the batch's small block. Pixels are the first encoding. Another encoding is one more number here and one
+ * more case in the finishing functions.
  */
 #ifndef PINNED_DESCRIPTOR_H
 #define PINNED_DESCRIPTOR_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that batches are copied to: one table of functions per kind. `host` is always there and is the readable
- * specification; `cuda` is device_cuda.c. device_tables_*.c, of which a program links one, says which there are.
+ * Devices that batches are copied to: one table of functions per kind. `host` is always available and is the readable
+ * specification; `cuda` is device_cuda.c. A program links one of device_tables_*.c, which lists the program's kinds.
  *
- * Unless said otherwise a function may be called from any thread and leaves that thread's current device, its last
- * error and its captures as they were. Failures are MR_ERR_DEVICE, MR_ERR_NO_MEMORY or MR_ERR_NO_DEVICE, with the name
- * and the words of the runtime's function that failed.
+ * Unless stated otherwise a function may be called from any thread and leaves that thread's current device, last error
+ * and captures as they were. Failures are MR_ERR_DEVICE, MR_ERR_NO_MEMORY or MR_ERR_NO_DEVICE, with the name of the
+ * runtime's function that failed and the runtime's message.
  */
 #ifndef PINNED_DEVICE_H
 #define PINNED_DEVICE_H

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many devices there are. CUDA is asked in a child, so that this process stays one that may fork; the answer comes
- * through a pipe. Easy to get wrong: the host may ignore SIGCHLD or reap children that are not its own, so the child is
- * watched and killed through a pidfd, which never means another process.
+ * Counts devices. CUDA is asked in a child process, so that this process can still fork; the answer comes through a
+ * pipe.
+ *
+ * Invariant: the child is watched and killed through a pidfd, which never means another process. The program may ignore
+ * SIGCHLD or reap children that are not its own.
  */
 #include "pinned/device_count.h"
 

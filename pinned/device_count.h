@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting devices in a child process, for mr_device_count() and its tests. */
+/* Counts devices in a child process, for mr_device_count() and its tests. */
 #ifndef PINNED_DEVICE_COUNT_H
 #define PINNED_DEVICE_COUNT_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPUs by the CUDA runtime: the table "cuda". Each function makes its calls between mr_cuda_call_begin() and _end().
+ * GPUs with the CUDA runtime: the table "cuda". Each function makes its calls between mr_cuda_call_begin() and
+ * mr_cuda_call_end().
  *
- * Easy to get wrong: what gives something back is called on failed devices too, and must try everything once. And a
- * stream of the caller's may belong to another device, which is his mistake and no failure of ours.
+ * Invariant: functions that give something back are also called on failed devices, and try everything once. A stream of
+ * the caller's may belong to another device; that is the caller's mistake and no failure of the device.
  */
 #include "pinned/device.h"
 

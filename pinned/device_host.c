@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host as a device: host:N has memory of its own and no streams, everything has ended when its call returns. This
- * is what the functions of the table mean, without the waiting. Easy to get wrong: events and the copy stream are never
- * NULL, and an event may be looked at by another thread than the one that recorded it.
+ * The host as a device: host:N has its own memory and no streams, and everything has ended when its call returns. This
+ * file shows what the functions of the table mean, without the waiting.
+ *
+ * Invariant: events and the copy stream are never NULL, and a thread may look at an event that another thread recorded.
  */
 #include "pinned/device.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with CUDA. */
+/* The kinds of devices of a program with CUDA. */
 #include "pinned/device.h"
 
 const struct mr_device_ops *const mr_device_tables[] = {&mr_device_host, &mr_device_cuda, NULL};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishing on the host, one sample after the other: each channel's 256 values are made once per batch and then looked
- * up. Easy to get wrong: descriptors were written by workers, so nothing in them is believed before it was checked.
+ * Finishes samples on the host, one after the other: each channel's 256 values are computed once per batch and then
+ * looked up.
+ *
+ * Invariant: descriptors are written by workers, so nothing in them is used before it is checked.
  */
 #include "pinned/finish.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel: one launch for a whole batch. It runs the arithmetic of finish_pixel.h and adds only who does
- * what: a block row takes one sample after the other, and its threads stand side by side in the output, so that what a
- * warp writes is contiguous. Planar output: a thread has a pixel, and writes it to each plane. Interleaved: a thread
- * has an element. In the words of C, so that a test can run it on the host.
+ * The finishing kernel: one launch for a whole batch. It runs the arithmetic of finish_pixel.h and adds only which
+ * thread does what. A block row takes one sample after the other, and its threads write neighbouring elements, so that
+ * the writes of a warp are contiguous. Planar output: a thread has a pixel and writes it to each plane. Interleaved
+ * output: a thread has an element. It is written in plain C as far as possible, so that a test can run it on the host.
  *
- * Easy to get wrong: one sample may have more than 2^32 elements, and a grid no more than 65535 rows.
+ * Invariant: one sample may have more than 2^32 elements, and a grid has at most 65535 rows.
  */
 #include "pinned/finish_cuda.h"
 #include "pinned/finish_pixel.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel behind one plain C function, so that the C files need no nvcc and a test's CPU twin can stand in
- * for it.
+ * The finishing kernel behind one plain C function, so that C files need no nvcc and a test can put a CPU version in
+ * its place.
  */
 #ifndef PINNED_FINISH_CUDA_H
 #define PINNED_FINISH_CUDA_H

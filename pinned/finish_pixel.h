@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The arithmetic of finishing, one descriptor and one pixel at a time, for finish.c and the GPU's kernel alike (nvcc
- * compiles it for both sides). Easy to get wrong: the product and the sum of a float are one fmaf(), never left to the
- * compiler, and indices are 64 bits wide, because one sample may have more than 2^32 bytes.
+ * compiles it for both).
+ *
+ * Invariant: the product and the sum of a float are one fmaf(), never left to the compiler; indices have 64 bits,
+ * because one sample may have more than 2^32 bytes.
  *
  * A caller takes a view of its job once, and then for each descriptor
  *   finds its row (none: BAD_RANGE and nothing is written), checks it (not OK, or a hole: zeros), writes its pixels.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's words on huge pages. Easy to get wrong: a page of the pool that is free may be promised to a mapping
- * that has not touched it yet; and the switch for shared memory is not the one for private memory.
+ * Reads the kernel's settings for huge pages. A free page of the pool may be promised to a mapping that has not touched
+ * it yet. The setting for shared memory is not the one for private memory.
  */
 #include "pinned/huge_pages.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel offers of pages of 2 MiB for shared memory. root stands before every path: "" but in tests. */
+/* Which pages of 2 MiB the kernel offers for shared memory. root precedes every path; it is "" except in tests. */
 #ifndef PINNED_HUGE_PAGES_H
 #define PINNED_HUGE_PAGES_H
 

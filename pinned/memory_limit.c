@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on memory as the kernel tells them in /proc and /sys/fs/cgroup. Easy to get wrong: a limit may stand in any
- * enclosing group, not only in the process's own.
+ * Reads limits on memory from /proc and /sys/fs/cgroup. Any enclosing cgroup may have a limit, not only the process's
+ * own.
  */
 #include "pinned/memory_limit.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moves of a place. Who takes a place sees what was published, who sees DONE sees the pixels: acquire and release
- * would do for that. seq_cst, because a host that cancels a slot and then looks for BUSY words and a worker that ends a
- * BUSY word and then looks whether the slot is canceled must not both miss the other.
+ * The moves of a place. A worker that takes a place sees what was published, and a reader that sees DONE sees the
+ * pixels; acquire and release would be enough for that.
+ *
+ * Invariant: moves are seq_cst. A host cancels a slot and then looks for BUSY words; a worker ends its BUSY word and
+ * then looks whether the slot is canceled. They must not both miss the other.
  */
 #include "pinned/place.h"
 

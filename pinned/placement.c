@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of devices to places of images and labels. Easy to get wrong: plain "host" is not "host:0". Alone it lends the
- * slots, without a copy; it becomes the memory of host:0 only where something else lies on another device.
+ * Turns names of devices into places of images and labels.
+ *
+ * Invariant: plain "host" is not "host:0". Alone it lends the slots, without a copy. It becomes the memory of host:0
+ * only if something else is on another device.
  */
 #include "pinned/placement.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which parts a batch has, and on which devices they lie: from the names in the options, before any device is opened.
- */
+/* Which parts a batch has and on which devices they are, from the names in the options, before any device is opened. */
 #ifndef PINNED_PLACEMENT_H
 #define PINNED_PLACEMENT_H
 

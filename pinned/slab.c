@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab's memory. Its pages are reserved before a loader's creation returns, so that a full machine is an error at
- * the start and not a SIGBUS in the middle of an epoch.
+ * The slab's memory. Its pages are reserved before a loader's creation returns, so a full machine is an error at the
+ * start and not a SIGBUS in the middle of an epoch.
  *
- * Easy to get wrong: a mapping has huge pages only where its address and its place in the file are multiples of their
- * size, and fallocate() asks for none on a mapping's behalf: only a touch through it does.
+ * Invariant: a mapping has huge pages only where its address and its offset in the file are multiples of their size,
+ * and fallocate() does not take any for a mapping: only a touch through the mapping does.
  */
 #include "pinned/slab.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared memory of one loader: an anonymous, sealed memfd, mapped by the host and by every worker. Huge pages (2
- * MiB) are taken where they are offered; that they cannot be had is no failure.
+ * The shared memory of one loader: an anonymous, sealed memfd, mapped by the host and by every worker. It uses huge
+ * pages (2 MiB) where they are available; their absence is no failure.
  */
 #ifndef PINNED_SLAB_H
 #define PINNED_SLAB_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots: layout, legal moves, publishing and recovery. Easy to get wrong: the hint `missing` may be lower than the
- * truth but never stay higher, or nobody wakes the host; see mr_slot_recover().
+ * Slots: layout, legal moves, publishing, and recovery after a death.
+ *
+ * Invariant: the hint `missing` may be lower than the truth but must not stay higher, or nobody wakes the host; see
+ * mr_slot_recover().
  */
 #include "pinned/slot.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slot: the memory of one batch, and the book about it. Both lie in the slab; offsets, never pointers.
+ * A slot: the memory of one batch, and the book about it. Both are in the slab; they hold offsets, never pointers.
  *
- * The book's fields are written by the host while the slot is FREE and then published by the words (release). A worker
- * reads a word first (acquire), then the fields, and swaps that same word before it acts on them: had the slot been
- * published again in between, the swap fails. So the fields are atomics with relaxed order: reading a stale one is
- * harmless, tearing it would not be.
+ * The host writes the book's fields while the slot is FREE and then publishes them through the words (release). A
+ * worker reads a word first (acquire), then the fields, and swaps that same word before it acts on them: if the slot
+ * was published again in between, the swap fails. So the fields are atomics with relaxed order: reading an old value is
+ * harmless, a torn value would not be.
  */
 #ifndef PINNED_SLOT_H
 #define PINNED_SLOT_H
