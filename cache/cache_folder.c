@@ -38,7 +38,8 @@ static mr_status read_marker(int folder, const char *path, mr_error *error)
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot read %s/%s", path, MR_CACHE_MARKER);
     if (n != strlen(MR_CACHE_MARKER_TEXT) || memcmp(text, MR_CACHE_MARKER_TEXT, n) != 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is a cache of another format than this version's (1)", path);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is a cache of another format; this version uses format 1",
+                            path);
     return MR_OK;
 }
 
@@ -95,7 +96,7 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
     if (status != MR_PENDING)
         return status;
     if (!make)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is no cache: it has no file %s", path, MR_CACHE_MARKER);
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it has no file %s", path, MR_CACHE_MARKER);
     int other = holds_other_things(folder);
     if (other < 0)
         return mr_error_os(error, MR_ERR_IO, -other, "cannot list %s", path);
@@ -104,8 +105,8 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
     status = read_marker(folder, path, error); /* another job has made it a cache meanwhile */
     if (status != MR_PENDING)
         return status;
-    return mr_error_set(error, MR_ERR_INVALID, "%s is no cache, and it holds other things: name an empty directory",
-                        path);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s is not a cache and holds other files; a cache needs an empty directory", path);
 }
 
 mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error)

@@ -78,7 +78,7 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options, cons
     *cache_out = NULL;
     if (!mr_cache_key_suits(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "a cache holds image files, and this dataset's samples are none");
+                            "a cache holds image files, and this dataset's samples are not image files");
     if (!mr_codec_packed_works(&why_not))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
     struct mr_cache_host *cache = calloc(1, sizeof *cache);
@@ -169,10 +169,10 @@ static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
         return;
     cache->told = true;
     if (stopped == MR_CACHE_AT_BUDGET)
-        mr_log_line(MR_LOG_INFO, "the cache %s is as large as it may be (%llu bytes): nothing more is written to it",
+        mr_log_line(MR_LOG_INFO, "the cache %s has reached its limit of %llu bytes: nothing more is written to it",
                     region->path, (unsigned long long)region->budget_bytes);
     else
-        mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written: %s: going on without writing", region->path,
+        mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written (%s): going on without writing", region->path,
                     strerrordesc_np(stop_errno) ? strerrordesc_np(stop_errno) : "unknown error");
 }
 

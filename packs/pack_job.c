@@ -36,9 +36,10 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
     if (o->restorable && !coefficients)
         return mr_error_set(error, MR_ERR_INVALID, "restorable is for the encodings dct and dct8");
     if (o->restorable && (o->max_side > 0 || o->resize > 0 || o->quality > 0))
-        return mr_error_set(error, MR_ERR_INVALID, "restorable keeps files, max_side, resize and quality change them");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "restorable keeps files as they are; max_side, resize and quality change them");
     if (o->quality > 0 && o->encoding == MR_PACK_RAW)
-        return mr_error_set(error, MR_ERR_INVALID, "quality is of JPEGs, not of raw pixels");
+        return mr_error_set(error, MR_ERR_INVALID, "quality applies to JPEGs, not to raw pixels");
     if (o->shard_size < MIN_SHARD_BYTES)
         return mr_error_set(error, MR_ERR_INVALID, "shard_size %llu is below %llu", (unsigned long long)o->shard_size,
                             (unsigned long long)MIN_SHARD_BYTES);
@@ -191,7 +192,7 @@ mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read
     if (status == MR_OK)
         status = mr_catalog_verify(job->catalog, read->index, read->bytes, read->len, error);
     if (status == MR_OK && read->len < image_out->len)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%zu bytes in place of %llu", read->len,
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%zu bytes instead of %llu", read->len,
                               (unsigned long long)image_out->len);
     return status;
 }

@@ -36,7 +36,7 @@ static mr_status check_head(struct mr_pack_journal *journal, mr_error *error)
     if (st.st_nlink == 0) /* removed between opening and locking it, by who had it */
         return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", journal->dir);
     if (!S_ISREG(st.st_mode) || (head.magic != 0 && head.magic != MR_PACK_JOURNAL_MAGIC))
-        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is no journal of a pack", journal->dir);
+        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is not a journal of a pack", journal->dir);
     if (head.version != 0 && head.version != MR_PACK_VERSION)
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s/" MR_PACK_JOURNAL " is of version %u, this library writes version %u", journal->dir,

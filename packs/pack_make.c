@@ -342,7 +342,7 @@ mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *o
         return mr_error_set(error, MR_ERR_INVALID, "the folder of the pack is not given");
     mr_status status = mr_pack_job_begin(&packing.job, dataset, options, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
-        status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not files of images");
+        status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
     if (status != MR_OK)
         return status;
     packing.packer = (struct mr_packer_options){.encoding = (uint32_t)o->encoding,

@@ -70,7 +70,7 @@ static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t 
     const char *origin = origin_of(bytes, len), *new_origin = origin_of(draft->begin.data, draft->begin.len);
     struct mr_pack_begin then;
     if (!origin)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is no journal of a pack", draft->dir);
+        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is not a journal of a pack", draft->dir);
     memcpy(&then, bytes, sizeof then);
     if (strcmp(origin, new_origin) != 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of another pack: \"%.350s\", now \"%.350s\"",
@@ -209,8 +209,7 @@ static mr_status remove_shards(const struct mr_pack_draft *draft, bool has_begun
     for (uint32_t i = mr_pack_draft_n_shards(draft);; i++) {
         mr_pack_draft_shard_name(i, name);
         if (!has_begun && faccessat(draft->root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            return mr_error_set(error, MR_ERR_INVALID, "%s holds %s, but neither an index nor a journal of it",
-                                draft->dir, name);
+            return mr_error_set(error, MR_ERR_INVALID, "%s holds %s, but no index and no journal", draft->dir, name);
         if (unlinkat(draft->root, name, 0) != 0)
             return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "remove", name, error);
     }

@@ -82,7 +82,7 @@ static mr_status file_name(const struct unpacking *unpacking, const struct mr_pi
     if (!name)
         return mr_error_set(error, MR_ERR_DAMAGED, "it has no name");
     if (!mr_pack_sample_name_is_safe(name))
-        return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is no name of a file below a folder", name);
+        return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is not a name of a file below the folder", name);
     const char *ending = mr_pack_sample_name_ending(name, &unpacked->image, unpacked->exact);
     if (strlen(name) + strlen(ending) >= MR_CATALOG_PATH)
         return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending", name);
@@ -163,7 +163,7 @@ mr_status mr_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *op
         return mr_error_set(error, MR_ERR_INVALID, "the folder to unpack into is not given");
     mr_status status = mr_pack_job_begin(&unpacking.job, pack, options, error);
     if (status == MR_OK && !mr_catalog_is_pack(unpacking.job.catalog))
-        status = mr_error_set(error, MR_ERR_INVALID, "the dataset is no pack");
+        status = mr_error_set(error, MR_ERR_INVALID, "the dataset is not a pack");
     if (status == MR_OK)
         status = run_unpacking(&unpacking, dir, error);
     if (status == MR_OK)

@@ -144,7 +144,7 @@ static mr_status compare_file(const struct mr_pack_unpack_folder *folder, const 
     if (rc < 0)
         return fail_at(folder, -rc, "read", name, error);
     if (rc == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/%s is there already, with other content", folder->path, name);
+        return mr_error_set(error, MR_ERR_INVALID, "%s/%s exists already, with other content", folder->path, name);
     return MR_OK;
 }
 

@@ -259,7 +259,7 @@ void mr_pack_writer_close(struct mr_pack_writer *writer)
 static mr_status check_options(const struct mr_pack_writer_options *options, uint32_t align, mr_error *error)
 {
     if (align > MR_PACK_MAX_ALIGN || (align & (align - 1)) != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "align %" PRIu32 " is no power of two up to %u", align,
+        return mr_error_set(error, MR_ERR_INVALID, "align %" PRIu32 " is not a power of two up to %u", align,
                             MR_PACK_MAX_ALIGN);
     if (options->shard_bytes == 0)
         return mr_error_set(error, MR_ERR_INVALID, "shards of 0 bytes");

@@ -95,8 +95,7 @@ static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed
         return status;
     if (status != MR_OK) /* the file is good all the same */
         return MR_ERR_UNSUPPORTED;
-    return same ? MR_OK
-                : mr_error_set(error, MR_ERR_UNSUPPORTED, "decoded from its coefficients its pixels are not the same");
+    return same ? MR_OK : mr_error_set(error, MR_ERR_UNSUPPORTED, "its coefficients do not decode to the same pixels");
 }
 
 static bool is_plain(struct mr_packer *packer, const struct mr_packed_image *image)
@@ -124,7 +123,7 @@ static mr_status keep_beside(struct mr_packer *packer, const struct input *input
         if (status == MR_OK && file->len == input->len && memcmp(file->at, input->bytes, input->len) == 0)
             return MR_OK;
     }
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "its encoding cannot be given back exactly");
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "its encoding cannot be restored exactly");
 }
 
 /* Tiles, and pixels if they come with them. */

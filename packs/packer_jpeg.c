@@ -178,7 +178,7 @@ static mr_status describe_template(const struct mr_packer_jpeg *jpeg, struct mr_
             template->quant[i][k] = component->quant_table->quantval[k];
     }
     if (template->colour == 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its colour space %d is not one of a pack",
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "a pack cannot hold its colour space %d",
                             (int)cinfo->jpeg_color_space);
     if (n_blocks > MR_PACKED_MAX_MCU_BLOCKS)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "its sampling factors make %" PRIu32 " blocks; packs take %d",

@@ -26,7 +26,7 @@ mr_status mr_packer_restore_keep(const uint8_t *file, size_t len, const struct m
 {
     mr_packer_bytes_clear(beside);
     if (!head->sequential || head->len > UINT32_MAX)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its encoding cannot be given back exactly");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its encoding cannot be restored exactly");
     uint32_t n = (uint32_t)head->len;
     const uint8_t prefix[PREFIX_BYTES] = {
         VERSION, (uint8_t)flags, 0, 0, (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24)};

@@ -253,7 +253,7 @@ static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buff
     if (status || at < part->n_streams)
         return status;
     if (at == MR_BUFFER_STREAMS)
-        return mr_error_set(error, MR_ERR_STATE, "%u streams use this part of the batch already, a further one cannot",
+        return mr_error_set(error, MR_ERR_STATE, "%u streams use this part of the batch already, which is the limit",
                             MR_BUFFER_STREAMS);
     part->streams[at].stream = stream;
     part->streams[at].was_released = false;

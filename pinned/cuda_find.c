@@ -63,7 +63,7 @@ static mr_status local_rank(uint32_t n, int32_t *ordinal_out, mr_error *error)
     char *end;
     unsigned long rank = strtoul(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: LOCAL_RANK is '%.100s', which is no number", text);
+        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: LOCAL_RANK is '%.100s', which is not a number", text);
     if (rank >= n)
         return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: LOCAL_RANK is %lu, but only %u GPUs are visible",
                             rank, (unsigned)n);

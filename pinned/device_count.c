@@ -176,6 +176,6 @@ uint32_t mr_device_count(mr_device_kind kind, mr_error *error)
     if (kind == MR_DEVICE_CUDA)
         mr_error_set(error, MR_ERR_UNSUPPORTED, "this build has no CUDA");
     else
-        mr_error_set(error, MR_ERR_INVALID, "device kind %d is none", (int)kind);
+        mr_error_set(error, MR_ERR_INVALID, "there is no device kind %d", (int)kind);
     return 0;
 }

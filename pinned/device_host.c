@@ -32,7 +32,7 @@ static mr_status open_host(int32_t id, struct mr_device_handle **handle_out, mr_
 {
     *handle_out = NULL;
     if (id == MR_DEVICE_LOCAL)
-        return mr_error_set(error, MR_ERR_INVALID, "host:local is no device");
+        return mr_error_set(error, MR_ERR_INVALID, "host:local is not a device");
     if (id < 0 || id >= N_DEVICES)
         return mr_error_set(error, MR_ERR_NO_DEVICE, "device 'host:%d' does not exist; there are %d", (int)id,
                             (int)N_DEVICES);

@@ -127,7 +127,7 @@ static mr_status check_devices(const struct mr_placement_names *names, mr_error 
     if (!names->devices)
         return mr_error_set(error, MR_ERR_INVALID, "n_devices is %u and devices is NULL", (unsigned)names->n_devices);
     if (names->n_devices < 2 || names->n_devices > MR_MAX_DEVICES)
-        return mr_error_set(error, MR_ERR_INVALID, "n_devices %u is not within 2 and %d%s", (unsigned)names->n_devices,
+        return mr_error_set(error, MR_ERR_INVALID, "n_devices %u is not between 2 and %d%s", (unsigned)names->n_devices,
                             MR_MAX_DEVICES, names->n_devices == 1 ? "; device names a single one" : "");
     if (names->label_device && strcmp(names->label_device, "host") != 0)
         return mr_error_set(error, MR_ERR_INVALID,
@@ -143,7 +143,8 @@ static mr_status find_numbered(const char *const *devices, uint32_t i, struct fo
     if (!name)
         return mr_error_set(error, MR_ERR_INVALID, "devices[%u] is NULL", (unsigned)i);
     if (strcmp(name, "auto") == 0 || strcmp(name, "cuda:local") == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] is '%s', which names no number", (unsigned)i, name);
+        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] is '%s', which has no device number", (unsigned)i,
+                            name);
     return find_device(name, found_out, error);
 }
 
@@ -155,7 +156,7 @@ static mr_status add_part(const struct mr_placement_names *names, uint32_t i, st
     if (status != MR_OK)
         return status;
     if (i > 0 && found.name.ops != placement->devices[0].ops)
-        return mr_error_set(error, MR_ERR_INVALID, "devices '%s' and '%s' are of two kinds", names->devices[0],
+        return mr_error_set(error, MR_ERR_INVALID, "devices '%s' and '%s' are of different kinds", names->devices[0],
                             names->devices[i]);
     placement->image[i] = placement->label[i] = add_device(placement, found.name);
     if (placement->image[i] != i)

@@ -326,7 +326,7 @@ static void places_that_make_no_sense_are_refused_in_words(void **state)
     o = split_options(beyond, 2, 8);
     rig_refuses(*state, &o, MR_ERR_NO_DEVICE, "'cuda:3' does not exist; 3 visible");
     o = split_options(unnumbered, 2, 8);
-    rig_refuses(*state, &o, MR_ERR_INVALID, "names no number");
+    rig_refuses(*state, &o, MR_ERR_INVALID, "has no device number");
     o = split_options(gpus, 1, 8);
     rig_refuses(*state, &o, MR_ERR_INVALID, "device names a single one");
     o = split_options(gpus, 2, 8);

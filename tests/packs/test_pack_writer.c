@@ -277,9 +277,9 @@ static void options_that_make_no_sense_are_refused(void **state)
     expect_refused(&tree, &options, "shards of 0 bytes");
     options = invented_options(PARTS_N, PARTS_SHARD);
     options.align = 3;
-    expect_refused(&tree, &options, "align 3 is no power of two");
+    expect_refused(&tree, &options, "align 3 is not a power of two");
     options.align = 8192;
-    expect_refused(&tree, &options, "align 8192 is no power of two up to 4096");
+    expect_refused(&tree, &options, "align 8192 is not a power of two up to 4096");
     options.align = 0;
     options.kind = &kind;
     expect_refused(&tree, &options, "labels of 0 bytes");
@@ -308,10 +308,10 @@ static void files_of_others_stay_as_they_are(void **state)
     expect_refused(&tree, &options, "/p holds a file called index");
     assert_int_equal(remove(tree_at(&tree, "p/index")), 0);
     tree_write(&tree, "p/journal", "Dear diary, today", 17);
-    expect_refused(&tree, &options, "/p/journal is no journal of a pack");
+    expect_refused(&tree, &options, "/p/journal is not a journal of a pack");
     assert_int_equal(remove(tree_at(&tree, "p/journal")), 0);
     tree_write(&tree, "p/shard-00000", "mine", 4);
-    expect_refused(&tree, &options, "/p holds shard-00000, but neither an index nor a journal of it");
+    expect_refused(&tree, &options, "/p holds shard-00000, but no index and no journal");
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
     tree_destroy(&tree);
 }

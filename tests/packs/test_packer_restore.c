@@ -82,7 +82,7 @@ static void restorable_files_come_back_byte_for_byte(void **state)
                 struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
                 assert_int_equal(sample.image.encoding, MR_PACKED_JPEG);
                 assert_false(sample.damaged);
-                assert_string_equal(sample.why, "its encoding cannot be given back exactly");
+                assert_string_equal(sample.why, "its encoding cannot be restored exactly");
                 struct mr_test_image again = restore(&sample);
                 assert_int_equal(again.len, jpeg.len);
                 assert_memory_equal(again.bytes, jpeg.bytes, jpeg.len);
@@ -134,7 +134,7 @@ static void what_cannot_be_given_back_is_kept(void **state)
     struct mr_packed_sample sample = packer_pack(packer, filled.bytes, filled.len);
     assert_int_equal(sample.image.encoding, MR_PACKED_JPEG);
     assert_false(sample.damaged);
-    assert_string_equal(sample.why, "its encoding cannot be given back exactly");
+    assert_string_equal(sample.why, "its encoding cannot be restored exactly");
     mr_test_image_free(&filled);
     mr_test_image_free(&jpeg);
     mr_packer_destroy(packer);

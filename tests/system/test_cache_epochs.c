@@ -298,7 +298,7 @@ static void directory_that_is_no_cache_is_an_error_of_the_loader(void **state)
     (void)state;
     options.cache = photos;
     assert_int_equal(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_INVALID);
-    assert_non_null(strstr(error.text, "is no cache"));
+    assert_non_null(strstr(error.text, "is not a cache"));
     options.cache = "/nowhere/at/all";
     assert_int_equal(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_IO);
     options.cache = cache;

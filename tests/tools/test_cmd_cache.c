@@ -98,7 +98,7 @@ static void what_is_no_cache_is_refused(void **state)
     mr_run_write_file("letters/seg-0000000000000001.log", "dear", 4);
     mr_run_command(&run, "cache", "clear", "letters", NULL);
     assert_int_equal(run.status, 2);
-    assert_contains(run.err, "letters is no cache");
+    assert_contains(run.err, "letters is not a cache");
     assert_true(mr_run_exists("letters/seg-0000000000000001.log"));
     mr_run_command(&run, "cache", "stat", "letters", NULL);
     assert_int_equal(run.status, 2);

@@ -355,7 +355,7 @@ static void output_that_cannot_be_made_exits_1_and_is_named(void **state)
     assert_contains(run.err, "no/such/folder");
     mr_run_command(&run, "unpack", "good", "photos", NULL); /* the same pixels, other bytes */
     assert_status(&run, 2);
-    assert_contains(run.err, "photos/class_0/0.jpg is there already");
+    assert_contains(run.err, "photos/class_0/0.jpg exists already");
     mr_run_free(&run);
 }
 

@@ -199,11 +199,11 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack", "empty", "out", "--seed", "1"}, "--seed is of --arrange shuffle"},
         {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"}, "max_side and resize exclude each other"},
         {{"pack", "empty", "out", "--encoding", "raw", "--restorable"}, "restorable is for the encodings"},
-        {{"pack", "empty", "out", "--restorable", "--resize", "9"}, "restorable keeps files"},
+        {{"pack", "empty", "out", "--restorable", "--resize", "9"}, "restorable keeps files as they are"},
         {{"check"}, "PATH is missing"},
         {{"check", "a", "b"}, "'b' is one argument too many"},
         {{"unpack", "a"}, "DIR is missing"},
-        {{"unpack", "empty", "out"}, "the dataset is no pack"},
+        {{"unpack", "empty", "out"}, "the dataset is not a pack"},
     };
     struct mr_run run = {0};
 
