@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs over a cache without a loader. Easy to get wrong: fresh files are not packed until their times have settled. */
+/*
+ * Runs over a cache without a loader. Fresh files are not packed before their times have settled, so the rig waits for
+ * that.
+ */
 #include "tests/cache/cache_rig.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data set, the directory of a cache, and runs over both without a loader: what its host and one of its workers would
- * call. What fails here fails the test.
+ * A data set, the directory of a cache, and runs over both without a loader: the calls that a loader's host and one of
+ * its workers would make. A failure in here fails the test.
  */
 #ifndef TESTS_CACHE_CACHE_RIG_H
 #define TESTS_CACHE_CACHE_RIG_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries that are right by all checksums and nonsense otherwise: descriptions, tables of rows, templates and tiles
- * that somebody has made up. They cost the entry, never the worker. AddressSanitizer makes the most of this.
+ * Entries whose checksums are right and whose content is nonsense: descriptions, tables of rows, templates and tiles
+ * that somebody made up. They cost the entry, never the worker. AddressSanitizer sees the most of this.
  */
 #include <fcntl.h>
 #include <setjmp.h>

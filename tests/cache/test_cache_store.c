@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a cache without images: writers that are killed, that meet each other, and files that others have hurt.
+/*
+ * The files of a cache without images: writers that are killed, writers that meet each other, and files that others
+ * damaged.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must not become the cache's fault, or the other way round: limits, workers that died, a shortage that passes. */
+/* Troubles that the cache must not cause or suffer from: limits, workers that died, a shortage that passes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of the CUDA runtime: linked instead of cudart (target mr_cuda_double), the same entry points, no GPU. This
- * is what tests say to it beside those entry points.
+ * A double of the CUDA runtime: linked instead of cudart (target mr_cuda_double), with the same entry points and no
+ * GPU. This header is what tests call beside those entry points.
  *
  * Streams are queues of operations. Nothing runs by itself: one scheduler runs operations while a thread is inside one
  * of the entry points, in virtual time, by a policy and a seed. A copy touches its bytes when it runs.
  *
- * Orders are judged apart from that, and whatever the timing: every operation has a vector clock, made when it is
- * issued from its stream's, the issuing thread's and those of what it waits for; any two accesses to a byte, one of
- * them a write, neither ordered before the other, are reported. Reports are text that is kept until double_close().
+ * Orders are judged separately, whatever the timing. Every operation has a vector clock, made when it is issued from
+ * the clocks of its stream, of the issuing thread and of what it waits for. Two accesses to a byte, one of them a
+ * write, that are not ordered are reported. Reports are text that is kept until double_close().
  *
- * Easy to get wrong: device pointers are no memory of the process; reading one on the host faults, as it would with
- * a GPU. double_host_view() says where the bytes are.
+ * Invariant: device pointers are not memory of the process; reading one on the host faults, as with a GPU.
+ * double_host_view() says where the bytes are.
  */
 #ifndef TESTS_DOUBLE_CUDA_DOUBLE_H
 #define TESTS_DOUBLE_CUDA_DOUBLE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every entry point begins and ends with: the lock, the counts, errors on purpose, broken devices, the last error.
- * Easy to get wrong: what gives something back is done even when it returns an error, because nobody tries it twice.
+ *
+ * Invariant: a call that gives something back does so even when it returns an error, because nobody tries it twice.
  */
 #include "tests/double/double_machine.h"
 

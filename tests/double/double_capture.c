@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures: which stream is in one, who may do what meanwhile, and what ends one too early. Easy to get wrong: it is
- * the legacy stream that must not be touched while a blocking stream of its device captures, by any thread; what
- * threads may do otherwise is for each its own capture mode together with that of the captures.
+ * Captures: which stream is in one, what threads may do meanwhile, and what ends one too early.
+ *
+ * Invariant: while a blocking stream captures, no thread may touch the legacy stream of its device. For everything else
+ * the mode of the thread counts together with the mode of the captures.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector clocks. They grow as they meet components; easy to get wrong: a component past the end is zero, not unknown.
+/*
+ * Vector clocks, which grow as they meet components.
+ *
+ * Invariant: a component past the end is zero, not unknown.
  */
 #include "tests/double/double_machine.h"
 

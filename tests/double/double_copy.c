@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies. From page-locked memory the source is read when the copy runs; from pageable memory at the call, into a
- * staging buffer. Easy to get wrong: a copy to pageable memory returns only when it has ended, whatever its name says.
+ * staging buffer.
+ *
+ * Invariant: a copy to pageable memory returns only when it has ended, whatever its name says.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events. Easy to get wrong: an event is what was recorded last when somebody asks, so a wait keeps the operation, not
- * the event; one that was never recorded orders nothing and has ended.
+ * Events.
+ *
+ * Invariant: an event means what was recorded last at the time of the call, so a wait keeps the operation, not the
+ * event. An event that was never recorded orders nothing and has ended.
  */
 #include "tests/double/double_machine.h"
 

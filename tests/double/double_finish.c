@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of finish_cuda.cu: the same inline arithmetic, pixel by pixel, as a kernel on the fake stream, in the
- * order of threads that run last to first. Easy to get wrong: the settings (job->finish) are read at the launch, all
- * else when the kernel runs.
+ * The CPU twin of finish_cuda.cu: the same inline arithmetic, pixel by pixel, as a kernel on the fake stream, with
+ * threads running from last to first. The settings (job->finish) are read at the launch, everything else when the
+ * kernel runs.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_cuda.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: memory goes back before streams, because that waits for what they were given. */
+/* The fixture of the tests of the double. Memory is freed before streams, because freeing it waits for their work. */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>

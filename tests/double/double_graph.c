@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs: what was captured, in the order in which it was, one lane per captured stream. A launch issues it all again:
- * lane 0 on the stream of the launch, the others on streams of the executable graph's own. Easy to get wrong: a launch
- * also comes behind the graph's launch before, wherever that was.
+ * Graphs: captured operations in their order, one lane per captured stream. A launch issues them all again: lane 0 on
+ * the stream of the launch, the others on the executable graph's own streams.
+ *
+ * Invariant: a launch also comes after the graph's previous launch, on whatever stream that was.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of tests. A kernel's accesses are judged when it is launched, its bytes are touched when it runs. Easy to get
- * wrong: a launch goes to the current device, so a stream of another one is an error.
+ * Kernels of tests. A kernel's accesses are judged when it is launched; its bytes are touched when it runs. A launch
+ * goes to the current device, so a stream of another device is an error.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine that is open, its host threads and its lock. Easy to get wrong: what a host thread did is visible to
- * another one only by a step that was handed over, so a thread's own step advances each time its clock is given away;
- * what it does afterwards is then not covered by what it gave.
+ * The open machine, its host threads and its lock.
+ *
+ * Invariant: work of a host thread is visible to another one only by a step that was handed over. So a thread's own
+ * step advances each time its clock is given away; later work is not covered by that clock.
  */
 #include "tests/double/double_machine.h"
 

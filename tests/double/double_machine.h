@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the double: the one machine there is, and what its files call of each other. All of it belongs to whoever
- * holds the lock that double_call_begin() or double_machine_lock() takes.
+ * Inside the double: the one machine, and what its files call of each other. All of it belongs to the holder of the
+ * lock that double_call_begin() or double_machine_lock() takes.
  *
- * An operation refers only to operations that were issued before it, so whoever waits for one can always run what it
- * needs himself; nothing in here runs in a thread of its own.
+ * An operation refers only to operations that were issued before it, so a thread that waits for one can always run what
+ * it needs itself. No part of the double runs in a thread of its own.
  */
 #ifndef TESTS_DOUBLE_DOUBLE_MACHINE_H
 #define TESTS_DOUBLE_DOUBLE_MACHINE_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices' memory and page-locked host memory. A device pointer is an address in a stretch of the process that nobody
- * may touch; its bytes are elsewhere. Easy to get wrong: addresses are not used again, so that a pointer to what was
- * freed is never taken for one to what came after it.
+ * Devices' memory and page-locked host memory. A device pointer is an address in a range of the process that nobody may
+ * touch; its bytes are elsewhere.
+ *
+ * Invariant: addresses are not reused, so a pointer to freed memory is never taken for one to later memory.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators: their making, their end, and what is asked about them. A handle is no address but a place in a table
- * and how often that place was taken, so a use after the end is known for certain.
+ * Communicators: how they are made, how they end, and queries about them. A handle is not an address but a place in a
+ * table and the number of times that place was used, so a use after the end is detected with certainty.
  *
- * Easy to get wrong: an abort may come from any thread while another one is in a call, so whoever is in a call holds a
- * reference, and the memory goes with the last.
+ * Invariant: an abort may come from any thread while another one is in a call. So a thread in a call holds a reference,
+ * and the last reference frees the memory.
  */
 #include "tests/double/double_nccl.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hub: a thread of rank 0's process that takes the ranks' parts, matches them and answers. It serves the others for
- * as long as they need it, also when rank 0's communicator has ended in good order.
+ * The hub: a thread of rank 0's process that takes the ranks' parts, matches them and answers. It serves the other
+ * ranks as long as they need it, also after rank 0's communicator has ended in good order.
  *
- * Easy to get wrong: the k-th collective of a rank meets the k-th of every other, whatever they are; ranks that differ
- * are not answered, and hang.
+ * Invariant: the k-th collective of a rank meets the k-th of every other, whatever they are. Ranks that differ get no
+ * answer and hang.
  */
 #include "tests/double/double_nccl.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations: two kernels in a stream. The first reads the input and hands it to the communicator's thread; the second
+ * Operations: two kernels in a stream. The first reads the input and passes it to the communicator's thread. The second
  * waits for the result and writes it, and counts as a reader of the input as well, because NCCL reads until the end.
  *
- * Easy to get wrong: a kernel may run long after the communicator has ended, or never, so it holds the operation, and
- * the operation the communicator.
+ * Invariant: a kernel may run long after the communicator has ended, or never. So it holds the operation, and the
+ * operation holds the communicator.
  */
 #include "tests/double/double_nccl.h"
 

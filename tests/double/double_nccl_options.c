@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befalls the communicators of this process, by a call or by the environment, and counts of calls. */
+/* Faults of the communicators of this process, set by a call or by the environment, and counts of calls. */
 #include "tests/double/double_nccl.h"
 
 #include <stdlib.h>

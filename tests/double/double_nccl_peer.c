@@ -3,7 +3,7 @@
  * The thread of a communicator: it connects to the hub, sends what operations have read, opens the gates of those whose
  * results have come, and puts the call in progress into its stream when its time has come.
  *
- * Easy to get wrong: it must go on reading while it cannot write, because the hub does not read while it writes.
+ * Invariant: it reads on while it cannot write, because the hub does not read while it writes.
  */
 #include "tests/double/double_nccl.h"
 

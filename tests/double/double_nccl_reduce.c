@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions in the order of ranks. Easy to get wrong: 16-bit floats are added in f32 and rounded once; a mean of whole
- * numbers is cut off, as a division is.
+ * Reductions in the order of ranks. 16-bit floats are added in f32 and rounded once; a mean of integers is truncated,
+ * as a division is.
  */
 #include "tests/double/double_nccl.h"
 

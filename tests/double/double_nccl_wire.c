@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames over Unix sockets. Easy to get wrong: an address in the abstract namespace is as long as it is said to be, so
- * both sides must give the same length; it goes away with its last descriptor, whoever is killed.
+ * Frames over Unix sockets. An address in the abstract namespace includes its length, so both sides give the same
+ * length. It disappears with its last descriptor, whichever process is killed.
  */
 #include "tests/double/double_nccl.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams as queues of operations. An operation's clock is made when it is issued: the stream's, the issuing thread's
- * and those of the operations that it waits for. Easy to get wrong: the legacy stream is ordered with the blocking
- * streams in both directions, by what each had been given at the time.
+ * Streams as queues of operations. The clock of an operation is made when it is issued, from the clocks of the stream,
+ * of the issuing thread and of the operations that it waits for.
+ *
+ * Invariant: the legacy stream is ordered with the blocking streams in both directions, by the operations that each had
+ * at the time.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which operation runs when. It may run when it is the first of its stream, what it waits for has ended, and its gate
- * is open. Easy to get wrong: a host function runs without the lock, so after each operation everything may have
- * changed.
+ * Decides which operation runs when. It may run when it is the first of its stream, what it waits for has ended, and
+ * its gate is open.
+ *
+ * Invariant: a host function runs without the lock, so after each operation everything may have changed.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For each byte of a region the last write and the reads since, kept for stretches of bytes that were always touched
+ * For each byte of a region the last write and the reads since, kept for ranges of bytes that were always touched
  * together. Accesses are judged in the order in which they were issued, which every legal order of running respects:
- * nothing is ever ordered before something that was issued earlier. Easy to get wrong: a write replaces the reads
- * before it only because each of them has just been compared with it.
+ * nothing is ever ordered before something that was issued earlier.
+ *
+ * Invariant: a write replaces the reads before it only because it has just been compared with each of them.
  */
 #include "tests/double/double_machine.h"
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of NCCL over the double of CUDA: linked instead of libnccl (target mr_nccl_double), the same entry points.
- * Ranks are processes of one machine, or threads of one process; they exchange bytes by a Unix socket in the abstract
- * namespace that is named by the unique id, so that nothing is left behind by who is killed. This is what tests say to
- * it beside those entry points.
+ * A double of NCCL over the double of CUDA: linked instead of libnccl (target mr_nccl_double), with the same entry
+ * points. Ranks are processes of one machine, or threads of one process. They exchange bytes over a Unix socket in the
+ * abstract namespace, named by the unique id, so a killed process leaves nothing behind. This header is what tests call
+ * beside those entry points.
  *
- * A collective stands in its stream: it reads its input when the stream gets there, what is behind it in the stream
- * waits, and the host does not. Results are sums in the order of ranks in the type's arithmetic; 16-bit floats are
- * added in f32. Ranks that differ in operation, count, type or root hang, as with NCCL.
+ * A collective stands in its stream: it reads its input when the stream gets there, later work of the stream waits, and
+ * the host does not. Results are sums in the order of ranks in the arithmetic of the type; 16-bit floats are added in
+ * f32. Ranks that differ in operation, count, type or root hang, as with NCCL.
  *
  * Calls in a wrong state (on a communicator that was ended, while an earlier call is in progress, two threads at once,
  * a captured stream, memory of another device) are reports of the double of CUDA: DOUBLE_MISUSE.
  *
- * Easy to get wrong: while a call of a nonblocking communicator is in progress, its operation does not stand in the
- * stream yet.
+ * Invariant: while a call of a nonblocking communicator is in progress, its operation is not in the stream yet.
  */
 #ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
 #define TESTS_DOUBLE_NCCL_DOUBLE_H

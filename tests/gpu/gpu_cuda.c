@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* While the gate is closed nothing may be allocated, freed or loaded: that can wait for the whole device. */
+/*
+ * Streams, memory and the gate of these programs. While the gate is closed nothing may be allocated, freed or loaded:
+ * that can wait for the whole device.
+ */
 #include "tests/gpu/gpu_cuda.h"
 
 #include <stdlib.h>

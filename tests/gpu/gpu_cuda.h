@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA side of the programs that order streams or measure: what fails here ends the program with the function's
- * words. Only these programs, never the library, use the runtime through it.
+ * The CUDA side of the programs that order streams or measure. A failure ends the program with the function's message.
+ * Only these programs use the runtime through it, never the library.
  */
 #ifndef TESTS_GPU_GPU_CUDA_H
 #define TESTS_GPU_GPU_CUDA_H

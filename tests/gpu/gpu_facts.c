@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_facts: the machine, one fact a line, and the GPU's name alone in the line "gpu | NAME". Its exit status says
- * whether there is a GPU that this build can use; its words say why not.
+ * gpu_facts: describes the machine, one fact a line, with the GPU's name alone in the line "gpu | NAME". The exit
+ * status says whether this build can use a GPU; the output says why not.
  */
 #include "tests/gpu/gpu_cuda.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A synchronous copy: after mr_loader_next() the batch is there for the host, so nothing else has to be waited for. */
+/*
+ * Copies synchronously: after mr_loader_next() the batch is available to the host, so nothing else has to be waited
+ * for.
+ */
 #include "tests/gpu/gpu_fetch.h"
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place where gpu_contract meets a device: bytes of a batch that lies there for the host too. */
+/* The one place where gpu_contract meets a device: gets the bytes of a batch, also of one on the host. */
 #ifndef TESTS_GPU_GPU_FETCH_H
 #define TESTS_GPU_GPU_FETCH_H
 

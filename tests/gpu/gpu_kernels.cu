@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time is the GPU's own nanosecond clock, so that a change of its frequency changes no duration. */
+/*
+ * Kernels that take a known time or wait for the host. Time is the GPU's own nanosecond clock, so a change of its
+ * frequency changes no duration.
+ */
 #include "tests/gpu/gpu_kernels.h"
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that take a known time or wait for a word of the host's. Each function launches one on a stream and returns
+ * Kernels that take a known time or wait for a word from the host. Each function launches one on a stream and returns
  * the CUDA runtime's error. NULL is the default stream of the current device. gpu_kernels_double.c has their twins on
  * the double of the runtime.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's loader never pads channels: what the device adds must be zero, and is looked for through the strides.
- * Several parts are compared with the rows of the host's one batch that they stand for.
+ * Compares two loaders. The host's loader never pads channels: what the device adds must be zero, and is found through
+ * the strides. Several parts are compared with the rows of the host's one batch that they stand for.
  */
 #include "tests/gpu/gpu_lockstep.h"
 

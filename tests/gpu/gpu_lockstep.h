@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two loaders of one dataset side by side, one on the host and one on a device, with the same options but for the
- * device: every status, every array and every byte that they give must be equal.
+ * Two loaders of one dataset side by side, one on the host and one on a device, with the same options except the
+ * device: every status, every array and every byte must be equal.
  */
 #ifndef TESTS_GPU_GPU_LOCKSTEP_H
 #define TESTS_GPU_GPU_LOCKSTEP_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_nccl [--device cuda:0] [--only WORD] [--brief]: groups over NCCL on real devices: one rank, and two where there
- * are two GPUs. The module has to be found: MR_MODULE_PATH, or beside this program.
+ * are two GPUs. The module must be found: in MR_MODULE_PATH, or beside this program.
  *
- * Easy to get wrong: ranks are forked, so this process itself may not begin with CUDA, not even to count the GPUs.
+ * Invariant: ranks are forked, so this process itself must not start CUDA, not even to count the GPUs.
  */
 #include "tests/gpu/gpu_cuda.h"
 

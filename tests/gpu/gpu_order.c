@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_order [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: who waits for whom, on a real device.
+ * gpu_order [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: which stream waits for which, on a real device.
  *
- * A gate, a kernel that spins until the host opens it, holds a stream back, so that a wait that is missing is a wrong
- * byte and not a race that is usually won. Each rule is also run with its wait left out on purpose: those cases pass
- * when the bytes come out wrong, which shows that the test can fail on this device.
+ * A gate, a kernel that spins until the host opens it, holds a stream back, so a missing wait is a wrong byte and not a
+ * race that is usually won. Each rule is also run with its wait left out on purpose: those cases pass when the bytes
+ * are wrong, which shows that the test can fail on this device.
  */
 #include "tests/gpu/gpu_cuda.h"
 

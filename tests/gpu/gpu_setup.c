@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are made here lie in the temporary folder, whose name holds no letter that a SPEC would have to escape. */
+/* Files that are made here are in the temporary folder, whose name holds no letter that a SPEC would have to escape. */
 #include "tests/gpu/gpu_setup.h"
 
 #include "tests/support/folder.h"

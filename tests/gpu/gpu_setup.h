@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every program of tests/gpu/ begins with: its arguments, a dataset of photographs, a folder for files of its own,
- * loaders. What fails here ends the program.
+ * What every program of tests/gpu/ begins with: its arguments, a dataset of photographs, a folder for its own files,
+ * loaders. A failure in here ends the program.
  */
 #ifndef TESTS_GPU_GPU_SETUP_H
 #define TESTS_GPU_GPU_SETUP_H

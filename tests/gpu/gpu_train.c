@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_train [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: the example train_cifar10, which lies beside
- * this program, on the GPU and on the host. --data is a folder with CIFAR-10's binary files; without it, or where
- * FOLDER has none, striped pictures are made, and only the real ones have to be learnt to an aim.
+ * gpu_train [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: the example train_cifar10, which is beside this
+ * program, on the GPU and on the host. --data is a folder with CIFAR-10's binary files. Without it, or where FOLDER has
+ * none, striped pictures are made; only the real ones must reach an accuracy.
  *
- * Easy to get wrong: losses of two runs can agree by chance, so where runs have to be the same all weights are
- * compared.
+ * Losses of two runs can agree by chance, so where runs must be the same all weights are compared.
  */
 #include "tests/gpu/gpu_setup.h"
 

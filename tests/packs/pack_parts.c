@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: two packs are the same only when neither has a file that the other lacks. */
+/*
+ * Makes and compares packs for the tests of the writer. Two packs are the same only if neither has a file that the
+ * other lacks.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs in folder "p" of a tree that are not finished, and the whole one beside them in folder "whole". */
+/* A tree of packs: unfinished ones in folder "p", the complete one beside them in folder "whole". */
 #ifndef TESTS_PACKS_PACK_PARTS_H
 #define TESTS_PACKS_PACK_PARTS_H
 

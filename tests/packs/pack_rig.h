@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A folder of pictures, packs of it, and what the calls have told. What fails here ends the test.
- */
+/* A folder of pictures, packs of it, and what the calls reported. A failure in here ends the test. */
 #ifndef TESTS_PACKS_PACK_RIG_H
 #define TESTS_PACKS_PACK_RIG_H
 

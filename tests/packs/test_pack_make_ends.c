@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_pack(): going on behind an interruption, a full disk or a missing file; and what is refused. */
+/* mr_pack(): continuing after an interruption, a full disk or a missing file; and what is refused. */
 #include "tests/packs/pack_rig.h"
 
 #include <errno.h>

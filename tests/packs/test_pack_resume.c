@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left of an interrupted pack when a machine lost power, or somebody altered it: what is right counts, the rest
- * is written again, and the pack is the same bytes in the end. What processes that die leave is in test_pack_writer.c.
+ * What is left of an interrupted pack after a machine lost power or somebody altered it: valid samples count, the rest
+ * is written again, and the pack has the same bytes in the end. Processes that die are in test_pack_writer.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

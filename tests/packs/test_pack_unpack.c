@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_unpack(): no file replaced, none outside of the folder, and the rest rescued. */
+/* mr_unpack(): no file is replaced, none is outside the folder, and good samples are written despite damaged ones. */
 #include "tests/packs/pack_rig.h"
 
 #include <dirent.h>

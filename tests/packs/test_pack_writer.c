@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a pack, and dying at it: wherever it ends, the same call goes on, and the pack is the same bytes as one that
- * was written at once.
+ * Writes a pack and dies at it: wherever it ends, the same call continues, and the pack has the same bytes as one that
+ * was written without interruption.
  *
- * Easy to get wrong: the calls that change files are counted by the linker's --wrap, so a new kind of call must be
- * added here and in CMakeLists.txt, or no child dies at it.
+ * Invariant: the calls that change files are counted by the linker's --wrap, so a new kind of call is added here and in
+ * CMakeLists.txt, or no child dies at it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file becomes: coefficients that decode to the JPEG's pixels, whatever kind of JPEG it is, or the file as it
- * is, with a reason.
+ * What a file becomes: coefficients that decode to the pixels of the JPEG, of whatever kind, or the file as it is, with
+ * a reason.
  */
 #include "base/xxh3.h"
 #include "tests/packs/packer_support.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images that a pack holds in another size or quality than the file: sizes, pixels, and what says that it is so. */
+/*
+ * Images that a pack holds in another size or quality than the file: their sizes, their pixels, and how the pack says
+ * so.
+ */
 #include "tests/packs/packer_support.h"
 #include "tests/transforms/reference.h"
 #include "transforms/codec_packed.h"

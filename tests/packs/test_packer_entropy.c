@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Huffman tables: that they are codes, how long they are, and what is refused. Scans are test_packer_restore.c's. */
+/* Huffman tables: that they are codes, how long they are, and what is refused. Scans are in test_packer_restore.c. */
 #include "packs/packer_entropy.h"
 #include "packs/packer_head.h"
 

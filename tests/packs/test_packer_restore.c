@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files out of packs: byte for byte where that was asked for, else of the same pixels; and whatever a damaged pack may
- * say, no crash.
+ * Files out of packs: byte for byte where that was asked for, otherwise with the same pixels. A damaged pack never
+ * causes a crash.
  */
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"

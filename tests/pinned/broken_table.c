@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table that breaks a rule. Easy to get wrong: a handle of ours stands for one of the real table, which must be the
- * one that the real functions see; and its copy stream is the real one's, because callers look at it.
+ * The table that breaks a rule. A handle of this table stands for one of the real table, which the real functions must
+ * get. Its copy stream is the real one, because callers look at it.
  */
 #include "tests/pinned/broken_table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device table that forwards to mr_device_cuda and breaks one rule of the order. Which of the copier's functions is
- * running it is told, because the same calls mean different things in each.
+ * A device table that forwards to mr_device_cuda and breaks one rule of the order. The test tells it which of the
+ * copier's functions is running, because the same calls mean different things in each.
  */
 #ifndef TESTS_PINNED_BROKEN_TABLE_H
 #define TESTS_PINNED_BROKEN_TABLE_H

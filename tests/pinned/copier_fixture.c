@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fixture. Easy to get wrong: workers would fill a slot only when it is free, and so does this; batch n is in slot
- * n modulo the number of slots, and its copy must have been awaited before the slot's turn comes again.
+ * The fixture of a small copier. As real workers do, it fills a slot only when it is free: batch n is in slot n modulo
+ * the number of slots, and its copy is awaited before the slot's turn comes again.
  */
 #include "tests/pinned/copier_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See copier_rig.h. The oracle is written anew here, value by value, and shares nothing with pinned/finish.c. */
+/* See copier_rig.h. The oracle is written again here, value by value, and shares nothing with pinned/finish.c. */
 #include "tests/pinned/copier_rig.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slots, placements and a copier for the tests of the copier, and an oracle that looks at every byte of a buffer.
- * Easy to get wrong: the small block is copied whole, so its bytes past the batch's rows count too.
+ *
+ * The small block is copied whole, so its bytes past the batch's rows count too.
  */
 #ifndef TESTS_PINNED_COPIER_RIG_H
 #define TESTS_PINNED_COPIER_RIG_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only kind and count are set: whoever opens a device here crashes. */
+/* Device tables with kind and count only: opening a device of them crashes. */
 #include "tests/pinned/counting_tables.h"
 
 struct counting *counting_state(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device tables of a program with a CUDA that can do nothing but count, and counts as a test says. */
+/* Device tables of a program whose CUDA can only count devices, and counts what the test says. */
 #ifndef TESTS_PINNED_COUNTING_TABLES_H
 #define TESTS_PINNED_COUNTING_TABLES_H
 

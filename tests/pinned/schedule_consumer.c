@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer of a schedule: takes batches for streams or for the host, reads them by kernels that compare every byte
- * when they run, and releases in one of the ways that the interface allows. Easy to get wrong: its current device is
- * random, and must be the same after each call of the copier.
+ * The consumer of a schedule: takes batches for streams or for the host, reads them with kernels that compare every
+ * byte when they run, and releases them in one of the ways that the interface allows.
+ *
+ * Invariant: its current device is random, and is the same after each call of the copier.
  */
 #include "tests/pinned/schedule_rig.h"
 

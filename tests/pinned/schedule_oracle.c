@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The oracle of the schedules: every byte is a function of (sequence, row, position), so that a late, early or mixed-up
- * copy shows. Easy to get wrong: nothing here may share code with pinned/finish*, or both could be wrong alike; 16-bit
- * floats are therefore found by bisection among the values that the format has.
+ * The oracle of the schedules: every byte is a function of (sequence, row, position), so a late, early or mixed-up copy
+ * shows.
+ *
+ * Invariant: nothing here shares code with pinned/finish*, or both could be wrong alike. 16-bit floats are therefore
+ * found by bisection among the values of the format.
  */
 #include "tests/pinned/schedule_oracle.h"
 

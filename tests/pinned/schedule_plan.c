@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws a schedule: devices, sizes, dtype, layout, placement, the double's policy. Easy to get wrong: every draw must
- * be made whatever the wish says, or a wish would give another schedule than the seed alone.
+ * Draws a schedule: devices, sizes, dtype, layout, placement, the double's policy.
+ *
+ * Invariant: every draw is made whatever the wish says, or a wish would give another schedule than the seed alone.
  */
 #include "tests/pinned/schedule_plan.h"
 

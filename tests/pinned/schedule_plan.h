@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a schedule is made of, all drawn from its seed. */
+/* What a schedule consists of, all drawn from its seed. */
 #ifndef TESTS_PINNED_SCHEDULE_PLAN_H
 #define TESTS_PINNED_SCHEDULE_PLAN_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schedule from its beginning to its end; what workers and the copier's thread do. Easy to get wrong: tokens stand
- * for the mutex and the words of the real program, and each is released at the moment when its thread has done what
- * the other may rely on, never later, or the double would believe in an order that nothing makes.
+ * A schedule from beginning to end; what workers and the copier's thread do.
+ *
+ * Invariant: tokens stand for the mutex and the words of the real program. Each is released when its thread has done
+ * what the other may rely on, never later, or the double would see an order that nothing makes.
  */
 #include "tests/pinned/schedule_rig.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scripted_device.h. Easy to get wrong: it asserts inside calls of the copier, so a broken rule ends the test
- * there. */
+/* See scripted_device.h. It asserts inside calls of the copier, so a broken rule ends the test there. */
 #include "tests/pinned/scripted_device.h"
 
 #include <setjmp.h>

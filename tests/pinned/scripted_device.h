@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A double of a kind of device: one table of pinned/device.h that writes down every call in short words and fails where
- * it is told. It does the copies at once and orders nothing; what it proves is which calls are made, in which order,
- * and that everything taken is given back once.
+ * the test says. It copies at once and orders nothing. It proves which calls are made, in which order, and that
+ * everything taken is given back once.
  *
  * The words, one per call that matters to the order, with one space between them:
  *   wait0:A@c      stream c of device 0 waits for event A; copy streams are c

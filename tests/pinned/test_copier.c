@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The copier on the host's devices: every byte of every part of every placement, what await reports, and which streams
- * are remembered. The order of calls, and failures, are test_copier_faults.c.
+ * are remembered. The order of calls is in test_copier_order.c, failures are in test_copier_faults.c.
  */
 #include "pinned/buffer.h"
 #include "tests/pinned/copier_rig.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schedules can fail: each test breaks one ordering rule on purpose and demands that the double reports an
- * unordered access, while the same schedules, unbroken, are good.
+ * Proves that the schedules can fail: each test breaks one ordering rule on purpose and expects the double to report an
+ * unordered access, while the same schedules pass unbroken.
  */
 #include <setjmp.h>
 #include <stdarg.h>

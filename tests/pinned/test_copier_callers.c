@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the copier leaves of its caller: the current device, the last error, captures. And what it refuses: streams of
- * another device, too many of them, streams that are being captured.
+ * What the copier leaves unchanged for its caller: the current device, the last error, captures. And what it refuses:
+ * streams of another device, too many streams, streams that are being captured.
  */
 #include <setjmp.h>
 #include <stdarg.h>

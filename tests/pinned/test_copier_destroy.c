@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end: what the devices still do for released batches and issued copies has ended before any memory is given back.
- * CUDA's own cudaFree would wait as well, so the order is looked at in front of it.
+ * The end: all work of the devices for released batches and issued copies has ended before any memory is freed. CUDA's
+ * own cudaFree would wait as well, so the order is checked before it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device a copier opens, what is said when there is none, and what a machine may refuse: memory, page-locking. */
+/*
+ * Which device a copier opens, what it reports when there is none, and what a machine may refuse: memory, page-locking.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

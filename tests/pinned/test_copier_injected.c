@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors on purpose: at each call that a copier's life makes, one after the other, for once and for good. Each must end
- * in a status with the function's name and CUDA's words, or be one of those that only give something back; nothing may
- * stay behind, and no wrong order come of it.
+ * Errors on purpose at each call that a copier makes, one after the other, once and for good. Each must end in a status
+ * with the function's name and CUDA's message, or be a call that only gives something back. Nothing may stay behind,
+ * and no wrong order may follow.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ten thousand schedules over the copier and the double of the CUDA runtime: right bytes and no unordered access. One
- * of them is run again by its seed as the program's argument, or in MR_SCHEDULE_SEED; MR_SCHEDULE_COUNT says how many.
+ * schedule is run again by its seed as the program's argument or in MR_SCHEDULE_SEED; MR_SCHEDULE_COUNT is their
+ * number.
  */
 #include <setjmp.h>
 #include <stdarg.h>

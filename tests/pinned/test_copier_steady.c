@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steady state, counted: what a batch costs once the first ones have gone through. The consumer's thread never blocks,
- * nothing is allocated, nothing goes by pageable memory, and there are at most two copies per device and batch.
+ * Counts what a batch costs in the steady state, after the first ones. The consumer's thread never blocks, nothing is
+ * allocated, nothing goes through pageable memory, and there are at most two copies per device and batch.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of kinds, the host as a device with memory of its own, and a program without CUDA. */
+/* The table of kinds, the host as a device with its own memory, and a program without CUDA. */
 #include "pinned/device.h"
 
 #include "base/clock.h"

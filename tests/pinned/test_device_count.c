@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices are counted in a child that may hang, crash or be reaped by others, and nothing of it stays. */
+/* Devices are counted in a child process that may hang, crash or be reaped by others, and nothing of it stays. */
 #include "pinned/device_count.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device on the double of the runtime: which GPU is meant and why there is none, what a caller's thread keeps,
- * page-locking in pieces, and the words of failures.
+ * The CUDA device on the double of the runtime: which GPU a name means and why there is none, what stays unchanged for
+ * the calling thread, page-locking in pieces, and the messages of failures.
  */
 #include "pinned/device.h"
 

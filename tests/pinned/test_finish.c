@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishing against a slow oracle that is written from the descriptor's words, not from the code: doubles in place of
- * fmaf(), rint() in place of the rounding by bits, 128 bits in place of checked ranges. Buffers are exactly as long as
- * they may be, so that the address sanitizer sees a byte too far.
+ * Finishing against a slow oracle that is written from the descriptor's definition, not from the code: doubles instead
+ * of fmaf(), rint() instead of rounding by bits, 128 bits instead of checked ranges. Buffers are exactly as long as
+ * allowed, so the address sanitizer sees one byte too far.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_pixel.h"

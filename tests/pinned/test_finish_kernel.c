@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel's own part, who writes which element, run on the host: its source is included here, and a launch
- * runs all threads of a grid one after the other. What comes out is what the host's finishing gives, to the last bit,
- * whatever the grid. Says nothing about what nvcc makes of it.
+ * The finishing kernel's own part, which thread writes which element, run on the host: its source is included here, and
+ * a launch runs all threads of a grid one after the other. The result equals the host's finishing to the last bit,
+ * whatever the grid. This test says nothing about the code that nvcc makes.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_pixel.h"

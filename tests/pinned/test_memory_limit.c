@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Limits on memory, read from a made-up /proc and /sys: which of them counts, and the words.
- */
+/* Limits on memory, read from a made-up /proc and /sys: which of them counts, and the message. */
 #include "pinned/memory_limit.h"
 
 #include <errno.h>

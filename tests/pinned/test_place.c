@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The word of a place: every move from every state against a table, the packing of its fields, and moves by somebody
- * who has slept through a generation.
+ * The word of a place: every move from every state against a table, the packing of its fields, and moves by a process
+ * that slept through a generation.
  */
 #include "pinned/place.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names to devices and parts, with a CUDA that can only count; and torch.chunk's sizes. */
+/* Names to devices and parts, with a CUDA that can only count devices; and torch.chunk's sizes. */
 #include "pinned/placement.h"
 
 #include "base/log.h"

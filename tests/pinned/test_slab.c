@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slab: shared with a child by its descriptor, of a size that nobody can change, refused in words when too large.
+/*
+ * The slab: shared with a child by its descriptor, of a size that nobody can change, refused with a message when too
+ * large.
  */
 #include "pinned/slab.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages: what the kernel offers, read from a made-up /sys, and what a slab takes. The linker turns the slab's
- * questions and its two calls that may fail here (--wrap), so that a machine without huge pages shows all of it.
+ * Huge pages: what the kernel offers, read from a made-up /sys, and what a slab uses. The linker's --wrap replaces the
+ * slab's queries and its two calls that may fail here, so a machine without huge pages runs all of it.
  */
 #include "pinned/huge_pages.h"
 #include "pinned/slab.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where the parts of slots lie: aligned, inside, none over another, for many shapes; sizes that overflow are errors.
- */
+/* Where the parts of slots are: aligned, inside, without overlap, for many shapes; sizes that overflow are errors. */
 #include "pinned/slot.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that play workers over the words of one slot while another plays the host, which publishes, cancels, lets
- * workers "die" and publishes again. Every sample of a generation that is filled was made exactly once in it, none is
- * ever written in a wrong generation, and the host is never left waiting: it sleeps on the wake-ups alone.
+ * Threads play workers over the words of one slot while another thread plays the host, which publishes, cancels, lets
+ * workers "die" and publishes again. Every sample of a filled generation was made exactly once in it, none is ever
+ * written in a wrong generation, and the host is never left waiting: it relies on the wake-ups alone.
  */
 #include "pinned/slot.h"
 
