@@ -95,15 +95,15 @@ static mr_status walk_section(struct output *output, enum mr_pack_section which,
     uint64_t n = 0;
     mr_status status;
     begin_section(output, which);
-    mr_pack_cursor_init(&cursor, journal->fd, journal->len);
-    while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
+    mr_pack_journal_cursor_init(&cursor, journal->fd, journal->len);
+    while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
         if (head.kind != MR_PACK_RECORD_SAMPLE ||
             !mr_pack_journal_split(bytes, head.len, output->header.label_bytes, &noted))
             continue;
         put_noted(output, which, &noted);
         n++;
     }
-    mr_pack_cursor_fini(&cursor);
+    mr_pack_journal_cursor_fini(&cursor);
     end_section(output, which);
     if (status == MR_END && n != output->header.n_samples)
         return mr_error_set(error, MR_ERR_IO, "%s/" MR_PACK_JOURNAL " was altered while it was in use", journal->dir);

@@ -140,12 +140,12 @@ mr_status mr_pack_journal_sync(struct mr_pack_journal *journal, mr_error *error)
     return fsync(journal->fd) == 0 ? MR_OK : fail_journal(journal, error, errno, "sync");
 }
 
-void mr_pack_cursor_init(struct mr_pack_cursor *cursor, int fd, uint64_t end)
+void mr_pack_journal_cursor_init(struct mr_pack_cursor *cursor, int fd, uint64_t end)
 {
     *cursor = (struct mr_pack_cursor){.fd = fd, .at = sizeof(struct mr_pack_journal_head), .end = end};
 }
 
-void mr_pack_cursor_fini(struct mr_pack_cursor *cursor)
+void mr_pack_journal_cursor_fini(struct mr_pack_cursor *cursor)
 {
     mr_bytes_fini(&cursor->window);
 }
@@ -183,8 +183,8 @@ static mr_status read_window(struct mr_pack_cursor *cursor, uint64_t at, uint64_
     return MR_OK;
 }
 
-mr_status mr_pack_cursor_next(struct mr_pack_cursor *cursor, struct mr_pack_record *head_out, const uint8_t **bytes_out,
-                              mr_error *error)
+mr_status mr_pack_journal_cursor_next(struct mr_pack_cursor *cursor, struct mr_pack_record *head_out,
+                                      const uint8_t **bytes_out, mr_error *error)
 {
     struct mr_pack_record head;
     const uint8_t *bytes;

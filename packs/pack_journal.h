@@ -55,14 +55,14 @@ struct mr_pack_cursor {
 };
 
 /* fd: of a journal; bytes from end on are not looked at. */
-void mr_pack_cursor_init(struct mr_pack_cursor *cursor, int fd, uint64_t end);
-void mr_pack_cursor_fini(struct mr_pack_cursor *cursor);
+void mr_pack_journal_cursor_init(struct mr_pack_cursor *cursor, int fd, uint64_t end);
+void mr_pack_journal_cursor_fini(struct mr_pack_cursor *cursor);
 /*
  * The next record. MR_OK with *head_out and *bytes_out (head_out->len of them, valid until the next call); MR_END where
  * none follows that is right; MR_ERR_NO_MEMORY.
  */
-mr_status mr_pack_cursor_next(struct mr_pack_cursor *cursor, struct mr_pack_record *head_out, const uint8_t **bytes_out,
-                              mr_error *error);
+mr_status mr_pack_journal_cursor_next(struct mr_pack_cursor *cursor, struct mr_pack_record *head_out,
+                                      const uint8_t **bytes_out, mr_error *error);
 
 /* The parts of a record of a sample, inside its bytes. */
 struct mr_pack_noted {

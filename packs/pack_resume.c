@@ -38,13 +38,13 @@ static mr_status find_mark(struct load *load, uint64_t end, mr_error *error)
     const uint8_t *bytes;
     uint64_t n = 0;
     mr_status status;
-    mr_pack_cursor_init(&cursor, load->draft->journal.fd, end);
-    while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
+    mr_pack_journal_cursor_init(&cursor, load->draft->journal.fd, end);
+    while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
         n += head.kind == MR_PACK_RECORD_SAMPLE;
         if (head.kind == MR_PACK_RECORD_MARK)
             load->n_marked = n;
     }
-    mr_pack_cursor_fini(&cursor);
+    mr_pack_journal_cursor_fini(&cursor);
     return status < 0 ? status : MR_OK;
 }
 
@@ -189,13 +189,13 @@ static mr_status take_all(struct load *load, uint64_t end, mr_error *error)
     struct mr_pack_record head;
     const uint8_t *bytes;
     mr_status status;
-    mr_pack_cursor_init(&cursor, load->draft->journal.fd, end);
-    while ((status = mr_pack_cursor_next(&cursor, &head, &bytes, error)) == MR_OK &&
+    mr_pack_journal_cursor_init(&cursor, load->draft->journal.fd, end);
+    while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK &&
            (status = take_record(load, &head, bytes, error)) == MR_OK) {
         load->n_records = cursor.number;
         load->len = cursor.at;
     }
-    mr_pack_cursor_fini(&cursor);
+    mr_pack_journal_cursor_fini(&cursor);
     return status < 0 ? status : MR_OK;
 }
 

@@ -65,10 +65,10 @@ static mr_status walk_tiles(const struct mr_packed_image *image, const uint8_t *
                             mr_error *error)
 {
     struct mr_packer_reading reading;
-    mr_packer_reading_begin(&reading, image, bytes, blocks);
+    mr_packer_tiles_read_begin(&reading, image, bytes, blocks);
     for (;;) {
         uint32_t n_mcus = 0;
-        mr_status status = mr_packer_reading_next(&reading, &n_mcus, error);
+        mr_status status = mr_packer_tiles_read_next(&reading, &n_mcus, error);
         if (status == MR_OK && n_mcus > 0)
             status = step(entropy, (const int16_t(*)[64])blocks, n_mcus, error);
         if (status != MR_OK || n_mcus == 0)

@@ -100,8 +100,8 @@ void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *
 
 /* Reading. */
 
-void mr_packer_reading_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
-                             const uint8_t *bytes, int16_t (*blocks)[64])
+void mr_packer_tiles_read_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
+                                const uint8_t *bytes, int16_t (*blocks)[64])
 {
     *reading =
         (struct mr_packer_reading){.image = image, .kernels = mr_kernels_best(), .bytes = bytes, .blocks = blocks};
@@ -137,7 +137,7 @@ static bool read_tile(struct mr_packer_reading *reading, uint32_t n_mcus)
                : reading->kernels->expand_dct(tile, len, n_blocks, 0, n_blocks, reading->blocks);
 }
 
-mr_status mr_packer_reading_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error)
+mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error)
 {
     const struct mr_packed_layout *layout = &reading->layout;
     *n_mcus_out = 0;

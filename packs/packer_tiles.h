@@ -59,10 +59,10 @@ struct mr_packer_reading {
 };
 
 /* bytes: the whole sample, with slack behind; blocks: scratch. */
-void mr_packer_reading_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
-                             const uint8_t *bytes, int16_t (*blocks)[64]);
+void mr_packer_tiles_read_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
+                                const uint8_t *bytes, int16_t (*blocks)[64]);
 
 /* The next tile's blocks to reading->blocks, *n_mcus_out of them; 0 behind the last tile. MR_ERR_DAMAGED. */
-mr_status mr_packer_reading_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error);
+mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error);
 
 #endif

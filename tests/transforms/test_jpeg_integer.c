@@ -26,9 +26,9 @@ static uint8_t *plain_pixels(const struct packed_sample *sample, const char *cpu
     setenv("MR_CPU", cpu, 1);
     assert_int_equal(mr_jpeg_integer_begin(&plain, image, NULL), MR_OK);
     unsetenv("MR_CPU");
-    mr_packer_reading_begin(&reading, image, sample->bytes, blocks);
+    mr_packer_tiles_read_begin(&reading, image, sample->bytes, blocks);
     for (uint32_t n_mcus = 1, row = 0, column = 0; n_mcus > 0;) {
-        assert_int_equal(mr_packer_reading_next(&reading, &n_mcus, NULL), MR_OK);
+        assert_int_equal(mr_packer_tiles_read_next(&reading, &n_mcus, NULL), MR_OK);
         if (n_mcus > 0)
             mr_jpeg_integer_blocks(&plain, row, column, n_mcus, (const int16_t(*)[64])blocks);
         column += n_mcus;
