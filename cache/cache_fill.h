@@ -22,11 +22,14 @@ void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index);
 
 /*
  * worked_ns of work were done since the last call: pack at most one of the samples met, if the share of time that this
- * may take allows it. True when one was dealt with. Blocks: for one sample, a few milliseconds.
+ * may take allows it. True if one was. Blocks: for one sample, a few milliseconds.
  */
 bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns);
 
-/* There is nothing else to do: the same without counting the time. False when there is nothing to pack either. */
+/*
+ * The worker has nothing else to do: pack at most one sample, without counting the time. False if there is nothing to
+ * pack.
+ */
 bool mr_cache_fill_idle(struct mr_cache_fill *fill);
 
 #endif

@@ -19,17 +19,17 @@ struct mr_cache_ids {
 };
 
 /*
- * Open the directory. make: it is made, and made a cache, where it is missing or empty.
+ * Open the directory. make: a missing or empty directory becomes a cache.
  *
- * MR_ERR_INVALID where it is no cache (a directory that holds other things never becomes one), MR_ERR_UNSUPPORTED where
- * it is one of another format, MR_ERR_IO. *fd_out is the caller's.
+ * MR_ERR_INVALID where it is not a cache (a directory that holds other files never becomes one), MR_ERR_UNSUPPORTED
+ * where it is one of another format, MR_ERR_IO. *fd_out is the caller's.
  */
 mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error);
 
-/* Is a negative errno no fault of the directory's, such as too many open files? Then it is worth another try. */
+/* Is a negative errno not the directory's fault, such as too many open files? Then another attempt may succeed. */
 bool mr_cache_folder_is_passing(int rc);
 
-/* Segments by their logs' names, in no order. Returns 0 or a negative errno. The ids of before are overwritten. */
+/* Segments by their logs' names, in no order. Returns 0 or a negative errno. Earlier ids are overwritten. */
 int mr_cache_folder_list(int folder, struct mr_cache_ids *ids);
 
 #define MR_CACHE_NAME 32
@@ -38,8 +38,8 @@ void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACH
 #define MR_CACHE_DATA ".data"
 
 /*
- * Open a segment: two regular files, whose log has a right head. writing: for appending too.
- * Returns 0, or a negative errno: -ENOENT where it is gone, -EINVAL where it is none.
+ * Open a segment: two regular files, whose log has a right head. writing: for appending too. Returns 0, or a negative
+ * errno: -ENOENT where it is gone, -EINVAL where it is not a segment.
  */
 int mr_cache_folder_open_segment(int folder, uint64_t id, bool writing, struct mr_cache_files *files_out);
 void mr_cache_folder_close_segment(struct mr_cache_files *files);

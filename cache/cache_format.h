@@ -76,7 +76,7 @@ struct mr_cache_sample {
     uint32_t template_check; /* mr_cache_template_check() of its template's record; 0 without one */
 };
 
-/* Whoever remembers a template by its place sees by this whether that place has been written anew. */
+/* Shows a process that remembers a template by its place whether that place has been written again. */
 static inline uint32_t mr_cache_template_check(const struct mr_cache_template *record)
 {
     return (uint32_t)record->head.checksum;

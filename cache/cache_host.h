@@ -36,8 +36,8 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options, cons
 void mr_cache_host_destroy(struct mr_cache_host *cache);
 
 /*
- * Look for new entries of other ranks and jobs and for the bytes that all take up, and tell once (a log line) when
- * writing has ended. To be called now and then, by one thread at a time; about a second apart is right.
+ * Look for new entries of other ranks and jobs and for the bytes that all take up, and log once when writing has
+ * stopped. Call it about once a second, from one thread at a time.
  */
 void mr_cache_host_refresh(struct mr_cache_host *cache);
 

@@ -8,7 +8,7 @@
 
 #include "dataset/catalog.h"
 
-/* Samples are files of their own that hold encoded images: what a cache is for. */
+/* Can this dataset be cached? Yes, if its samples are files of their own that hold encoded images. */
 bool mr_cache_key_suits(const struct mr_catalog *catalog);
 
 /* False where a path is too long. */
@@ -24,7 +24,7 @@ struct mr_cache_version {
 int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out);
 int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out);
 
-/* Hashes of all samples, sorted; a path that stands in a list twice is there twice. */
+/* Hashes of all samples, sorted; a path that is in a list twice is here twice. */
 struct mr_cache_map {
     struct mr_cache_spot {
         uint64_t hash;
@@ -36,7 +36,7 @@ struct mr_cache_map {
 mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out, mr_error *error);
 void mr_cache_key_free_map(struct mr_cache_map *map);
 
-/* Where the spots of a hash begin, or n; they are those from there on that have it. */
+/* The first spot with this hash, which the others follow; n if there is none. */
 size_t mr_cache_key_find(const struct mr_cache_map *map, uint64_t hash);
 
 #endif

@@ -16,9 +16,9 @@
 #include "transforms/codec.h"
 
 /*
- * Legal moves: ABSENT -> FOUND (the host, who met it in a log) -> GOOD, KEPT or ABSENT (a worker, at the first use);
- * ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it); GOOD -> ABSENT (a worker who cannot use it);
- * CLAIMED -> CLAIMED or KEPT (another worker, when whoever claimed it has died).
+ * Legal moves: ABSENT -> FOUND (the host, which found it in a log) -> GOOD, KEPT or ABSENT (a worker, at the first
+ * use); ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it); GOOD -> ABSENT (a worker that cannot use
+ * it); CLAIMED -> CLAIMED or KEPT (another worker, after the death of the one that claimed it).
  */
 enum mr_cache_state {
     MR_CACHE_ABSENT,  /* not known to be there */
@@ -84,7 +84,7 @@ uint64_t mr_cache_region_bytes(int64_t n_samples);
 /* The number of a segment, a new one where need be; -1 where there are too many. */
 int mr_cache_region_number(struct mr_cache_region *region, uint64_t id);
 
-/* Change a word that still is as it was seen; the word after it, if not. */
+/* Change a word if it is still as it was seen; false if it is not. */
 static inline bool mr_cache_region_move(struct mr_cache_region *region, int64_t index, uint64_t seen, uint64_t next)
 {
     return atomic_compare_exchange_strong(&region->words[index], &seen, next);

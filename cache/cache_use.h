@@ -41,7 +41,7 @@ bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit,
 /* Tell the system that this range will be read soon. */
 void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len);
 
-/* What was found could not be read or decoded: nobody shall use it any more, and it may be made again. */
+/* The sample that was found could not be read or decoded: it is not used any more, and may be made again. */
 void mr_cache_use_drop(struct mr_cache_use *use, int64_t index);
 
 #endif

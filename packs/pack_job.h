@@ -29,23 +29,26 @@ void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out);
 
 /* An item was taken: count it. */
 void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item);
-/* Tell a word about a sample, if anybody listens. A name that text begins with, as errors do, is left out. */
+/*
+ * Report a message about a sample, if the caller asked for notices. If text begins with the sample's name, as errors
+ * do, that name is left out.
+ */
 void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char *text);
 /* The same for a damaged sample, which is counted. */
 void mr_pack_job_damage(struct mr_pack_job *job, int64_t index, const char *text);
-/* error, about a sample, begins with its name: "photos/a.jpg (index 7): words". */
+/* Make an error about a sample begin with its name: "photos/a.jpg (index 7): words". */
 void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
-/* Only the limits of the options: for what decodes, not packs. */
+/* A packer with only the limits of the options, for decoding and not for packing. */
 mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out, mr_error *error);
 
 /*
- * A sample of a pack that was read whole: its description, checked, and its bytes against the checksum. MR_ERR_DAMAGED,
- * where read->bytes may be shorter than image_out->len says too.
+ * Check a sample of a pack that was read whole: its description, and its bytes against the checksum. MR_ERR_DAMAGED,
+ * also if there are fewer bytes than image_out->len.
  */
 mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read *read,
                              struct mr_packed_image *image_out, mr_error *error);
-/* The file that was packed, of one that passed. Valid until the packer's next call. */
+/* The file from which a sample was packed, after mr_pack_job_verify(). Valid until the packer's next call. */
 mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image, const struct mr_read *read,
                               const uint8_t **file_out, size_t *len_out, mr_error *error);
 

@@ -22,9 +22,9 @@ struct mr_pack_journal {
 };
 
 /*
- * Open or create DIR/journal and lock it. *is_new_out: it was not there. dir is for messages and must stay valid. What
- * it holds counts only once mr_pack_journal_keep() says how much of it. MR_ERR_INVALID: another process has it locked,
- * or it is some other file.
+ * Open or create DIR/journal and lock it. *is_new_out: it was not there. dir is for messages and must stay valid. Its
+ * records count only after mr_pack_journal_keep() has said how many are valid. MR_ERR_INVALID: another process has it
+ * locked, or it is some other file.
  */
 mr_status mr_pack_journal_open(int root, const char *dir, struct mr_pack_journal *journal, bool *is_new_out,
                                mr_error *error);
@@ -40,7 +40,7 @@ struct mr_pack_part {
 };
 mr_status mr_pack_journal_put(struct mr_pack_journal *journal, enum mr_pack_record_kind kind,
                               const struct mr_pack_part *parts, size_t n_parts, mr_error *error);
-/* Append what was prepared, in one write. After a failure the journal is as it was and nothing is prepared. */
+/* Append the prepared records, in one write. After a failure the journal is as before and nothing is prepared. */
 mr_status mr_pack_journal_flush(struct mr_pack_journal *journal, mr_error *error);
 mr_status mr_pack_journal_sync(struct mr_pack_journal *journal, mr_error *error);
 
@@ -58,8 +58,8 @@ struct mr_pack_cursor {
 void mr_pack_journal_cursor_init(struct mr_pack_cursor *cursor, int fd, uint64_t end);
 void mr_pack_journal_cursor_fini(struct mr_pack_cursor *cursor);
 /*
- * The next record. MR_OK with *head_out and *bytes_out (head_out->len of them, valid until the next call); MR_END where
- * none follows that is right; MR_ERR_NO_MEMORY.
+ * The next record. MR_OK with *head_out and *bytes_out (head_out->len of them, valid until the next call); MR_END if no
+ * valid record follows; MR_ERR_NO_MEMORY.
  */
 mr_status mr_pack_journal_cursor_next(struct mr_pack_cursor *cursor, struct mr_pack_record *head_out,
                                       const uint8_t **bytes_out, mr_error *error);
@@ -73,7 +73,7 @@ struct mr_pack_noted {
     const char *name;
     size_t name_len; /* with its NUL */
 };
-/* False where they are not the parts of one. */
+/* False if the bytes are not such a record. */
 bool mr_pack_journal_split(const uint8_t *bytes, uint64_t len, uint64_t label_bytes, struct mr_pack_noted *noted_out);
 
 #endif

@@ -17,12 +17,12 @@
 void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
                                  char name_out[MR_CATALOG_PATH]);
 
-/* Is it a path that stays below the folder it is used in, with a file's name at its end? */
+/* Does the path stay below the folder it is used in, and end with the name of a file? */
 bool mr_pack_sample_name_is_safe(const char *name);
 
 /*
- * The ending that a file gets which is written from a sample, in addition to its name; "" where it keeps its own.
- * exact: it is the file that was packed, byte for byte.
+ * The ending that is added to a sample's name for the file made from it; "" if the name stays. exact: it is the file
+ * that was packed, byte for byte.
  */
 const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image, bool exact);
 

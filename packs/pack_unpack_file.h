@@ -12,7 +12,7 @@ struct mr_pack_unpack_folder {
 
 /* Make and open a folder, whose parent must be there. path is for messages too and must stay valid. MR_ERR_IO. */
 mr_status mr_pack_unpack_file_begin(const char *path, struct mr_pack_unpack_folder *folder_out, mr_error *error);
-/* All that was written gets to the disk. MR_ERR_IO. */
+/* Sync everything that was written to the disk. MR_ERR_IO. */
 mr_status mr_pack_unpack_file_sync(const struct mr_pack_unpack_folder *folder, mr_error *error);
 void mr_pack_unpack_file_end(struct mr_pack_unpack_folder *folder);
 

@@ -35,20 +35,22 @@ struct mr_pack_entry {
 };
 
 /*
- * Begin, or go on: *n_done_out samples are there already, and the next one to add is that one. The folder is made,
- * those above it are not. MR_ERR_INVALID where the folder holds a complete pack or another journal, or another process
- * packs into it; MR_ERR_IO.
+ * Begin a pack, or continue one: it holds *n_done_out samples already, and the next sample to add has that index. The
+ * folder is made, its parents are not. MR_ERR_INVALID where the folder holds a complete pack or another journal, or
+ * another process packs into it; MR_ERR_IO.
  */
 mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
                               struct mr_pack_writer **writer_out, uint64_t *n_done_out, mr_error *error);
-/* What is not noted in full does not count. After a failure (MR_ERR_IO names the file; a full disk too) only close is
- * left. */
+/*
+ * Add a sample, which counts once its record is complete. After a failure (MR_ERR_IO names the file; also a full disk)
+ * only close may be called.
+ */
 mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error);
-/* All are there: sync, write the index, rename it, remove the journal. */
+/* After the last sample: sync, write the index, rename it, remove the journal. */
 mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error);
-/* Bytes written to shards by this pack, earlier runs' with them. */
+/* Bytes in the shards of this pack, including those of earlier runs. */
 uint64_t mr_pack_writer_bytes(const struct mr_pack_writer *writer);
-/* NULL does nothing. What was not finished can be gone on with. */
+/* NULL does nothing. An unfinished pack can be continued. */
 void mr_pack_writer_close(struct mr_pack_writer *writer);
 
 #endif

@@ -14,7 +14,7 @@ struct mr_packer;
 
 struct mr_packer_options {
     uint32_t encoding; /* enum mr_packed_encoding: what is wanted where it is possible */
-    bool restorable;   /* DCT, DCT8: keep beside what the coefficients cannot give back; not of what is made anew */
+    bool restorable; /* DCT, DCT8: also keep what restoring the file exactly needs; not for images that are made anew */
     uint32_t max_side; /* longer images are resized so that their longest side is this; 0: never */
     uint32_t resize;   /* the shortest side becomes this, as resize(N) does; 0: no. Not with max_side */
     uint32_t quality;  /* 1 to 100, of JPEGs made anew: of any image that max_side or resize gives another size, and of
@@ -40,7 +40,7 @@ void mr_packer_destroy(struct mr_packer *packer);
 
 /*
  * Pack one file. Each sample of coefficients has been decoded again and compared with a full decode of the JPEG before
- * this returns. MR_ERR_NO_MEMORY is all that can fail.
+ * this returns. Fails with MR_ERR_NO_MEMORY only.
  */
 mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t len,
                          struct mr_packed_sample *sample_out, mr_error *error);

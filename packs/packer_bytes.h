@@ -18,7 +18,9 @@ struct mr_packer_bytes {
 void mr_packer_bytes_clear(struct mr_packer_bytes *bytes);
 void mr_packer_bytes_fini(struct mr_packer_bytes *bytes);
 
-/* Room for n bytes behind len, and for MR_TILE_SLACK behind those; what is there is kept, its address is not. */
+/*
+ * Make room for n bytes behind len, and for MR_TILE_SLACK behind those. The bytes are kept; their address may change.
+ */
 mr_status mr_packer_bytes_reserve(struct mr_packer_bytes *bytes, size_t n, mr_error *error);
 
 /* Append; the two may not overlap. */

@@ -31,13 +31,13 @@ mr_status mr_packer_decode_head(struct mr_packer_decode *decode, const uint8_t *
                                 struct mr_image_head *head_out, mr_error *error);
 
 /*
- * All of a file; to_pixels: not only tried. What libjpeg warns of is MR_ERR_DAMAGED, with its words; libpng warns of
- * what changes no pixel.
+ * Decode a whole file; to_pixels: keep the pixels. A warning of libjpeg is MR_ERR_DAMAGED, with its message. Warnings
+ * of libpng are ignored: they change no pixel.
  */
 mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len, bool to_pixels,
                                 struct mr_image_head *head_out, mr_error *error);
 
-/* All of a sample, which is checked first. same_out, unless NULL: are its pixels those that are there? */
+/* Check and decode a whole sample. same_out, unless NULL: whether its pixels equal those in decode->pixels. */
 mr_status mr_packer_decode_sample(struct mr_packer_decode *decode, const struct mr_packed_image *image,
                                   const uint8_t *bytes, bool *same_out, mr_error *error);
 

@@ -29,7 +29,7 @@ struct mr_huffman_uses {
     uint64_t n[256];
 };
 
-/* False where the lengths are no code's. */
+/* The codes of a table. False if its lengths are not those of a code. */
 bool mr_packer_entropy_derive(const struct mr_huffman_spec *spec, struct mr_huffman_codes *codes_out);
 
 /* The shortest codes, none longer than 16 bits, by the procedure of the standard's annex K.2. */
@@ -60,7 +60,7 @@ mr_status mr_packer_entropy_write(struct mr_packer_entropy *entropy, const int16
 /* After the last one. */
 mr_status mr_packer_entropy_end(struct mr_packer_entropy *entropy, mr_error *error);
 
-/* In place of write and end: only count. */
+/* Instead of write and end: only count the symbols. */
 mr_status mr_packer_entropy_count(struct mr_packer_entropy *entropy, const int16_t (*blocks)[64], uint32_t n_mcus,
                                   mr_error *error);
 

@@ -24,10 +24,10 @@ struct mr_packer_head {
     struct mr_huffman_spec ac_tables[MR_HUFFMAN_TABLES];
 };
 
-/* Of any bytes at all. */
+/* Read the header of any bytes. */
 void mr_packer_head_read(const uint8_t *bytes, size_t len, struct mr_packer_head *head_out);
 
-/* Where a scan's data end that begin at `from`: the first marker that is no restart, or the end of the bytes. */
+/* The end of a scan's data that begin at `from`: the first marker that is not a restart, or the end of the bytes. */
 size_t mr_packer_head_scan_end(const uint8_t *bytes, size_t len, size_t from);
 
 #endif

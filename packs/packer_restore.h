@@ -15,7 +15,10 @@
 /* The last bits of a scan, and those before a restart, are zeros; the standard wants ones. */
 #define MR_BESIDE_ZEROS 1u
 
-/* What is kept of a file whose header has been read; MR_ERR_UNSUPPORTED where its scan cannot be made again. */
+/*
+ * Collect what is kept beside the sample of a file whose header has been read. MR_ERR_UNSUPPORTED if its scan cannot be
+ * made again.
+ */
 mr_status mr_packer_restore_keep(const uint8_t *file, size_t len, const struct mr_packer_head *head, uint32_t flags,
                                  struct mr_packer_bytes *beside, mr_error *error);
 

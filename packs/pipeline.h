@@ -34,11 +34,11 @@ struct mr_pipeline_work {
     mr_status (*open)(void *user, void **worker_out, mr_error *error);
     void (*close)(void *worker);
     /*
-     * In a worker, on a sample that was read whole (of a pack: with what stands beside it). What it needs of the bytes
-     * later it copies. Returns what becomes the item's status, with item->error set where it is negative.
+     * In a worker, on a sample that was read whole (of a pack: with what stands beside it). It copies the bytes that it
+     * needs later. Its return value becomes the item's status; item->error is set where that is negative.
      */
     mr_status (*run)(void *worker, const struct mr_read *read, struct mr_pipeline_item *item);
-    /* In the caller's thread, in order, each item once. What is not MR_OK ends the work. */
+    /* In the caller's thread, in order, each item once. Anything but MR_OK ends the work. */
     mr_status (*take)(void *user, struct mr_pipeline_item *item, mr_error *error);
     /* In the caller's thread, at most ten times a second; true: end with MR_ERR_CANCELED. */
     bool (*tick)(void *user);

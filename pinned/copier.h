@@ -40,7 +40,7 @@ struct mr_copied_part {
     mr_device label_device;
 };
 
-/* What await learned. */
+/* What await found out. */
 struct mr_copy_report {
     uint64_t bytes;    /* copied, all parts */
     uint64_t ns;       /* on the copy streams, the longest device's; without the finishing */
@@ -85,7 +85,7 @@ mr_device mr_copier_image_device(const struct mr_copier *copier);
 struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t buffer, uint32_t part);
 
 /*
- * Order a consumer's stream behind the copy of a part. arrives: it is the one that next was asked for.
+ * Order a consumer's stream behind the copy of a part. arrives: it is the stream that next was asked for.
  *
  * NULL is the default stream of the images' device. MR_ERR_INVALID for a stream of neither of the part's devices;
  * MR_ERR_STATE in a capture, or for a stream more than MR_BUFFER_STREAMS; after a failure it is not remembered. Between

@@ -21,25 +21,25 @@
 struct mr_cuda_call {
     cudaError_t code;    /* of what begin did, then of the call itself, which is made only if this is cudaSuccess */
     const char *failed;  /* the function of begin that failed, else NULL */
-    cudaError_t pending; /* the caller's last error, left for him */
+    cudaError_t pending; /* the caller's last error, left to the caller */
     enum cudaStreamCaptureMode mode; /* of the caller's thread */
     bool relaxed;
     int previous; /* the caller's device, or MR_CUDA_ANY_DEVICE where it was not changed */
 };
 
-/* Until end, calls of this thread may do what captures forbid, and are of that device. */
+/* Until mr_cuda_call_end() this thread's calls may do what captures forbid, and go to that device. */
 struct mr_cuda_call mr_cuda_call_begin(int32_t device);
 
 /*
  * Undo what begin did, also on a failed device, and make call->code a status. Its message has the device, what was
- * called (format, which begins with the function's name) and CUDA's words. The caller's pending error stays; where ours
- * came after it, ours stands in its place.
+ * called (format, which begins with the function's name) and CUDA's message. The caller's pending error stays, unless
+ * an error of ours came after it and replaced it.
  */
 mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_error *error, const char *format, ...)
     MR_PRINTF(4, 5);
 
 /*
- * The device that a call with this stream needs as the current one: the handles 0, 1 and 2 are no streams of one device
+ * The device that a call with this stream needs as the current one: the handles 0, 1 and 2 are not streams of a device
  * but names for default streams of the current one.
  */
 int32_t mr_cuda_call_device(const void *stream, int32_t device);

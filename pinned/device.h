@@ -24,7 +24,7 @@ struct mr_device_handle {
 #define MR_DEVICE_LOCAL (-1)
 
 struct mr_device_ops {
-    const char *name; /* what stands before the colon */
+    const char *name; /* the word before the colon in names of devices */
     mr_device_kind kind;
     /* How many there are. May initialise the kind's runtime in this process. MR_ERR_NO_DEVICE says why there is none.
      */
@@ -60,8 +60,10 @@ struct mr_device_ops {
     mr_status (*record)(struct mr_device_handle *handle, void *event, void *stream, mr_error *error);
     /* The event may be another device's. */
     mr_status (*wait)(struct mr_device_handle *handle, void *stream, void *event, mr_error *error);
-    /* Sleep until what was recorded has ended; at once for an event that was never recorded. Not for threads of
-     * callers. */
+    /*
+     * Sleep until what was recorded has ended; at once for an event that was never recorded. Never called in the
+     * caller's threads.
+     */
     mr_status (*sync)(struct mr_device_handle *handle, void *event, mr_error *error);
     /* Time between two events that have ended. */
     mr_status (*elapsed)(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error);

@@ -5,7 +5,10 @@
 
 #include "pinned/device.h"
 
-/* A table's count, called in a child that gets so much time; 0 with error when it fails or its time runs out. */
+/*
+ * Call a table's count in a child process, for at most timeout_ms. Returns 0, with an error, if it fails or its time
+ * runs out.
+ */
 uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout_ms, mr_error *error);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* How every sample of a loader is finished. Constant. */
 struct mr_finish {
-    uint32_t needed; /* 0: what is copied is what is lent, and nothing here means anything */
+    uint32_t needed; /* 0: the copy is lent as it is, and the other fields are not used */
     uint32_t height; /* of the pixels in the slot and of the output */
     uint32_t width;
     uint32_t channels;               /* of the pixels in the slot: 1, 3 or 4 */
@@ -26,7 +26,7 @@ struct mr_finish {
     float table[MR_FINISH_CHANNELS][256];
 };
 
-/* One batch's work. Pointers are the device's own but for finish. */
+/* One batch's work. Pointers are the device's own, except finish. */
 struct mr_finish_job {
     const struct mr_finish *finish;
     const float *tables;                     /* a copy of finish->table on the device */

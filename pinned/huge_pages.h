@@ -8,7 +8,7 @@
 
 #define MR_HUGE_PAGES_BYTES (UINT64_C(2) << 20)
 
-/* Bytes of the pool of such pages (vm.nr_hugepages) that nobody has or was promised. */
+/* Bytes of the pool of such pages (vm.nr_hugepages) that are neither used nor promised. */
 uint64_t mr_huge_pages_free(const char *root);
 
 /* Whether shared memory whose mapping asks for them by madvise() gets transparent ones. */

@@ -10,7 +10,7 @@
  *   BUSY   -> CLOSED  the supervisor, after a death in a cancelled batch
  *   DONE   -> OPEN    the host publishes the next batch in this slot
  *
- * Every move is a compare-and-swap on the whole word, so a move by somebody who has slept through a generation fails.
+ * Every move is a compare-and-swap on the whole word, so a move by a process that slept through a generation fails.
  */
 #ifndef PINNED_PLACE_H
 #define PINNED_PLACE_H

@@ -16,7 +16,7 @@ struct mr_device_name {
 };
 
 struct mr_placement {
-    bool lends_slots; /* the default, "host": no copies, and nothing below means anything but n_parts = 1 */
+    bool lends_slots; /* the default, "host": no copies; of the fields below only n_parts is used, and is 1 */
     uint32_t n_parts;
     uint32_t n_devices;
     struct mr_device_name devices[MR_PLACEMENT_DEVICES]; /* distinct; each is opened once */
@@ -33,9 +33,9 @@ struct mr_placement_names {
 };
 
 /*
- * "auto" asks mr_device_count() and, where there is none, takes the host and logs why, once per process.
- * MR_ERR_INVALID for a name that is none, a device named twice, labels of several parts on one GPU, both device and
- * devices; MR_ERR_UNSUPPORTED when this build has no such kind.
+ * "auto" asks mr_device_count() and, where there is none, takes the host and logs why, once per process. MR_ERR_INVALID
+ * for an unknown name, a device named twice, labels of several parts on one GPU, both device and devices;
+ * MR_ERR_UNSUPPORTED when this build has no such kind.
  */
 mr_status mr_placement_resolve(const struct mr_placement_names *names, struct mr_placement *placement_out,
                                mr_error *error);

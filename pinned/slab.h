@@ -22,10 +22,9 @@ struct mr_slab {
 };
 
 /*
- * Make a slab, of the largest kind of pages that the kernel offers and that is not beyond most, after a look at the
- * limits. From the pool of huge pages it is a little longer than asked, and its pages lie where this thread's policy
- * puts them. Filled with zeros; its pages come with the first touch or mr_slab_reserve(). MR_ERR_NO_MEMORY names the
- * sizes.
+ * Make a slab with the largest kind of pages that the kernel offers, up to `most`, after checking the limits on memory.
+ * From the pool of huge pages it is a little longer than asked, and its pages lie where this thread's policy puts them.
+ * Filled with zeros; its pages come with the first touch or mr_slab_reserve(). MR_ERR_NO_MEMORY names the sizes.
  */
 mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_slab *slab_out, mr_error *error);
 
@@ -38,8 +37,10 @@ mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len
 /* Map a slab that was inherited as fd, huge pages where there are some; the descriptor may be closed afterwards. */
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);
 
-/* Ask for transparent huge pages where this mapping is the first to touch the memory; says in pages whether that was
- * taken. */
+/*
+ * Ask for transparent huge pages where this mapping is the first to touch the memory; slab->pages says whether the
+ * kernel agreed.
+ */
 void mr_slab_ask(struct mr_slab *slab);
 
 /* Unmap, and close the descriptor of a created slab. */

@@ -18,8 +18,8 @@
  * Legal moves, all made by the host's process:
  *   FREE -> FILLING -> FILLED -> LENT -> FREE      a batch's life
  *   FILLED -> COPYING -> FREE                      the same where a device has the batch: free when the copy has ended
- *   COPYING -> FILLED                              its copy has ended, but its records were not told yet
- *   FILLED -> FREE                                 its place was taken by an error; or those records were told
+ *   COPYING -> FILLED                              its copy has ended, but its records were not reported yet
+ *   FILLED -> FREE                                 its place was taken by an error; or those records were reported
  *   FILLING | FILLED -> CANCELED -> FREE           dropped; free when none of its words is BUSY
  */
 enum mr_slot_state {
@@ -32,7 +32,7 @@ enum mr_slot_state {
     MR_SLOT_N_STATES
 };
 
-/* What became of a damaged candidate of a place: at most MR_SLOT_RECORDS of them keep their words. */
+/* The error of a damaged candidate of a place; at most MR_SLOT_RECORDS of them keep it. */
 struct mr_record {
     _Atomic uint32_t valid; /* stored last (release) */
     uint32_t place;
@@ -126,7 +126,7 @@ bool mr_slot_is_busy(const struct mr_slot_view *view);
  */
 bool mr_slot_count_down(const struct mr_slot_view *view);
 
-/* Leave the words about a damaged candidate; they are dropped when all records are taken. */
+/* Record the message about a damaged candidate; it is dropped when all records are taken. */
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error);
 
 /* The death of a worker, as recovery needs to know it. */
