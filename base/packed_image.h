@@ -7,6 +7,7 @@
 #ifndef BASE_PACKED_IMAGE_H
 #define BASE_PACKED_IMAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How a sample's bytes are kept; the numbers stand in files. */
@@ -16,6 +17,12 @@ enum mr_packed_encoding {
     MR_PACKED_DCT = 3,  /* tiles of quantised coefficients: nibbles with escapes */
     MR_PACKED_DCT8 = 4, /* the same as int8 */
 };
+
+/* The encodings made of rows of tiles, with a template and a row table. A new one of that kind is added here. */
+static inline bool mr_packed_image_has_tiles(uint32_t encoding)
+{
+    return encoding == MR_PACKED_DCT || encoding == MR_PACKED_DCT8;
+}
 
 /* Plain integer arithmetic (that of jidctint.c in 32 bits) gives libjpeg-turbo's pixels, for decoders elsewhere. */
 #define MR_PACKED_PLAIN 1u
@@ -27,8 +34,8 @@ enum mr_packed_encoding {
 
 /* What many samples share: one JPEG encoder with one quality. 528 bytes, little-endian in files. */
 struct mr_packed_template {
-    uint8_t n_components; /* 1 to 4 */
-    uint8_t colour;       /* enum mr_packed_colour */
+    uint8_t n_components;                /* 1 to 4 */
+    uint8_t colour;                      /* enum mr_packed_colour */
     uint8_t h[MR_PACKED_MAX_COMPONENTS]; /* sampling factors, 1 to 4; both 1 where there is one component */
     uint8_t v[MR_PACKED_MAX_COMPONENTS];
     uint8_t zero[6];

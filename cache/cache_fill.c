@@ -202,8 +202,8 @@ static void describe_entry(const struct mr_packed_sample *packed, struct mr_cach
     const struct mr_packed_image *image = &packed->image;
     struct mr_cache_sample *sample = &entry->sample;
     sample->encoding = MR_PACKED_JPEG;
-    if ((image->encoding != MR_PACKED_DCT && image->encoding != MR_PACKED_DCT8) || packed->made_anew ||
-        image->len == 0 || image->n_rows == 0 || image->n_rows > MR_CACHE_MAX_ROWS)
+    if (!mr_packed_image_has_tiles(image->encoding) || packed->made_anew || image->len == 0 || image->n_rows == 0 ||
+        image->n_rows > MR_CACHE_MAX_ROWS)
         return;
     sample->encoding = (uint16_t)image->encoding;
     sample->flags = (uint8_t)image->flags;

@@ -167,7 +167,7 @@ static bool find_tables(const struct mr_pack_index *index, const struct mr_pack_
                         struct mr_packed_image *image)
 {
     uint64_t n = index->lens[MR_PACK_ROWS] / sizeof(uint32_t);
-    if (sample->encoding != MR_PACKED_DCT && sample->encoding != MR_PACKED_DCT8)
+    if (!mr_packed_image_has_tiles(sample->encoding))
         return true;
     if (sample->rows >= n || n - sample->rows < (uint64_t)sample->n_rows + 1 ||
         sample->template >= index->lens[MR_PACK_TEMPLATES] / sizeof *image->template)

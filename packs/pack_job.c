@@ -30,7 +30,7 @@ static mr_status check_below(const char *name, uint64_t value, uint64_t limit, m
 
 static mr_status check_together(const mr_pack_options *o, mr_error *error)
 {
-    bool coefficients = o->encoding == MR_PACK_DCT || o->encoding == MR_PACK_DCT8;
+    bool coefficients = mr_packed_image_has_tiles((uint32_t)o->encoding);
     if (o->max_side > 0 && o->resize > 0)
         return mr_error_set(error, MR_ERR_INVALID, "max_side and resize exclude each other");
     if (o->restorable && !coefficients)

@@ -216,7 +216,7 @@ bool mr_pack_journal_split(const uint8_t *bytes, uint64_t len, uint64_t label_by
     if (len < sizeof noted.sample)
         return false;
     memcpy(&noted.sample, bytes, sizeof noted.sample);
-    if (noted.sample.encoding == MR_PACKED_DCT || noted.sample.encoding == MR_PACKED_DCT8)
+    if (mr_packed_image_has_tiles(noted.sample.encoding))
         noted.n_rows = (uint64_t)noted.sample.n_rows + 1;
     uint64_t rest = len - sizeof noted.sample, rows_len = noted.n_rows * sizeof(uint32_t);
     if (rest < rows_len || rest - rows_len <= label_bytes)

@@ -173,7 +173,7 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
                                   .head_hash = packed->head_hash,
                                   .name = name,
                                   .label = item->bytes + packed->label_at};
-    bool coefficients = packed->image.encoding == MR_PACKED_DCT || packed->image.encoding == MR_PACKED_DCT8;
+    bool coefficients = mr_packed_image_has_tiles(packed->image.encoding);
     entry.image.template = coefficients ? &packed->template : NULL;
     entry.image.rows = coefficients ? (const uint32_t *)(const void *)item->bytes : NULL;
     mr_pack_sample_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);

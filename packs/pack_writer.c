@@ -115,11 +115,6 @@ static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_e
     return status;
 }
 
-static bool has_coefficients(const struct mr_packed_image *image)
-{
-    return image->encoding == MR_PACKED_DCT || image->encoding == MR_PACKED_DCT8;
-}
-
 static mr_status number_template(struct mr_pack_draft *draft, const struct mr_packed_template *wanted,
                                  uint32_t *number_out, mr_error *error)
 {
@@ -134,7 +129,7 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
                                              uint64_t offset)
 {
     const struct mr_packed_image *image = &entry->image;
-    bool coefficients = has_coefficients(image);
+    bool coefficients = mr_packed_image_has_tiles(image->encoding);
     return (struct mr_pack_sample){
         .offset = offset,
         .len = image->len,
@@ -157,7 +152,7 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
 static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
                              struct mr_pack_sample *sample, uint64_t n_rows, mr_error *error)
 {
-    bool coefficients = has_coefficients(&entry->image);
+    bool coefficients = mr_packed_image_has_tiles(entry->image.encoding);
     mr_status status = MR_OK;
     if (coefficients)
         status = number_template(draft, entry->image.template, &sample->template, error);
@@ -181,7 +176,7 @@ static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack
     if (status < 0)
         return status;
     struct mr_pack_sample sample = describe_sample(draft, entry, offset);
-    uint64_t n_rows = has_coefficients(&entry->image) ? (uint64_t)entry->image.n_rows + 1 : 0;
+    uint64_t n_rows = mr_packed_image_has_tiles(entry->image.encoding) ? (uint64_t)entry->image.n_rows + 1 : 0;
     status = note_sample(draft, entry, &sample, n_rows, error);
     if (status == MR_OK)
         status = mr_pack_draft_count(draft, &sample, n_rows, strlen(entry->name) + 1, error);

@@ -44,7 +44,7 @@ void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layo
 const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image)
 {
     copy->image = *image;
-    if (image->encoding != MR_PACKED_DCT && image->encoding != MR_PACKED_DCT8)
+    if (!mr_packed_image_has_tiles(image->encoding))
         return &copy->image;
     if (image->template) {
         copy->template = *image->template;
@@ -137,7 +137,7 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
     if (image->encoding == MR_PACKED_JPEG)
         return MR_OK; /* its own header counts */
     bool raw = image->encoding == MR_PACKED_RAW;
-    if (!raw && image->encoding != MR_PACKED_DCT && image->encoding != MR_PACKED_DCT8)
+    if (!raw && !mr_packed_image_has_tiles(image->encoding))
         return mr_error_set(error, MR_ERR_DAMAGED, "the pack says encoding %" PRIu32 ", which is not known",
                             image->encoding);
     if (image->width == 0 || image->height == 0)
