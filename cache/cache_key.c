@@ -17,8 +17,7 @@
 
 bool mr_cache_key_suits(const struct mr_catalog *catalog)
 {
-    return catalog && mr_catalog_kind(catalog)->encoded && !mr_catalog_is_pack(catalog) &&
-           mr_catalog_loose_files(catalog);
+    return catalog && mr_catalog_kind(catalog)->encoded && mr_catalog_loose_files(catalog);
 }
 
 bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out)

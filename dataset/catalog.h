@@ -11,23 +11,13 @@
 
 #include "base/error.h"
 #include "base/sample_kind.h"
+#include "dataset/extent.h"
 
-struct mr_list_line;
 struct mr_pack_index;
 struct mr_packed_image;
 
 /* Descriptors by place; -1 where a dataset does not need one. A worker inherits them under numbers of its own. */
 enum { MR_CATALOG_FD_TABLE, MR_CATALOG_FD_NAMES, MR_CATALOG_FD_ROOT, MR_CATALOG_N_FDS };
-
-/* Bytes of a file. */
-struct mr_extent {
-    uint64_t file; /* number for mr_catalog_path() */
-    uint64_t offset;
-    uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
-};
-#define MR_LEN_UNKNOWN UINT64_MAX
-#define MR_CATALOG_MAX_EXTENTS 4
-#define MR_CATALOG_PATH 4096 /* a path with its NUL */
 
 struct mr_catalog; /* one mapping; private to the process that attached it */
 
@@ -58,8 +48,11 @@ void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name
 
 /* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
  * pack. catalog NULL: a sample of callbacks. */
-#define MR_CATALOG_WHICH 640
 void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
+
+/* For an error about the file that a sample lies in: its name, or what mr_catalog_which() says where the name is not
+ * that of the file. */
+void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_WHICH]);
 
 /*
  * After the read: where the data lie in the bytes that were read, and the label (kind.label_bytes bytes to label_out).
@@ -69,10 +62,11 @@ mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, cons
                            const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
 
 /*
- * Of a pack. Samples are described before they are read, and a reader is told which bytes of one it wants
- * (mr_reader_submit_range()); mr_catalog_extents() says all of them but what only restoring needs.
+ * Described samples: image and place are known before the read, and the reader reads the part of one that it is asked
+ * for (mr_reader_submit_range()); mr_catalog_extents() says all of them but what only restoring needs. Today those of
+ * packs. The four functions that follow are for such catalogs only.
  */
-bool mr_catalog_is_pack(const struct mr_catalog *catalog);
+bool mr_catalog_is_described(const struct mr_catalog *catalog);
 /* image_out's pointers lead into the catalog. MR_ERR_DAMAGED, with the sample's name, where the index points outside.
  */
 mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
@@ -80,12 +74,15 @@ mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, str
 /* Do all of a sample's bytes, with what stands beside them, have the checksum of the index? MR_ERR_DAMAGED. */
 mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
                             mr_error *error);
-/* One extent: all bytes of a sample of a pack, with what stands beside them. */
+/* One extent: all bytes of a sample, with what stands beside them. */
 void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 /* [offset, offset + len) of them as an extent. MR_ERR_DAMAGED, with the sample's name, where the sample has none. */
 mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
                                  struct mr_extent *extent_out, mr_error *error);
-/* NULL: it is no pack. */
+
+/* For what is done with packs only: making, checking and undoing them. */
+bool mr_catalog_is_pack(const struct mr_catalog *catalog);
+/* Its index. NULL: it is no pack. */
 const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog);
 
 /* The following serve the public calls of dataset.c; workers do not need them. */
@@ -101,8 +98,7 @@ mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void
 void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
 uint32_t mr_catalog_n_classes(const struct mr_catalog *catalog);
 const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i);
-/* The root's absolute path, and the line of a sample in a list (false: it is no list, or the line was overwritten). */
+/* The root's absolute path; "" where it is not known. */
 const char *mr_catalog_absolute_root(const struct mr_catalog *catalog);
-bool mr_catalog_line(const struct mr_catalog *catalog, int64_t index, struct mr_list_line *line_out);
 
 #endif

@@ -1,53 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The catalog of a pack: the index, mapped beside the region, knows the samples; the region has the shards' names, the
- * classes and the kind. Easy to get wrong: the index may be overwritten while it is mapped, so an entry is copied
- * before it is checked, and what was checked is what is used.
+ * The scheme of packs: many samples per file, described before they are read. The index, mapped beside the region,
+ * knows the samples; the region has the shards' names, the classes and the kind.
+ *
+ * Invariant: the index may be overwritten while it is mapped, so an entry is copied before it is checked, and only the
+ * copy is used.
  */
-#include "dataset/catalog_impl.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "dataset/catalog.h"
+#include "dataset/catalog_region.h"
+#include "dataset/pack_index.h"
 
 /* Parts of a message: a hostile name must not push the rest of it out. */
 enum { PATH_TEXT = 300, NAME_TEXT = 280 };
 static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_CATALOG_WHICH, "the longest message fits");
 
-mr_status mr_catalog_pack_attach(struct mr_catalog *catalog, mr_error *error)
+/* state is the index, a struct mr_pack_index, which must be what it was when the pack was opened. */
+static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
 {
     const struct mr_catalog_header *header = catalog->header;
+    struct mr_pack_index *index = catalog->state = calloc(1, sizeof *index);
+    if (!index)
+        return mr_error_memory(error, sizeof *index);
     mr_status status =
-        mr_pack_index_attach_again(catalog->beside, catalog->beside_len, "the pack's index", &catalog->pack, error);
+        mr_pack_index_attach_again(catalog->beside, catalog->beside_len, "the pack's index", index, error);
     if (status < 0)
         return status;
-    if (catalog->pack.n_samples != header->n_samples || catalog->pack.label_bytes != header->kind.label_bytes ||
-        mr_pack_index_n_shards(&catalog->pack) != header->n_files)
+    if (index->n_samples != header->n_samples || index->label_bytes != header->kind.label_bytes ||
+        mr_pack_index_n_shards(index) != header->n_files)
         return mr_error_set(error, MR_ERR_IO, "the pack's index was overwritten since it was opened");
     return MR_OK;
 }
 
-bool mr_catalog_is_pack(const struct mr_catalog *catalog)
+static void detach_index(struct mr_catalog *catalog)
 {
-    return catalog->header->scheme == MR_SCHEME_PACK;
-}
-
-const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog)
-{
-    return mr_catalog_is_pack(catalog) ? &catalog->pack : NULL;
+    free(catalog->state);
 }
 
 /* False: the index points outside of itself or of its shards. */
-static bool find(const struct mr_catalog *catalog, int64_t index, struct mr_pack_sample *sample_out,
-                 struct mr_packed_image *image_out)
+static bool find_entry(const struct mr_catalog *catalog, int64_t index, struct mr_pack_sample *sample_out,
+                       struct mr_packed_image *image_out)
 {
     const struct mr_pack_sample *sample;
     uint64_t end;
     assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
-    if (!mr_pack_index_sample(&catalog->pack, (uint64_t)index, &sample, image_out))
+    if (!mr_pack_index_sample(catalog->state, (uint64_t)index, &sample, image_out))
         return false;
     *sample_out = *sample;
     return sample_out->shard < catalog->header->n_files &&
@@ -55,7 +58,7 @@ static bool find(const struct mr_catalog *catalog, int64_t index, struct mr_pack
            mr_checked_add_u64(end, sample_out->beside_len, &end) && end <= INT64_MAX;
 }
 
-static mr_status outside(const struct mr_catalog *catalog, int64_t index, mr_error *error)
+static mr_status report_outside(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
     char which[MR_CATALOG_WHICH];
     mr_catalog_which(catalog, index, which);
@@ -72,33 +75,33 @@ static struct mr_extent nowhere(void)
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
 
-uint32_t mr_catalog_pack_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     extents_out[0] = nowhere();
-    if (find(catalog, index, &sample, &image))
+    if (find_entry(catalog, index, &sample, &image))
         extents_out[0] = (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
     return 1;
 }
 
-void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+static void extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     *extent_out = nowhere();
-    if (find(catalog, index, &sample, &image))
+    if (find_entry(catalog, index, &sample, &image))
         *extent_out =
             (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len + sample.beside_len};
 }
 
-mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
-                                 struct mr_extent *extent_out, mr_error *error)
+static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
+                             struct mr_extent *extent_out, mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    if (!find(catalog, index, &sample, &image))
-        return outside(catalog, index, error);
+    if (!find_entry(catalog, index, &sample, &image))
+        return report_outside(catalog, index, error);
     uint64_t whole = sample.len + sample.beside_len;
     if (offset > whole || len > whole - offset) {
         char which[MR_CATALOG_WHICH];
@@ -110,25 +113,25 @@ mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index
     return MR_OK;
 }
 
-mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
-                            mr_error *error)
+static mr_status describe_image(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
+                                mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    if (!find(catalog, index, &sample, &image))
-        return outside(catalog, index, error);
+    if (!find_entry(catalog, index, &sample, &image))
+        return report_outside(catalog, index, error);
     *image_out = image;
     return MR_OK;
 }
 
-mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                            mr_error *error)
+static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
+                              mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     char which[MR_CATALOG_WHICH];
-    if (!find(catalog, index, &sample, &image))
-        return outside(catalog, index, error);
+    if (!find_entry(catalog, index, &sample, &image))
+        return report_outside(catalog, index, error);
     mr_status status = MR_OK;
     uint64_t sum = mr_pack_index_hash(bytes, len);
     mr_catalog_which(catalog, index, which);
@@ -145,9 +148,9 @@ mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, con
     return status;
 }
 
-void mr_catalog_pack_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+static void packed_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
 {
-    const char *name = mr_pack_index_name(&catalog->pack, (uint64_t)index);
+    const char *name = mr_pack_index_name(catalog->state, (uint64_t)index);
     if (name)
         snprintf(name_out, size, "%s", name);
     else
@@ -155,26 +158,48 @@ void mr_catalog_pack_name(const struct mr_catalog *catalog, int64_t index, char 
 }
 
 /* "DIR/shard-00003 (n01440764/x.JPEG, index 7)"; the index where it does not say which shard. */
-void mr_catalog_pack_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
+static void packed_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     char path[PATH_TEXT], name[NAME_TEXT], file[MR_CATALOG_PATH] = MR_PACK_INDEX;
-    if (find(catalog, index, &sample, &image) && mr_catalog_path(catalog, sample.shard, file) != 0)
+    if (find_entry(catalog, index, &sample, &image) && mr_catalog_path(catalog, sample.shard, file) != 0)
         memcpy(file, MR_PACK_INDEX, sizeof MR_PACK_INDEX);
-    const char *prefix = mr_catalog_section_at(catalog, MR_SECTION_PREFIX);
+    const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
     size_t prefix_len = strlen(prefix), room = sizeof path - strnlen(file, 32) - 1;
     prefix += prefix_len > room ? prefix_len - room : 0; /* the end of a long path says more than its beginning */
     snprintf(path, sizeof path, "%s%.32s", prefix, file);
-    mr_catalog_pack_name(catalog, index, name, sizeof name);
+    packed_name(catalog, index, name, sizeof name);
     snprintf(which_out, MR_CATALOG_WHICH, "%s (%s, index %" PRId64 ")", path, name, index);
 }
 
-mr_status mr_catalog_pack_label(const struct mr_catalog *catalog, int64_t index, void *label_out, mr_error *error)
+static int shard_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
 {
-    const void *label = mr_pack_index_label(&catalog->pack, (uint64_t)index);
+    return mr_catalog_region_path(catalog, file, "", path_out);
+}
+
+static mr_status packed_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
+                              struct mr_extent *extent_out, mr_error *error)
+{
+    (void)extent_out;
+    const void *label = mr_pack_index_label(catalog->state, (uint64_t)index);
     if (!label)
-        return outside(catalog, index, error);
+        return report_outside(catalog, index, error);
     memcpy(label_out, label, catalog->header->kind.label_bytes);
     return MR_OK;
 }
+
+const struct mr_catalog_ops mr_catalog_pack_ops = {
+    .beside = "the pack's index",
+    .attach = attach_index,
+    .detach = detach_index,
+    .extents = pack_extents,
+    .path = shard_path,
+    .name = packed_name,
+    .which = packed_which,
+    .label = packed_label,
+    .packed = describe_image,
+    .verify = verify_bytes,
+    .extent_whole = extent_whole,
+    .extent_part = extent_part,
+};

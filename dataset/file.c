@@ -7,19 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a pack the shard is to be named, not only the sample. */
-static void name_file(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_WHICH])
-{
-    if (mr_catalog_is_pack(catalog))
-        mr_catalog_which(catalog, index, name_out);
-    else
-        mr_catalog_name(catalog, index, name_out, MR_CATALOG_WHICH);
-}
-
 mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_error, mr_error *error)
 {
     char name[MR_CATALOG_WHICH];
-    name_file(catalog, index, name);
+    mr_catalog_file_name(catalog, index, name);
     mr_status status = mr_error_os(error, MR_ERR_IO, os_error, "%s", name);
     if (error)
         error->index = index;
@@ -27,10 +18,10 @@ mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_
 }
 
 /* As the readers say it. */
-static mr_status not_regular(const struct mr_catalog *catalog, int64_t index, mr_error *error)
+static mr_status refuse_irregular(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
     char name[MR_CATALOG_WHICH];
-    name_file(catalog, index, name);
+    mr_catalog_file_name(catalog, index, name);
     mr_error_set(error, MR_ERR_IO, "%s: not a regular file", name);
     if (error)
         error->index = index;
@@ -47,11 +38,11 @@ mr_status mr_file_open_sample(const struct mr_catalog *catalog, int64_t index, u
         return mr_file_error(catalog, index, -rc, error);
     int fd = openat(mr_catalog_root(catalog), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) /* ENXIO: a socket, or a device that is not there */
-        return errno == ENXIO ? not_regular(catalog, index, error) : mr_file_error(catalog, index, errno, error);
+        return errno == ENXIO ? refuse_irregular(catalog, index, error) : mr_file_error(catalog, index, errno, error);
     rc = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? EISDIR : ENXIO;
     if (rc != 0) {
         close(fd);
-        return rc == ENXIO ? not_regular(catalog, index, error) : mr_file_error(catalog, index, rc, error);
+        return rc == ENXIO ? refuse_irregular(catalog, index, error) : mr_file_error(catalog, index, rc, error);
     }
     *fd_out = fd;
     return MR_OK;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says what a file looks like by its first bytes, or what a pack's index says of it. It looks at headers only and never
- * fails on what it finds: a JPEG whose frame header is missing is a "jpeg" of unknown size. Easy to get wrong: every
- * length comes from the file, and the walk over a JPEG's segments is bounded in steps.
+ * Says what a file looks like by its first bytes, or what a pack's index says about it. It looks at headers only and
+ * never fails on what it finds: a JPEG whose frame header is missing is a "jpeg" of unknown size.
+ *
+ * Invariant: every length comes from the file and may be wrong; the walk over a JPEG's segments is bounded in steps.
  */
 #include <errno.h>
 #include <string.h>
@@ -140,34 +141,25 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     return 0;
 }
 
+/* By the first bytes of its extent; encoded images have one. */
 static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
 {
-    struct view view = {.len = UINT64_MAX};
-    struct stat st;
-    mr_status status = mr_file_open_sample(catalog, index, (uint64_t)index, &view.fd, error);
-    if (status < 0)
-        return status;
-    int rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
-    if (rc == 0) {
-        info->len_bytes = (uint64_t)st.st_size;
-        rc = inspect_bytes(&view, info);
-    }
-    close(view.fd);
-    return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
-}
-
-/* A file that is kept as it is: by its first bytes, like any other. */
-static mr_status inspect_kept(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
-{
-    struct mr_extent extent;
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     struct view view = {0};
-    mr_catalog_extents(catalog, index, &extent);
-    mr_status status = mr_file_open_sample(catalog, index, extent.file, &view.fd, error);
+    struct stat st;
+    mr_catalog_extents(catalog, index, extents);
+    mr_status status = mr_file_open_sample(catalog, index, extents[0].file, &view.fd, error);
     if (status < 0)
         return status;
-    view.start = extent.offset;
-    view.len = info->len_bytes = extent.len;
-    int rc = inspect_bytes(&view, info);
+    view.start = extents[0].offset;
+    view.len = info->len_bytes = extents[0].len;
+    int rc = 0;
+    if (extents[0].len == MR_LEN_UNKNOWN) {
+        rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
+        info->len_bytes = rc == 0 ? (uint64_t)st.st_size : 0;
+    }
+    if (rc == 0)
+        rc = inspect_bytes(&view, info);
     close(view.fd);
     return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
 }
@@ -180,7 +172,7 @@ static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index,
     if (status < 0)
         return status;
     if (image.encoding == MR_PACKED_JPEG)
-        return inspect_kept(catalog, index, info, error);
+        return inspect_file(catalog, index, info, error);
     bool known = image.encoding < sizeof formats / sizeof *formats && formats[image.encoding];
     set_format(info, known ? formats[image.encoding] : "unknown");
     info->width = image.width;
@@ -214,10 +206,10 @@ mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info 
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "samples of callbacks cannot be inspected");
     mr_sample_info info = {0};
     mr_status status = MR_OK;
-    if (mr_catalog_loose_files(catalog))
-        status = inspect_file(catalog, index, &info, error);
-    else if (mr_catalog_is_pack(catalog))
+    if (mr_catalog_is_described(catalog))
         status = inspect_packed(catalog, index, &info, error);
+    else if (mr_catalog_kind(catalog)->encoded)
+        status = inspect_file(catalog, index, &info, error);
     else
         inspect_raw(mr_catalog_kind(catalog), &info);
     if (status == MR_OK)

@@ -10,7 +10,7 @@
 
 #include <millrace/batch.h>
 
-#include "dataset/catalog.h"
+#include "dataset/extent.h"
 
 struct mr_list_line {
     const char *path; /* still escaped */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataset/catalog_list.h"
 #include "dataset/dataset.h"
 #include "dataset/list.h"
 #include "dataset/list_line.h"
@@ -107,7 +108,7 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
     struct mr_list_line line;
     struct mr_extent extent;
     int64_t label;
-    if (mr_catalog_line(catalog, index, &line)) {
+    if (mr_catalog_list_line(catalog, index, &line)) {
         fwrite(line.label, 1, line.label_len, output->file);
     } else {
         mr_status status = mr_catalog_label(catalog, index, &label, &extent, error);

@@ -252,8 +252,8 @@ static struct mr_reader_request *start(struct mr_reader *reader, uint64_t tag, i
     return request;
 }
 
-/* All of a pack's sample but what only restoring needs. */
-static void submit_packed(struct mr_reader *reader, uint64_t tag, int64_t index)
+/* All of a sample but what only restoring needs. */
+static void submit_described(struct mr_reader *reader, uint64_t tag, int64_t index)
 {
     struct mr_packed_image image;
     mr_error error;
@@ -269,8 +269,8 @@ static void submit_packed(struct mr_reader *reader, uint64_t tag, int64_t index)
 
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
 {
-    if (mr_catalog_is_pack(reader->catalog)) {
-        submit_packed(reader, tag, index);
+    if (mr_catalog_is_described(reader->catalog)) {
+        submit_described(reader, tag, index);
         return;
     }
     struct mr_reader_request *request = start(reader, tag, index, 0);
@@ -281,7 +281,7 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
 
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
 {
-    assert(mr_catalog_is_pack(reader->catalog));
+    assert(mr_catalog_is_described(reader->catalog));
     struct mr_reader_request *request = start(reader, tag, index, offset);
     request->n_extents = 1;
     mr_status status =

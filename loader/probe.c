@@ -60,7 +60,7 @@ static mr_status look_up_head(const struct probe *probe, int64_t index, struct m
 static mr_status find_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
 {
     mr_status status = MR_PENDING;
-    if (mr_catalog_is_pack(probe->catalog))
+    if (mr_catalog_is_described(probe->catalog))
         status = look_up_head(probe, index, head_out, error);
     return status == MR_PENDING ? read_head(probe, index, head_out, error) : status;
 }

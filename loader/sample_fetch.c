@@ -50,7 +50,7 @@ mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, struct m
                                  int64_t index, const struct mr_rng *rng, mr_error *error)
 {
     uint64_t offset, len;
-    if (!mr_catalog_is_pack(source->catalog)) {
+    if (!mr_catalog_is_described(source->catalog)) {
         mr_reader_submit(reader, tag, index);
         return MR_OK;
     }
@@ -84,7 +84,7 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const stru
     *fetched_out = (struct mr_fetched){.encoded = mr_catalog_kind(source->catalog)->encoded};
     mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len, &fetched_out->bytes,
                                         &fetched_out->len, label_out, error);
-    if (status == MR_OK && mr_catalog_is_pack(source->catalog))
+    if (status == MR_OK && mr_catalog_is_described(source->catalog))
         status = take_packed(source, read, fetched_out, error);
     error->index = read->index;
     return status;

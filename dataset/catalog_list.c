@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheme of lists: one file per sample; paths and labels stand in the list file, which is mapped beside the region.
+ *
+ * Invariant: the list file is not sealed and may be overwritten while it is mapped, so its lines are parsed with care
+ * every time.
+ */
+#include "dataset/catalog_list.h"
+
+#include <errno.h>
+#include <locale.h>
+
+#include "dataset/catalog.h"
+#include "dataset/catalog_region.h"
+#include "dataset/list_line.h"
+
+/* state is a locale_t: numbers in lists are those of the C locale. */
+static mr_status attach_list(struct mr_catalog *catalog, mr_error *error)
+{
+    catalog->state = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!catalog->state)
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
+    catalog->names = catalog->beside;
+    catalog->names_len = catalog->beside_len;
+    return MR_OK;
+}
+
+static void detach_list(struct mr_catalog *catalog)
+{
+    if (catalog->state)
+        freelocale(catalog->state);
+}
+
+static bool find_line(const struct mr_catalog *catalog, uint64_t i, struct mr_list_line *line_out)
+{
+    const char *line;
+    size_t len;
+    return mr_catalog_region_find(catalog, i, '\n', &line, &len) && mr_list_line_split(line, len, line_out);
+}
+
+bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index, struct mr_list_line *line_out)
+{
+    return catalog->ops == &mr_catalog_list_ops && find_line(catalog, (uint64_t)index, line_out);
+}
+
+static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+{
+    struct mr_list_line line;
+    return find_line(catalog, file, &line) ? mr_list_line_path(&line, path_out) : -EINVAL;
+}
+
+static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
+                             struct mr_extent *extent_out, mr_error *error)
+{
+    (void)extent_out;
+    const struct mr_sample_kind *kind = &catalog->header->kind;
+    struct mr_list_line line;
+    uint32_t n = (uint32_t)(kind->label_bytes / mr_dtype_size(kind->label_dtype));
+    if (find_line(catalog, (uint64_t)index, &line) &&
+        mr_list_line_label(&line, kind->label_dtype, n, catalog->state, label_out))
+        return MR_OK;
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(catalog, index, which);
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s: its line in the list changed after it was opened", which);
+}
+
+const struct mr_catalog_ops mr_catalog_list_ops = {
+    .beside = "the list file",
+    .loose_files = true,
+    .attach = attach_list,
+    .detach = detach_list,
+    .extents = mr_catalog_region_whole_file,
+    .path = find_path,
+    .name = mr_catalog_region_file_name,
+    .label = parse_label,
+};

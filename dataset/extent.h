@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where bytes lie: a stretch of one of the dataset's files. */
+#ifndef DATASET_EXTENT_H
+#define DATASET_EXTENT_H
+
+#include <stdint.h>
+
+struct mr_extent {
+    uint64_t file; /* number for mr_catalog_path() */
+    uint64_t offset;
+    uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
+};
+#define MR_LEN_UNKNOWN UINT64_MAX
+#define MR_CATALOG_MAX_EXTENTS 4 /* of one sample */
+#define MR_CATALOG_PATH 4096     /* a path with its NUL */
+#define MR_CATALOG_WHICH 640     /* how a message names a sample, with its NUL */
+
+#endif
