@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "dataset/kinds.h"
+#include "dataset/kind.h"
 
 static mr_status check_data(const mr_callbacks *callbacks, struct mr_sample_kind *kind, mr_error *error)
 {

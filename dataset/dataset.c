@@ -16,7 +16,7 @@
 
 #include "base/options.h"
 #include "dataset/file.h"
-#include "dataset/kinds.h"
+#include "dataset/kind.h"
 
 struct mr_dataset {
     _Atomic uint32_t n_refs;

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 #include "base/xxh3.h"
-#include "dataset/kinds.h"
+#include "dataset/kind.h"
 
 static const struct {
     const char *name;

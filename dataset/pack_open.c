@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataset/kinds.h"
+#include "dataset/kind.h"
 #include "dataset/pack_index.h"
 #include "dataset/catalog_build.h"
 

@@ -2,8 +2,8 @@
 /*
  * The kinds of dataset that a SPEC can name. Each has one function that opens it and makes its catalog.
  */
-#ifndef DATASET_KINDS_H
-#define DATASET_KINDS_H
+#ifndef DATASET_KIND_H
+#define DATASET_KIND_H
 
 #include <limits.h>
 

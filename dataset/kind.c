@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kinds of dataset have in common: their root directory and the description of their samples. */
-#include "dataset/kinds.h"
+#include "dataset/kind.h"
 
 #include <errno.h>
 #include <fcntl.h>
