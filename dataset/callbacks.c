@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks what a program says of its callbacks. Everything in the struct may be wrong: nothing is used unchecked. */
+/* Checks what a program says about its callbacks. Every field may be wrong, so none is used unchecked. */
+#include "dataset/callbacks.h"
+
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The dataset object: descriptors and one mapping of the catalog, or the program's callbacks; reference counted,
- * because loaders keep it. Which kinds of SPEC there are is one table here.
+ * because loaders keep it.
  */
 #include "dataset/dataset.h"
 
@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "dataset/callbacks.h"
 #include "dataset/file.h"
-#include "dataset/kind.h"
+#include "dataset/kinds.h"
+#include "dataset/spec.h"
 
 struct mr_dataset {
     _Atomic uint32_t n_refs;
@@ -27,11 +29,7 @@ struct mr_dataset {
     struct mr_sample_kind kind; /* with callbacks */
 };
 
-static const char *const kind_names[] = {"imagefolder", "cifar10", "list", "records", "pack", NULL};
-static mr_kind_open_fn *const kind_opens[] = {mr_imagefolder_open, mr_records_open_cifar10, mr_list_open,
-                                              mr_records_open, mr_pack_open};
-
-static mr_status create(mr_dataset **dataset_out, mr_error *error)
+static mr_status alloc_dataset(mr_dataset **dataset_out, mr_error *error)
 {
     mr_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
@@ -46,10 +44,7 @@ static mr_status create(mr_dataset **dataset_out, mr_error *error)
 static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec, const mr_dataset_options *options,
                            mr_error *error)
 {
-    size_t i = 0;
-    while (strcmp(kind_names[i], spec->kind) != 0)
-        i++;
-    mr_status status = kind_opens[i](spec, options, dataset->fds, error);
+    mr_status status = spec->kind->open(spec, options, dataset->fds, error);
     return status < 0 ? status : mr_catalog_attach(dataset->fds, &dataset->catalog, error);
 }
 
@@ -65,11 +60,11 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, m
     mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
     struct mr_spec parsed;
     if (status == MR_OK)
-        status = mr_spec_parse(spec, kind_names, "records", &parsed, error);
+        status = mr_spec_parse(spec, mr_kinds, &parsed, error);
     if (status < 0)
         return status;
     mr_dataset *dataset = NULL;
-    status = create(&dataset, error);
+    status = alloc_dataset(&dataset, error);
     if (status == MR_OK) {
         status = open_kind(dataset, &parsed, &resolved, error);
         if (status < 0)
@@ -93,7 +88,7 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     if (status == MR_OK)
         status = mr_callbacks_check(&copy, &kind, error);
     if (status == MR_OK)
-        status = create(&dataset, error);
+        status = alloc_dataset(&dataset, error);
     if (status < 0)
         return status;
     dataset->has_callbacks = true;

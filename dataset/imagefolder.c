@@ -19,7 +19,7 @@
 
 #include "base/log.h"
 #include "base/words.h"
-#include "dataset/kind.h"
+#include "dataset/spec.h"
 #include "dataset/catalog_build.h"
 
 enum { PROGRESS_STEP = 8192, NO_PARENT = -1 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order and choice of files as Python and torchvision have them; mr_imagefolder_open() is in kinds.h. */
+/* Image folders as a kind of dataset; order and choice of files are those of Python and torchvision. */
 #ifndef DATASET_IMAGEFOLDER_H
 #define DATASET_IMAGEFOLDER_H
 
-#include <stdbool.h>
+#include "dataset/kind.h"
+
+mr_kind_open_fn mr_imagefolder_open;
 
 /*
  * Compare names as Python compares the str that it makes of them: by code points, where a byte that is no part of valid

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of dataset have in common: their root directory and the description of their samples. */
+/* What the kinds of dataset have in common: opening the root directory, describing samples. */
 #include "dataset/kind.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The kinds of dataset that a SPEC can name. Each has one function that opens it and makes its catalog.
- */
+/* What a kind of dataset is, and what the kinds have in common: the root directory, the description of samples. */
 #ifndef DATASET_KIND_H
 #define DATASET_KIND_H
 
@@ -9,8 +7,9 @@
 
 #include <millrace/dataset.h>
 
-#include "dataset/spec.h"
 #include "dataset/catalog.h"
+
+struct mr_spec;
 
 /*
  * Open the dataset of a SPEC: fds_out[] get the catalog, the names file where there is one, and the root directory.
@@ -20,20 +19,18 @@
 typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options *options,
                                   int fds_out[MR_CATALOG_N_FDS], mr_error *error);
 
-mr_kind_open_fn mr_imagefolder_open;
-mr_kind_open_fn mr_list_open;
-mr_kind_open_fn mr_records_open;
-mr_kind_open_fn mr_records_open_cifar10;
-mr_kind_open_fn mr_pack_open;
+/* A name that a SPEC can begin with. */
+struct mr_kind {
+    const char *name;
+    bool many_paths; /* a comma separates paths */
+    mr_kind_open_fn *open;
+};
 
 /*
  * Open a directory from which paths will start, so that a chdir of the program changes nothing, and find its absolute
  * path ("" where that is not known).
  */
 mr_status mr_root_open(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error);
-
-/* The kind of a callback dataset; MR_ERR_INVALID with the field that is wrong. */
-mr_status mr_callbacks_check(const mr_callbacks *callbacks, struct mr_sample_kind *kind_out, mr_error *error);
 
 /* One integer as the label. */
 void mr_kind_set_integer_label(struct mr_sample_kind *kind);

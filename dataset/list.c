@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataset/kind.h"
+#include "dataset/spec.h"
 #include "dataset/list_line.h"
 #include "dataset/catalog_build.h"
 

@@ -3,6 +3,8 @@
  * Opens a pack: the index is read and checked once, in full, here; each shard is looked at. Easy to get wrong: workers
  * map the same index file by its descriptor and do not check it again, so what they use is what was checked.
  */
+#include "dataset/pack_open.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataset/kind.h"
+#include "dataset/spec.h"
 #include "dataset/pack_index.h"
 #include "dataset/catalog_build.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/checked.h"
 #include "base/words.h"
-#include "dataset/kind.h"
+#include "dataset/spec.h"
 #include "dataset/catalog_build.h"
 
 /* Data and label further apart than this are read by two reads instead of one. */

@@ -3,9 +3,12 @@
 #ifndef DATASET_RECORDS_H
 #define DATASET_RECORDS_H
 
-#include "base/error.h"
 #include "base/sample_kind.h"
 #include "dataset/catalog_format.h"
+#include "dataset/kind.h"
+
+mr_kind_open_fn mr_records_open;
+mr_kind_open_fn mr_records_open_cifar10;
 
 /* What the keys of a SPEC say, resolved and checked. All in bytes. */
 struct mr_record_layout {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a SPEC; kinds and keys in any case. Easy to get wrong: the text is cut at ? & = and , first and %XX is undone
- * afterwards, piece by piece, so that an escaped separator is an ordinary byte.
+ * Parses a SPEC; kinds and keys in any case.
+ *
+ * Invariant: the text is cut at ? & = and , first; %XX is undone afterwards, piece by piece. So an escaped separator is
+ * an ordinary byte.
  */
-#include "base/words.h"
 #include "dataset/spec.h"
 
 #include <ctype.h>
@@ -11,6 +12,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/words.h"
+#include "dataset/kind.h"
 
 static int hex_digit(char c)
 {
@@ -20,7 +24,7 @@ static int hex_digit(char c)
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-static mr_status decode(char *text, mr_error *error)
+static mr_status decode_escapes(char *text, mr_error *error)
 {
     char *out = text;
     for (const char *in = text; *in; in++) {
@@ -54,7 +58,7 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
         if (!value || value == item)
             return mr_error_set(error, MR_ERR_INVALID, "'%s' in the dataset is not key=value", item);
         *value++ = '\0';
-        if (decode(value, error) < 0)
+        if (decode_escapes(value, error) < 0)
             return MR_ERR_INVALID;
         for (size_t i = 0; i < spec->n_keys; i++)
             if (mr_word_is(spec->keys[i].key, item))
@@ -64,50 +68,49 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
     return MR_OK;
 }
 
-static mr_status parse_paths(char *text, bool several, struct mr_spec *spec, mr_error *error)
+static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_error *error)
 {
     size_t n = 1;
-    for (const char *c = text; several && *c; c++)
+    for (const char *c = text; many && *c; c++)
         n += *c == ',';
     spec->paths = calloc(n, sizeof *spec->paths);
     if (!spec->paths)
         return mr_error_memory(error, n * sizeof *spec->paths);
     char *rest = text;
     for (size_t i = 0; i < n; i++) {
-        char *path = several ? strsep(&rest, ",") : text;
-        if (decode(path, error) < 0)
+        char *path = many ? strsep(&rest, ",") : text;
+        if (decode_escapes(path, error) < 0)
             return MR_ERR_INVALID;
         if (*path == '\0')
-            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' lacks a path", spec->kind);
+            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' lacks a path", spec->kind->name);
         spec->paths[spec->n_paths++] = path;
     }
     return MR_OK;
 }
 
 /* Cut the kind off; text without a known one is a directory. */
-static char *parse_kind(char *text, const char *const *kinds, struct mr_spec *spec)
+static char *parse_kind(char *text, const struct mr_kind *kinds, struct mr_spec *spec)
 {
     char *colon = strchr(text, ':');
-    for (size_t i = 0; colon && kinds[i]; i++) {
-        if (strlen(kinds[i]) == (size_t)(colon - text) && mr_word_begins(text, kinds[i])) {
+    for (size_t i = 0; colon && kinds[i].name; i++) {
+        if (strlen(kinds[i].name) == (size_t)(colon - text) && mr_word_begins(text, kinds[i].name)) {
             *colon = '\0';
-            spec->kind = kinds[i];
+            spec->kind = &kinds[i];
             return colon + 1;
         }
     }
-    spec->kind = "imagefolder";
+    spec->kind = &kinds[0];
     return text;
 }
 
-mr_status mr_spec_parse(const char *text, const char *const *kinds, const char *several, struct mr_spec *spec_out,
-                        mr_error *error)
+mr_status mr_spec_parse(const char *text, const struct mr_kind *kinds, struct mr_spec *spec_out, mr_error *error)
 {
     struct mr_spec spec = {.text = strdup(text)};
     if (!spec.text)
         return mr_error_memory(error, strlen(text) + 1);
     char *rest = parse_kind(spec.text, kinds, &spec);
     char *path = strsep(&rest, "?");
-    mr_status status = parse_paths(path, strcmp(spec.kind, several) == 0, &spec, error);
+    mr_status status = parse_paths(path, spec.kind->many_paths, &spec, error);
     if (status == MR_OK && rest)
         status = parse_keys(rest, &spec, error);
     if (status < 0) {
@@ -159,7 +162,7 @@ mr_status mr_spec_finish(const struct mr_spec *spec, const char *known, mr_error
 {
     for (size_t i = 0; i < spec->n_keys; i++)
         if (!spec->keys[i].taken)
-            return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'; it knows %s", spec->kind, spec->keys[i].key,
-                                known);
+            return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'; it knows %s", spec->kind->name,
+                                spec->keys[i].key, known);
     return MR_OK;
 }

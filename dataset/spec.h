@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 
+struct mr_kind;
+
 struct mr_spec_key {
     char *key;
     char *value;
@@ -12,8 +14,8 @@ struct mr_spec_key {
 };
 
 struct mr_spec {
-    const char *kind; /* one of the known names, as those are written; "imagefolder" for a bare directory */
-    char **paths;     /* decoded; one unless the kind takes several */
+    const struct mr_kind *kind;
+    char **paths; /* decoded; one unless the kind has many_paths */
     size_t n_paths;
     struct mr_spec_key *keys;
     size_t n_keys;
@@ -21,11 +23,10 @@ struct mr_spec {
 };
 
 /*
- * Parse. kinds: names, NULL-terminated. A text that starts with none of them, in any case, and a colon is a directory.
- * several: for one kind a comma separates paths.
+ * Parse. kinds: the table ends with a name that is NULL. A text that starts with none of the names, in any case, and a
+ * colon is a directory, of the table's first kind.
  */
-mr_status mr_spec_parse(const char *text, const char *const *kinds, const char *several, struct mr_spec *spec_out,
-                        mr_error *error);
+mr_status mr_spec_parse(const char *text, const struct mr_kind *kinds, struct mr_spec *spec_out, mr_error *error);
 void mr_spec_fini(struct mr_spec *spec);
 
 /* Value of a key (in any case), which is thereby known; NULL where it is not given. */

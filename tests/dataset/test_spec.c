@@ -8,15 +8,17 @@
 
 #include <string.h>
 
+#include "dataset/kind.h"
 #include "dataset/spec.h"
 
-static const char *const kinds[] = {"imagefolder", "list", "records", NULL};
+static const struct mr_kind kinds[] = {
+    {.name = "imagefolder"}, {.name = "list"}, {.name = "records", .many_paths = true}, {.name = NULL}};
 
 static struct mr_spec parse(const char *text)
 {
     struct mr_spec spec = {0};
     mr_error error = {0};
-    if (mr_spec_parse(text, kinds, "records", &spec, &error) != MR_OK)
+    if (mr_spec_parse(text, kinds, &spec, &error) != MR_OK)
         fail_msg("%s: %s", text, error.text);
     return spec;
 }
@@ -24,7 +26,7 @@ static struct mr_spec parse(const char *text)
 static void expect_path(const char *text, const char *kind, const char *path)
 {
     struct mr_spec spec = parse(text);
-    assert_string_equal(spec.kind, kind);
+    assert_string_equal(spec.kind->name, kind);
     assert_int_equal(spec.n_paths, 1);
     assert_string_equal(spec.paths[0], path);
     mr_spec_fini(&spec);
@@ -34,7 +36,7 @@ static void expect_error(const char *text, const char *words)
 {
     struct mr_spec spec = {0};
     mr_error error = {0};
-    if (mr_spec_parse(text, kinds, "records", &spec, &error) != MR_ERR_INVALID)
+    if (mr_spec_parse(text, kinds, &spec, &error) != MR_ERR_INVALID)
         fail_msg("'%s' was not refused as invalid", text);
     if (!strstr(error.text, words))
         fail_msg("'%s': '%s' does not say '%s'", text, error.text, words);
@@ -91,7 +93,7 @@ static void kinds_and_keys_are_taken_in_any_case_and_values_kept(void **state)
 {
     (void)state;
     struct mr_spec spec = parse("RECords:Dir/A?BYTES=7&Dtype=I16");
-    assert_string_equal(spec.kind, "records");
+    assert_string_equal(spec.kind->name, "records");
     assert_string_equal(spec.paths[0], "Dir/A");
     assert_string_equal(mr_spec_take(&spec, "bytes"), "7");
     assert_string_equal(mr_spec_take(&spec, "dtype"), "I16");

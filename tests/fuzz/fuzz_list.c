@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
+#include "dataset/kind.h"
 #include "dataset/list_line.h"
 #include "dataset/spec.h"
 #include "tests/fuzz/fuzz_list.h"
@@ -63,11 +64,12 @@ static void try_line(const uint8_t *bytes, size_t len)
 
 static void try_spec(const uint8_t *bytes, size_t len)
 {
-    static const char *const kinds[] = {"imagefolder", "records", NULL};
+    static const struct mr_kind kinds[] = {
+        {.name = "imagefolder"}, {.name = "records", .many_paths = true}, {.name = NULL}};
     char *text = copy_of(bytes, len, true);
     struct mr_spec spec;
     mr_error error = {0};
-    mr_status status = mr_spec_parse(text, kinds, "records", &spec, &error);
+    mr_status status = mr_spec_parse(text, kinds, &spec, &error);
     if (status == MR_OK) {
         int64_t value = 5;
         require(spec.n_paths > 0 && spec.kind, "no path");

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the kinds of dataset. Each kind is a file with one function that opens it and makes its catalog. */
+#include "dataset/kinds.h"
+
+#include "dataset/imagefolder.h"
+#include "dataset/list.h"
+#include "dataset/pack_open.h"
+#include "dataset/records.h"
+
+const struct mr_kind mr_kinds[] = {
+    {.name = "imagefolder", .open = mr_imagefolder_open},
+    {.name = "cifar10", .open = mr_records_open_cifar10},
+    {.name = "list", .open = mr_list_open},
+    {.name = "records", .many_paths = true, .open = mr_records_open},
+    {.name = "pack", .open = mr_pack_open},
+    {.name = NULL},
+};
