@@ -13,7 +13,7 @@ void mr_error_keep_one_line(char *text)
             *c = '?';
 }
 
-static void fill(mr_error *error, mr_status status, int os_error, const char *format, va_list args)
+static void fill_record(mr_error *error, mr_status status, int os_error, const char *format, va_list args)
 {
     memset(error, 0, offsetof(mr_error, text));
     error->status = status;
@@ -30,7 +30,7 @@ mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ..
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, status, 0, format, args);
+        fill_record(error, status, 0, format, args);
         va_end(args);
     }
     return status;
@@ -41,7 +41,7 @@ mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const cha
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, status, os_error, format, args);
+        fill_record(error, status, os_error, format, args);
         va_end(args);
         size_t len = strlen(error->text);
         const char *words = strerrordesc_np(os_error);

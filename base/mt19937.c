@@ -15,27 +15,27 @@ void mr_mt19937_init(struct mr_mt19937 *mt, uint64_t seed)
     mt->next = N;
 }
 
-static uint32_t twist(uint32_t u, uint32_t v)
+static uint32_t twist_words(uint32_t u, uint32_t v)
 {
     uint32_t mixed = (u & 0x80000000u) | (v & 0x7fffffffu);
     return (mixed >> 1) ^ (v & 1u ? 0x9908b0dfu : 0u);
 }
 
-static void generate(struct mr_mt19937 *mt)
+static void generate_words(struct mr_mt19937 *mt)
 {
     uint32_t *s = mt->state;
     for (uint32_t i = 0; i < N - M; i++)
-        s[i] = s[i + M] ^ twist(s[i], s[i + 1]);
+        s[i] = s[i + M] ^ twist_words(s[i], s[i + 1]);
     for (uint32_t i = N - M; i < N - 1; i++)
-        s[i] = s[i + M - N] ^ twist(s[i], s[i + 1]);
-    s[N - 1] = s[M - 1] ^ twist(s[N - 1], s[0]);
+        s[i] = s[i + M - N] ^ twist_words(s[i], s[i + 1]);
+    s[N - 1] = s[M - 1] ^ twist_words(s[N - 1], s[0]);
     mt->next = 0;
 }
 
 uint32_t mr_mt19937_u32(struct mr_mt19937 *mt)
 {
     if (mt->next >= N)
-        generate(mt);
+        generate_words(mt);
     uint32_t y = mt->state[mt->next++];
     y ^= y >> 11;
     y ^= (y << 7) & 0x9d2c5680u;

@@ -91,7 +91,7 @@ static mr_status set_size(struct mr_catalog_builder *builder, size_t size, mr_er
 }
 
 /* Room for need bytes, with some to spare where RLIMIT_FSIZE allows it; pages that are not touched cost nothing. */
-static mr_status reserve(struct mr_catalog_builder *builder, size_t need, mr_error *error)
+static mr_status reserve_bytes(struct mr_catalog_builder *builder, size_t need, mr_error *error)
 {
     if (need <= builder->map_len)
         return MR_OK;
@@ -106,7 +106,7 @@ mr_status mr_catalog_builder_name(struct mr_catalog_builder *builder, const char
 {
     size_t len = strlen(name) + 1;
     size_t start = sizeof builder->header + builder->names_len;
-    mr_status status = reserve(builder, start + len, error);
+    mr_status status = reserve_bytes(builder, start + len, error);
     if (status == MR_OK && builder->n_names % MR_CATALOG_STEP == 0)
         status = mr_bytes_append_u64(&builder->sections[MR_SECTION_INDEX], builder->names_len, error);
     if (status < 0)

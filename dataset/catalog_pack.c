@@ -70,7 +70,7 @@ static mr_status report_outside(const struct mr_catalog *catalog, int64_t index,
 }
 
 /* No file has such bytes, so that reading them says so. */
-static struct mr_extent nowhere(void)
+static struct mr_extent extent_nowhere(void)
 {
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
@@ -79,7 +79,7 @@ static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index, st
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    extents_out[0] = nowhere();
+    extents_out[0] = extent_nowhere();
     if (find_entry(catalog, index, &sample, &image))
         extents_out[0] = (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
     return 1;
@@ -89,7 +89,7 @@ static void extent_whole(const struct mr_catalog *catalog, int64_t index, struct
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    *extent_out = nowhere();
+    *extent_out = extent_nowhere();
     if (find_entry(catalog, index, &sample, &image))
         *extent_out =
             (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len + sample.beside_len};

@@ -112,7 +112,7 @@ uint32_t mr_file_cache_n_open(const struct mr_file_cache *cache)
     return cache->n_open;
 }
 
-static struct entry *at(struct mr_file_cache *cache, uint32_t name)
+static struct entry *entry_at(struct mr_file_cache *cache, uint32_t name)
 {
     return name ? &cache->entries[name - 1] : NULL;
 }
@@ -127,11 +127,11 @@ static uint32_t *bucket_of(struct mr_file_cache *cache, uint64_t file)
     return &cache->buckets[(file * 0x9e3779b97f4a7c15u >> 32) & cache->mask];
 }
 
-static struct entry *find(struct mr_file_cache *cache, uint64_t file)
+static struct entry *find_file(struct mr_file_cache *cache, uint64_t file)
 {
-    struct entry *entry = at(cache, *bucket_of(cache, file));
+    struct entry *entry = entry_at(cache, *bucket_of(cache, file));
     while (entry && entry->file != file)
-        entry = at(cache, entry->chain);
+        entry = entry_at(cache, entry->chain);
     return entry;
 }
 
@@ -141,7 +141,7 @@ static void idle_add(struct mr_file_cache *cache, struct entry *entry)
     entry->newer = 0;
     entry->older = cache->newest;
     if (cache->newest)
-        at(cache, cache->newest)->newer = name;
+        entry_at(cache, cache->newest)->newer = name;
     else
         cache->oldest = name;
     cache->newest = name;
@@ -149,19 +149,19 @@ static void idle_add(struct mr_file_cache *cache, struct entry *entry)
 
 static void idle_remove(struct mr_file_cache *cache, struct entry *entry)
 {
-    *(entry->newer ? &at(cache, entry->newer)->older : &cache->newest) = entry->older;
-    *(entry->older ? &at(cache, entry->older)->newer : &cache->oldest) = entry->newer;
+    *(entry->newer ? &entry_at(cache, entry->newer)->older : &cache->newest) = entry->older;
+    *(entry->older ? &entry_at(cache, entry->older)->newer : &cache->oldest) = entry->newer;
 }
 
 bool mr_file_cache_shed(struct mr_file_cache *cache)
 {
-    struct entry *entry = at(cache, cache->oldest);
+    struct entry *entry = entry_at(cache, cache->oldest);
     if (!entry)
         return false;
     idle_remove(cache, entry);
     uint32_t *link = bucket_of(cache, entry->file);
     while (*link != name_of(cache, entry))
-        link = &at(cache, *link)->chain;
+        link = &entry_at(cache, *link)->chain;
     *link = entry->chain;
     close(entry->fd);
     entry->fd = -1;
@@ -188,7 +188,7 @@ static int open_for_cache(struct mr_file_cache *cache, uint64_t file)
     return fd;
 }
 
-static int insert(struct mr_file_cache *cache, uint64_t file)
+static int insert_file(struct mr_file_cache *cache, uint64_t file)
 {
     if (cache->n_open == cache->capacity && !mr_file_cache_shed(cache))
         return -EBUSY;
@@ -197,11 +197,11 @@ static int insert(struct mr_file_cache *cache, uint64_t file)
         return fd;
     uint32_t name = cache->free;
     if (name)
-        cache->free = at(cache, name)->chain;
+        cache->free = entry_at(cache, name)->chain;
     else
         name = ++cache->n_used;
     uint32_t *bucket = bucket_of(cache, file);
-    *at(cache, name) = (struct entry){.file = file, .fd = fd, .n_users = 1, .chain = *bucket};
+    *entry_at(cache, name) = (struct entry){.file = file, .fd = fd, .n_users = 1, .chain = *bucket};
     *bucket = name;
     cache->n_open++;
     return fd;
@@ -209,9 +209,9 @@ static int insert(struct mr_file_cache *cache, uint64_t file)
 
 int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file)
 {
-    struct entry *entry = find(cache, file);
+    struct entry *entry = find_file(cache, file);
     if (!entry)
-        return insert(cache, file);
+        return insert_file(cache, file);
     if (entry->n_users++ == 0)
         idle_remove(cache, entry);
     return entry->fd;
@@ -219,7 +219,7 @@ int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file)
 
 void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file)
 {
-    struct entry *entry = find(cache, file);
+    struct entry *entry = find_file(cache, file);
     assert(entry && entry->n_users > 0);
     if (--entry->n_users == 0)
         idle_add(cache, entry);

@@ -16,14 +16,14 @@
 
 enum { HEAD_BYTES = 4096, MAX_SEGMENTS = 512 };
 
-static uint32_t be16(const uint8_t *p)
+static uint32_t read_be16(const uint8_t *p)
 {
     return (uint32_t)p[0] << 8 | p[1];
 }
 
-static uint32_t be32(const uint8_t *p)
+static uint32_t read_be32(const uint8_t *p)
 {
-    return be16(p) << 16 | be16(p + 2);
+    return read_be16(p) << 16 | read_be16(p + 2);
 }
 
 static void set_format(mr_sample_info *info, const char *format)
@@ -66,8 +66,8 @@ static void inspect_jpeg(const struct view *view, mr_sample_info *info)
         }
         if (is_frame_header(head[1])) {
             if (n == sizeof head) {
-                info->height = be16(head + 5);
-                info->width = be16(head + 7);
+                info->height = read_be16(head + 5);
+                info->width = read_be16(head + 7);
                 info->channels = head[9];
             }
             return;
@@ -75,7 +75,7 @@ static void inspect_jpeg(const struct view *view, mr_sample_info *info)
         if (head[1] == 0xda || head[1] == 0xd9) /* pixels or the end without a frame header */
             return;
         bool alone = head[1] == 0x01 || (head[1] >= 0xd0 && head[1] <= 0xd8);
-        at += alone ? 2 : 2 + (uint64_t)be16(head + 2);
+        at += alone ? 2 : 2 + (uint64_t)read_be16(head + 2);
     }
 }
 
@@ -84,8 +84,8 @@ static void inspect_png(const uint8_t *head, size_t n, mr_sample_info *info)
     static const uint8_t channels[] = {1, 0, 3, 3, 2, 0, 4};
     if (n < 26 || memcmp(head + 12, "IHDR", 4) != 0)
         return;
-    info->width = be32(head + 16);
-    info->height = be32(head + 20);
+    info->width = read_be32(head + 16);
+    info->height = read_be32(head + 20);
     info->channels = head[25] < sizeof channels ? channels[head[25]] : 0;
 }
 

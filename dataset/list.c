@@ -167,7 +167,7 @@ static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *
     return MR_OK;
 }
 
-static mr_status build(struct scan *scan, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
+static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
     mr_status status = scan_classes(scan, builder, error);
     if (status == MR_OK)
@@ -225,7 +225,7 @@ static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder
     if (scan->c_locale == (locale_t)0)
         status = mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
     if (status == MR_OK)
-        status = build(scan, builder, &fds[MR_CATALOG_FD_TABLE], error);
+        status = build_catalog(scan, builder, &fds[MR_CATALOG_FD_TABLE], error);
     if (scan->c_locale != (locale_t)0)
         freelocale(scan->c_locale);
     munmap(map, scan->len);

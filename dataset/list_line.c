@@ -26,7 +26,7 @@ bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_
     return true;
 }
 
-static int unescape(char c)
+static int unescape_char(char c)
 {
     switch (c) {
     case 't': return '\t';
@@ -42,7 +42,7 @@ int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_
     for (size_t i = 0; i < line->path_len; i++) {
         int c = (unsigned char)line->path[i];
         if (c == '\\')
-            c = ++i < line->path_len ? unescape(line->path[i]) : -1;
+            c = ++i < line->path_len ? unescape_char(line->path[i]) : -1;
         if (c <= 0)
             return -EINVAL;
         if (n == MR_CATALOG_PATH - 1)

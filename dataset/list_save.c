@@ -39,7 +39,7 @@ static void put_escaped(FILE *file, const char *text)
 }
 
 /* The part of an absolute path below folder, or NULL. */
-static const char *below(const char *path, const char *folder)
+static const char *path_below(const char *path, const char *folder)
 {
     size_t len = strlen(folder);
     if (len > 0 && folder[len - 1] == '/')
@@ -60,14 +60,14 @@ static void write_relative(FILE *file, const char *folder, const char *path)
 
 static void write_path(const struct output *output, const char *root, const char *path)
 {
-    const char *rest = path[0] == '/' ? below(path, output->folder) : NULL;
+    const char *rest = path[0] == '/' ? path_below(path, output->folder) : NULL;
     if (rest) {
         write_relative(output->file, "", rest);
     } else if (path[0] == '/') {
         put_escaped(output->file, path);
     } else if (strcmp(root, output->folder) == 0) {
         write_relative(output->file, "", path);
-    } else if ((rest = below(root, output->folder))) {
+    } else if ((rest = path_below(root, output->folder))) {
         write_relative(output->file, rest, path);
     } else {
         put_escaped(output->file, root);
@@ -132,7 +132,7 @@ static mr_status write_all(const struct output *output, const struct mr_catalog 
 }
 
 /* Absolute folder of the list, and a new file in it. */
-static mr_status begin(struct output *output, mr_error *error)
+static mr_status create_temporary(struct output *output, mr_error *error)
 {
     const char *slash = strrchr(output->path, '/');
     char *folder = slash ? strndup(output->path, (size_t)(slash - output->path) + 1) : strdup(".");
@@ -185,7 +185,7 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
     if (!output)
         return mr_error_memory(error, sizeof *output);
     output->path = path;
-    mr_status status = begin(output, error);
+    mr_status status = create_temporary(output, error);
     if (status == MR_OK) {
         status = write_all(output, catalog, error);
         if (fclose(output->file) != 0 && status == MR_OK)

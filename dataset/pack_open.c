@@ -96,7 +96,8 @@ static mr_status add_classes(const struct opening *opening, struct mr_catalog_bu
     return status;
 }
 
-static mr_status build(struct opening *opening, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
+static mr_status build_catalog(struct opening *opening, struct mr_catalog_builder *builder, int *fd_out,
+                               mr_error *error)
 {
     mr_status status = mr_pack_index_attach(opening->map, opening->len, opening->path, &opening->index, error);
     if (status < 0)
@@ -128,7 +129,7 @@ static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *b
     if (status == MR_OK)
         status = map_index(opening, &fds[MR_CATALOG_FD_NAMES], error);
     if (status == MR_OK)
-        status = build(opening, builder, &fds[MR_CATALOG_FD_TABLE], error);
+        status = build_catalog(opening, builder, &fds[MR_CATALOG_FD_TABLE], error);
     if (opening->map)
         munmap((void *)opening->map, opening->len);
     return status;

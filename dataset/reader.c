@@ -69,7 +69,7 @@ int mr_reader_reserve(struct mr_reader_request *request, size_t len)
 }
 
 /* mremap to a smaller size keeps the address; if it fails all the same, the buffer just stays as it is. */
-static void shrink(struct mr_reader *reader, struct mr_reader_request *request)
+static void shrink_buffer(struct mr_reader *reader, struct mr_reader_request *request)
 {
     if (request->mapped <= SHRINK_ABOVE || reader->recent_len > request->mapped / 4)
         return;
@@ -240,7 +240,7 @@ static struct mr_reader_request *take_free(struct mr_reader *reader)
     return request;
 }
 
-static struct mr_reader_request *start(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset)
+static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset)
 {
     struct mr_reader_request *request = take_free(reader);
     reader->n_busy++;
@@ -262,7 +262,7 @@ static void submit_described(struct mr_reader *reader, uint64_t tag, int64_t ind
         mr_reader_submit_range(reader, tag, index, 0, image.len);
         return;
     }
-    struct mr_reader_request *request = start(reader, tag, index, 0);
+    struct mr_reader_request *request = start_request(reader, tag, index, 0);
     request->error = error;
     mr_reader_finish(reader, request, status, 0);
 }
@@ -273,7 +273,7 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
         submit_described(reader, tag, index);
         return;
     }
-    struct mr_reader_request *request = start(reader, tag, index, 0);
+    struct mr_reader_request *request = start_request(reader, tag, index, 0);
     request->n_extents = mr_catalog_extents(reader->catalog, index, request->extents);
     assert(request->n_extents >= 1 && request->n_extents <= MR_CATALOG_MAX_EXTENTS);
     reader->backend->begin(reader, request);
@@ -282,7 +282,7 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
 {
     assert(mr_catalog_is_described(reader->catalog));
-    struct mr_reader_request *request = start(reader, tag, index, offset);
+    struct mr_reader_request *request = start_request(reader, tag, index, offset);
     request->n_extents = 1;
     mr_status status =
         mr_catalog_extent_part(reader->catalog, index, offset, len, &request->extents[0], &request->error);
@@ -320,7 +320,7 @@ void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read)
 {
     struct mr_reader_request *request = &reader->requests[read->buffer];
     assert(read->buffer < reader->options.depth && request->state == MR_READER_LENT);
-    shrink(reader, request);
+    shrink_buffer(reader, request);
     request->state = MR_READER_FREE;
     reader->n_busy--;
 }

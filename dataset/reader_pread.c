@@ -228,20 +228,20 @@ void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *req
     mr_reader_finish(reader, request, status, len);
 }
 
-static mr_status create(struct mr_reader *reader, mr_error *error)
+static mr_status create_pread(struct mr_reader *reader, mr_error *error)
 {
     (void)reader;
     (void)error;
     return MR_OK;
 }
 
-static void destroy(struct mr_reader *reader)
+static void destroy_pread(struct mr_reader *reader)
 {
     (void)reader;
 }
 
 /* Let the disk begin with large extents of shards; a file that cannot be opened is found out by the read itself. */
-static void advise(struct mr_reader *reader, const struct mr_extent *extent)
+static void advise_extent(struct mr_reader *reader, const struct mr_extent *extent)
 {
     int fd = mr_file_cache_acquire(reader->cache, extent->file);
     if (fd < 0)
@@ -250,17 +250,17 @@ static void advise(struct mr_reader *reader, const struct mr_extent *extent)
     mr_file_cache_release(reader->cache, extent->file);
 }
 
-static void begin(struct mr_reader *reader, struct mr_reader_request *request)
+static void begin_pread(struct mr_reader *reader, struct mr_reader_request *request)
 {
     for (uint32_t i = 0; reader->shared_files && i < request->n_extents; i++) {
         const struct mr_extent *extent = &request->extents[i];
         if (extent->len != MR_LEN_UNKNOWN && extent->len >= ADVISE_BYTES)
-            advise(reader, extent);
+            advise_extent(reader, extent);
     }
     mr_reader_push(&reader->slow, request);
 }
 
-static void advance(struct mr_reader *reader, bool wait)
+static void advance_pread(struct mr_reader *reader, bool wait)
 {
     (void)wait;
     struct mr_reader_request *request = mr_reader_pop(&reader->slow);
@@ -270,8 +270,8 @@ static void advance(struct mr_reader *reader, bool wait)
 
 const struct mr_reader_ops mr_reader_pread_backend = {
     .name = "pread",
-    .create = create,
-    .destroy = destroy,
-    .begin = begin,
-    .advance = advance,
+    .create = create_pread,
+    .destroy = destroy_pread,
+    .begin = begin_pread,
+    .advance = advance_pread,
 };

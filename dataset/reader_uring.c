@@ -93,8 +93,8 @@ static struct io_uring_sqe *next_sqe(struct mr_reader *reader)
 }
 
 /* Give a prepared entry its identity. */
-static void queue(struct mr_reader *reader, const struct mr_reader_request *request, struct io_uring_sqe *sqe,
-                  uint32_t step, unsigned flags)
+static void queue_step(struct mr_reader *reader, const struct mr_reader_request *request, struct io_uring_sqe *sqe,
+                       uint32_t step, unsigned flags)
 {
     uint32_t number = number_of(reader, request);
     struct uring *uring = uring_of(reader);
@@ -134,17 +134,17 @@ static void begin_direct(struct mr_reader *reader, struct mr_reader_request *req
     struct io_uring_sqe *sqe = next_sqe(reader);
     io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
                                 0, slot);
-    queue(reader, request, sqe, OPEN, IOSQE_IO_LINK);
+    queue_step(reader, request, sqe, OPEN, IOSQE_IO_LINK);
     /* Offset -1: the file position, which the second read goes on from. */
     sqe = next_sqe(reader);
     io_uring_prep_read(sqe, (int)slot, request->bytes, (unsigned)flight->asked, (uint64_t)-1);
-    queue(reader, request, sqe, READ, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    queue_step(reader, request, sqe, READ, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
     sqe = next_sqe(reader);
     io_uring_prep_read(sqe, (int)slot, &flight->tail, 1, (uint64_t)-1);
-    queue(reader, request, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    queue_step(reader, request, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
     sqe = next_sqe(reader);
     io_uring_prep_close_direct(sqe, slot);
-    queue(reader, request, sqe, CLOSE, 0);
+    queue_step(reader, request, sqe, CLOSE, 0);
 }
 
 static void begin_open(struct mr_reader *reader, struct mr_reader_request *request)
@@ -154,7 +154,7 @@ static void begin_open(struct mr_reader *reader, struct mr_reader_request *reque
     struct io_uring_sqe *sqe = next_sqe(reader);
     io_uring_prep_openat(sqe, mr_catalog_root(reader->catalog), flight->path,
                          O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
-    queue(reader, request, sqe, OPEN, 0);
+    queue_step(reader, request, sqe, OPEN, 0);
 }
 
 static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd, size_t size)
@@ -165,10 +165,10 @@ static void begin_read(struct mr_reader *reader, struct mr_reader_request *reque
     flight->asked = size + 1;
     struct io_uring_sqe *sqe = next_sqe(reader);
     io_uring_prep_read(sqe, fd, request->bytes, (unsigned)flight->asked, 0);
-    queue(reader, request, sqe, READ, IOSQE_IO_HARDLINK);
+    queue_step(reader, request, sqe, READ, IOSQE_IO_HARDLINK);
     sqe = next_sqe(reader);
     io_uring_prep_close(sqe, fd);
-    queue(reader, request, sqe, CLOSE, 0);
+    queue_step(reader, request, sqe, CLOSE, 0);
 }
 
 static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request)
@@ -229,13 +229,13 @@ static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *re
         const struct mr_extent *extent = &request->extents[i];
         struct io_uring_sqe *sqe = next_sqe(reader);
         io_uring_prep_read(sqe, fds[i], bytes, (unsigned)extent->len, extent->offset);
-        queue(reader, request, sqe, i, 0);
+        queue_step(reader, request, sqe, i, 0);
         bytes += extent->len;
     }
     return true;
 }
 
-static void begin(struct mr_reader *reader, struct mr_reader_request *request)
+static void begin_uring(struct mr_reader *reader, struct mr_reader_request *request)
 {
     struct uring *uring = uring_of(reader);
     uint64_t total = mr_reader_total(request);
@@ -341,7 +341,7 @@ static void drop_round(struct flight *flight)
         close(flight->fd);
 }
 
-static void take(struct mr_reader *reader, uint64_t data, int32_t result)
+static void take_completion(struct mr_reader *reader, uint64_t data, int32_t result)
 {
     struct uring *uring = uring_of(reader);
     uring->n_left--;
@@ -357,20 +357,20 @@ static void take(struct mr_reader *reader, uint64_t data, int32_t result)
         end_round(reader, &reader->requests[data / N_STEPS], flight);
 }
 
-static void harvest(struct mr_reader *reader)
+static void reap_completions(struct mr_reader *reader)
 {
     struct uring *uring = uring_of(reader);
     struct io_uring_cqe *cqe;
     unsigned head, n = 0;
     io_uring_for_each_cqe(&uring->ring, head, cqe)
     {
-        take(reader, cqe->user_data, cqe->res);
+        take_completion(reader, cqe->user_data, cqe->res);
         n++;
     }
     io_uring_cq_advance(&uring->ring, n);
 }
 
-static void nap(void)
+static void sleep_shortly(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
@@ -407,13 +407,13 @@ static void give_up_ring(struct mr_reader *reader)
 }
 
 /* Hand over what is queued. wait: sleep until a completion is there, at most about timeout_ns. */
-static void enter(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
+static void enter_ring(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
 {
     struct uring *uring = uring_of(reader);
     int ret = 0;
     if (uring->broken) {
         if (wait)
-            nap();
+            sleep_shortly();
     } else if (wait) {
         struct io_uring_cqe *cqe;
         struct __kernel_timespec timeout = {.tv_sec = (int64_t)(timeout_ns / 1000000000u),
@@ -428,7 +428,7 @@ static void enter(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
     if (ret >= 0 || ret == -ETIME || ret == -EINTR)
         return;
     if (ret == -EAGAIN || ret == -EBUSY || ret == -ENOMEM)
-        nap();
+        sleep_shortly();
     else
         give_up_ring(reader);
 }
@@ -460,23 +460,23 @@ static void cancel_stalled(struct mr_reader *reader)
     }
 }
 
-static void advance(struct mr_reader *reader, bool wait)
+static void advance_uring(struct mr_reader *reader, bool wait)
 {
     struct uring *uring = uring_of(reader);
-    harvest(reader);
+    reap_completions(reader);
     /* While the kernel is busy with the other half, let what is queued gather for one call. */
     if (reader->ended.head && !reader->slow.head && uring->n_queued * 2 < reader->options.depth)
         return;
     do {
         cancel_stalled(reader);
-        enter(reader, wait && !reader->ended.head && !reader->slow.head, STALL_NS);
-        harvest(reader);
+        enter_ring(reader, wait && !reader->ended.head && !reader->slow.head, STALL_NS);
+        reap_completions(reader);
         if (reader->slow.head)
             mr_reader_pread_now(reader, mr_reader_pop(&reader->slow));
     } while (wait && !reader->ended.head);
 }
 
-static mr_status unsupported(mr_error *error, int os_error, const char *what)
+static mr_status refuse_uring(mr_error *error, int os_error, const char *what)
 {
     return mr_error_os(error, MR_ERR_UNSUPPORTED, os_error, "io_uring: %s", what);
 }
@@ -509,10 +509,10 @@ static mr_status try_once(struct uring *uring, mr_error *error)
     uring->n_left = 1;
     int ret = io_uring_submit_and_wait(&uring->ring, 1);
     if (ret < 0)
-        return unsupported(error, -ret, "io_uring_enter");
+        return refuse_uring(error, -ret, "io_uring_enter");
     ret = io_uring_peek_cqe(&uring->ring, &cqe);
     if (ret < 0)
-        return unsupported(error, -ret, "no completion");
+        return refuse_uring(error, -ret, "no completion");
     io_uring_cqe_seen(&uring->ring, cqe);
     uring->n_left = 0;
     return MR_OK;
@@ -529,11 +529,11 @@ static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_
     if (!reader->options.plain_descriptors && uring->ring.features & IORING_FEAT_LINKED_FILE)
         uring->direct = io_uring_register_files_sparse(&uring->ring, reader->options.depth) == 0;
     if (!uring->direct && reader->options.depth > mr_file_cache_limit())
-        return unsupported(error, EMFILE, "descriptors for the reads in flight");
+        return refuse_uring(error, EMFILE, "descriptors for the reads in flight");
     return MR_OK;
 }
 
-static mr_status create(struct mr_reader *reader, mr_error *error)
+static mr_status create_uring(struct mr_reader *reader, mr_error *error)
 {
     uint32_t depth = reader->options.depth;
     struct uring *uring = calloc(1, sizeof *uring);
@@ -545,7 +545,7 @@ static mr_status create(struct mr_reader *reader, mr_error *error)
         return mr_error_memory(error, depth * sizeof *uring->flights);
     int ret = io_uring_queue_init(depth * N_STEPS, &uring->ring, 0);
     if (ret < 0)
-        return unsupported(error, -ret, "io_uring_setup");
+        return refuse_uring(error, -ret, "io_uring_setup");
     uring->is_open = true;
     mr_status status = check_opcodes(uring, error);
     if (status == MR_OK)
@@ -556,26 +556,26 @@ static mr_status create(struct mr_reader *reader, mr_error *error)
 }
 
 /* The kernel writes into the buffers until the last completion is in. */
-static void drain(struct mr_reader *reader)
+static void drain_ring(struct mr_reader *reader)
 {
     struct uring *uring = uring_of(reader);
     uring->closing = true;
-    enter(reader, false, 0);
-    harvest(reader);
+    enter_ring(reader, false, 0);
+    reap_completions(reader);
     while (uring->n_left > 0) {
         cancel_all(reader);
-        enter(reader, true, STALL_NS / 50);
-        harvest(reader);
+        enter_ring(reader, true, STALL_NS / 50);
+        reap_completions(reader);
     }
 }
 
-static void destroy(struct mr_reader *reader)
+static void destroy_uring(struct mr_reader *reader)
 {
     struct uring *uring = uring_of(reader);
     if (!uring)
         return;
     if (uring->is_open) {
-        drain(reader);
+        drain_ring(reader);
         io_uring_queue_exit(&uring->ring);
     }
     free(uring->flights);
@@ -585,8 +585,8 @@ static void destroy(struct mr_reader *reader)
 
 const struct mr_reader_ops mr_reader_uring_backend = {
     .name = "io_uring",
-    .create = create,
-    .destroy = destroy,
-    .begin = begin,
-    .advance = advance,
+    .create = create_uring,
+    .destroy = destroy_uring,
+    .begin = begin_uring,
+    .advance = advance_uring,
 };
