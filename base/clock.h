@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The clock of all durations, and a sleep. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: a processor that has the instructions is not enough, the system must save the wide registers too.
- * The compiler's own detection looks at both (CPUID and XGETBV); it only has no name for F16C.
+ * How many processors the process may use, and which instruction sets processor and system offer.
+ *
+ * A processor that has the instructions is not enough: the system must save the wide registers too. The compiler's own
+ * detection looks at both (CPUID and XGETBV); only F16C has no name there.
  */
 #include "base/cpu.h"
 

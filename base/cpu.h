@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many CPUs there are for this process, and which sets of instructions its inner loops may use. */
+/* How many CPUs this process may use, and which instruction sets its inner loops may use. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A 64-bit digest of bytes under a key: seeds of purposes, and what ranks compare (names, files).
+ * A 64-bit digest of bytes under a key: for seeds, and for what ranks compare (names, files). It protects against
+ * chance (2^-64), not against someone who looks for collisions.
  *
- * Every 32 bytes, little-endian and filled up with zeros, are the counter of one block of Philox4x64-10, whose first
- * two words are the key of the next block; the first key is {key, 0}. One further block with counter {bytes, tag, 0, 0}
- * ends it, and its first word is the digest. Philox rather than a hash library, because base/ has it, its answers are
- * tested against the published ones, and Random123 and numpy give the same numbers to who wants to reproduce a seed.
- * Easy to get wrong: it is good against chance (2^-64), not against somebody who looks for collisions.
+ * Every 32 bytes, little-endian and filled up with zeros, are the counter of one block of Philox4x64-10. The first two
+ * words of a block are the key of the next one; the first key is {key, 0}. One further block with counter {bytes, tag,
+ * 0, 0} ends it, and its first word is the digest. It is Philox and not a hash library because base/ has it, it is
+ * tested against the published answers, and Random123 and numpy give the same numbers to anyone who wants to reproduce
+ * a seed.
  */
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and sizes of element types and layouts: one table. */
+/* Names and sizes of element types and layouts. */
 #include <millrace/batch.h>
 
 #include "base/words.h"

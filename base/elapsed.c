@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long this process has been running. */
+/* Tells how long this process has been running. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>

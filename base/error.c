@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error record: fixed size, no pointers, so that a worker can leave one in shared memory. */
+/* Writes the error record: fixed size, no pointers, so that a worker can leave one in shared memory. */
 #include "base/error.h"
 
 #include <stdarg.h>

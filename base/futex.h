@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting on a word of shared memory. A waiter must look at what it waits for again after every return. */
+/* Waiting on a word of shared memory. After every return the waiter must look again at what it waits for. */
 #ifndef BASE_FUTEX_H
 #define BASE_FUTEX_H
 

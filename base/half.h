@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f32 to f16 and bf16, to nearest, ties to even, by integers alone: the same bits from every compiler, on the host and
- * on a GPU; and back, which is exact. Easy to get wrong: a carry out of the mantissa must raise the exponent, up to
- * infinity, and a NaN must stay one.
+ * Converts f32 to f16 and bf16, to nearest, ties to even, and back, which is exact. It uses integers alone, so every
+ * compiler gives the same bits, on the host and on a GPU.
+ *
+ * Invariant: a carry out of the mantissa raises the exponent, up to infinity; a NaN stays a NaN.
  */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines go to one function per process. */
+/* Sends log lines to the program's function, or to stderr: one function per process. */
 #include "base/log.h"
 
 #include "base/error.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines of the library. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

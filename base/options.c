@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options structs of any version. Easy to get wrong: struct_size comes from a struct that may be uninitialised, so it
- * is held against bounds before a single byte past it is read.
+ * Copies options structs of any version.
+ *
+ * Invariant: struct_size comes from a struct that may be uninitialised, so it is checked against bounds before a single
+ * byte past it is read.
  */
 #include "base/options.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading an options struct of a caller that was compiled against an older or a newer header: every such struct begins
- * with size_t struct_size. Fields are only ever added at the end, and never into the padding at the end of a published
- * struct, which an older caller leaves unspecified.
+ * Reads an options struct of a caller that was compiled against an older or a newer header. Every such struct begins
+ * with size_t struct_size. New fields go at the end only, and never into the padding at the end of a published struct:
+ * an older caller leaves it unspecified.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sample of a pack, as the pack's index describes it: all that geometry and codec need before the read. The dataset
- * fills it in, the transforms use it. Whoever fills it in from a file has checked nothing but that its pointers may be
- * read; mr_packed_check() says whether it makes sense.
+ * A sample of a pack as the pack's index describes it: all that geometry and codec need before the read. The dataset
+ * fills it in, the transforms use it. When it comes from a file, only its pointers have been checked; mr_packed_check()
+ * decides whether the rest makes sense.
  */
 #ifndef BASE_PACKED_IMAGE_H
 #define BASE_PACKED_IMAGE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws of one sample; the only file that sees Random123. */
+/* Draws the random numbers of one sample. The only file that sees Random123. */
 #include "base/rng.h"
 
 #include <Random123/philox.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random draws of one sample. The draws depend on (seed, epoch, dataset index) and on nothing else: a counter-based
+ * Random draws of one sample. They depend on (seed, epoch, dataset index) and on nothing else: a counter-based
  * generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index, block, 0, 0}.
  *
  * For parity tests the same interface replays torch's CPU generator instead.

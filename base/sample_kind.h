@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the samples of a dataset are. The dataset fills it in; transforms are compiled for it; workers get a copy in
+ * What the samples of a dataset are. The dataset fills it in; transforms are compiled for it. Workers get a copy in
  * shared memory, so it holds no pointers.
  */
 #ifndef BASE_SAMPLE_KIND_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One seed of a run becomes a seed for each purpose and rank. */
+/* Derives a seed for each purpose and rank from the seed of a run. */
 #include "base/seed.h"
 
 #include <string.h>

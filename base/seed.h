@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Seeds for each purpose and rank, derived from the seed of a run. */
 #ifndef BASE_SEED_H
 #define BASE_SEED_H
 

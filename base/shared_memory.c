@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memfd regions. RLIMIT_FSIZE holds for them too, and going past it raises SIGXFSZ, which ends the program: so the
- * limit is looked at before every change of size.
+ * Creates and resizes memfd regions. RLIMIT_FSIZE applies to them too, and exceeding it raises SIGXFSZ, which ends the
+ * program. So the limit is checked before every change of size.
  */
 #include "base/shared_memory.h"
 

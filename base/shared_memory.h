@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Anonymous shared memory: no name to go stale, gone with its last descriptor and mapping.
- */
+/* Anonymous shared memory: it has no name and disappears with its last descriptor and mapping. */
 #ifndef BASE_SHARED_MEMORY_H
 #define BASE_SHARED_MEMORY_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the library. They inherit the mask of whoever starts them, so it is set around the start. */
+/*
+ * Starts the library's threads with all signals blocked. A thread inherits the mask of its creator, so the mask is set
+ * around the start.
+ */
 #include "base/thread.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Threads of the library. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 

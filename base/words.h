@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words that may be written in any case. strcasecmp() would ask the program's locale, and in a Turkish one "I" and "i"
+ * Compares words in any case, without the program's locale. strcasecmp() would ask it, and in a Turkish one "I" and "i"
  * are different letters: dtypes, keys and file extensions would then mean something else.
  */
 #ifndef BASE_WORDS_H

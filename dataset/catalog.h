@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset as workers see it: one flat read-only region behind file descriptors, without pointers, that turns an index
- * into an extent and, after the read, into data and label.
+ * A dataset as workers see it: it turns an index into extents and, after the read, into data and label. It is one flat
+ * read-only region behind file descriptors, without pointers.
  */
 #ifndef DATASET_CATALOG_H
 #define DATASET_CATALOG_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a catalog in a memfd. Names, by far the largest part, go straight into the region while a folder is listed, so
- * that they are held once; the small sections are gathered on the heap and appended at the end. Easy to get wrong: the
- * mapping moves when the region grows, so pointers into it do not survive an append.
+ * Builds a catalog in a memfd. Names are by far the largest part. They go straight into the region while a folder is
+ * listed, so that they exist once; the small sections are gathered on the heap and appended at the end.
+ *
+ * Invariant: the mapping moves when the region grows, so pointers into it do not survive an append.
  */
 #include "dataset/catalog_build.h"
 

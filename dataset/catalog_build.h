@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a catalog: fill in header.scheme, n_samples, n_files, kind and record, append to the sections, finish. */
+/* Writes a catalog: fill in n_samples, n_files, kind and record of the header, append to the sections, finish. */
 #ifndef DATASET_CATALOG_BUILD_H
 #define DATASET_CATALOG_BUILD_H
 

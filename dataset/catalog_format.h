@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the catalog region is laid out: a header, then sections found by offsets from the start of the region. Written
- * once by catalog_build.c, then sealed; read by catalog.c in any process of the same build.
+ * How the catalog region is laid out: a header, then sections found by offsets from the start of the region.
+ * catalog_build.c writes it once and seals it; catalog_region.c and the schemes read it in any process of the same
+ * build.
  */
 #ifndef DATASET_CATALOG_FORMAT_H
 #define DATASET_CATALOG_FORMAT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a list says of a sample, as it stands in the file. */
+/* A sample's line in a list file, as it stands there. */
 #ifndef DATASET_CATALOG_LIST_H
 #define DATASET_CATALOG_LIST_H
 

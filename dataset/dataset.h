@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loader needs of a dataset beside the public calls. */
+/* What the loader needs from a dataset beside the public calls. */
 #ifndef DATASET_DATASET_H
 #define DATASET_DATASET_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, reads, writes one file, plainly. O_NONBLOCK so that a FIFO that is called x.jpg does not hang the caller. */
+/*
+ * Opens, reads and writes one file by ordinary calls. It opens with O_NONBLOCK, so that a FIFO called x.jpg does not
+ * block the caller.
+ */
 #include "dataset/file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking into one file of a dataset outside of a loader, for labels and for `millrace list`, and writing a pack's. */
+/* Reads one file of a dataset outside of a loader, for labels and for `millrace list`; writes the files of packs. */
 #ifndef DATASET_FILE_H
 #define DATASET_FILE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open shards by number: a hash table whose entries also stand in a list by their last use. Entries are named by
- * number + 1 so that zeroed memory means "none".
+ * Keeps shards open: a hash table by file number whose unused entries also stand in a list by their last use. An
+ * entry's name is its number + 1, so that zeroed memory means "none".
  *
- * Easy to get wrong: a descriptor that a read in flight uses must not be closed, since its number may be given to
- * another file at once. So an entry counts its users, and the list holds only entries without any.
+ * Invariant: a descriptor that a read in flight uses stays open, since its number could be given to another file at
+ * once. So an entry counts its users, and the list holds only entries without any.
  */
 #include "dataset/file_cache.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Open shards, bounded by RLIMIT_NOFILE: the least recently used one is closed first, one that is in use never.
- */
+/* Open shards, bounded by RLIMIT_NOFILE: the least recently used one is closed first, one in use never. */
 #ifndef DATASET_FILE_CACHE_H
 #define DATASET_FILE_CACHE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists an image folder as torchvision's ImageFolder does. For each class folder, in order, every folder below it is
- * listed once; then the folders are sorted by their whole path ("a", "a-b", "a/b") and the files within each. Easy to
- * get wrong: os.walk takes what a symbolic link leads to, and anything that is no folder, even a dangling link, is a
- * file.
+ * listed once; then the folders are sorted by their whole path ("a", "a-b", "a/b") and the files within each.
+ *
+ * As with os.walk, symbolic links are followed, and anything that is no folder, even a dangling link, is a file.
  */
 #include "dataset/imagefolder.h"
 

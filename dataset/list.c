@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a list file: every line is checked once, here; what stays is the start of each 16th line. Paths and labels are
- * read from the mapped file when a sample is asked for. Easy to get wrong: the form of the labels (how many numbers,
- * integers or not) is known only after the last line.
+ * Opens a list file: checks every line once and keeps the start of each 16th. Paths and labels are read from the mapped
+ * file when a sample is asked for. The form of the labels (how many numbers, integers or not) is known only after the
+ * last line.
  */
 #include "dataset/list.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of list files. Easy to get wrong: a line may be anything (the file can be overwritten while it is mapped), so
- * nothing here reads past the given length, and numbers are read in the C locale whatever the host program set.
+ * Parses lines of list files.
+ *
+ * Invariant: the file can be overwritten while it is mapped, so a line may be anything. Nothing here reads past the
+ * given length. Numbers are read in the C locale, whatever the program set.
  */
 #include "dataset/list_line.h"
 

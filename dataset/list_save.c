@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a dataset of loose files as a list: temporary name, fsync, rename, so that a reader sees the old list or the
- * new one. Easy to get wrong: a relative path of the new list starts from the new list's folder, not from the
- * dataset's.
+ * new one. A relative path of the new list starts from the new list's folder, not from the dataset's.
  */
 #include <errno.h>
 #include <fcntl.h>

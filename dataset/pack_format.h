@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a pack, as structs: docs/pack-format.md says the same in words. Everything is little-endian and
+ * The files of a pack, as structs: docs/pack-format.md describes the same in words. Everything is little-endian and
  * 8-aligned; offsets and counts are 64 bits wide.
  *
  *   DIR/index            header and sections; written last, under a temporary name, then renamed: a folder that has it
  *                        holds a complete pack
  *   DIR/shard-00000 ...  the samples, each one's bytes, then what restoring it needs
- *   DIR/journal          while packing: a record for each sample whose bytes are in a shard; a reader leaves it alone
+ *   DIR/journal          while packing: a record for each sample whose bytes are in a shard; readers ignore it
  */
 #ifndef DATASET_PACK_FORMAT_H
 #define DATASET_PACK_FORMAT_H

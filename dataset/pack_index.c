@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks an index and looks things up in it. Easy to get wrong: a right checksum says only that nobody altered the file
- * by accident, so every offset is compared with its section each time it is used.
+ * Checks an index and looks things up in it.
+ *
+ * Invariant: a correct checksum only shows that nobody altered the file by accident, so every offset is compared with
+ * its section each time it is used.
  */
 #include "dataset/pack_index.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading an index that is in memory. Nothing it says is believed: what points outside of it is a sample that is
- * damaged, not a crash.
+ * Reads an index that is in memory. None of it is trusted: an entry that points outside is a damaged sample, not a
+ * crash.
  */
 #ifndef DATASET_PACK_INDEX_H
 #define DATASET_PACK_INDEX_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a pack: the index is read and checked once, in full, here; each shard is looked at. Easy to get wrong: workers
- * map the same index file by its descriptor and do not check it again, so what they use is what was checked.
+ * Opens a pack: reads and checks the whole index once, and looks at each shard. Workers map the same index file by its
+ * descriptor and do not check it again, so they use what was checked here.
  */
 #include "dataset/pack_open.h"
 

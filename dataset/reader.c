@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readers' common part: creation and choice of a backend, requests, and the buffers, one per request.
+ * What all readers have in common: creation and choice of a backend, requests, and the buffers, one per request.
  *
- * Easy to get wrong: a buffer that once held a huge file must not keep that memory for the rest of the training, yet
- * must not be mapped anew for each file either. So it is shrunk only when the reads of late would fit in a quarter.
+ * A buffer that once held a huge file must not keep that memory for the rest of the training, yet must not be mapped
+ * anew for each file either. So it is shrunk only when the recent reads would fit in a quarter of it.
  */
 #include "dataset/reader_impl.h"
 

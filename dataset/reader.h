@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From extents to bytes, several at a time: submit and reap. Two readers, io_uring and pread, with the same bytes and
- * the same errors. One reader belongs to one worker.
+ * From extents to bytes, several at a time: submit and reap. There are two readers, io_uring and pread, with the same
+ * bytes and the same errors. One reader belongs to one worker.
  */
 #ifndef DATASET_READER_H
 #define DATASET_READER_H

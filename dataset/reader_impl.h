@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the readers share. reader.c owns requests, buffers and queues; a backend (reader_uring.c,
- * reader_pread.c) brings requests from begin to mr_reader_finish().
+ * reader_pread.c) takes a request from begin to mr_reader_finish().
  *
- * reader_pread.c is also how io_uring deals with everything that is not a plain success: it puts the request on the
- * slow queue, and the read is done again by ordinary calls. So both readers give the same bytes and the same errors.
+ * Invariant: both readers give the same bytes and the same errors. So io_uring puts every read that is not a plain
+ * success on the slow queue, and reader_pread.c does it again by ordinary calls.
  */
 #ifndef DATASET_READER_IMPL_H
 #define DATASET_READER_IMPL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading by ordinary calls, one sample after the other, and the words of every error that a read can end with.
+ * Reads by ordinary calls, one sample after the other, and writes the message of every error that a read can end with.
  *
- * Easy to get wrong: a short read is not the end of a file, only a read of zero bytes is, or one that comes short just
- * where the file said that it ends; and being short of descriptors is no property of the sample, so it is waited out
- * and never called damage.
+ * Invariant: a short read is not the end of a file. Only a read of zero bytes is, or one that ends exactly where the
+ * file said that it ends. A lack of descriptors is no property of the sample, so it is waited out and never called
+ * damage.
  */
 #include "dataset/reader_impl.h"
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading by io_uring: several samples in flight, one system call for several of them.
+ * Reads by io_uring: several samples in flight, one system call for several of them.
  *
  * A loose file is one chain: open into a fixed-file slot - read - read one byte more - close. The open is linked softly
- * (if it fails the rest is cancelled), the reads are linked hard, because a read that comes short, as every read of a
- * whole file does, breaks a soft link. The second read goes on at the file position: zero bytes are the only proof that
- * the first one has seen the end. When the file is longer than the buffer, the buffer grows and the whole chain runs
- * again, so that all bytes of a sample come from one opened file. Extents of shards are single reads.
+ * (if it fails the rest is cancelled). The reads are linked hard, because a short read breaks a soft link, and every
+ * read of a whole file is short. The second read continues at the file position: zero bytes are the only proof that the
+ * first one reached the end. When the file is longer than the buffer, the buffer grows and the whole chain runs again,
+ * so that all bytes of a sample come from one opened file. Extents of shards are single reads.
  *
- * Whatever is not a plain success is read again by reader_pread.c, which finds the words for it.
+ * Every read that is not a plain success is done again by reader_pread.c, which writes the message.
  *
- * Easy to get wrong: a request may be touched only after the completions of its whole chain are in. And no set-up flag
- * that defers completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a chain whose open had to wait for the
- * disk would go on only after the sample that is being decoded meanwhile.
+ * Invariant: a request may be touched only after the completions of its whole chain have arrived.
+ *
+ * No set-up flag may defer completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a chain whose open had to
+ * wait for the disk would continue only after the sample that is being decoded meanwhile.
  */
 #include "dataset/reader_impl.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixed-size records. The i-th record's data begin at header + i * stride; a stride below the record's size makes
- * windows overlap. Easy to get wrong: the label's offset may be negative, so the bytes to read may begin before the
- * data.
+ * Opens files of fixed-size records. The i-th record's data begin at header + i * stride; a stride below the record's
+ * size makes windows overlap. The label's offset may be negative, so the bytes to read may begin before the data.
  */
 #include "dataset/records.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keyed permutation: a generalised Feistel network over Z_a x Z_b with a*b just above n, followed by cycle walking
- * (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Against the power-of-two domain of the
- * shuffles on GPUs (Mitchell et al., "Bandwidth-Optimal Random Shuffling for GPUs", 2022) a walk is rare, not every
- * second lookup: fewer than ceil(sqrt(n)) of the a*b points lie outside. Round keys come from Philox.
+ * (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Shuffles on GPUs use a domain that is a
+ * power of two (Mitchell et al., "Bandwidth-Optimal Random Shuffling for GPUs", 2022) and walk at every second lookup.
+ * Here a walk is rare: fewer than ceil(sqrt(n)) of the a*b points lie outside. Round keys come from Philox.
  *
- * Easy to get wrong: small domains. One round makes one half uniform only as far as the other half differs between two
- * positions, and two halves of s values are equal with probability 1/s; so what is left of a bias after r rounds is of
- * the order of s^(-r/2), and small n needs more rounds, not fewer.
+ * Invariant: small n needs more rounds, not fewer. One round makes one half uniform only as far as the other half
+ * differs between two positions, and two halves of s values are equal with probability 1/s. So the bias that is left
+ * after r rounds is of the order of s^(-r/2).
  */
 #include "sampler/keyed.h"
 

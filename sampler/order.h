@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the loader needs of the sampler beside the public calls. The loader owns two samplers, one per epoch in work,
- * and writes the dataset indices of a batch into its slot when it publishes the slot: workers know no sampler.
+ * What the loader needs from the sampler beside the public calls. The loader owns two samplers, one per epoch in work.
+ * It writes the dataset indices of a batch into the batch's slot when it publishes the slot, so workers know no
+ * sampler.
  */
 #ifndef SAMPLER_ORDER_H
 #define SAMPLER_ORDER_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saving and restoring where a loader stands in an epoch. What is saved is the number of samples that all ranks
- * together have used, because that alone keeps its meaning under another world size. Easy to get wrong: the last batch
- * of an epoch may be short and the last round padded, so the end of an epoch is a flag of its own and not a number of
- * samples.
+ * Saves and restores where a loader stands in an epoch. It saves the number of samples that all ranks together have
+ * used, because only that keeps its meaning under another world size.
+ *
+ * Invariant: the end of an epoch is a flag of its own and not a number of samples, since the last batch may be short
+ * and the last round padded.
  */
 #include "sampler/order.h"
 

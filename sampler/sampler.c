@@ -3,8 +3,8 @@
  * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index.
  *
  * There is one order of all samples, and rank r of W takes its positions r, r + W, ... A shuffled torch order is
- * computed once and only this rank's shard of it is kept; the others are arithmetic. Easy to get wrong: padding wraps
- * around as often as needed, since n may be below W.
+ * computed once and only this rank's shard of it is kept; the other orders are arithmetic. Padding wraps around as
+ * often as needed, since n may be below W.
  */
 #include "sampler/order.h"
 

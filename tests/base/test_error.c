@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error record: one line whatever the words are, cut to size, optional everywhere. */
+/* The error record: always one line, cut to size, optional everywhere. */
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f16 and bf16 are the nearest ones: every value stays itself, and between each two neighbours the middle goes to the
- * even one and its neighbours go to theirs. Values are made from the formats' definitions by ldexp().
+ * f16 and bf16 are rounded to nearest: every value stays itself; between two neighbours the middle goes to the even
+ * one, and values beside the middle go to the nearer one. Values are made from the formats' definitions by ldexp().
  */
 #include "base/half.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: an outcome must be copied before recycle, since the buffer is used again at once. */
+/*
+ * Reads through every reader and keeps the outcomes. An outcome is copied before recycle, since the buffer is used
+ * again at once.
+ */
 #include "tests/contract/reader_support.h"
 
 #include <dirent.h>

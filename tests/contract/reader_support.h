@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the readers share: a temporary folder, datasets over its files, and reading through every reader.
+/*
+ * What the tests of the readers share: a temporary folder, datasets over its files, and reading through every reader.
  */
 #ifndef TESTS_CONTRACT_READER_SUPPORT_H
 #define TESTS_CONTRACT_READER_SUPPORT_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One program against every reader: the same bytes as plain pread(), the same errors to the letter, nothing left open.
- *
- * Easy to get wrong: errors are written out here in full, so that two readers cannot agree on a wrong one.
+ * Errors are written out here in full, so that two readers cannot agree on a wrong one.
  */
 #include <errno.h>
 #include <fcntl.h>

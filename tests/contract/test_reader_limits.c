@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What readers take and give back: descriptors, memory, reads in flight.
- *
- * Easy to get wrong: a limit that a test lowers must not outlive it when an assertion ends it; so teardown raises it.
+ * What readers take and give back: descriptors, memory, reads in flight. A limit that a test lowers must not outlive
+ * the test, so teardown raises it again.
  */
 #include "tests/contract/reader_support.h"
 

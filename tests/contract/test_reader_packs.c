@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a pack's samples through every reader: the bytes that were asked for, and the same errors to the letter. */
+/* Parts of a pack's samples through every reader: exactly the bytes that were asked for, and the same errors. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers where the kernel refuses system calls, as containers make it do (seccomp). A filter cannot be taken back, so
- * each case runs in a process of its own that ends with 0, or says what went wrong and ends with 1.
+ * Readers where the kernel refuses system calls, as in containers (seccomp). A filter cannot be removed, so each case
+ * runs in its own process. It ends with 0, or prints what went wrong and ends with 1.
  */
 #include "tests/contract/reader_support.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: the same i must always give the same bytes, in every process. */
+/*
+ * Writes packs of invented bytes.
+ *
+ * Invariant: the same i always gives the same bytes, in every process.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs of invented bytes: what a pack's files are is tested without any image. What fails here ends the test. */
+/* Packs of invented bytes: tests the files of a pack without any image. A failure here ends the test. */
 #ifndef TESTS_DATASET_INVENTED_PACK_H
 #define TESTS_DATASET_INVENTED_PACK_H
 

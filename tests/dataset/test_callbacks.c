@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program may say of its callbacks. */
+/* What a program may say about its callbacks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

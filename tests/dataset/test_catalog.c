@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalog region: the same answers in every process that has the descriptors, and no trust in what they lead to. */
+/*
+ * The catalog region: every process that has the descriptors gets the same answers, and hostile content does no harm.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -248,7 +250,8 @@ static void names_cost_half_a_byte_more_than_their_bytes(void **state)
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "n01440764_%05d.jpg", i % 100000); /* 19 letters and the NUL */
         if (i % 1000 == 0)
-            assert_int_equal(mr_catalog_builder_folder(&builder, i < 1000 ? "" : "x", (uint64_t)i / 1000, &error), MR_OK);
+            assert_int_equal(mr_catalog_builder_folder(&builder, i < 1000 ? "" : "x", (uint64_t)i / 1000, &error),
+                             MR_OK);
         assert_int_equal(mr_catalog_builder_name(&builder, name, &error), MR_OK);
     }
     builder.header.n_samples = builder.header.n_files = N;

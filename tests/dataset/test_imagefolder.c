@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order and choice of files is torchvision's; the oracle is os.walk written a second time, the slow way. */
+/* Order and choice of files are torchvision's; the oracle is os.walk written a second time, the slow way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

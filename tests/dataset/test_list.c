@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* List files: what is in them, and every way in which they can be wrong. */
+/* List files: their samples and labels, and every way in which they can be wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ static void get_label(const mr_dataset *dataset, int64_t index, void *label)
     const uint8_t *data;
     size_t len;
     assert_int_equal(
-        mr_catalog_split(mr_dataset_catalog(dataset), index, (const uint8_t *)"xyz", 3, &data, &len, label, NULL), MR_OK);
+        mr_catalog_split(mr_dataset_catalog(dataset), index, (const uint8_t *)"xyz", 3, &data, &len, label, NULL),
+        MR_OK);
     assert_int_equal(len, 3);
 }
 

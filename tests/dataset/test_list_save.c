@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A saved list is the dataset again, from wherever it lies. */
+/* A saved list is the same dataset again, wherever it lies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "pack:DIR" as a dataset: what the catalog says of samples, and what it says when the pack is not what it should be. */
+/*
+ * "pack:DIR" as a dataset: what the catalog answers about samples, and its errors when the pack is not what it should
+ * be.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +86,8 @@ static bool samples_are_right(const struct mr_catalog *catalog)
 {
     struct invented want;
     uint8_t whole[INVENTED_MAX_BYTES + 64], *bytes = whole;
-    bool good = mr_catalog_is_pack(catalog) && mr_catalog_is_described(catalog) && mr_catalog_shared_files(catalog) && !mr_catalog_loose_files(catalog);
+    bool good = mr_catalog_is_pack(catalog) && mr_catalog_is_described(catalog) && mr_catalog_shared_files(catalog) &&
+                !mr_catalog_loose_files(catalog);
     for (int64_t i = 0; good && i < mr_catalog_count(catalog); i++) {
         struct mr_extent extent, all;
         struct mr_packed_image image;
@@ -100,8 +104,8 @@ static bool samples_are_right(const struct mr_catalog *catalog)
                image.width == want.entry.image.width;
         good = good && mr_catalog_verify(catalog, i, whole, len, NULL) == MR_OK &&
                mr_catalog_verify(catalog, i, whole, len - 1, NULL) == MR_ERR_DAMAGED;
-        good = good && mr_catalog_split(catalog, i, bytes, 7, &data, &data_len, &label, NULL) == MR_OK && data == bytes &&
-               data_len == 7 && label == want.label;
+        good = good && mr_catalog_split(catalog, i, bytes, 7, &data, &data_len, &label, NULL) == MR_OK &&
+               data == bytes && data_len == 7 && label == want.label;
     }
     return good;
 }
@@ -128,7 +132,8 @@ static void another_process_attaches_to_the_same(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct mr_catalog *catalog;
-        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK && samples_are_right(catalog) ? 0 : 1);
+        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK && samples_are_right(catalog) ? 0
+                                                                                                                : 1);
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);

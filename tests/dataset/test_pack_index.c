@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a pack: what was written is read, and nothing that it says is believed. */
+/* The index of a pack: what was written is read, and nothing in it is trusted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fixed records: what is read through extents and split must be what plain indexing of the file's bytes gives. */
+/* Fixed-size records: extents and split must give what plain indexing of the file's bytes gives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text that names a dataset. */
+/* The text that names a dataset, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes and removes the trees of the dataset tests. Easy to get wrong: a test that fails does not come to its
- * tree_destroy(), so what is left goes when the program ends.
+ * Makes and removes the trees of the dataset tests. A test that fails does not reach its tree_destroy(), so leftover
+ * trees are removed when the program ends.
  */
 #include <setjmp.h>
 #include <stdarg.h>

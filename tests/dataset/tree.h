@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and folders for the tests of datasets. What fails here ends the test program. */
+/* Files and folders for the tests of datasets. A failure here ends the test program. */
 #ifndef TESTS_DATASET_TREE_H
 #define TESTS_DATASET_TREE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop that equals the same part of
- * the whole picture wherever both decode. One codec sees all inputs, so that what one leaves behind meets the next.
+ * the whole picture wherever both decode. One codec sees all inputs, so that state left behind by one meets the next.
  */
 #include "tests/fuzz/fuzz_codec.h"
 

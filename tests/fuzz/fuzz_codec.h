@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes for the codec. */
 #ifndef TESTS_FUZZ_FUZZ_CODEC_H
 #define TESTS_FUZZ_FUZZ_CODEC_H
 

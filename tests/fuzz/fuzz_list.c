@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing read past the end, and what the
- * parts of a line say of it must agree. A whole list is opened through a file of its own below /tmp.
+ * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing read past the end, and the
+ * parts of a line must agree with each other. A whole list is opened through a file of its own below /tmp.
  */
 #include <fcntl.h>
 #include <locale.h>

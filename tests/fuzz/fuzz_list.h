@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a list. */
 #ifndef TESTS_FUZZ_FUZZ_LIST_H
 #define TESTS_FUZZ_FUZZ_LIST_H
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as the index of a pack, in memory and as a dataset, and as the journal of one that is to be gone on with:
- * no crash, nothing read past the end, one line that says what is wrong; and whatever a journal says, the pack is whole
- * in the end. Everything happens in a folder of its own.
- *
- * Easy to get wrong: without right checksums a fuzzer sees nothing but the comparison of checksums.
+ * Any bytes as the index of a pack, in memory and as a dataset, and as the journal of an unfinished pack: no crash,
+ * nothing read past the end, one line that says what is wrong. Whatever a journal says, the pack is whole in the end.
+ * Everything happens in a folder of its own. With FUZZ_PACK_MEND checksums are made right first: without it a fuzzer
+ * sees only their comparison.
  */
 #include <dirent.h>
 #include <fcntl.h>

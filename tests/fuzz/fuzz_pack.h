@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as the index or the journal of a pack. */
 #ifndef TESTS_FUZZ_FUZZ_PACK_H
 #define TESTS_FUZZ_FUZZ_PACK_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a file: a sample of coefficients has the pixels of the decoded file, what is restored is the file or a
- * JPEG of the same coefficients, and what is not packed has a reason. Restoring from altered bytes does no harm. One
- * packer of each kind sees all inputs.
+ * Any bytes as a file for the packer. A sample of coefficients has the pixels of the decoded file. What is restored is
+ * the file, or a JPEG of the same coefficients. What is not packed has a reason. Restoring from altered bytes does no
+ * harm. One packer of each kind sees all inputs.
  */
 #include "tests/fuzz/fuzz_packer.h"
 

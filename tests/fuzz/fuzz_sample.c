@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Anything as a sample of a pack: no crash, only damage as a status, the same outcome by all sets of loops, and a crop,
- * decoded from just the bytes that it needs, that equals the same part of the whole picture. One state sees all inputs.
+ * Anything as a sample of a pack: no crash, only damage as a status, the same outcome by all sets of loops. A crop,
+ * decoded from only the bytes that it needs, equals the same part of the whole picture. One state sees all inputs.
  */
 #include "tests/fuzz/fuzz_sample.h"
 

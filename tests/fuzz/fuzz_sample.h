@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sample of a pack as bytes: what an index says of it, then its own bytes. */
+/* A sample of a pack as bytes: its description from the index, then its own bytes. */
 #ifndef TESTS_FUZZ_FUZZ_SAMPLE_H
 #define TESTS_FUZZ_FUZZ_SAMPLE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a tile of either encoding, and as coefficients: nothing beyond the tile and its slack is read, all sets
- * of loops say the same, what is a tile does not depend on the blocks that are asked for, and coefficients come back.
+ * of loops agree, the verdict on a tile does not depend on the blocks that are asked for, and coefficients come back.
  *
  * An input is two bytes, numbers of blocks, then the tile or the coefficients.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a tile of a pack. */
 #ifndef TESTS_FUZZ_FUZZ_TILE_H
 #define TESTS_FUZZ_FUZZ_TILE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases that torch's own DistributedSampler wrote: length, first and last indices, and a CRC over all of them. */
+/* Cases that torch's own DistributedSampler wrote: length, first and last indices, and a CRC over all of them. */
 #include <millrace/sampler.h>
 
 #include <jansson.h>

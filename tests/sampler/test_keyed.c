@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keyed permutation: a bijection for every small n, proved by going through it, and as good as random draws by
+ * The keyed permutation is a bijection for every small n, which is tried exhaustively, and as good as random draws by
  * chi-square over many epochs. Keys are fixed, so a statistic is the same at every run; the bound is 5 sigma both ways.
  */
 #include "sampler/keyed.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved positions, against the one property that counts: what was used before and what comes after the restore is
- * together what an epoch is, also with another world size and batch size.
+ * Saved positions have one property: what was used before and what comes after the restore are together one epoch, also
+ * with another world size and batch size.
  */
 #include "sampler/order.h"
 

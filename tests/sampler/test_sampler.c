@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shards, tails, steps, options and orders of the caller's own, against properties that any order must have. */
+/* Shards, tails, steps, options and the caller's own orders, against properties that any order must have. */
 #include "sampler/order.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the devices that a test runs on. */
 #include "tests/support/devices.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract suite runs the same programs on several devices: MR_TEST_DEVICE names one ("host:0"), or several with
+ * The contract suite runs the same programs on several devices. MR_TEST_DEVICE names one ("host:0"), or several with
  * commas, for loaders whose test does not name one itself.
  */
 #ifndef TESTS_SUPPORT_DEVICES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epochs for tests. The digest is FNV-1a: it compares runs with each other and is stored nowhere. */
+/* Runs epochs for tests. The digest is FNV-1a: it compares runs with each other and is stored nowhere. */
 #include "tests/support/epochs.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders for tests. Removal follows no links. */
+/* Makes and removes folders for tests. Removal follows no links. */
 #include "tests/support/folder.h"
 
 #include <ftw.h>

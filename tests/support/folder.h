@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders of generated photographs in the temporary directory. What fails here ends the test program. */
+/* Folders of generated photographs in the temporary directory. A failure here ends the test program. */
 #ifndef TESTS_SUPPORT_FOLDER_H
 #define TESTS_SUPPORT_FOLDER_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the images that tests read. The encoders are libjpeg and libpng, but what a PNG must decode to comes from the
- * pattern, and what a JPEG must decode to from a decode without any crop or skip. Easy to get wrong: the JPEG encoder's
- * default of subsampling chroma applies only to YCC; the other colour spaces start at 1x1.
+ * Makes the images that tests read. The encoders are libjpeg and libpng. What a PNG must decode to comes from the
+ * pattern, what a JPEG must decode to from a decode without any crop or skip. The JPEG encoder subsamples chroma by
+ * default only for YCC; the other colour spaces start at 1x1.
  */
 #include "tests/support/images.h"
 

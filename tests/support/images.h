@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images for tests: patterns encoded as JPEG or PNG of any kind, in memory. What fails here ends the test program.
+ * Images for tests: patterns encoded as JPEG or PNG of any kind, in memory. A failure here ends the test program.
  *
  *   struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48});
  *   ... image.bytes, image.len ...

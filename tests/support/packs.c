@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs for tests. Easy to get wrong: an index is checked as a whole when a pack is opened, so whoever alters it has to
- * make its checksum anew to get any further.
+ * Makes packs for tests, and alters them. An index is checked as a whole when a pack is opened, so a test that alters
+ * it must compute its checksum anew to reach anything behind that check.
  */
 #include "tests/support/packs.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs for tests: pictures of every kind as a folder, that folder as a pack, and packs whose bytes were altered. What
- * fails here ends the test program.
+ * Packs for tests: pictures of every kind as a folder, that folder as a pack, and packs whose bytes were altered. A
+ * failure here ends the test program.
  */
 #ifndef TESTS_SUPPORT_PACKS_H
 #define TESTS_SUPPORT_PACKS_H

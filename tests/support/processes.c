@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children of test programs. They leave by _exit, so that no buffer is written and no cleanup is run twice. */
+/*
+ * Starts and ends children of test programs. Children leave by _exit, so that no buffer is written and no cleanup runs
+ * twice.
+ */
 #include "tests/support/processes.h"
 
 #include <errno.h>
