@@ -22,9 +22,9 @@ static mr_status check_data(const mr_callbacks *callbacks, struct mr_sample_kind
         return mr_error_set(error, MR_ERR_INVALID, "ndim %" PRIu32 " is above the limit of %d", callbacks->ndim,
                             MR_MAX_NDIM - 1);
     if (mr_dtype_size(dtype) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "dtype %d is none", (int)dtype);
+        return mr_error_set(error, MR_ERR_INVALID, "dtype %d is not an mr_dtype", (int)dtype);
     if (callbacks->layout != MR_NCHW && callbacks->layout != MR_NHWC)
-        return mr_error_set(error, MR_ERR_INVALID, "layout %d is none", (int)callbacks->layout);
+        return mr_error_set(error, MR_ERR_INVALID, "layout %d is not an mr_layout", (int)callbacks->layout);
     if (!mr_kind_set_raw(kind, dtype, callbacks->ndim, callbacks->shape, callbacks->layout))
         return mr_error_set(error, MR_ERR_INVALID, "a dimension of the shape is below 1, or the product is too large");
     return MR_OK;
@@ -43,7 +43,7 @@ static mr_status check_label(const mr_callbacks *callbacks, struct mr_sample_kin
     kind->label_ndim = callbacks->label_ndim;
     memcpy(kind->label_shape, callbacks->label_shape, kind->label_ndim * sizeof *kind->label_shape);
     if (mr_dtype_size(kind->label_dtype) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "label_dtype %d is none", (int)kind->label_dtype);
+        return mr_error_set(error, MR_ERR_INVALID, "label_dtype %d is not an mr_dtype", (int)kind->label_dtype);
     if (!mr_kind_shape_bytes(kind->label_dtype, kind->label_ndim, kind->label_shape, &kind->label_bytes))
         return mr_error_set(error, MR_ERR_INVALID,
                             "a dimension of the label's shape is below 1, or the product is too large");
@@ -54,7 +54,7 @@ mr_status mr_callbacks_check(const mr_callbacks *callbacks, struct mr_sample_kin
 {
     struct mr_sample_kind kind = {0};
     if (!callbacks->get)
-        return mr_error_set(error, MR_ERR_INVALID, "the callbacks lack get");
+        return mr_error_set(error, MR_ERR_INVALID, "the callbacks have no get");
     if (callbacks->n_samples < 0)
         return mr_error_set(error, MR_ERR_INVALID, "n_samples %" PRId64 " is negative", callbacks->n_samples);
     mr_status status = check_data(callbacks, &kind, error);

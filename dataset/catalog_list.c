@@ -19,7 +19,7 @@ static mr_status attach_list(struct mr_catalog *catalog, mr_error *error)
 {
     catalog->state = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!catalog->state)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot make the C locale");
     catalog->names = catalog->beside;
     catalog->names_len = catalog->beside_len;
     return MR_OK;

@@ -86,8 +86,8 @@ mr_status mr_catalog_region_map(struct mr_catalog *catalog, int fd, mr_error *er
         return status;
     if (!header_is_sound(map, len)) {
         munmap((void *)map, len);
-        return mr_error_set(error, MR_ERR_INVALID, "the dataset's catalog of %" PRIu64 " bytes is not of this build",
-                            len);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the dataset's catalog of %" PRIu64 " bytes was not made by this build", len);
     }
     catalog->header = map;
     return MR_OK;

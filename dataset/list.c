@@ -223,7 +223,7 @@ static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder
     scan->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     mr_status status = MR_OK;
     if (scan->c_locale == (locale_t)0)
-        status = mr_error_os(error, MR_ERR_NO_MEMORY, errno, "newlocale");
+        status = mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot make the C locale");
     if (status == MR_OK)
         status = build_catalog(scan, builder, &fds[MR_CATALOG_FD_TABLE], error);
     if (scan->c_locale != (locale_t)0)

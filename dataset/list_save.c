@@ -101,7 +101,7 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
     char path[MR_CATALOG_PATH];
     int rc = mr_catalog_path(catalog, (uint64_t)index, path);
     if (rc < 0)
-        return mr_error_os(error, MR_ERR_IO, -rc, "path of sample %" PRId64, index);
+        return mr_error_os(error, MR_ERR_IO, -rc, "cannot make the path of sample %" PRId64, index);
     write_path(output, mr_catalog_absolute_root(catalog), path);
     putc_unlocked('\t', output->file);
     struct mr_list_line line;
@@ -140,7 +140,7 @@ static mr_status create_temporary(struct output *output, mr_error *error)
     char *absolute = realpath(folder, output->folder);
     free(folder);
     if (!absolute)
-        return mr_error_os(error, MR_ERR_IO, errno, "folder of %s", output->path);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot find the folder of %s", output->path);
     int fd = -1;
     for (unsigned i = 0; i < 100 && fd < 0 && (i == 0 || errno == EEXIST); i++) {
         int n = snprintf(output->temporary, sizeof output->temporary, "%s.%d-%u.tmp", output->path, (int)getpid(), i);
@@ -175,7 +175,8 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
         return mr_error_set(error, MR_ERR_INVALID, "%s is not given", dataset ? "path" : "dataset");
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     if (!catalog || !mr_catalog_loose_files(catalog))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "only datasets with a file for each sample can be a list");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "only a dataset with one file per sample can be saved as a list");
     if (mr_catalog_count(catalog) == 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset holds no sample, and a list needs one");
     if (*mr_catalog_absolute_root(catalog) == '\0')

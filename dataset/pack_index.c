@@ -46,7 +46,7 @@ uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len)
 static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path, mr_error *error)
 {
     if (len < offsetof(struct mr_pack_header, header_bytes) || header->magic != MR_PACK_MAGIC)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s is no index of a pack", path);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is not the index of a pack", path);
     if (header->version != MR_PACK_VERSION)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is of version %" PRIu32 ", this library reads version %u",
                             path, header->version, MR_PACK_VERSION);
@@ -69,7 +69,7 @@ static mr_status check_section(struct mr_pack_index *index, int which, size_t le
                             "%s: %" PRIu64 " bytes of %s at %" PRIu64 " lie outside of its %zu bytes", path, bytes,
                             sections[which].name, off, len);
     if (bytes % sections[which].element != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes of %s are no multiple of %" PRIu64, path,
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes of %s are not a multiple of %" PRIu64, path,
                             bytes, sections[which].name, sections[which].element);
     if (sections[which].is_text && bytes > 0 && index->bytes[off + bytes - 1] != '\0')
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: its %s do not end with a zero byte", path,

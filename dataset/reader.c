@@ -181,7 +181,7 @@ mr_status mr_reader_create(const struct mr_catalog *catalog, const struct mr_rea
 {
     *reader_out = NULL;
     if (options->depth < 1 || options->depth > MR_READER_MAX_DEPTH)
-        return mr_error_set(error, MR_ERR_INVALID, "%u reads in flight are outside of 1 to %u", options->depth,
+        return mr_error_set(error, MR_ERR_INVALID, "%u reads in flight are not between 1 and %u", options->depth,
                             MR_READER_MAX_DEPTH);
     struct mr_reader *reader = calloc(1, sizeof *reader);
     if (!reader)

@@ -487,16 +487,16 @@ static mr_status check_opcodes(struct uring *uring, mr_error *error)
     static const int needed[] = {IORING_OP_NOP, IORING_OP_OPENAT, IORING_OP_READ, IORING_OP_CLOSE,
                                  IORING_OP_ASYNC_CANCEL};
     if ((uring->ring.features & NEEDED_FEATURES) != NEEDED_FEATURES)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel's lacks features");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel lacks features");
     struct io_uring_probe *probe = io_uring_get_probe_ring(&uring->ring);
     if (!probe)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel does not tell its operations");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel does not list its operations");
     bool good = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         good = good && io_uring_opcode_supported(probe, needed[i]);
     io_uring_free_probe(probe);
     if (!good)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel's lacks an operation");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel lacks an operation");
     return MR_OK;
 }
 

@@ -125,7 +125,7 @@ static mr_status take_data(struct mr_spec *spec, struct mr_sample_kind *kind, mr
     int64_t size = (int64_t)mr_dtype_size(dtype);
     if (!shape_text) {
         if (bytes % size != 0)
-            return mr_error_set(error, MR_ERR_INVALID, "bytes %" PRId64 " is no multiple of the %" PRId64 " of %s",
+            return mr_error_set(error, MR_ERR_INVALID, "bytes %" PRId64 " is not a multiple of the %" PRId64 " of %s",
                                 bytes, size, mr_dtype_name(dtype));
         ndim = 1;
         shape[0] = bytes / size;
@@ -313,8 +313,8 @@ static mr_status add_cifar_file(struct mr_catalog_builder *builder, const struct
     if (status < 0)
         return status;
     if (size == 0 || size % CIFAR_RECORD != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRId64 " bytes, no multiple of CIFAR-10's %d", shown,
-                            size, CIFAR_RECORD);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRId64 " bytes, which is not a multiple of CIFAR-10's %d",
+                            shown, size, CIFAR_RECORD);
     return add_file(builder, layout, name, size, error);
 }
 

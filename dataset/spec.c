@@ -34,8 +34,8 @@ static mr_status decode_escapes(char *text, mr_error *error)
         }
         int hi = hex_digit(in[1]), lo = hi < 0 ? -1 : hex_digit(in[2]);
         if (lo < 0)
-            return mr_error_set(error, MR_ERR_INVALID, "'%.3s' in the dataset is no escape; a percent sign is %%25",
-                                in);
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "'%.3s' in the dataset is not an escape; write %%25 for a percent sign", in);
         if (hi == 0 && lo == 0)
             return mr_error_set(error, MR_ERR_INVALID, "%%00 in the dataset: no path holds a zero byte");
         *out++ = (char)(hi << 4 | lo);
@@ -82,7 +82,7 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
         if (decode_escapes(path, error) < 0)
             return MR_ERR_INVALID;
         if (*path == '\0')
-            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' lacks a path", spec->kind->name);
+            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' has no path", spec->kind->name);
         spec->paths[spec->n_paths++] = path;
     }
     return MR_OK;
@@ -150,7 +150,7 @@ mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, in
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (end == text || *end || isspace((unsigned char)*text))
-        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of the dataset is no whole number", key, text);
+        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of the dataset is not a whole number", key, text);
     if (errno || value < lo || value > hi)
         return mr_error_set(error, MR_ERR_INVALID, "%s %s of the dataset is not between %" PRId64 " and %" PRId64, key,
                             text, lo, hi);

@@ -57,7 +57,7 @@ static mr_status check_intact(const struct mr_position *position, mr_error *erro
 {
     if (position->magic != MR_POSITION_MAGIC)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "these bytes are no saved position: they begin with 0x%08x, not 0x%08x", position->magic,
+                            "these bytes are not a saved position: they begin with 0x%08x, not 0x%08x", position->magic,
                             MR_POSITION_MAGIC);
     if (position->check != check_of(position) || position->spare != 0 || position->flags > ALL_FLAGS ||
         position->used > position->n_samples)
@@ -123,7 +123,7 @@ mr_status mr_position_restore(const struct mr_position *position, const mr_sampl
     uint64_t step = (uint64_t)batch_size * options->world_size;
     if (!ended && position->used % step != 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%" PRIu64 " samples were used, which is no multiple of world_size %u x batch_size %u",
+                            "%" PRIu64 " samples were used, which is not a multiple of world_size %u x batch_size %u",
                             position->used, options->world_size, batch_size);
     *epoch_out = position->epoch;
     *batches_out = ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position->used / step;

@@ -305,7 +305,7 @@ static void what_is_no_pack_says_so(void **state)
     tree_write(&tree, "p/index", "", 0);
     expect_error(&tree, MR_ERR_DAMAGED, "/p/index is empty");
     tree_write(&tree, "p/index", "an index of something", 21);
-    expect_error(&tree, MR_ERR_DAMAGED, "/p/index is no index of a pack");
+    expect_error(&tree, MR_ERR_DAMAGED, "/p/index is not the index of a pack");
     assert_int_equal(remove(tree_at(&tree, "p/index")), 0);
     tree_folder(&tree, "p/index");
     expect_error(&tree, MR_ERR_IO, "/p/index is not a regular file");

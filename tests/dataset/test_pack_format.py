@@ -3,8 +3,8 @@
 """test_pack_format.py MILLRACE MAKE_FOLDER: docs/pack-format.md is enough to read a pack.
 
 A reader that knows nothing but that page: index, checksums, row tables, tiles. What it reads is compared with the files
-that were packed and with the pixels that millrace exports. Easy to get wrong: the reader must not be mended by looking
-at the C code; where the two differ, one of page and code is wrong.
+that were packed and with the pixels that millrace exports. The reader must not be mended by looking at the C code: where
+the two differ, one of page and code is wrong.
 """
 import ast
 import math

@@ -122,7 +122,7 @@ static void an_index_that_was_cut_off_is_refused_wherever(void **state)
         uint8_t *copy = malloc(cut ? cut : 1); /* where a sanitizer sees its end */
         memcpy(copy, bytes, cut);
         expect_refused(copy, cut, MR_ERR_DAMAGED,
-                       cut < 12    ? "is no index of a pack"
+                       cut < 12    ? "is not the index of a pack"
                        : cut < 256 ? "ends within its header"
                                    : "its header says");
         free(copy);
@@ -200,11 +200,11 @@ static void sections_outside_of_the_file_are_refused(void **state)
 static void sections_of_odd_lengths_are_refused(void **state)
 {
     (void)state;
-    expect_refused_with(AT(sections[MR_PACK_SAMPLES].len), 81, 8, "no multiple of 80");
-    expect_refused_with(AT(sections[MR_PACK_ROWS].len), 7, 8, "no multiple of 4");
-    expect_refused_with(AT(sections[MR_PACK_TEMPLATES].len), 100, 8, "no multiple of 528");
-    expect_refused_with(AT(sections[MR_PACK_CLASSES].len), 12, 8, "no multiple of 8");
-    expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 12, 8, "no multiple of 8");
+    expect_refused_with(AT(sections[MR_PACK_SAMPLES].len), 81, 8, "not a multiple of 80");
+    expect_refused_with(AT(sections[MR_PACK_ROWS].len), 7, 8, "not a multiple of 4");
+    expect_refused_with(AT(sections[MR_PACK_TEMPLATES].len), 100, 8, "not a multiple of 528");
+    expect_refused_with(AT(sections[MR_PACK_CLASSES].len), 12, 8, "not a multiple of 8");
+    expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 12, 8, "not a multiple of 8");
     expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 0, 8, "12 samples and no shard");
     expect_refused_with(AT(sections[MR_PACK_LABELS].len), 95, 8, "95 bytes of labels for 12 samples");
     expect_refused_with(AT(sections[MR_PACK_NAMES].len), 5, 8, "do not end with a zero byte");

@@ -61,9 +61,9 @@ static void escapes_give_any_byte_and_no_separators(void **state)
     expect_path("a%3Fb%2Cc%25%0a%fF%3a", "imagefolder", "a?b,c%\n\xff:");
     expect_path("list%3Ax", "imagefolder", "list:x");
     expect_path("imagefolder:a,b&c=d", "imagefolder", "a,b&c=d");
-    expect_error("100%", "'%' in the dataset is no escape");
-    expect_error("a%4", "'%4' in the dataset is no escape");
-    expect_error("a%4g", "'%4g' in the dataset is no escape");
+    expect_error("100%", "'%' in the dataset is not an escape");
+    expect_error("a%4", "'%4' in the dataset is not an escape");
+    expect_error("a%4g", "'%4g' in the dataset is not an escape");
     expect_error("a%00", "zero byte");
     expect_error("list:a?k=%zz", "'%zz'");
 }
@@ -83,10 +83,10 @@ static void records_take_several_paths(void **state)
     mr_spec_take(&spec, "bytes");
     assert_int_equal(mr_spec_finish(&spec, "", &error), MR_OK);
     mr_spec_fini(&spec);
-    expect_error("records:a,,b", "lacks a path");
-    expect_error("records:a,", "lacks a path");
-    expect_error("list:", "'list:' lacks a path");
-    expect_error("list:?a=b", "'list:' lacks a path");
+    expect_error("records:a,,b", "has no path");
+    expect_error("records:a,", "has no path");
+    expect_error("list:", "'list:' has no path");
+    expect_error("list:?a=b", "'list:' has no path");
 }
 
 static void kinds_and_keys_are_taken_in_any_case_and_values_kept(void **state)

@@ -181,9 +181,9 @@ static void what_differs_is_named_and_the_loader_stays_where_it_was(void **state
     position.bytes[20] ^= 1;
     REFUSED(nice, 0, "damaged");
     position.bytes[0] ^= 1;
-    REFUSED(nice, 0, "no saved position");
+    REFUSED(nice, 0, "not a saved position");
     memset(&position, 0, sizeof position);
-    REFUSED(nice, 0, "no saved position");
+    REFUSED(nice, 0, "not a saved position");
 }
 
 static void a_dataset_of_another_size_is_refused(void **state)

@@ -163,7 +163,7 @@ static void what_differs_is_named(void **state)
     expect_refused(&position, other, 2, 32, false, "the position was saved with order torch, this loader has keyed");
     expect_refused(&position, saved, 2, 32, true, "the position was saved with drop_last false, this loader has true");
     expect_refused(&position, saved, 5, 32, false,
-                   "192 samples were used, which is no multiple of world_size 5 x batch_size 32");
+                   "192 samples were used, which is not a multiple of world_size 5 x batch_size 32");
 }
 
 static void every_flipped_bit_is_noticed(void **state)

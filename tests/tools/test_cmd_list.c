@@ -65,7 +65,7 @@ static void a_pack_is_counted_without_its_shards_being_read(void **state)
     assert_contains(run.out, "  class_1/text.jpg\n");
     mr_run_command(&run, "list", "--data", "pack:p", "--save", "l", NULL);
     assert_int_equal(run.status, 2);
-    assert_contains(run.err, "only datasets with a file for each sample can be a list");
+    assert_contains(run.err, "only a dataset with one file per sample can be saved as a list");
     mr_run_free(&run);
 }
 
