@@ -23,6 +23,17 @@
 #define PAGE_BYTES ((size_t)4096)
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 46)
 
+static const struct mr_reader_ops *const backends[] = {
+    [MR_READER_URING] = &mr_reader_uring_backend,
+    [MR_READER_PREAD] = &mr_reader_pread_backend,
+};
+enum { N_BACKENDS = sizeof backends / sizeof *backends };
+
+uint32_t mr_reader_last_kind(void)
+{
+    return N_BACKENDS - 1;
+}
+
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request)
 {
     request->next = NULL;
@@ -137,32 +148,22 @@ static mr_status make_cache(struct mr_reader *reader, mr_error *error)
 static mr_status use_backend(struct mr_reader *reader, const struct mr_reader_ops *backend, mr_error *error)
 {
     reader->backend = backend;
-    mr_status status = backend->create(reader, error);
+    mr_status status = backend->create ? backend->create(reader, error) : MR_OK;
     if (status < 0) {
-        backend->destroy(reader);
+        if (backend->destroy)
+            backend->destroy(reader);
         reader->backend = NULL;
     }
     return status;
 }
 
-static mr_status use_uring(struct mr_reader *reader, mr_error *error)
-{
-#ifdef MR_HAVE_URING
-    return use_backend(reader, &mr_reader_uring_backend, error);
-#else
-    (void)reader;
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: built without it");
-#endif
-}
-
 /* What io_uring lacks is no failure as long as nobody asked for it by name; neither is the memory it could not lock. */
 static mr_status choose_backend(struct mr_reader *reader, mr_error *error)
 {
-    mr_status status = MR_ERR_UNSUPPORTED;
-    if (reader->options.kind != MR_READER_PREAD)
-        status = use_uring(reader, error);
-    if (status == MR_OK || reader->options.kind == MR_READER_URING)
-        return status;
+    if (reader->options.kind != MR_READER_AUTO)
+        return use_backend(reader, backends[reader->options.kind], error);
+    if (use_backend(reader, &mr_reader_uring_backend, error) == MR_OK)
+        return MR_OK;
     return use_backend(reader, &mr_reader_pread_backend, error);
 }
 
@@ -203,7 +204,7 @@ void mr_reader_destroy(struct mr_reader *reader)
 {
     if (!reader)
         return;
-    if (reader->backend)
+    if (reader->backend && reader->backend->destroy)
         reader->backend->destroy(reader);
     mr_file_cache_destroy(reader->cache);
     for (uint32_t i = 0; reader->requests && i < reader->options.depth; i++)

@@ -42,9 +42,9 @@ struct mr_reader_queue {
 
 struct mr_reader_ops {
     const char *name;
-    /* Returns MR_OK; MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY. */
+    /* Returns MR_OK; MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY. NULL: nothing to do. */
     mr_status (*create)(struct mr_reader *reader, mr_error *error);
-    /* Nothing writes to a buffer after it has returned. Called also after create has failed. */
+    /* Nothing writes to a buffer after it has returned. Called also after create has failed. NULL: nothing to do. */
     void (*destroy)(struct mr_reader *reader);
     void (*begin)(struct mr_reader *reader, struct mr_reader_request *request);
     /* Bring reads forward. wait: until the queue of ended ones is not empty; something is pending. */

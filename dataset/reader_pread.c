@@ -228,18 +228,6 @@ void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *req
     mr_reader_finish(reader, request, status, len);
 }
 
-static mr_status create_pread(struct mr_reader *reader, mr_error *error)
-{
-    (void)reader;
-    (void)error;
-    return MR_OK;
-}
-
-static void destroy_pread(struct mr_reader *reader)
-{
-    (void)reader;
-}
-
 /* Let the disk begin with large extents of shards; a file that cannot be opened is found out by the read itself. */
 static void advise_extent(struct mr_reader *reader, const struct mr_extent *extent)
 {
@@ -270,8 +258,6 @@ static void advance_pread(struct mr_reader *reader, bool wait)
 
 const struct mr_reader_ops mr_reader_pread_backend = {
     .name = "pread",
-    .create = create_pread,
-    .destroy = destroy_pread,
     .begin = begin_pread,
     .advance = advance_pread,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "dataset/reader.h"
 
 enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000, DEFAULT_SLOWDOWN = 25 };
 enum {
@@ -52,7 +53,7 @@ static mr_status check_enums(const mr_loader_options *o, mr_error *error)
     if (status == MR_OK)
         status = take_enum(o->start, MR_START_THREAD, "start", error);
     if (status == MR_OK)
-        status = take_enum(o->reader, MR_READER_PREAD, "reader", error);
+        status = take_enum(o->reader, mr_reader_last_kind(), "reader", error);
     if (status == MR_OK)
         status = take_enum(o->affinity, MR_AFFINITY_LIST, "affinity", error);
     return status;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stands for reader_uring.c in a build without liburing: says so. */
+#include "dataset/reader_impl.h"
+
+static mr_status refuse_uring(struct mr_reader *reader, mr_error *error)
+{
+    (void)reader;
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: built without it");
+}
+
+const struct mr_reader_ops mr_reader_uring_backend = {
+    .name = "io_uring",
+    .create = refuse_uring,
+};
