@@ -289,7 +289,7 @@ static void a_pack_is_no_list(void **state)
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
     assert_int_equal(mr_dataset_save_list(dataset, tree_at(&tree, "l"), &error), MR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "a file for each sample"));
+    assert_non_null(strstr(error.text, "one file per sample"));
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);
 }

@@ -369,7 +369,8 @@ static void cifar10_refuses_what_is_not_its_layout(void **state)
     expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "bytes=3"), MR_ERR_INVALID, "no key 'bytes'");
     write_cifar(&tree, "data_batch_1.bin", 2, 0);
     tree_write(&tree, "data_batch_2.bin", bytes_of_file, CIFAR + 1);
-    expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_DAMAGED, "data_batch_2.bin has 3074 bytes, no multiple");
+    expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_DAMAGED,
+                      "data_batch_2.bin has 3074 bytes, which is not a multiple");
     tree_destroy(&tree);
 }
 
