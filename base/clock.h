@@ -10,7 +10,7 @@
 /* CLOCK_MONOTONIC in nanoseconds: the same in every process of the machine. */
 MR_BASE_EXPORT uint64_t mr_clock_now_ns(void);
 
-/* Sleep that long, whatever signals come. */
+/* Sleep that long; signals do not shorten it. */
 MR_BASE_EXPORT void mr_clock_sleep_ms(uint32_t ms);
 
 #endif

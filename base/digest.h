@@ -86,7 +86,7 @@ static inline void mr_digest_add_text(struct mr_digest *digest, const char *text
     mr_digest_add(digest, text, strlen(text) + 1);
 }
 
-/* The digest; tag tells apart what has the same bytes. Nothing may be added after it. */
+/* The digest; different tags give different digests of the same bytes. Nothing may be added after it. */
 static inline uint64_t mr_digest_end(struct mr_digest *digest, uint64_t tag)
 {
     if (digest->len % MR_DIGEST_BLOCK != 0)

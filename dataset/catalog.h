@@ -50,8 +50,8 @@ void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name
  * pack. catalog NULL: a sample of callbacks. */
 void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
 
-/* For an error about the file that a sample lies in: its name, or what mr_catalog_which() says where the name is not
- * that of the file. */
+/* For an error about the file that a sample lies in: the sample's name, or mr_catalog_which()'s text where the name is
+ * not that of the file. */
 void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_WHICH]);
 
 /*
@@ -62,9 +62,9 @@ mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, cons
                            const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
 
 /*
- * Described samples: image and place are known before the read, and the reader reads the part of one that it is asked
- * for (mr_reader_submit_range()); mr_catalog_extents() says all of them but what only restoring needs. Today those of
- * packs. The four functions that follow are for such catalogs only.
+ * Samples are described: image and place are known before the read, so that a part of a sample can be read
+ * (mr_reader_submit_range()). mr_catalog_extents() gives all of a sample but what only restoring needs. Today packs
+ * have such samples. The four functions that follow are for such catalogs only.
  */
 bool mr_catalog_is_described(const struct mr_catalog *catalog);
 /* image_out's pointers lead into the catalog. MR_ERR_DAMAGED, with the sample's name, where the index points outside.

@@ -69,7 +69,7 @@ static mr_status report_outside(const struct mr_catalog *catalog, int64_t index,
     return status;
 }
 
-/* No file has such bytes, so that reading them says so. */
+/* No file has such bytes, so reading them fails. */
 static struct mr_extent extent_nowhere(void)
 {
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};

@@ -30,7 +30,7 @@ uint32_t mr_file_cache_n_open(const struct mr_file_cache *cache);
 /*
  * Open a regular file of the catalog for reading, outside of any cache. It never blocks on a fifo.
  * Returns a descriptor of the caller's, with *size_out (may be NULL) in bytes, or a negative errno: -EISDIR for a
- * directory, -ENXIO for whatever else is no regular file.
+ * directory, -ENXIO for anything else that is not a regular file.
  */
 int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t *size_out);
 

@@ -47,13 +47,13 @@ uint64_t mr_pack_index_n_classes(const struct mr_pack_index *index);
 uint64_t mr_pack_index_n_shards(const struct mr_pack_index *index);
 /* Bytes of a shard file; 0 where there is none. */
 uint64_t mr_pack_index_shard_bytes(const struct mr_pack_index *index, uint64_t shard);
-/* What was packed and how; "" where nothing says so. */
+/* What was packed and how; "" where it is not known. */
 const char *mr_pack_index_origin(const struct mr_pack_index *index);
 
 /* XXH3 of a sample's bytes and what stands beside them, one after the other. */
 uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len);
-/* The checksum that an index of these bytes must have in its header; whatever stands there now. len: at least that of
- * the header. */
+/* The checksum that an index of these bytes must have in its header; its present value does not count. len: at least
+ * that of the header. */
 uint64_t mr_pack_index_checksum(const void *bytes, size_t len);
 
 #endif

@@ -26,9 +26,9 @@ struct mr_read {
     int64_t index;
     uint8_t *bytes; /* the extents one after the other */
     size_t len;
-    uint64_t offset;  /* of the bytes in a pack's sample, else 0 */
+    uint64_t offset;  /* of the bytes in a described sample, else 0 */
     mr_status status; /* MR_OK; MR_ERR_DAMAGED: missing, unreadable, a directory, shorter than asked, too large;
-                         MR_ERR_NO_MEMORY; MR_ERR_IO: no descriptor to be had for a second */
+                         MR_ERR_NO_MEMORY; MR_ERR_IO: no descriptor was available for a second */
     const mr_error
         *error;      /* set when status is negative; names the file, the index and the cause; valid until recycle */
     uint32_t buffer; /* the reader's own */
@@ -50,12 +50,12 @@ uint32_t mr_reader_n_busy(const struct mr_reader *reader);
 /* Reads submitted and not yet reaped. */
 uint32_t mr_reader_n_pending(const struct mr_reader *reader);
 
-/* Begin to read a sample. Never fails: what goes wrong comes back through reap. */
+/* Begin to read a sample. Never fails: errors come back through reap. */
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index);
 
 /*
- * The same for a part of a sample of a pack: [offset, offset + len) of it and of what stands beside it, which the read
- * says again. No bytes are MR_OK too; a part that lies outside is MR_ERR_DAMAGED.
+ * The same for a part of a described sample: [offset, offset + len) of it and of what stands beside it; the read has
+ * this offset too. len 0 is MR_OK; a part that lies outside is MR_ERR_DAMAGED.
  */
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len);
 

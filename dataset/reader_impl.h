@@ -61,7 +61,7 @@ struct mr_reader {
     uint32_t n_busy;
     uint32_t n_pending;
     uint32_t cursor;                    /* where the search for a free request begins */
-    size_t recent_len;                  /* the longest read of late; decays */
+    size_t recent_len;                  /* the longest recent read; decays */
     struct mr_reader_queue slow;        /* to be read by ordinary calls */
     struct mr_reader_queue ended;       /* to be reaped */
     struct mr_reader_request *requests; /* options.depth of them */

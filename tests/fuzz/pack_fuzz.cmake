@@ -7,7 +7,7 @@ target_link_libraries(fuzz_pack_corpus PRIVATE mr_packs mr_dataset mr_test_inven
 add_test(NAME fuzz_pack_corpus COMMAND fuzz_pack_corpus)
 set_tests_properties(fuzz_pack_corpus PROPERTIES TIMEOUT 120)
 if(MILLRACE_HAVE_LIBFUZZER)
-  set(reads inspect.c pack_index.c pack_open.c catalog.c catalog_pack.c)
+  set(reads inspect.c pack_index.c pack_open.c catalog.c catalog_pack.c catalog_region.c)
   list(TRANSFORM reads PREPEND ${PROJECT_SOURCE_DIR}/dataset/)
   set(writes pack_draft.c pack_index_save.c pack_journal.c pack_resume.c pack_templates.c pack_writer.c)
   list(TRANSFORM writes PREPEND ${PROJECT_SOURCE_DIR}/packs/)
