@@ -5,13 +5,14 @@
  *
  * Easy to get wrong: sizes. count elements must fit into memory world_size times where one buffer holds all ranks'.
  */
-#include "dist/group/group.h"
+#include "dist/group/collectives.h"
 
 #include <stddef.h>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "dist/group/device_pointer.h"
+#include "dist/group/work.h"
 
 static bool is_number(uint32_t dtype)
 {

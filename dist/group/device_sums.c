@@ -3,11 +3,13 @@
  * Sums on the device, of metrics. Easy to get wrong: they are the engine's, which may be aborted at any time; so each
  * call looks first whether it may be asked, under the lock.
  */
-#include "dist/group/device_work.h"
+#include "dist/group/device_sums.h"
 
 #include <unistd.h>
 
 #include "base/error.h"
+#include "dist/group/collectives.h"
+#include "dist/group/device_work.h"
 
 /* With the lock on MR_OK. */
 static mr_status enter_sums(struct mr_group *group)
@@ -31,7 +33,7 @@ static mr_status leave_sums(struct mr_group *group, mr_status status, const mr_e
     if (status)
         group->error = *error;
     if (status && status != MR_ERR_INVALID && status != MR_ERR_STATE && status != MR_ERR_NO_MEMORY)
-        mr_work_set_failed(group, error); /* the watch ends the rest */
+        mr_work_state_set_failed(group, error); /* the watch ends the rest */
     pthread_mutex_unlock(&group->lock);
     return status;
 }

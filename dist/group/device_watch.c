@@ -6,13 +6,16 @@
  *
  * Easy to get wrong: it calls what may block without the lock, and looks afterwards whether it was given up meanwhile.
  */
-#include "dist/group/device_work.h"
+#include "dist/group/device_watch.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "dist/group/collective_words.h"
+#include "dist/group/device_work.h"
+#include "dist/group/execute.h"
 
 #define MS UINT64_C(1000000) /* ns */
 #define WATCH_MS 50          /* between two looks */
@@ -75,8 +78,8 @@ static void abort_engine(struct mr_group *group)
 static void wait_for_issue(struct mr_group *group)
 {
     uint64_t until_ns = mr_clock_now_ns() + STOP_MS * MS;
-    struct timespec at = mr_work_time_at(until_ns);
-    mr_work_set_stop(group);
+    struct timespec at = mr_work_state_time_at(until_ns);
+    mr_work_state_set_stop(group);
     while (group->device_works->issuing && mr_clock_now_ns() < until_ns)
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
 }
@@ -90,7 +93,7 @@ static void salvage(struct mr_group *group)
             continue;
         if (mr_device_work_engine(group)->test(group->engine, work->ticket, &unused) != MR_OK)
             return;
-        mr_work_end(group, work, NULL);
+        mr_work_state_end(group, work, NULL);
     }
 }
 
@@ -104,7 +107,7 @@ static void end_group(struct mr_group *group)
         if (!failure.is_final)
             mr_execute_explain(group, &failure.collective, failure.status, &failure.error);
         pthread_mutex_lock(&group->lock);
-        mr_work_set_dead(group, &failure.error);
+        mr_work_state_set_dead(group, &failure.error);
     }
     abort_engine(group);
     if (!group->is_given_up)
@@ -124,7 +127,7 @@ static void look(struct mr_group *group)
         else if (mr_device_work_is_well(group) && works->issuing)
             look_at_all(group, works->issuing, true);
         else if (mr_device_work_is_well(group) && mr_group_broken(group, &unused)) /* the next call will tell */
-            mr_work_set_stop(group);
+            mr_work_state_set_stop(group);
     }
     if (!mr_device_work_is_well(group))
         end_group(group);
@@ -137,7 +140,7 @@ static void grant_grace(struct mr_group *group)
     mr_error unused;
     while (mr_device_work_is_well(group) && look_at_oldest(group) && mr_clock_now_ns() < until_ns &&
            !mr_group_broken(group, &unused)) {
-        struct timespec at = mr_work_time_at(mr_clock_now_ns() + MS);
+        struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + MS);
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
     }
 }
@@ -147,12 +150,12 @@ static void cancel(struct mr_group *group)
     group->has_canceled = true;
     abort_engine(group);
     for (struct mr_work *work = group->device_works->first; work && !group->is_given_up; work = work->next) {
-        char what[MR_GROUP_WORDS];
+        char what[MR_COLLECTIVE_WORDS];
         mr_error error;
-        mr_execute_describe(&work->collective, true, what);
+        mr_collective_words_describe(&work->collective, true, what);
         mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before %s had ended", what);
         if (!work->has_ended)
-            mr_work_end(group, work, group->is_dead ? &group->dead : &error);
+            mr_work_state_end(group, work, group->is_dead ? &group->dead : &error);
     }
 }
 
@@ -183,7 +186,7 @@ static void *keep_watch(void *arg)
     struct mr_group *group = arg;
     pthread_mutex_lock(&group->lock);
     while (!group->is_closing) {
-        struct timespec at = mr_work_time_at(mr_clock_now_ns() + WATCH_MS * MS);
+        struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + WATCH_MS * MS);
         if (!group->has_failed || group->device_works->is_over)
             pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
@@ -220,14 +223,14 @@ void mr_device_watch_stop(struct mr_group *group)
     mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before all had ended; the engine does not come back");
     pthread_mutex_lock(&group->lock);
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
-    struct timespec at = mr_work_time_at(mr_clock_now_ns() + limit_ms * MS);
+    struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + limit_ms * MS);
     group->is_closing = true;
     pthread_cond_signal(&group->quit);
     while (!group->runner_is_gone && rc == 0)
         rc = pthread_cond_timedwait(&group->ended, &group->lock, &at);
     bool is_gone = group->runner_is_gone;
     if (!is_gone) {
-        mr_work_set_failed(group, &error);
+        mr_work_state_set_failed(group, &error);
         mr_device_work_give_up(group);
     }
     pthread_mutex_unlock(&group->lock);

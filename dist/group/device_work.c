@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/group/collective_check.h"
 
 #define MS UINT64_C(1000000) /* ns */
 #define WAIT_MS 50           /* between two looks at a watch that may hang */
@@ -94,7 +95,7 @@ void mr_device_work_end_all(struct mr_group *group, const mr_error *error)
 {
     for (struct mr_work *work = group->device_works->first; work; work = work->next)
         if (!work->has_ended)
-            mr_work_end(group, work, error);
+            mr_work_state_end(group, work, error);
     group->device_works->is_over = true;
     pthread_cond_broadcast(&group->ended);
 }
@@ -120,7 +121,7 @@ bool mr_device_work_is_well(const struct mr_group *group)
 mr_status mr_device_work_enter(struct mr_group *group)
 {
     while (group->has_failed && !group->device_works->is_over) {
-        struct timespec at = mr_work_time_at(mr_clock_now_ns() + WAIT_MS * MS);
+        struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + WAIT_MS * MS);
         pthread_cond_timedwait(&group->ended, &group->lock, &at);
         if (is_overdue(group))
             mr_device_work_give_up(group);
@@ -147,7 +148,7 @@ void mr_device_work_look(struct mr_group *group, struct mr_work *work)
         return;
     }
     group->device_works->oldest_since_ns = mr_clock_now_ns();
-    mr_work_end(group, work, NULL);
+    mr_work_state_end(group, work, NULL);
 }
 
 static mr_status issue(struct mr_group *group, struct mr_work *work, uint64_t deadline_ns, bool *is_final_out,
@@ -158,7 +159,7 @@ static mr_status issue(struct mr_group *group, struct mr_work *work, uint64_t de
     if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
         return MR_ERR_CANCELED;
     if (group->is_checked)
-        status = mr_check_collective(group, c, deadline_ns, error);
+        status = mr_collective_check_run(group, c, deadline_ns, error);
     *is_final_out = status == MR_ERR_PEER || status == MR_ERR_TIMEOUT;
     if (status || (c->count == 0 && c->kind != MR_COLLECTIVE_BARRIER))
         return status;
@@ -172,7 +173,7 @@ static mr_status settle(struct mr_group *group, struct mr_work *work, mr_status 
 {
     struct mr_device_works *works = group->device_works;
     bool is_refused = status == MR_ERR_INVALID || status == MR_ERR_STATE; /* nothing has begun */
-    bool is_verdict = is_final && status == MR_ERR_PEER;                  /* check.c's: all ranks are told the same */
+    bool is_verdict = is_final && status == MR_ERR_PEER; /* collective_check.c's, reported on all ranks alike */
     if (status == MR_OK && work->ticket) {
         append(group, work);
         if (mr_device_work_oldest(works) == work)
@@ -180,7 +181,7 @@ static mr_status settle(struct mr_group *group, struct mr_work *work, mr_status 
     } else if (status == MR_OK) {
         work->has_ended = true;
     } else if (is_verdict) {
-        mr_work_set_dead(group, error);
+        mr_work_state_set_dead(group, error);
     } else if (!is_refused) {
         mr_device_work_note(group, &work->collective, status, is_final, error);
     }
@@ -240,7 +241,7 @@ mr_status mr_device_work_sync(struct mr_work *work, uint32_t timeout_ms)
             mr_device_work_give_up(group);
         if (work->has_ended)
             take_off(group, work);
-        mr_status status = mr_work_state(work);
+        mr_status status = mr_work_state_get(work);
         pthread_mutex_unlock(&group->lock);
         if (status != MR_PENDING || (timeout_ms != MR_FOREVER && mr_clock_now_ns() >= until_ns))
             return status;
@@ -254,7 +255,7 @@ mr_status mr_device_work_wait(struct mr_work *work, void *stream)
     mr_error error = {0};
     pthread_mutex_lock(&group->lock);
     mr_device_work_look(group, work);
-    mr_status status = mr_work_state(work);
+    mr_status status = mr_work_state_get(work);
     if (status == MR_PENDING && mr_device_work_is_well(group))
         status = (mr_status)mr_device_work_engine(group)->wait(group->engine, work->ticket, stream, &error);
     if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* of the stream: it captures a graph */
@@ -279,9 +280,4 @@ bool mr_device_work_leave(struct mr_work *work)
     bool is_free = !work->is_listed;
     pthread_mutex_unlock(&group->lock);
     return is_free;
-}
-
-void mr_device_work_forget(struct mr_group *group)
-{
-    free(group->device_works);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What device_work.c (the list, and the caller's thread), device_watch.c and device_sums.c share: the collectives that
- * are under way on a device.
+ * The collectives that are under way on a device: device_work.c has the list and the caller's thread, device_watch.c
+ * the watch.
  *
  * Easy to get wrong: after abort() the engine may only be told to drop and to destroy. So it is called with the group's
  * lock held, but for what may block (issue, abort, destroy), and never once closed_ns is set; and a caller that finds a
@@ -11,7 +11,7 @@
 #ifndef DIST_GROUP_DEVICE_WORK_H
 #define DIST_GROUP_DEVICE_WORK_H
 
-#include "dist/group/group.h"
+#include "dist/group/work_state.h"
 
 /* Of a group that has_failed and is not dead yet. */
 struct mr_device_failure {
@@ -40,7 +40,16 @@ static inline const struct mr_engine_device *mr_device_work_engine(const struct 
     return group->table->device;
 }
 
-/* All with the lock. */
+/* For work.c, in the caller's thread, without the lock. */
+
+/* Issue a collective; it stands in the engine's stream when this returns. */
+mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work);
+mr_status mr_device_work_sync(struct mr_work *work, uint32_t timeout_ms);
+mr_status mr_device_work_wait(struct mr_work *work, void *stream);
+/* The user gives the work back. True: it may be freed; otherwise the list keeps it until it has ended. */
+bool mr_device_work_leave(struct mr_work *work);
+
+/* For device_watch.c and device_sums.c, all with the lock. */
 
 /* May the engine be asked? */
 bool mr_device_work_is_well(const struct mr_group *group);

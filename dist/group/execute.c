@@ -5,47 +5,19 @@
  * Easy to get wrong: when a rank dies, its connection to us breaks first and the store hears of it a moment later, so
  * the engine's error alone names no rank.
  */
-#include "dist/group/group.h"
+#include "dist/group/execute.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/group/collective_check.h"
+#include "dist/group/collective_words.h"
 
 #define MS 1000000u       /* ns */
 #define NAME_WAIT_MS 500  /* for the store to hear of a rank whose connection to us broke first */
 #define LOOKS_PER_LEFT 20 /* the store is asked who left after so many looks at who broke off */
-
-static const char *kind_name(uint32_t kind)
-{
-    static const char *const names[] = {"barrier",    "all_reduce",     "reduce", "broadcast",
-                                        "all_gather", "reduce_scatter", "send",   "recv"};
-    return kind < sizeof names / sizeof *names ? names[kind] : "?";
-}
-
-void mr_execute_describe(const struct mr_collective *c, bool with_number, char words_out[MR_GROUP_WORDS])
-{
-    static const char *const ops[] = {"sum", "mean", "min", "max"};
-    const char *op = c->op < 4 ? ops[c->op] : "?";
-    char number[24] = "";
-    char tail[64] = "";
-    if (with_number)
-        snprintf(number, sizeof number, " %llu", (unsigned long long)c->number);
-    switch (c->kind) {
-    case MR_COLLECTIVE_ALL_REDUCE:
-    case MR_COLLECTIVE_REDUCE_SCATTER: snprintf(tail, sizeof tail, ", %s", op); break;
-    case MR_COLLECTIVE_REDUCE: snprintf(tail, sizeof tail, ", %s, root %u", op, c->root); break;
-    case MR_COLLECTIVE_BROADCAST: snprintf(tail, sizeof tail, ", root %u", c->root); break;
-    case MR_COLLECTIVE_SEND: snprintf(tail, sizeof tail, ", to rank %u", c->root); break;
-    case MR_COLLECTIVE_RECV: snprintf(tail, sizeof tail, ", from rank %u", c->root); break;
-    }
-    if (c->kind == MR_COLLECTIVE_BARRIER)
-        snprintf(words_out, MR_GROUP_WORDS, "barrier%s", number);
-    else
-        snprintf(words_out, MR_GROUP_WORDS, "%s%s (%llu %s%s)", kind_name(c->kind), number,
-                 (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype), tail);
-}
 
 enum lost { NOBODY, BROKEN, LEFT };
 
@@ -84,22 +56,14 @@ static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_
     }
 }
 
-void mr_execute_describe_time(uint32_t ms, char words_out[MR_GROUP_WORDS])
-{
-    if (ms % 1000 == 0)
-        snprintf(words_out, MR_GROUP_WORDS, "%u s", ms / 1000);
-    else
-        snprintf(words_out, MR_GROUP_WORDS, "%u ms", ms);
-}
-
 mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective *c, mr_status status, mr_error *error)
 {
-    char what[MR_GROUP_WORDS];
-    char time[MR_GROUP_WORDS];
+    char what[MR_COLLECTIVE_WORDS];
+    char time[MR_COLLECTIVE_WORDS];
     char lost[MR_ERROR_TEXT];
     mr_error said = *error;
-    mr_execute_describe(c, true, what);
-    mr_execute_describe_time(group->timeout_ms, time);
+    mr_collective_words_describe(c, true, what);
+    mr_collective_words_time(group->timeout_ms, time);
     if (is_over(group))
         return mr_error_set(error, MR_ERR_STATE, "the group was destroyed before %s had ended", what);
     bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER;
@@ -127,7 +91,7 @@ mr_status mr_execute_collective(struct mr_group *group, const struct mr_collecti
     if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
         return mr_execute_explain(group, c, MR_ERR_CANCELED, error);
     if (group->is_checked)
-        status = mr_check_collective(group, c, deadline_ns, error);
+        status = mr_collective_check_run(group, c, deadline_ns, error);
     *is_verdict_out = status == MR_ERR_PEER;
     if (status) /* what ranks differ in, and who is missing, is said in full */
         return status == MR_ERR_IO || status == MR_ERR_CANCELED ? mr_execute_explain(group, c, status, error) : status;

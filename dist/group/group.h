@@ -18,9 +18,10 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define MR_GROUP_PREFIX 32 /* bytes of a key that belong to the group */
-#define MR_GROUP_DEVICE 64 /* bytes of a device's name */
-#define MR_GROUP_WORDS 160 /* "all_reduce 17 (1000 f32, sum)" */
+#define MR_GROUP_PREFIX 32         /* bytes of a key that belong to the group */
+#define MR_GROUP_DEVICE 64         /* bytes of a device's name */
+#define MR_GROUP_WHOLE_PREFIX "g/" /* of the keys of a group that was not split from another */
+#define MR_GROUP_WORDS 160         /* "ranks 1, 3 have left the group" */
 
 /* The connection to the store; shared by a group and all that were split from it, and left by the last of them. */
 struct mr_group_home {
@@ -28,28 +29,9 @@ struct mr_group_home {
     struct mr_rendezvous rendezvous;
 };
 
-/* A key that this rank has set for an engine. */
-struct mr_group_key {
-    struct mr_group_key *next;
-    uint32_t len; /* of value */
-    char name[MR_STORE_KEY + 1];
-    unsigned char value[]; /* kept in a world of one only, where it can be got here */
-};
-
-struct mr_work {
-    struct mr_work *next;
-    struct mr_group *group; /* one reference of it, while the user holds the work */
-    struct mr_collective collective;
-    bool has_ended; /* under the group's lock */
-    mr_error error; /* constant once it has ended; its status is the work's */
-    /* device_work.c's, under the lock. */
-    struct mr_work *before;
-    void *ticket;      /* the engine's, while the work is in the list of those under way */
-    bool is_listed;    /* in that list */
-    bool is_abandoned; /* the user has freed it */
-};
-
+struct mr_work;         /* work_state.h */
 struct mr_device_works; /* device_work.h */
+struct mr_group_key;    /* group_keys.c */
 
 struct mr_group {
     /* Constant after creation. */
@@ -112,11 +94,12 @@ static inline struct mr_store_client *mr_group_client(const struct mr_group *gro
     return group->home->rendezvous.client;
 }
 
-/* group.c: the parts of creation that a split needs too. A new group takes over one count of home->n_groups. */
+/* A group without an engine, one reference. It takes over one count of home->n_groups. */
 mr_status mr_group_new(struct mr_group_home *home, uint32_t rank, uint32_t world_size, struct mr_group **group_out,
                        mr_error *error);
 /* For the caller's thread: may this process use it, and is it alive? Otherwise mr_group_error() says why not. */
 mr_status mr_group_enter(struct mr_group *group);
+/* One reference less; the last one frees the group. */
 void mr_group_drop(struct mr_group *group);
 /* Is its engine one of a device? NULL is a world of one. */
 bool mr_group_on_device(const struct mr_group *group);
@@ -126,93 +109,7 @@ void mr_group_find_device(struct mr_group *group);
 bool mr_group_broken(struct mr_group *group, mr_error *error_out);
 /* "rank 3 has left the group", "ranks 1, 3 have left the group", or "". Asks the store. */
 void mr_group_left(struct mr_group *group, char words_out[MR_GROUP_WORDS]);
-
-/* group_keys.c: what engines are given. setup_out points into the group. */
-void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns, struct mr_engine_setup *setup_out);
-/* Forget the keys that this rank has set for engines; removes: from the store too, when all have read them. */
-void mr_group_keys_forget(struct mr_group *group, bool removes);
-
-/* work.c */
-mr_status mr_work_start_threads(struct mr_group *group, mr_error *error);
-/* End what is under way, and the engine. Bounded, also when the engine does not come back. */
-void mr_work_stop_threads(struct mr_group *group);
-/* Give a collective a number and do it; work_out NULL: wait for it. Arguments have been checked. */
-mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out);
-/* The engine for the caller's thread alone, after all works; then give it back, sound or not. Returns as a collective.
- */
-mr_status mr_work_take_engine(struct mr_group *group, uint64_t deadline_ns);
-void mr_work_give_engine(struct mr_group *group, bool is_sound);
-/*
- * The group is at its end: error is what all further calls return. Sets mr_group_error(). end: all ranks end it, each
- * by itself, and some may still be in the collective that told them so. fail: this rank alone; what is under way ends,
- * and the others see it break off.
- */
-mr_status mr_work_end_group(struct mr_group *group, const mr_error *error);
-mr_status mr_work_fail_group(struct mr_group *group, const mr_error *error);
-
-/* For works and the watch, with the lock. */
-void mr_work_set_dead(struct mr_group *group, const mr_error *error);
-/* Dead, and the engine is not to be relied on. */
-void mr_work_set_failed(struct mr_group *group, const mr_error *error);
-void mr_work_set_stop(struct mr_group *group);
-void mr_work_end(struct mr_group *group, struct mr_work *work, const mr_error *error);
-/* How it stands, in the group's words too. */
-mr_status mr_work_state(struct mr_work *work);
-struct timespec mr_work_time_at(uint64_t ns);
-
-/*
- * device_work.c: the same for engines of devices. Submit only issues. leave gives a work back, and true says that it
- * may be freed; otherwise the list keeps it until it has ended.
- */
-mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work);
-mr_status mr_device_work_sync(struct mr_work *work, uint32_t timeout_ms);
-mr_status mr_device_work_wait(struct mr_work *work, void *stream);
-bool mr_device_work_leave(struct mr_work *work);
-void mr_device_work_forget(struct mr_group *group);
-/* device_watch.c: the thread of such a group. */
-mr_status mr_device_watch_start(struct mr_group *group, mr_error *error);
-void mr_device_watch_stop(struct mr_group *group);
-/* device_sums.c: sums on the device, of metrics. MR_ERR_UNSUPPORTED where the engine is none of a device's. */
-mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_out);
-mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value, mr_dtype dtype,
-                             double count, void *stream);
-void mr_device_sums_destroy(struct mr_group *group, void *sums);
-
-/*
- * collectives.c: the library's own, whose few numbers are in the host's memory whatever the engine. sums: of this
- * group's device, to be added, or NULL.
- */
-mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                    mr_reduction op);
-mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                          mr_reduction op, void *sums, struct mr_work **work_out);
-mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype);
-/* May a collective of this group use this buffer? Its name is for the words. */
-mr_status mr_collectives_check_memory(const struct mr_group *group, const char *name, const void *buffer,
-                                      mr_error *error);
-
-/*
- * execute.c: one collective by the engine. The error names it, and the rank that is lost where that is known.
- * *is_verdict_out: MR_ERR_PEER is what check.c tells all ranks, and nothing has begun.
- */
-mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *collective, uint64_t deadline_ns,
-                                bool *is_verdict_out, mr_error *error);
-/*
- * What the engine said, what the store knows, and which collective it was, in one line. Without the lock; asks the
- * store, for less than a second.
- */
-mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective *collective, mr_status status,
-                             mr_error *error);
-/* "all_reduce 17 (1000 f32, sum)", or without the number. */
-void mr_execute_describe(const struct mr_collective *collective, bool with_number, char words_out[MR_GROUP_WORDS]);
-/* "600 s", "1500 ms" */
-void mr_execute_describe_time(uint32_t ms, char words_out[MR_GROUP_WORDS]);
-
-/*
- * check.c: do all ranks do the same? MR_ERR_PEER and MR_ERR_TIMEOUT are in their final words; MR_ERR_IO is the store's
- * and MR_ERR_CANCELED follows stop.
- */
-mr_status mr_check_collective(struct mr_group *group, const struct mr_collective *collective, uint64_t deadline_ns,
-                              mr_error *error);
+/* Tell the store that this rank leaves. Bounded: where the store does not answer, the others see the connection end. */
+void mr_group_say_left(struct mr_group *group);
 
 #endif

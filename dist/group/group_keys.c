@@ -5,7 +5,7 @@
  * Easy to get wrong: a program that splits groups again and again must not fill the store, so keys are remembered and
  * removed once all ranks have read them.
  */
-#include "dist/group/group.h"
+#include "dist/group/group_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,14 @@
 
 #include "base/error.h"
 #include "dist/group/module.h"
+
+/* A key that this rank has set for an engine. */
+struct mr_group_key {
+    struct mr_group_key *next;
+    uint32_t len; /* of value */
+    char name[MR_STORE_KEY + 1];
+    unsigned char value[]; /* kept in a world of one only, where it can be got here */
+};
 
 /* The keys of engines get the group's prefix. */
 static int32_t whole_key(const struct mr_group *group, const char *key, char key_out[MR_STORE_KEY + 1], mr_error *error)

@@ -14,7 +14,8 @@
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "dist/group/group.h"
+#include "dist/group/collectives.h"
+#include "dist/group/device_sums.h"
 
 #define REDUCTION "a reduction of metrics"
 

@@ -15,7 +15,8 @@
 
 #include "base/error.h"
 #include "base/seed.h"
-#include "dist/group/group.h"
+#include "dist/group/collectives.h"
+#include "dist/group/work.h"
 
 static void write_out(const char *text, size_t len)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "dist/group/group.h"
+#include "dist/group/collectives.h"
 
 /* By priority, the lowest first: numbers of signals differ between machines, so ranks agree on the place in this list.
  */

@@ -6,14 +6,15 @@
  * Easy to get wrong: ranks without a color take part in all of it too, for engines that split their communicator need
  * every rank of it.
  */
-#include "dist/group/group.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/group/collectives.h"
+#include "dist/group/group_keys.h"
+#include "dist/group/work.h"
 
 #define MS 1000000u /* ns */
 

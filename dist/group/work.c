@@ -6,7 +6,7 @@
  * Easy to get wrong: an engine may not come back. Then the watch ends the work in the runner's stead, so the runner
  * works on a copy of the collective and looks, before it touches the work, whether it still has one.
  */
-#include "dist/group/group.h"
+#include "dist/group/work.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +17,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "dist/group/collective_words.h"
+#include "dist/group/device_watch.h"
+#include "dist/group/device_work.h"
+#include "dist/group/execute.h"
+#include "dist/group/work_state.h"
 
 #define MS 1000000u        /* ns */
 #define WATCH_MS 50        /* between two looks of the watch */
@@ -24,31 +29,6 @@
 #define GIVE_UP_MS 3000    /* after stop was set: the engine does not mind it */
 #define DESTROY_MS 4000    /* for the engine to end */
 #define GIVEN_UP_MS 1000   /* for a runner that came back late: it may still ask the store */
-
-/* The group is at its end, by the first error. */
-void mr_work_set_dead(struct mr_group *group, const mr_error *error)
-{
-    if (!group->is_dead)
-        group->dead = *error;
-    group->is_dead = true;
-}
-
-void mr_work_set_failed(struct mr_group *group, const mr_error *error)
-{
-    mr_work_set_dead(group, error);
-    group->has_failed = true;
-    pthread_cond_signal(&group->quit);
-}
-
-void mr_work_end(struct mr_group *group, struct mr_work *work, const mr_error *error)
-{
-    if (error)
-        work->error = *error;
-    else
-        mr_error_set(&work->error, MR_OK, "%s", "");
-    work->has_ended = true;
-    pthread_cond_broadcast(&group->ended);
-}
 
 static uint64_t deadline_from_now(const struct mr_group *group)
 {
@@ -73,9 +53,9 @@ static void release_engine(struct mr_group *group)
 static void note_status(struct mr_group *group, mr_status status, bool is_verdict, const mr_error *error)
 {
     if (status && is_verdict)
-        mr_work_set_dead(group, error);
+        mr_work_state_set_dead(group, error);
     else if (status)
-        mr_work_set_failed(group, error);
+        mr_work_state_set_failed(group, error);
 }
 
 /* With the lock, which is free while the engine works. */
@@ -93,7 +73,7 @@ static void run_current(struct mr_group *group)
     if (group->is_given_up)
         return;
     note_status(group, status, is_verdict, &error);
-    mr_work_end(group, group->current, status ? &error : NULL);
+    mr_work_state_end(group, group->current, status ? &error : NULL);
     group->current = NULL;
     release_engine(group);
 }
@@ -127,7 +107,7 @@ static void *run(void *arg)
         }
         take_first(group);
         if (group->is_dead) {
-            mr_work_end(group, group->current, &group->dead);
+            mr_work_state_end(group, group->current, &group->dead);
             group->current = NULL;
         } else {
             run_current(group);
@@ -142,21 +122,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-void mr_work_set_stop(struct mr_group *group)
-{
-    if (!group->stopped_ns)
-        group->stopped_ns = mr_clock_now_ns();
-    __atomic_store_n(&group->stop, 1, __ATOMIC_RELEASE);
-}
-
 /* With the lock: why the runner is waited for no longer. */
 static void explain_giving_up(struct mr_group *group, mr_error *error_out)
 {
-    char what[MR_GROUP_WORDS];
-    char time[MR_GROUP_WORDS];
+    char what[MR_COLLECTIVE_WORDS];
+    char time[MR_COLLECTIVE_WORDS];
     mr_error broken;
-    mr_execute_describe(&group->current->collective, true, what);
-    mr_execute_describe_time(group->timeout_ms, time);
+    mr_collective_words_describe(&group->current->collective, true, what);
+    mr_collective_words_time(group->timeout_ms, time);
     if (group->is_closing)
         mr_error_set(error_out, MR_ERR_STATE,
                      "the group was destroyed before %s had ended; the engine does not come back", what);
@@ -172,12 +145,12 @@ static void give_up(struct mr_group *group)
     mr_error error;
     explain_giving_up(group, &error);
     group->is_given_up = true;
-    mr_work_set_failed(group, &error);
-    mr_work_end(group, group->current, &group->dead);
+    mr_work_state_set_failed(group, &error);
+    mr_work_state_end(group, group->current, &group->dead);
     group->current = NULL;
     while (group->first) {
         take_first(group);
-        mr_work_end(group, group->current, &group->dead);
+        mr_work_state_end(group, group->current, &group->dead);
         group->current = NULL;
     }
 }
@@ -189,17 +162,11 @@ static void look(struct mr_group *group)
     uint64_t now = mr_clock_now_ns();
     bool is_late = group->deadline_ns && now > group->deadline_ns + STOP_AFTER_MS * (uint64_t)MS;
     if (is_late || (!group->stopped_ns && mr_group_broken(group, &unused)))
-        mr_work_set_stop(group);
+        mr_work_state_set_stop(group);
     uint64_t began = group->deadline_ns - (uint64_t)group->timeout_ms * MS; /* of the current one; stop may be older */
     uint64_t since = group->stopped_ns > began ? group->stopped_ns : began;
     if (group->current && group->stopped_ns && now > since + GIVE_UP_MS * (uint64_t)MS)
         give_up(group);
-}
-
-/* pthread's own clock of waiting is CLOCK_MONOTONIC, set at creation. */
-struct timespec mr_work_time_at(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
 static void *keep_watch(void *arg)
@@ -207,7 +174,7 @@ static void *keep_watch(void *arg)
     struct mr_group *group = arg;
     pthread_mutex_lock(&group->lock);
     while (!group->is_closing) {
-        struct timespec at = mr_work_time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
+        struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
             look(group);
@@ -242,13 +209,13 @@ mr_status mr_work_start_threads(struct mr_group *group, mr_error *error)
 static void cancel_waiting(struct mr_group *group)
 {
     while (group->first) {
-        char what[MR_GROUP_WORDS];
+        char what[MR_COLLECTIVE_WORDS];
         mr_error error;
         struct mr_work *work = group->first;
         group->first = work->next;
-        mr_execute_describe(&work->collective, true, what);
+        mr_collective_words_describe(&work->collective, true, what);
         mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before %s had begun", what);
-        mr_work_end(group, work, group->is_dead ? &group->dead : &error);
+        mr_work_state_end(group, work, group->is_dead ? &group->dead : &error);
         group->has_canceled = true;
     }
     group->last = NULL;
@@ -262,12 +229,12 @@ void mr_work_stop_threads(struct mr_group *group)
     }
     pthread_mutex_lock(&group->lock);
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
-    struct timespec at = mr_work_time_at(mr_clock_now_ns() + limit_ms * (uint64_t)MS);
+    struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + limit_ms * (uint64_t)MS);
     group->is_closing = true;
     cancel_waiting(group);
     if (group->is_busy) {
         group->has_canceled = true;
-        mr_work_set_stop(group);
+        mr_work_state_set_stop(group);
     }
     pthread_cond_signal(&group->changed);
     pthread_cond_signal(&group->quit);
@@ -291,7 +258,7 @@ static void append(struct mr_group *group, struct mr_work *work)
 {
     work->next = NULL;
     if (group->is_given_up) { /* since mr_group_enter() looked: nobody would take it */
-        mr_work_end(group, work, &group->dead);
+        mr_work_state_end(group, work, &group->dead);
         return;
     }
     if (group->last)
@@ -324,9 +291,9 @@ static mr_status end_group(struct mr_group *group, const mr_error *error, bool h
     pthread_mutex_lock(&group->lock);
     group->is_dead = false; /* these words say more than those of a failure just before */
     if (has_failed)
-        mr_work_set_failed(group, error);
+        mr_work_state_set_failed(group, error);
     else
-        mr_work_set_dead(group, error);
+        mr_work_state_set_dead(group, error);
     group->error = *error;
     pthread_mutex_unlock(&group->lock);
     return (mr_status)error->status;
@@ -469,21 +436,12 @@ mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collectiv
     return status;
 }
 
-mr_status mr_work_state(struct mr_work *work)
-{
-    if (!work->has_ended)
-        return MR_PENDING;
-    if (work->error.status)
-        work->group->error = work->error;
-    return (mr_status)work->error.status;
-}
-
 static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
 {
     struct mr_group *group = work->group;
     if (group->device_works)
         return mr_device_work_sync(work, timeout_ms);
-    struct timespec at = mr_work_time_at(mr_clock_now_ns() + (uint64_t)timeout_ms * MS);
+    struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + (uint64_t)timeout_ms * MS);
     int rc = 0;
     pthread_mutex_lock(&group->lock);
     while (!work->has_ended && rc != ETIMEDOUT) {
@@ -492,7 +450,7 @@ static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
         else
             rc = pthread_cond_timedwait(&group->ended, &group->lock, &at);
     }
-    mr_status status = mr_work_state(work);
+    mr_status status = mr_work_state_get(work);
     pthread_mutex_unlock(&group->lock);
     return status;
 }
@@ -527,7 +485,7 @@ mr_status mr_work_test(mr_work *work)
     if (work->group->device_works)
         return mr_device_work_sync(work, 0);
     pthread_mutex_lock(&work->group->lock);
-    status = mr_work_state(work);
+    status = mr_work_state_get(work);
     pthread_mutex_unlock(&work->group->lock);
     return status;
 }

@@ -3,7 +3,7 @@
  * What calls of NCCL and CUDA return, in words. Easy to get wrong: NCCL's last error may be several lines, of an
  * earlier failure, or none at all, so it only follows what the result itself says.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_call.h"
 
 #include "base/error.h"
 
@@ -56,6 +56,16 @@ void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT])
 {
     int unit = version < 10000 ? 1000 : 10000;
     snprintf(text_out, MR_NCCL_VERSION_TEXT, "%d.%d.%d", version / unit, version % unit / 100, version % 100);
+}
+
+int32_t mr_nccl_call_capture(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t code = cudaStreamIsCapturing(stream, &capture);
+    if (code == cudaErrorStreamCaptureImplicit || (code == cudaSuccess && capture != cudaStreamCaptureStatusNone))
+        return mr_error_set(error, MR_ERR_STATE,
+                            "the stream is being captured into a graph: collectives cannot be part of one");
+    return mr_nccl_call_cuda(engine, code, "cudaStreamIsCapturing", error);
 }
 
 int32_t mr_nccl_call_aborted(mr_error *error)

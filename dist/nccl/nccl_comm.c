@@ -9,10 +9,12 @@
  * of what waits for that rank. Then the abort is what ends it, and is called beside it; so whoever comes back from a
  * call looks at is_aborted before it touches the communicator again.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_comm.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/nccl/nccl_call.h"
+#include "dist/nccl/nccl_detached.h"
 
 #include <sched.h>
 #include <time.h>

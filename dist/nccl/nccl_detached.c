@@ -6,10 +6,11 @@
  *
  * Easy to get wrong: who waits may go first, so what both threads look at is freed by the last of them.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_detached.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "dist/nccl/nccl_call.h"
 
 #include <errno.h>
 #include <stdlib.h>

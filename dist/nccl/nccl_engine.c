@@ -5,10 +5,17 @@
  * Easy to get wrong: the end. NCCL's own functions, and cudaFree(), wait for what is on the device, which may wait for
  * a rank that hangs. So all of it happens in a thread that is left behind with the engine when it does not come back.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_state.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/nccl/nccl_call.h"
+#include "dist/nccl/nccl_comm.h"
+#include "dist/nccl/nccl_detached.h"
+#include "dist/nccl/nccl_issue.h"
+#include "dist/nccl/nccl_metric_sums.h"
+#include "dist/nccl/nccl_pool.h"
+#include "dist/nccl/nccl_ranks.h"
 #include "dist/nccl/nccl_sums.h"
 #include "pinned/cuda_find.h"
 

@@ -7,9 +7,13 @@
  * then receive wait for each other once what they send does not fit into NCCL's buffers: one of them has to receive
  * first. And a stream that is being captured must not even be asked for an event: that would spoil the capture.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_issue.h"
 
 #include "base/error.h"
+#include "dist/nccl/nccl_call.h"
+#include "dist/nccl/nccl_comm.h"
+#include "dist/nccl/nccl_metric_sums.h"
+#include "dist/nccl/nccl_pool.h"
 #include "pinned/cuda_call.h"
 
 #include <string.h>
@@ -26,20 +30,10 @@ struct staged {
     size_t size;
 };
 
-int32_t mr_nccl_issue_check(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
-{
-    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    cudaError_t code = cudaStreamIsCapturing(stream, &capture);
-    if (code == cudaErrorStreamCaptureImplicit || (code == cudaSuccess && capture != cudaStreamCaptureStatusNone))
-        return mr_error_set(error, MR_ERR_STATE,
-                            "the stream is being captured into a graph: collectives cannot be part of one");
-    return mr_nccl_call_cuda(engine, code, "cudaStreamIsCapturing", error);
-}
-
 /* The engine's stream comes after what this one was given so far. */
 static int32_t follow(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
 {
-    int32_t status = mr_nccl_issue_check(engine, stream, error);
+    int32_t status = mr_nccl_call_capture(engine, stream, error);
     if (status == MR_OK)
         status = mr_nccl_call_stream(engine, cudaEventRecord(engine->ready, stream), "cudaEventRecord", error);
     if (status == MR_OK)
@@ -227,7 +221,7 @@ int32_t mr_nccl_issue_wait(void *user, void *handle, void *stream, mr_error *err
     struct mr_cuda_call call = mr_cuda_call_begin(engine->device);
     int32_t status = MR_OK;
     if (call.code == cudaSuccess)
-        status = mr_nccl_issue_check(engine, stream, error);
+        status = mr_nccl_call_capture(engine, stream, error);
     if (call.code == cudaSuccess && status == MR_OK)
         status =
             mr_nccl_call_stream(engine, cudaStreamWaitEvent(stream, ticket->ended, 0), "cudaStreamWaitEvent", error);

@@ -7,9 +7,11 @@
  * slot by waiting for it, so that its own last add stands for both. A stream also waits for its own slot, because a new
  * stream may have the handle of an old one.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_metric_sums.h"
 
 #include "base/error.h"
+#include "dist/nccl/nccl_call.h"
+#include "dist/nccl/nccl_pool.h"
 #include "dist/nccl/nccl_sums.h"
 #include "pinned/cuda_call.h"
 
@@ -166,7 +168,7 @@ static int32_t order(const struct mr_nccl_engine *engine, const struct mr_nccl_m
 static int32_t add(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, uint32_t at,
                    const void *value, uint32_t dtype, double count, void *stream, mr_error *error)
 {
-    int32_t status = mr_nccl_issue_check(engine, stream, error);
+    int32_t status = mr_nccl_call_capture(engine, stream, error);
     if (status != MR_OK)
         return status;
     uint32_t slot = find_slot(sums, stream);

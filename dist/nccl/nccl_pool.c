@@ -3,9 +3,10 @@
  * Tickets with their events, and stages, taken and given back. Sizes of stages are powers of two, and none is freed
  * before the engine: cudaFree() waits for all that is on the device.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_pool.h"
 
 #include "base/error.h"
+#include "dist/nccl/nccl_call.h"
 #include "pinned/cuda_call.h"
 
 #include <stdlib.h>

@@ -7,9 +7,10 @@
  * tell, since CUDA_VISIBLE_DEVICES may differ: the machine's boot id and the GPU's UUID do, in containers too. Parts of
  * one GPU (MIG) may have UUIDs of their own; those NCCL refuses itself, by the address on the bus.
  */
-#include "dist/nccl/nccl_engine.h"
+#include "dist/nccl/nccl_ranks.h"
 
 #include "base/error.h"
+#include "dist/nccl/nccl_call.h"
 
 #include <fcntl.h>
 #include <stdio.h>

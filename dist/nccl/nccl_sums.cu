@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sums of metrics on the device. Easy to get wrong: two adds to the same number are only right one after the other,
- * which is the business of whoever launches them (nccl_adds.c): nothing here is atomic, so that the result is the same
+ * which is the business of whoever launches them (nccl_metric_sums.c): nothing here is atomic, so that the result is the same
  * every time.
  */
 #include "dist/nccl/nccl_sums.h"

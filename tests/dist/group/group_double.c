@@ -13,7 +13,9 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "dist/group/group.h"
+#include "dist/group/collectives.h"
+#include "dist/group/device_sums.h"
+#include "dist/group/work.h"
 
 #include <millrace/metrics.h>
 

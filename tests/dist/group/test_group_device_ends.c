@@ -9,7 +9,7 @@
 #include <millrace/loader.h>
 #include <millrace/run.h>
 
-#include "dist/group/group.h"
+#include "dist/group/work.h"
 #include "tests/dist/group/device_engine_double.h"
 
 static struct device_double *told;

@@ -48,7 +48,7 @@ struct mr_group {
     int n_failures;   /* calls that will fail */
 };
 
-/* As dist/group/group.h declares it, whose group is another. */
+/* As dist/group/collectives.h declares it, whose group is another. */
 mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                     mr_reduction op);
 

@@ -8,13 +8,14 @@
  * again for a short time; and the keys of a collective may go only when all have read them, which is known one
  * collective later.
  */
-#include "dist/group/group.h"
+#include "dist/group/collective_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/group/collective_words.h"
 
 #define MS 1000000u     /* ns */
 #define SLICE_MS 100u   /* of waiting, between two looks at stop */
@@ -68,14 +69,14 @@ static void key_of(const struct check *check, uint64_t number, const char *what,
 }
 
 /* Both ends of a message write the same. */
-static void describe(const struct check *check, char words_out[MR_GROUP_WORDS])
+static void describe(const struct check *check, char words_out[MR_COLLECTIVE_WORDS])
 {
     struct mr_collective asked = *check->collective;
     if (check->is_pair) {
         asked.kind = MR_COLLECTIVE_SEND;
         asked.root = check->pair[1];
     }
-    mr_execute_describe(&asked, false, words_out);
+    mr_collective_words_describe(&asked, false, words_out);
 }
 
 /* A text of the store, "" at its end; until the deadline, or until the group is stopped. */
@@ -118,7 +119,7 @@ static mr_status find_missing(const struct check *check, char missing_out[WORDS]
     missing_out[0] = '\0';
     for (uint32_t i = 0; i < check->n; i++) {
         char key[MR_STORE_KEY + 1];
-        char text[MR_GROUP_WORDS];
+        char text[MR_COLLECTIVE_WORDS];
         char words[32];
         key_of(check, check->collective->number, "", i, key);
         mr_status status =
@@ -134,14 +135,14 @@ static mr_status find_missing(const struct check *check, char missing_out[WORDS]
 
 static mr_status fail_missing(const struct check *check, mr_error *error)
 {
-    char what[MR_GROUP_WORDS];
-    char time[MR_GROUP_WORDS];
+    char what[MR_COLLECTIVE_WORDS];
+    char time[MR_COLLECTIVE_WORDS];
     char missing[WORDS];
     mr_status status = find_missing(check, missing, error);
     if (status)
         return status;
-    mr_execute_describe(check->collective, true, what);
-    mr_execute_describe_time(check->group->timeout_ms, time);
+    mr_collective_words_describe(check->collective, true, what);
+    mr_collective_words_time(check->group->timeout_ms, time);
     return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s: %s%s", what, time,
                         missing[0] ? missing : "all have come, too late for this rank",
                         missing[0] ? " did not come" : "");
@@ -153,8 +154,8 @@ static mr_status compare(const struct check *check, const char *own, char verdic
     char differ[WORDS] = "";
     for (uint32_t i = 1; i < check->n; i++) {
         char key[MR_STORE_KEY + 1];
-        char text[MR_GROUP_WORDS];
-        char words[2 * MR_GROUP_WORDS];
+        char text[MR_COLLECTIVE_WORDS];
+        char words[2 * MR_COLLECTIVE_WORDS];
         key_of(check, check->collective->number, "", i, key);
         mr_status status = read_text(check, key, check->deadline_ns, text, sizeof text, error);
         if (status)
@@ -195,12 +196,12 @@ static mr_status lead(const struct check *check, const char *own, char verdict_o
     return write_text(check, key, verdict_out, error);
 }
 
-mr_status mr_check_collective(struct mr_group *group, const struct mr_collective *collective, uint64_t deadline_ns,
-                              mr_error *error)
+mr_status mr_collective_check_run(struct mr_group *group, const struct mr_collective *collective, uint64_t deadline_ns,
+                                  mr_error *error)
 {
     struct check check;
     char key[MR_STORE_KEY + 1];
-    char own[MR_GROUP_WORDS];
+    char own[MR_COLLECTIVE_WORDS];
     char verdict[WORDS];
     if (!mr_group_client(group))
         return MR_OK;

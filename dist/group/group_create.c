@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups: joining and leaving.
+ *
+ * Easy to get wrong: the end. Engine first, then a word in the store that this rank has left, then the connection; and
+ * rank 0's store, which the others need to say the same, last of all. None of it may wait for a rank that is not there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "dist/group/group_keys.h"
+#include "dist/group/module.h"
+#include "dist/group/mpi_bootstrap.h"
+#include "dist/group/work.h"
+
+#define DEFAULT_TIMEOUT_MS 600000u
+#define MS 1000000u /* ns */
+
+static bool says_yes(const char *name)
+{
+    const char *value = getenv(name);
+    return value && strcmp(value, "1") == 0;
+}
+
+static void leave_home(struct mr_group_home *home)
+{
+    if (atomic_fetch_sub_explicit(&home->n_groups, 1, memory_order_acq_rel) > 1)
+        return;
+    mr_rendezvous_leave(&home->rendezvous); /* rank 0's store stays a little for the others */
+    free(home);
+}
+
+/* What the rendezvous has found out about this rank. */
+static void describe_rank(struct mr_group *group, const mr_group_options *options)
+{
+    const struct mr_rendezvous *rendezvous = &group->home->rendezvous;
+    for (uint32_t r = 0; r < group->world_size; r++)
+        group->world_ranks[r] = r;
+    group->local_rank = rendezvous->who.local_rank;
+    group->device_rank = rendezvous->who.local_rank;
+    group->local_world_size = rendezvous->who.local_world_size ? rendezvous->who.local_world_size : 1;
+    group->node = rendezvous->who.node;
+    group->timeout_ms = options->timeout_ms;
+    group->is_checked = says_yes("MR_COMM_CHECK");
+    snprintf(group->prefix, sizeof group->prefix, "%s", MR_GROUP_WHOLE_PREFIX);
+    bool is_nccl = strcmp(rendezvous->backend, "nccl") == 0;
+    group->adopt = is_nccl ? options->nccl_comm : options->mpi_comm;
+    snprintf(group->device, sizeof group->device, "%s", options->device ? options->device : "");
+}
+
+/* A world of one copies by itself, but for memory that only an engine can reach, and what is adopted. */
+static bool needs_engine(const struct mr_group *group)
+{
+    const char *backend = group->home->rendezvous.backend;
+    return strcmp(backend, "none") != 0 && (group->world_size > 1 || group->adopt || strcmp(backend, "nccl") == 0);
+}
+
+/* A rank that dies meanwhile is named here as well. */
+static mr_status open_engine(struct mr_group *group, mr_error *error)
+{
+    struct mr_engine_setup setup;
+    mr_error said;
+    mr_error broken;
+    mr_group_keys_setup(group, group->home->rendezvous.deadline_ns, &setup);
+    mr_status status = (mr_status)group->table->create(&setup, &group->engine, &said);
+    if (!status)
+        return MR_OK;
+    group->engine = NULL;
+    bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER || status == MR_ERR_TIMEOUT;
+    if (is_peers && mr_group_broken(group, &broken))
+        return mr_error_set(error, MR_ERR_PEER, "%s; the backend %s cannot start: %s", broken.text, group->backend,
+                            said.text);
+    mr_error_copy(error, &said);
+    return status < 0 ? status : mr_error_set(error, MR_ERR_IO, "the backend %s cannot start", group->backend);
+}
+
+static mr_status start(struct mr_group *group, mr_error *error)
+{
+    if (!needs_engine(group))
+        return MR_OK;
+    snprintf(group->backend, sizeof group->backend, "%s", group->home->rendezvous.backend);
+    mr_status status = mr_module_open(group->backend, &group->table, error);
+    if (!status)
+        status = open_engine(group, error);
+    if (status)
+        return status;
+    snprintf(group->backend, sizeof group->backend, "%s", group->table->name);
+    mr_group_find_device(group);
+    status = mr_work_start_threads(group, error);
+    if (status)
+        group->table->destroy(group->engine, false);
+    return status;
+}
+
+static mr_status create(struct mr_group_home *home, const mr_group_options *options, mr_group **group_out,
+                        mr_error *error)
+{
+    const struct mr_rank_identity *who = &home->rendezvous.who;
+    struct mr_group *group;
+    mr_status status = mr_group_new(home, who->rank, who->world_size, &group, error);
+    if (status) {
+        leave_home(home);
+        return status;
+    }
+    describe_rank(group, options);
+    status = start(group, error);
+    if (status)
+        mr_group_destroy(group);
+    else
+        *group_out = group;
+    return status;
+}
+
+static const char *get_environment(void *user, const char *name)
+{
+    (void)user;
+    return getenv(name);
+}
+
+/* Is MPI wanted for more than to carry rank 0's address? Only asked where it carries it. */
+static bool stays_with_mpi(const mr_group_options *options)
+{
+    if (options->backend && strcmp(options->backend, "auto") != 0)
+        return strcmp(options->backend, "mpi") == 0;
+    return options->mpi_comm || (!options->nccl_comm && !options->device);
+}
+
+/* A device of CUDA is nothing for an engine of the host's memory. Rather said now than after the others have come. */
+static mr_status check_device(const mr_group_options *options, mr_error *error)
+{
+    const char *backend = options->backend ? options->backend : "auto";
+    const char *device = options->device ? options->device : "";
+    if (strlen(device) >= MR_GROUP_DEVICE)
+        return mr_error_set(error, MR_ERR_INVALID, "device \"%.100s\" is too long", device);
+    if (strncmp(device, "cuda:", 5) != 0)
+        return MR_OK;
+    if (options->mpi_comm)
+        return mr_error_set(error, MR_ERR_INVALID, "device \"%s\" is given, and mpi_comm, which is of the host",
+                            device);
+    if (strcmp(backend, "gloo") == 0 || strcmp(backend, "mpi") == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "device \"%s\" is given, and backend %s works on the host's memory",
+                            device, backend);
+    return MR_OK;
+}
+
+static mr_status join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
+{
+    struct mr_mpi_bootstrap bootstrap = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
+                                         .timeout_ms = options->timeout_ms,
+                                         .is_all = !stays_with_mpi(options),
+                                         .adopt = options->mpi_comm};
+    const struct mr_rendezvous_means means = {
+        .get = get_environment, .bootstrap = mr_mpi_bootstrap_address, .bootstrap_user = &bootstrap};
+    return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
+}
+
+mr_status mr_group_create(const mr_group_options *options, mr_group **group_out, mr_error *error)
+{
+    mr_group_options known;
+    if (!group_out)
+        return mr_error_set(error, MR_ERR_INVALID, "group_out is NULL");
+    *group_out = NULL;
+    mr_status status = mr_options_copy(&known, sizeof known, options, error);
+    if (status)
+        return status;
+    status = check_device(&known, error);
+    if (status)
+        return status;
+    if (known.timeout_ms == 0)
+        known.timeout_ms = DEFAULT_TIMEOUT_MS;
+    struct mr_group_home *home = calloc(1, sizeof *home);
+    if (!home)
+        return mr_error_memory(error, sizeof *home);
+    atomic_init(&home->n_groups, 1);
+    status = join(&known, &home->rendezvous, error);
+    if (status)
+        free(home);
+    else
+        status = create(home, &known, group_out, error);
+    return status;
+}
+
+void mr_group_destroy(mr_group *group)
+{
+    if (!group || group->pid != getpid()) /* a child's copy: its threads and connections are the parent's */
+        return;
+    if (group->has_threads)
+        mr_work_stop_threads(group);
+    else
+        group->is_closing = true;
+    mr_group_say_left(group);
+    mr_group_keys_forget(group, false);
+    leave_home(group->home);
+    mr_group_drop(group);
+}

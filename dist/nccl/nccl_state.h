@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nccl engine inside: one communicator, one stream of its own, and pools of what collectives need, so that nothing
+ * is allocated once a program has gone through its first step.
+ *
+ * Easy to get wrong: abort() comes from another thread, in the middle of whatever. So calls of NCCL with the
+ * communicator are made under comm_lock, none of them should wait for another rank, and is_aborted is set before
+ * anything ends: an event that has passed says nothing about its collective after that.
+ */
+#ifndef DIST_NCCL_NCCL_STATE_H
+#define DIST_NCCL_NCCL_STATE_H
+
+#include "dist/group/engine_table.h"
+
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#if NCCL_MAJOR < 2 || (NCCL_MAJOR == 2 && NCCL_MINOR < 18)
+#error "NCCL 2.18 or later is needed"
+#endif
+
+struct mr_nccl_ticket;      /* nccl_pool.h */
+struct mr_nccl_stage;       /* nccl_pool.h */
+struct mr_nccl_metric_sums; /* nccl_metric_sums.h */
+
+struct mr_nccl_engine {
+    uint32_t rank;
+    uint32_t n_ranks;
+    int32_t device;
+    bool is_adopted;
+    cudaStream_t stream;
+    cudaEvent_t ready; /* recorded in a caller's stream, waited for by ours */
+    void *cell;        /* one number on the device, 0: what a barrier adds up */
+
+    pthread_mutex_t comm_lock;
+    ncclComm_t comm;        /* NULL: none, or aborted */
+    atomic_bool is_aborted; /* set without the lock */
+    atomic_bool is_ended;   /* comm was given to NCCL's abort or destroy, once; also without the lock */
+
+    pthread_mutex_t pool_lock;
+    struct mr_nccl_ticket *tickets; /* not in use */
+    struct mr_nccl_stage *stages;   /* not in use */
+
+    struct mr_nccl_metric_sums *metric_sums; /* of the caller's thread */
+
+    atomic_ulong caller; /* pthread_t of the last issue */
+    atomic_ulong watch;  /* pthread_t of the thread that asks for health; it keeps our device as its own */
+};
+
+#endif
