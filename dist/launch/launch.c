@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "dist/launch/launch_monitor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@ static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 struct run {
     mr_launch_options options;
     struct mr_rank_env env;
-    struct mr_launch_monitor_plan plan;
+    struct mr_launch_plan plan;
     int *logs;   /* n_ranks, or NULL */
     int held[3]; /* /dev/null in the place of a closed stdin, stdout or stderr; -1: none */
     int socket;  /* to the monitor */
@@ -133,8 +134,8 @@ static mr_status open_channels(struct run *run, mr_error *error)
 
 static mr_status allocate(struct run *run, mr_error *error)
 {
-    struct mr_launch_monitor_plan *plan = &run->plan;
-    uint32_t n = run->options.nproc, n_polls = MR_LAUNCH_MONITOR_POLLS;
+    struct mr_launch_plan *plan = &run->plan;
+    uint32_t n = run->options.nproc, n_polls = MR_LAUNCH_PLAN_POLLS;
     if (!run->options.log_dir && !run->options.no_prefix) {
         plan->output = mr_rank_output_create(n, run->env.first_rank, error);
         if (!plan->output)

@@ -3,7 +3,7 @@
 #ifndef DIST_LAUNCH_LAUNCH_H
 #define DIST_LAUNCH_LAUNCH_H
 
-#include "dist/launch/launch_monitor.h"
+#include "dist/launch/launch_plan.h"
 
 /*
  * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say about a rank that

@@ -31,7 +31,7 @@
 enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
 
 struct monitor {
-    const struct mr_launch_monitor_plan *plan;
+    const struct mr_launch_plan *plan;
     struct sigaction on_child; /* as it was before */
     pid_t self;
     int null;
@@ -331,7 +331,7 @@ static int wait_ms(const struct monitor *k)
 static void turn(struct monitor *k)
 {
     struct pollfd *polls = k->plan->polls;
-    uint32_t n = MR_LAUNCH_MONITOR_POLLS;
+    uint32_t n = MR_LAUNCH_PLAN_POLLS;
     polls[0] = (struct pollfd){.fd = k->deaths, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = k->is_alone ? -1 : k->plan->socket, .events = POLLIN};
     polls[2] = (struct pollfd){.fd = k->is_alone ? -1 : k->launcher_fd, .events = POLLIN};
@@ -347,7 +347,7 @@ static void turn(struct monitor *k)
     if (polls[0].revents != 0 || is_failed)
         reap(k);
     if (k->plan->output && !k->gives_up_output)
-        mr_rank_output_pump(k->plan->output, polls + MR_LAUNCH_MONITOR_POLLS);
+        mr_rank_output_pump(k->plan->output, polls + MR_LAUNCH_PLAN_POLLS);
     act_in_time(k);
 }
 
@@ -390,7 +390,7 @@ static void name_survivor(struct monitor *k)
                              k->plan->env->first_rank + i, (int)k->plan->ranks[i].pid, GIVE_UP_MS / 1000);
 }
 
-_Noreturn void mr_launch_monitor_run(const struct mr_launch_monitor_plan *plan)
+_Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan)
 {
     struct monitor k = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
     take_signals(&k);

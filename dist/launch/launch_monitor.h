@@ -3,43 +3,9 @@
 #ifndef DIST_LAUNCH_LAUNCH_MONITOR_H
 #define DIST_LAUNCH_LAUNCH_MONITOR_H
 
-#include "dist/launch/rank_env.h"
-#include "dist/launch/rank_output.h"
-
-#include <signal.h>
-#include <sys/types.h>
+#include "dist/launch/launch_plan.h"
 
 #include <millrace/launch.h>
-
-/* What a rank is: a program, or a function where argv is NULL. */
-struct mr_rank_job {
-    char *const *argv;
-    int (*fn)(uint32_t local_rank, void *arg);
-    void *arg;
-};
-
-struct mr_launch_monitor_rank {
-    pid_t pid;      /* 0 after its end */
-    int exec_errno; /* why the program could not be run; 0: it could */
-};
-
-/* All that the monitor needs, made before the fork: it allocates nothing. */
-struct mr_launch_monitor_plan {
-    struct mr_rank_job job;
-    uint32_t n_ranks;
-    uint32_t grace_ms;
-    struct mr_rank_env *env;
-    struct mr_rank_output *output; /* NULL: the ranks have the launcher's stdout and stderr, or logs */
-    const int *logs;               /* NULL, or a file for each rank */
-    struct mr_launch_monitor_rank *ranks;
-    struct pollfd *polls; /* MR_LAUNCH_MONITOR_POLLS more than output needs */
-    int socket;           /* signals (int32_t) come in, one verdict goes out */
-    int launcher_ends[2]; /* descriptors that are the launcher's alone */
-    pid_t launcher;
-    sigset_t mask; /* the ranks' */
-};
-
-enum { MR_LAUNCH_MONITOR_POLLS = 3 };
 
 struct mr_launch_monitor_verdict {
     int32_t status; /* an mr_status */
@@ -49,6 +15,6 @@ struct mr_launch_monitor_verdict {
 };
 
 /* In a fork of the launcher. Returns only by exit() of a rank that is a function. */
-_Noreturn void mr_launch_monitor_run(const struct mr_launch_monitor_plan *plan);
+_Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan);
 
 #endif

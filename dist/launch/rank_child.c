@@ -35,7 +35,7 @@ static void set_streams(const struct mr_rank_start *start)
 /* A program leaves these behind by exec; a function would hold other ranks' pipes open. */
 static void drop_descriptors(const struct mr_rank_start *start)
 {
-    const struct mr_launch_monitor_plan *plan = start->plan;
+    const struct mr_launch_plan *plan = start->plan;
     close(start->in);
     close(start->report);
     for (int i = 0; i < 2; i++)

@@ -3,10 +3,10 @@
 #ifndef DIST_LAUNCH_RANK_CHILD_H
 #define DIST_LAUNCH_RANK_CHILD_H
 
-#include "dist/launch/launch_monitor.h"
+#include "dist/launch/launch_plan.h"
 
 struct mr_rank_start {
-    const struct mr_launch_monitor_plan *plan;
+    const struct mr_launch_plan *plan;
     uint32_t local_rank;
     pid_t monitor;
     int in;     /* /dev/null */

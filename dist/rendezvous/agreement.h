@@ -7,7 +7,8 @@
 #define DIST_RENDEZVOUS_AGREEMENT_H
 
 #include "dist/rendezvous/rank_identity.h"
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 
 #define MR_AGREEMENT_UNKNOWN UINT32_MAX
 

@@ -11,7 +11,6 @@
 #include "dist/rendezvous/address_file.h"
 #include "dist/rendezvous/agreement.h"
 #include "dist/rendezvous/local_address.h"
-#include "dist/rendezvous/rendezvous_plan.h"
 #include "dist/rendezvous/store_probe.h"
 
 #include <errno.h>

@@ -3,10 +3,9 @@
 #ifndef DIST_RENDEZVOUS_RENDEZVOUS_H
 #define DIST_RENDEZVOUS_RENDEZVOUS_H
 
-#include "dist/rendezvous/rank_identity.h"
-#include "dist/rendezvous/rank_store.h"
-
-#include <millrace/group.h>
+#include "dist/rendezvous/rendezvous_plan.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 
 struct mr_rendezvous {
     struct mr_store *store;         /* in rank 0 only */
@@ -24,21 +23,7 @@ mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvo
 /* Rank 0 waits up to two seconds for the others to leave, whose store it ends. All zero: does nothing. */
 void mr_rendezvous_leave(struct mr_rendezvous *rendezvous);
 
-#define MR_RENDEZVOUS_ADDRESS 272 /* bytes of "HOST:PORT" or "[HOST]:PORT" with its zero */
-
-/* Where the environment is read, and how rank 0's address gets to the others where no variable names it. */
-struct mr_rendezvous_means {
-    const char *(*get)(void *user, const char *name);
-    void *user;
-    /*
-     * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
-     * "" when rank 0 has none. NULL: nothing carries it, and the missing variable is an error.
-     */
-    mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
-    void *bootstrap_user;
-    mr_store_resolver *resolver; /* of host names; NULL: getaddrinfo */
-};
-
+/* The same by other means than getenv(); for the group and for tests. */
 mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const mr_group_options *options,
                                 struct mr_rendezvous *rendezvous_out, mr_error *error);
 

@@ -6,6 +6,7 @@
 #include "dist/rendezvous/rendezvous_plan.h"
 
 #include "base/clock.h"
+#include "dist/rendezvous/store_limits.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,25 @@
 #define DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
 
 #include "dist/rendezvous/local_address.h"
-#include "dist/rendezvous/rendezvous.h"
+#include "dist/rendezvous/rank_identity.h"
+#include "dist/rendezvous/store_address.h"
+
+#include <millrace/group.h>
+
+#define MR_RENDEZVOUS_ADDRESS 272 /* bytes of "HOST:PORT" or "[HOST]:PORT" with its zero */
+
+/* Where the environment is read, and how rank 0's address gets to the others where no variable names it. */
+struct mr_rendezvous_means {
+    const char *(*get)(void *user, const char *name);
+    void *user;
+    /*
+     * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
+     * "" when rank 0 has none. NULL: nothing carries it, and the missing variable is an error.
+     */
+    mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
+    void *bootstrap_user;
+    mr_store_resolver *resolver; /* of host names; NULL: getaddrinfo */
+};
 
 enum mr_rendezvous_way { MR_RENDEZVOUS_BY_ENVIRONMENT, MR_RENDEZVOUS_BY_TCP, MR_RENDEZVOUS_BY_FILE };
 

@@ -5,6 +5,8 @@
  * Easy to get wrong: a caller and the thread share the queue of bytes to send; frames are put in whole under the lock,
  * and whoever holds the lock sends what the socket takes. Nobody blocks in send() or recv().
  */
+#include "dist/rendezvous/store_client.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -19,8 +21,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "dist/rendezvous/rank_list.h"
-#include "dist/rendezvous/store_greeting.h"
-#include "dist/rendezvous/store_search.h"
 #include "dist/rendezvous/store_endpoint.h"
 
 #define MS UINT64_C(1000000)

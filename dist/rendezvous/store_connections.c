@@ -5,7 +5,7 @@
  * Easy to get wrong: nothing is freed where it fails. A peer that must go is only marked as doomed, and bury takes it
  * away when no loop walks over peers or events, since its end makes frames for others, who may then be doomed too.
  */
-#include "dist/rendezvous/store_server.h"
+#include "dist/rendezvous/store_connections.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -3,9 +3,10 @@
 #ifndef DIST_RENDEZVOUS_STORE_ENDPOINT_H
 #define DIST_RENDEZVOUS_STORE_ENDPOINT_H
 
-#include <poll.h>
-
 #include "dist/rendezvous/store_greeting.h"
+
+#include <poll.h>
+#include <sys/socket.h>
 
 struct mr_store_endpoint {
     int fd; /* -1 while there is no try */

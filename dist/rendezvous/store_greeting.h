@@ -9,12 +9,22 @@
 #ifndef DIST_RENDEZVOUS_STORE_GREETING_H
 #define DIST_RENDEZVOUS_STORE_GREETING_H
 
-#include "dist/rendezvous/rank_store.h"
+#include "base/error.h"
 #include "dist/rendezvous/store_wire.h"
 
 #define MR_STORE_VERSION 2u
 #define MR_STORE_HELLO 32u /* magic 8, version 4, world size 4, run 8, restart 4, rank or process 4 */
 #define MR_STORE_GREETING (MR_STORE_HELLO + MR_STORE_TOKEN)
+
+/* What both ends must agree on before anything else; sent in the greeting. */
+struct mr_store_identity {
+    uint64_t run;
+    uint32_t restart;
+    uint32_t world_size;
+    const char *token;   /* NULL: none; goes over the connection as it is, and is compared in constant time */
+    uint32_t silence_ms; /* 0: MR_STORE_SILENCE_MS; of this end alone, as the next */
+    uint32_t greet_ms;   /* 0: MR_STORE_GREET_MS */
+};
 
 struct mr_store_greeting {
     uint32_t version;

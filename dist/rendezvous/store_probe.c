@@ -3,6 +3,7 @@
 #include "dist/rendezvous/store_probe.h"
 
 #include "base/clock.h"
+#include "dist/rendezvous/store_address.h"
 #include "dist/rendezvous/store_endpoint.h"
 
 #include <errno.h>

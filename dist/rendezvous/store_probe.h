@@ -3,7 +3,7 @@
 #ifndef DIST_RENDEZVOUS_STORE_PROBE_H
 #define DIST_RENDEZVOUS_STORE_PROBE_H
 
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_greeting.h"
 
 struct mr_store_probe {
     uint64_t run;

@@ -3,8 +3,19 @@
 #ifndef DIST_RENDEZVOUS_STORE_SEARCH_H
 #define DIST_RENDEZVOUS_STORE_SEARCH_H
 
-#include "dist/rendezvous/store_wire.h"
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_address.h"
+#include "dist/rendezvous/store_greeting.h"
+
+/* Whom a client wants to reach, and as whom. */
+struct mr_store_connect {
+    const char *host;
+    uint16_t port;
+    uint16_t n_ports; /* further ports to try above it (torchrun's agent has the first); 0: only that one */
+    uint32_t rank;
+    struct mr_store_identity identity;
+    uint64_t deadline_ns;        /* by base/clock */
+    mr_store_resolver *resolver; /* NULL: getaddrinfo */
+};
 
 /* On MR_OK the connection is the caller's; in_out holds what came after the verdict. error is not NULL. */
 mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_out, struct mr_store_bytes *in_out,

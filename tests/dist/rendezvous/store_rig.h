@@ -5,7 +5,8 @@
 
 #include <sys/types.h>
 
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/store_greeting.h"
 
 #define RIG_RUN UINT64_C(0x1234abcd5678)

@@ -19,7 +19,7 @@ check_c_source_compiles(
   MILLRACE_HAVE_LIBFUZZER)
 unset(CMAKE_REQUIRED_FLAGS)
 if(MILLRACE_HAVE_LIBFUZZER)
-  set(store_sources rank_store.c store_address.c store_greeting.c store_connections.c store_table.c store_wire.c)
+  set(store_sources store_server.c store_address.c store_greeting.c store_connections.c store_table.c store_wire.c)
   list(TRANSFORM store_sources PREPEND ${PROJECT_SOURCE_DIR}/dist/rendezvous/)
   add_executable(fuzz_store fuzz_store.c ${store_sources})
   target_compile_options(fuzz_store PRIVATE -fsanitize=fuzzer)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and what waits then ends. */
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 
 #include <pthread.h>
 #include <setjmp.h>

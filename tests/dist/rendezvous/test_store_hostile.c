@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strangers and ranks that misbehave: the server lives, is not slowed down, and forgets them. */
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 
 #include <netinet/in.h>
 #include <pthread.h>

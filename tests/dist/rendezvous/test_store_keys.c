@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store as its callers see it: keys, waits, who may come in, and what is left behind. */
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients that look for their server: late servers, foreign ones, silent ones, none. */
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_client.h"
+#include "dist/rendezvous/store_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -5,7 +5,7 @@
  * Easy to get wrong: after the thread, or the whole machine, has stood still, the clock says that all ranks are silent;
  * what they sent meanwhile has only not been read yet.
  */
-#include "dist/rendezvous/rank_store.h"
+#include "dist/rendezvous/store_server.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "dist/rendezvous/store_server.h"
+#include "dist/rendezvous/store_connections.h"
 
 #define N_EVENTS 64
 #define MS UINT64_C(1000000)
