@@ -27,19 +27,19 @@ class buffer_of_ranks : public UnboundBuffer
     {
     }
 
-    bool waitRecv(int *other, milliseconds timeout) override { return wait(receiving_, true, other, timeout); }
-    bool waitSend(int *other, milliseconds timeout) override { return wait(sending_, false, other, timeout); }
+    bool waitRecv(int *other, milliseconds timeout) override { return wait_posted(receiving_, true, other, timeout); }
+    bool waitSend(int *other, milliseconds timeout) override { return wait_posted(sending_, false, other, timeout); }
     void abortWaitRecv() override { context_.end(); }
     void abortWaitSend() override { context_.end(); }
 
     void send(int to, uint64_t slot, size_t offset, size_t n_bytes) override
     {
-        with(to).send(to, slot, offset, n_bytes);
+        buffer_for(to).send(to, slot, offset, n_bytes);
         sending_.push_back(to);
     }
     void recv(int from, uint64_t slot, size_t offset, size_t n_bytes) override
     {
-        with(from).recv(from, slot, offset, n_bytes);
+        buffer_for(from).recv(from, slot, offset, n_bytes);
         receiving_.push_back(from);
     }
     void recv(std::vector<int> from, uint64_t slot, size_t offset, size_t n_bytes) override
@@ -55,7 +55,7 @@ class buffer_of_ranks : public UnboundBuffer
         std::unique_ptr<UnboundBuffer> real;
     };
 
-    UnboundBuffer &with(int other)
+    UnboundBuffer &buffer_for(int other)
     {
         for (part &known : parts_)
             if (known.other == other)
@@ -64,13 +64,13 @@ class buffer_of_ranks : public UnboundBuffer
         return *parts_.back().real;
     }
 
-    bool wait(std::vector<int> &posted, bool receives, int *other_out, milliseconds timeout)
+    bool wait_posted(std::vector<int> &posted, bool receives, int *other_out, milliseconds timeout)
     {
         if (posted.empty())
             throw gloo::InvalidOperationException("a wait for what was not posted");
         int other = posted.front();
         posted.erase(posted.begin());
-        UnboundBuffer &real = with(other);
+        UnboundBuffer &real = buffer_for(other);
         context_.enter(other, &real, receives);
         bool done;
         try {

@@ -84,7 +84,7 @@ std::unique_ptr<gloo::transport::UnboundBuffer> buffer_of(job &j, const void *da
     return j.e.mesh.context->createUnboundBuffer(const_cast<void *>(data), n_bytes);
 }
 
-template <typename Options> void common(Options &options, job &j)
+template <typename Options> void set_common(Options &options, job &j)
 {
     options.setTag(j.e.tag);
     options.setTimeout(j.timeout);
@@ -100,7 +100,7 @@ template <typename Options> void set_output(Options &options, job &j)
     }
 }
 
-void into_place(job &j)
+void copy_into_place(job &j)
 {
     if (j.c.in != nullptr && j.c.in != j.c.out)
         memmove(j.c.out, j.c.in, j.n_bytes);
@@ -109,11 +109,11 @@ void into_place(job &j)
 void do_barrier(job &j)
 {
     gloo::BarrierOptions options(j.e.mesh.context);
-    common(options, j);
+    set_common(options, j);
     gloo::barrier(options);
 }
 
-void divide(job &j)
+void divide_sum(job &j)
 {
     if (j.c.op == MR_MEAN)
         mr_gloo_reduce_divide(j.c.dtype, j.c.out, j.c.count, j.e.world_size);
@@ -122,33 +122,33 @@ void divide(job &j)
 void do_all_reduce(job &j)
 {
     gloo::AllreduceOptions options(j.e.mesh.context);
-    common(options, j);
-    into_place(j);
+    set_common(options, j);
+    copy_into_place(j);
     set_output(options, j);
     options.setReduceFunction(j.reduce);
     gloo::allreduce(options);
-    divide(j);
+    divide_sum(j);
 }
 
 void do_reduce(job &j)
 {
     gloo::ReduceOptions options(j.e.mesh.context);
-    common(options, j);
-    into_place(j);
+    set_common(options, j);
+    copy_into_place(j);
     set_output(options, j);
     options.setReduceFunction(j.reduce);
     options.setRoot((int)j.c.root);
     gloo::reduce(options);
     if (j.e.rank == j.c.root)
-        divide(j);
+        divide_sum(j);
 }
 
 void do_broadcast(job &j)
 {
     gloo::BroadcastOptions options(j.e.mesh.context);
-    common(options, j);
+    set_common(options, j);
     if (j.e.rank == j.c.root)
-        into_place(j);
+        copy_into_place(j);
     set_output(options, j);
     options.setRoot((int)j.c.root);
     gloo::broadcast(options);
@@ -157,7 +157,7 @@ void do_broadcast(job &j)
 void do_all_gather(job &j)
 {
     gloo::AllgatherOptions options(j.e.mesh.context);
-    common(options, j);
+    set_common(options, j);
     auto *out = static_cast<uint8_t *>(j.c.out);
     if (j.c.in != out + j.e.rank * j.n_bytes)
         memmove(out + j.e.rank * j.n_bytes, j.c.in, j.n_bytes);
@@ -193,7 +193,7 @@ void do_reduce_scatter(job &j)
         j.reduce(step + 1 < n ? given : j.c.out, part(step + 1), given, j.c.count);
         passed = given;
     }
-    divide(j);
+    divide_sum(j);
 }
 
 void do_send(job &j)
@@ -210,7 +210,7 @@ using doer = void (*)(job &);
 constexpr doer doers[] = {do_barrier,    do_all_reduce,     do_reduce, do_broadcast,
                           do_all_gather, do_reduce_scatter, do_send,   do_recv};
 
-bool reduces(const struct mr_collective &c)
+bool is_reduction(const struct mr_collective &c)
 {
     return c.kind == MR_COLLECTIVE_ALL_REDUCE || c.kind == MR_COLLECTIVE_REDUCE ||
            c.kind == MR_COLLECTIVE_REDUCE_SCATTER;
@@ -227,7 +227,7 @@ void finish_exchange(job &j)
 {
     const mr_gloo_exchange &given = *j.e.exchange;
     auto *out = static_cast<uint8_t *>(j.c.out);
-    if (reduces(j.c) && (j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root)) {
+    if (is_reduction(j.c) && (j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root)) {
         const uint8_t *in[mr_gloo_exchange::max_ranks];
         size_t own = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.rank * j.n_bytes : 0;
         for (uint32_t rank = 0; rank < j.e.world_size; rank++)
@@ -281,7 +281,7 @@ void do_by_all(job &j)
             return;
         }
     }
-    bool sums_halves = reduces(j.c) && j.size == 2 && (j.c.op == MR_SUM || j.c.op == MR_MEAN);
+    bool sums_halves = is_reduction(j.c) && j.size == 2 && (j.c.op == MR_SUM || j.c.op == MR_MEAN);
     sums_halves ? do_halves(j) : doers[j.c.kind](j);
 }
 
@@ -293,7 +293,7 @@ milliseconds gloo_timeout(uint64_t deadline_ns)
     return milliseconds(std::min<uint64_t>(left_ms, 100u * 24 * 3600 * 1000) + 5000);
 }
 
-void close(engine &e) noexcept
+void close_connections(engine &e) noexcept
 {
     if (!e.closed && e.mesh.transport != nullptr)
         e.mesh.transport->close();
@@ -301,11 +301,11 @@ void close(engine &e) noexcept
 }
 
 /* The words of a failure, after the connections are closed. */
-int32_t failed(engine &e, const struct mr_collective &c, mr_gloo_watch::verdict verdict, int32_t status,
-               const char *what, mr_error *error)
+int32_t fail_collective(engine &e, const struct mr_collective &c, mr_gloo_watch::verdict verdict, int32_t status,
+                        const char *what, mr_error *error)
 {
     unsigned long long number = c.number;
-    close(e);
+    close_connections(e);
     if (verdict == mr_gloo_watch::STOPPED)
         return e.fail(error, MR_ERR_CANCELED, "gloo: %s %llu was stopped", kind_name(c.kind), number);
     if (verdict == mr_gloo_watch::LATE)
@@ -343,7 +343,7 @@ int32_t run_watched(job &j, uint64_t deadline_ns, const volatile uint32_t *stop,
     mr_gloo_watch::verdict verdict = e.watch.disarm();
     if (status == MR_OK && verdict == mr_gloo_watch::NOBODY)
         return MR_OK;
-    return failed(e, j.c, verdict, status, words.c_str(), error);
+    return fail_collective(e, j.c, verdict, status, words.c_str(), error);
 }
 
 /* In a world of one every result is the own part. */
@@ -368,7 +368,7 @@ int32_t check_job(const job &j, mr_error *error)
     if (__builtin_mul_overflow(c.count, j.size * j.e.world_size, &total))
         return j.e.fail(error, MR_ERR_INVALID, "gloo: count %llu is too large", (unsigned long long)c.count);
     bool integer_mean = c.op == MR_MEAN && (c.dtype == MR_I32 || c.dtype == MR_I64);
-    if (reduces(c) && (j.reduce == nullptr || integer_mean))
+    if (is_reduction(c) && (j.reduce == nullptr || integer_mean))
         return j.e.fail(error, MR_ERR_INVALID, "gloo: operation %u is not one of dtype %u", c.op, c.dtype);
     return MR_OK;
 }
@@ -388,7 +388,7 @@ int32_t run_checked(engine &e, const struct mr_collective &c, uint64_t deadline_
     if (e.closed)
         return e.fail(error, MR_ERR_PEER, "gloo: the connections are closed since an earlier failure");
     if (stop != nullptr && __atomic_load_n(stop, __ATOMIC_ACQUIRE) != 0)
-        return failed(e, c, mr_gloo_watch::STOPPED, MR_ERR_CANCELED, "", error);
+        return fail_collective(e, c, mr_gloo_watch::STOPPED, MR_ERR_CANCELED, "", error);
     return run_watched(j, deadline_ns, stop, error);
 }
 
@@ -436,7 +436,7 @@ int32_t engine_run(void *self, const struct mr_collective *collective, uint64_t 
         return status;
     } catch (...) {
         e.watch.disarm();
-        return failed(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY, "not enough memory", error);
+        return fail_collective(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY, "not enough memory", error);
     }
 }
 
@@ -456,7 +456,7 @@ class all_signals_blocked
     sigset_t before_;
 };
 
-void *make(const struct mr_engine_setup &setup, mr_error *error)
+void *make_engine(const struct mr_engine_setup &setup, mr_error *error)
 {
     no_sigpipe quiet; /* outermost: what was pending is taken after the mask is as it was */
     all_signals_blocked blocked;
@@ -472,7 +472,7 @@ void *make(const struct mr_engine_setup &setup, mr_error *error)
 }
 
 /* Who has connected to all might leave at once, while others are still connecting: so all wait for the last one. */
-int32_t meet(engine &e, const struct mr_engine_setup &setup, mr_error *error)
+int32_t meet_ranks(engine &e, const struct mr_engine_setup &setup, mr_error *error)
 {
     const struct mr_collective barrier = {};
     const volatile uint32_t never = 0;
@@ -486,8 +486,8 @@ int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr
         return setup->fail(error, MR_ERR_UNSUPPORTED, "gloo: the module is of engine version %u, the library of %u",
                            MR_ENGINE_ABI, setup->abi);
     try {
-        std::unique_ptr<engine> made(static_cast<engine *>(make(*setup, error)));
-        int32_t status = meet(*made, *setup, error);
+        std::unique_ptr<engine> made(static_cast<engine *>(make_engine(*setup, error)));
+        int32_t status = meet_ranks(*made, *setup, error);
         if (status == MR_OK)
             *engine_out = made.release();
         return status;
@@ -514,7 +514,7 @@ void engine_destroy(void *self, bool healthy)
     if (e == nullptr)
         return;
     if (!healthy)
-        close(*e);
+        close_connections(*e);
     delete e;
 }
 

@@ -36,7 +36,7 @@ class store_of_group : public gloo::rendezvous::Store
     void set(const std::string &key, const std::vector<char> &data) override
     {
         int32_t status =
-            setup_.store.set(setup_.store.user, name(key).c_str(), data.data(), (uint32_t)data.size(), error_);
+            setup_.store.set(setup_.store.user, prefix_key(key).c_str(), data.data(), (uint32_t)data.size(), error_);
         if (status != MR_OK)
             throw mr_gloo_failure(status, "");
     }
@@ -46,8 +46,8 @@ class store_of_group : public gloo::rendezvous::Store
         /* At most one address for each rank, or a host name. */
         std::vector<char> data((size_t)setup_.world_size * gloo::transport::Address::kMaxByteSize + 1024);
         uint32_t len = 0;
-        int32_t status = setup_.store.get(setup_.store.user, name(key).c_str(), data.data(), (uint32_t)data.size(),
-                                          &len, setup_.deadline_ns, error_);
+        int32_t status = setup_.store.get(setup_.store.user, prefix_key(key).c_str(), data.data(),
+                                          (uint32_t)data.size(), &len, setup_.deadline_ns, error_);
         if (status != MR_OK)
             throw mr_gloo_failure(status, "");
         data.resize(len);
@@ -63,7 +63,7 @@ class store_of_group : public gloo::rendezvous::Store
     {
         char nothing;
         uint32_t len;
-        return setup_.store.get(setup_.store.user, name("nothing").c_str(), &nothing, sizeof nothing, &len,
+        return setup_.store.get(setup_.store.user, prefix_key("nothing").c_str(), &nothing, sizeof nothing, &len,
                                 mr_gloo_watch_now_ns(), words) == MR_ERR_PEER;
     }
 
@@ -71,7 +71,7 @@ class store_of_group : public gloo::rendezvous::Store
     std::function<void()> all_pairs_made;
 
   private:
-    static std::string name(const std::string &key) { return "gloo/" + key; }
+    static std::string prefix_key(const std::string &key) { return "gloo/" + key; }
 
     const struct mr_engine_setup &setup_;
     mr_error *const error_;

@@ -26,7 +26,7 @@ uint64_t mr_gloo_watch_now_ns()
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-mr_gloo_watch::mr_gloo_watch() : thread_([this] { main(); }) {}
+mr_gloo_watch::mr_gloo_watch() : thread_([this] { watch_loop(); }) {}
 
 mr_gloo_watch::~mr_gloo_watch()
 {
@@ -62,7 +62,7 @@ mr_gloo_watch::verdict mr_gloo_watch::disarm() noexcept
     return verdict_;
 }
 
-mr_gloo_watch::verdict mr_gloo_watch::look()
+mr_gloo_watch::verdict mr_gloo_watch::find_verdict()
 {
     if (stop_ != nullptr && __atomic_load_n(stop_, __ATOMIC_ACQUIRE) != 0)
         return STOPPED;
@@ -73,14 +73,14 @@ mr_gloo_watch::verdict mr_gloo_watch::look()
     return NOBODY;
 }
 
-void mr_gloo_watch::main()
+void mr_gloo_watch::watch_loop()
 {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!quit_) {
         uint64_t wait_ns = round_ns;
         if (context_ != nullptr) {
             /* With the mutex held, so that who waits in gloo cannot go on to destroy what is being closed. */
-            verdict_ = look();
+            verdict_ = find_verdict();
             if (verdict_ != NOBODY) {
                 context_->end();
                 context_.reset();

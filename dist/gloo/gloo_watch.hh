@@ -38,8 +38,8 @@ class mr_gloo_watch
     verdict disarm() noexcept;
 
   private:
-    void main();
-    verdict look();
+    void watch_loop();
+    verdict find_verdict();
 
     std::mutex mutex_;
     std::condition_variable wake_;

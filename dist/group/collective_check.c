@@ -42,7 +42,8 @@ static uint32_t name_at(const struct check *check, uint32_t i)
     return check->group->world_ranks[rank_at(check, i)];
 }
 
-static void begin(struct check *check, struct mr_group *group, const struct mr_collective *c, uint64_t deadline_ns)
+static void begin_check(struct check *check, struct mr_group *group, const struct mr_collective *c,
+                        uint64_t deadline_ns)
 {
     bool sends = c->kind == MR_COLLECTIVE_SEND;
     *check = (struct check){.group = group,
@@ -69,7 +70,7 @@ static void key_of(const struct check *check, uint64_t number, const char *what,
 }
 
 /* Both ends of a message write the same. */
-static void describe(const struct check *check, char words_out[MR_COLLECTIVE_WORDS])
+static void describe_call(const struct check *check, char words_out[MR_COLLECTIVE_WORDS])
 {
     struct mr_collective asked = *check->collective;
     if (check->is_pair) {
@@ -107,7 +108,7 @@ static mr_status write_text(const struct check *check, const char *key, const ch
     return status ? MR_ERR_IO : MR_OK;
 }
 
-static void append(char *text, const char *words)
+static void append_words(char *text, const char *words)
 {
     size_t len = strlen(text);
     snprintf(text + len, WORDS - len, "%s%s", len ? ", " : "", words);
@@ -126,7 +127,7 @@ static mr_status find_missing(const struct check *check, char missing_out[WORDS]
             read_text(check, key, mr_clock_now_ns() + PRESENT_MS * (uint64_t)MS, text, sizeof text, error);
         snprintf(words, sizeof words, "rank %u", name_at(check, i));
         if (status == MR_ERR_TIMEOUT)
-            append(missing_out, words);
+            append_words(missing_out, words);
         else if (status)
             return status;
     }
@@ -149,7 +150,7 @@ static mr_status fail_missing(const struct check *check, mr_error *error)
 }
 
 /* The leader: verdict_out is "" when all do the same. MR_ERR_TIMEOUT: not all have come. */
-static mr_status compare(const struct check *check, const char *own, char verdict_out[WORDS], mr_error *error)
+static mr_status compare_calls(const struct check *check, const char *own, char verdict_out[WORDS], mr_error *error)
 {
     char differ[WORDS] = "";
     for (uint32_t i = 1; i < check->n; i++) {
@@ -162,7 +163,7 @@ static mr_status compare(const struct check *check, const char *own, char verdic
             return status;
         snprintf(words, sizeof words, "rank %u calls %s", name_at(check, i), text);
         if (strcmp(text, own) != 0)
-            append(differ, words);
+            append_words(differ, words);
     }
     verdict_out[0] = '\0';
     if (differ[0])
@@ -185,10 +186,10 @@ static void remove_previous(const struct check *check)
         (void)mr_store_remove(mr_group_client(check->group), key, NULL);
 }
 
-static mr_status lead(const struct check *check, const char *own, char verdict_out[WORDS], mr_error *error)
+static mr_status lead_check(const struct check *check, const char *own, char verdict_out[WORDS], mr_error *error)
 {
     char key[MR_STORE_KEY + 1];
-    mr_status status = compare(check, own, verdict_out, error);
+    mr_status status = compare_calls(check, own, verdict_out, error);
     if (status)
         return status;
     remove_previous(check);
@@ -205,14 +206,14 @@ mr_status mr_collective_check_run(struct mr_group *group, const struct mr_collec
     char verdict[WORDS];
     if (!mr_group_client(group))
         return MR_OK;
-    begin(&check, group, collective, deadline_ns);
-    describe(&check, own);
+    begin_check(&check, group, collective, deadline_ns);
+    describe_call(&check, own);
     uint32_t i = check.is_pair ? check.pair[0] != group->rank : group->rank;
     key_of(&check, collective->number, "", i, key);
     mr_status status = write_text(&check, key, own, error);
     key_of(&check, collective->number, "v", 0, key);
     if (!status && i == 0)
-        status = lead(&check, own, verdict, error);
+        status = lead_check(&check, own, verdict, error);
     else if (!status)
         status = read_text(&check, key, deadline_ns, verdict, sizeof verdict, error);
     if (status == MR_ERR_TIMEOUT)

@@ -44,7 +44,7 @@ static mr_status check_root(const struct mr_group *group, const struct mr_collec
     return MR_OK;
 }
 
-static bool overlap(const void *a, uint64_t len_a, const void *b, uint64_t len_b)
+static bool do_overlap(const void *a, uint64_t len_a, const void *b, uint64_t len_b)
 {
     uintptr_t first = (uintptr_t)a;
     uintptr_t second = (uintptr_t)b;
@@ -59,7 +59,7 @@ static bool are_apart(const struct mr_group *group, const struct mr_collective *
     uintptr_t whole = (uintptr_t)(gathers ? c->out : c->in);
     if (part == whole + group->rank * (uintptr_t)one)
         return true;
-    return !overlap(c->in, gathers ? one : all, c->out, gathers ? all : one);
+    return !do_overlap(c->in, gathers ? one : all, c->out, gathers ? all : one);
 }
 
 static mr_status check_sizes(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
@@ -130,7 +130,7 @@ static mr_status check_memory(const struct mr_group *group, const struct mr_coll
     return status || is_one ? status : mr_collectives_check_memory(group, "out", c->out, error);
 }
 
-static mr_status check(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
+static mr_status check_arguments(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
 {
     if (c->kind == MR_COLLECTIVE_BARRIER)
         return MR_OK;
@@ -145,7 +145,7 @@ static mr_status check(const struct mr_group *group, const struct mr_collective 
     return status ? status : check_memory(group, c, error);
 }
 
-static mr_status begin(mr_group *group, struct mr_collective collective, mr_work **work_out)
+static mr_status begin_collective(mr_group *group, struct mr_collective collective, mr_work **work_out)
 {
     if (work_out)
         *work_out = NULL;
@@ -153,7 +153,7 @@ static mr_status begin(mr_group *group, struct mr_collective collective, mr_work
         return MR_ERR_INVALID;
     mr_status status = mr_group_enter(group);
     if (!status)
-        status = check(group, &collective, &group->error);
+        status = check_arguments(group, &collective, &group->error);
     return status ? status : mr_work_submit(group, &collective, work_out);
 }
 
@@ -161,12 +161,12 @@ static mr_status begin(mr_group *group, struct mr_collective collective, mr_work
 static mr_status begin_async(mr_group *group, struct mr_collective collective, mr_work **work_out)
 {
     if (work_out || !group)
-        return begin(group, collective, work_out);
+        return begin_collective(group, collective, work_out);
     mr_status status = mr_group_enter(group);
     return status ? status : mr_error_set(&group->error, MR_ERR_INVALID, "work_out is NULL");
 }
 
-static struct mr_collective barrier(void *stream)
+static struct mr_collective make_barrier(void *stream)
 {
     return (struct mr_collective){.kind = MR_COLLECTIVE_BARRIER, .dtype = MR_F32, .stream = stream};
 }
@@ -184,16 +184,16 @@ static struct mr_collective in_place(enum mr_collective_kind kind, const void *b
                                   .stream = stream};
 }
 
-static struct mr_collective reducing(enum mr_collective_kind kind, void *buffer, uint64_t count, mr_dtype dtype,
-                                     mr_reduction op, uint32_t root, void *stream)
+static struct mr_collective make_reduction(enum mr_collective_kind kind, void *buffer, uint64_t count, mr_dtype dtype,
+                                           mr_reduction op, uint32_t root, void *stream)
 {
     struct mr_collective collective = in_place(kind, buffer, count, dtype, root, stream);
     collective.op = (uint32_t)op;
     return collective;
 }
 
-static struct mr_collective between(enum mr_collective_kind kind, const void *in, void *out, uint64_t count,
-                                    mr_dtype dtype, mr_reduction op, void *stream)
+static struct mr_collective make_between(enum mr_collective_kind kind, const void *in, void *out, uint64_t count,
+                                         mr_dtype dtype, mr_reduction op, void *stream)
 {
     return (struct mr_collective){.kind = kind,
                                   .in = in,
@@ -206,39 +206,39 @@ static struct mr_collective between(enum mr_collective_kind kind, const void *in
 
 mr_status mr_barrier(mr_group *group)
 {
-    return begin(group, barrier(NULL), NULL);
+    return begin_collective(group, make_barrier(NULL), NULL);
 }
 
 mr_status mr_barrier_async(mr_group *group, void *stream, mr_work **work_out)
 {
-    return begin_async(group, barrier(stream), work_out);
+    return begin_async(group, make_barrier(stream), work_out);
 }
 
 mr_status mr_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
 {
-    return begin(group, reducing(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL), NULL);
+    return begin_collective(group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL), NULL);
 }
 
 mr_status mr_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
                               void *stream, mr_work **work_out)
 {
-    return begin_async(group, reducing(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, stream), work_out);
+    return begin_async(group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, stream), work_out);
 }
 
 mr_status mr_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op, uint32_t root)
 {
-    return begin(group, reducing(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, NULL), NULL);
+    return begin_collective(group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, NULL), NULL);
 }
 
 mr_status mr_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op, uint32_t root,
                           void *stream, mr_work **work_out)
 {
-    return begin_async(group, reducing(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, stream), work_out);
+    return begin_async(group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, stream), work_out);
 }
 
 mr_status mr_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root)
 {
-    return begin(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
+    return begin_collective(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
 }
 
 mr_status mr_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root, void *stream,
@@ -249,29 +249,29 @@ mr_status mr_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_d
 
 mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
 {
-    return begin(group, between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
+    return begin_collective(group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
 }
 
 mr_status mr_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype, void *stream,
                               mr_work **work_out)
 {
-    return begin_async(group, between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream), work_out);
+    return begin_async(group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream), work_out);
 }
 
 mr_status mr_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype, mr_reduction op)
 {
-    return begin(group, between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
+    return begin_collective(group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
 }
 
 mr_status mr_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
                                   mr_reduction op, void *stream, mr_work **work_out)
 {
-    return begin_async(group, between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream), work_out);
+    return begin_async(group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream), work_out);
 }
 
 mr_status mr_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to)
 {
-    return begin(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL), NULL);
+    return begin_collective(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL), NULL);
 }
 
 mr_status mr_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to, void *stream,
@@ -282,7 +282,7 @@ mr_status mr_send_async(mr_group *group, const void *buffer, uint64_t count, mr_
 
 mr_status mr_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from)
 {
-    return begin(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL), NULL);
+    return begin_collective(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL), NULL);
 }
 
 mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from, void *stream,
@@ -294,23 +294,23 @@ mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype 
 mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                     mr_reduction op)
 {
-    struct mr_collective collective = reducing(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
+    struct mr_collective collective = make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
     collective.on_host = true;
-    return begin(group, collective, NULL);
+    return begin_collective(group, collective, NULL);
 }
 
 mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                           mr_reduction op, void *sums, struct mr_work **work_out)
 {
-    struct mr_collective collective = reducing(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
+    struct mr_collective collective = make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
     collective.on_host = true;
     collective.sums = sums;
-    return begin(group, collective, work_out);
+    return begin_collective(group, collective, work_out);
 }
 
 mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
 {
-    struct mr_collective collective = between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
+    struct mr_collective collective = make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
     collective.on_host = true;
-    return begin(group, collective, NULL);
+    return begin_collective(group, collective, NULL);
 }

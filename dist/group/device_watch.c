@@ -85,7 +85,7 @@ static void wait_for_issue(struct mr_group *group)
 }
 
 /* Those that had ended before the one that failed, and that nobody had asked for since. */
-static void salvage(struct mr_group *group)
+static void salvage_ended(struct mr_group *group)
 {
     mr_error unused;
     for (struct mr_work *work = group->device_works->first; work; work = work->next) {
@@ -101,7 +101,7 @@ static void end_group(struct mr_group *group)
 {
     struct mr_device_failure failure = group->device_works->failure;
     wait_for_issue(group);
-    salvage(group);
+    salvage_ended(group);
     if (!group->is_dead) {
         pthread_mutex_unlock(&group->lock);
         if (!failure.is_final)
@@ -114,7 +114,7 @@ static void end_group(struct mr_group *group)
         mr_device_work_end_all(group, &group->dead);
 }
 
-static void look(struct mr_group *group)
+static void look_at_group(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     mr_error unused;
@@ -145,7 +145,7 @@ static void grant_grace(struct mr_group *group)
     }
 }
 
-static void cancel(struct mr_group *group)
+static void cancel_works(struct mr_group *group)
 {
     group->has_canceled = true;
     abort_engine(group);
@@ -167,7 +167,7 @@ static void close_all(struct mr_group *group)
     if (!works->is_over) {
         grant_grace(group);
         if (mr_device_work_oldest(works) || !mr_device_work_is_well(group))
-            cancel(group);
+            cancel_works(group);
     }
     if (group->is_given_up)
         return;
@@ -190,7 +190,7 @@ static void *keep_watch(void *arg)
         if (!group->has_failed || group->device_works->is_over)
             pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
-            look(group);
+            look_at_group(group);
     }
     if (!group->is_given_up)
         close_all(group);

@@ -23,7 +23,7 @@
 
 /* The list. All with the lock. */
 
-static void append(struct mr_group *group, struct mr_work *work)
+static void append_work(struct mr_group *group, struct mr_work *work)
 {
     struct mr_device_works *works = group->device_works;
     work->next = NULL;
@@ -151,8 +151,8 @@ void mr_device_work_look(struct mr_group *group, struct mr_work *work)
     mr_work_state_end(group, work, NULL);
 }
 
-static mr_status issue(struct mr_group *group, struct mr_work *work, uint64_t deadline_ns, bool *is_final_out,
-                       mr_error *error)
+static mr_status issue_work(struct mr_group *group, struct mr_work *work, uint64_t deadline_ns, bool *is_final_out,
+                            mr_error *error)
 {
     const struct mr_collective *c = &work->collective;
     mr_status status = MR_OK;
@@ -168,14 +168,14 @@ static mr_status issue(struct mr_group *group, struct mr_work *work, uint64_t de
 }
 
 /* With the lock: what became of an issue. */
-static mr_status settle(struct mr_group *group, struct mr_work *work, mr_status status, bool is_final,
-                        const mr_error *error)
+static mr_status settle_issue(struct mr_group *group, struct mr_work *work, mr_status status, bool is_final,
+                              const mr_error *error)
 {
     struct mr_device_works *works = group->device_works;
     bool is_refused = status == MR_ERR_INVALID || status == MR_ERR_STATE; /* nothing has begun */
     bool is_verdict = is_final && status == MR_ERR_PEER; /* collective_check.c's, reported on all ranks alike */
     if (status == MR_OK && work->ticket) {
-        append(group, work);
+        append_work(group, work);
         if (mr_device_work_oldest(works) == work)
             works->oldest_since_ns = mr_clock_now_ns();
     } else if (status == MR_OK) {
@@ -211,11 +211,11 @@ mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work)
     works->issuing = &work->collective;
     works->issue_by_ns = deadline_ns;
     pthread_mutex_unlock(&group->lock);
-    status = issue(group, work, deadline_ns, &is_final, &error);
+    status = issue_work(group, work, deadline_ns, &is_final, &error);
     pthread_mutex_lock(&group->lock);
     works->issuing = NULL;
     pthread_cond_signal(&group->quit); /* the watch may wait for it */
-    status = settle(group, work, status, is_final, &error);
+    status = settle_issue(group, work, status, is_final, &error);
     pthread_mutex_unlock(&group->lock);
     return status;
 }

@@ -79,7 +79,7 @@ static mr_status open_engine(struct mr_group *group, mr_error *error)
     return status < 0 ? status : mr_error_set(error, MR_ERR_IO, "the backend %s cannot start", group->backend);
 }
 
-static mr_status start(struct mr_group *group, mr_error *error)
+static mr_status start_engine(struct mr_group *group, mr_error *error)
 {
     if (!needs_engine(group))
         return MR_OK;
@@ -97,8 +97,8 @@ static mr_status start(struct mr_group *group, mr_error *error)
     return status;
 }
 
-static mr_status create(struct mr_group_home *home, const mr_group_options *options, mr_group **group_out,
-                        mr_error *error)
+static mr_status create_group(struct mr_group_home *home, const mr_group_options *options, mr_group **group_out,
+                              mr_error *error)
 {
     const struct mr_rank_identity *who = &home->rendezvous.who;
     struct mr_group *group;
@@ -108,7 +108,7 @@ static mr_status create(struct mr_group_home *home, const mr_group_options *opti
         return status;
     }
     describe_rank(group, options);
-    status = start(group, error);
+    status = start_engine(group, error);
     if (status)
         mr_group_destroy(group);
     else
@@ -148,7 +148,7 @@ static mr_status check_device(const mr_group_options *options, mr_error *error)
     return MR_OK;
 }
 
-static mr_status join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
+static mr_status join_ranks(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
 {
     struct mr_mpi_bootstrap bootstrap = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
                                          .timeout_ms = options->timeout_ms,
@@ -177,11 +177,11 @@ mr_status mr_group_create(const mr_group_options *options, mr_group **group_out,
     if (!home)
         return mr_error_memory(error, sizeof *home);
     atomic_init(&home->n_groups, 1);
-    status = join(&known, &home->rendezvous, error);
+    status = join_ranks(&known, &home->rendezvous, error);
     if (status)
         free(home);
     else
-        status = create(home, &known, group_out, error);
+        status = create_group(home, &known, group_out, error);
     return status;
 }
 

@@ -61,14 +61,14 @@ struct mr_metrics {
     struct load loads[3];
 };
 
-static void clear(struct load *load)
+static void clear_load(struct load *load)
 {
     memset(load->means, 0, sizeof load->means);
     for (uint32_t i = 0; i < MR_MAX_METRICS; i++)
         load->extremes[i] = (struct extremes){.values = {INFINITY, INFINITY}};
 }
 
-static void swap(struct load **a, struct load **b)
+static void swap_loads(struct load **a, struct load **b)
 {
     struct load *before = *a;
     *a = *b;
@@ -87,7 +87,7 @@ mr_status mr_metrics_create(mr_group *group, mr_metrics **metrics_out, mr_error 
     metrics->filling = &metrics->loads[0];
     metrics->moving = &metrics->loads[1];
     metrics->results = &metrics->loads[2];
-    clear(metrics->filling);
+    clear_load(metrics->filling);
     *metrics_out = metrics;
     return MR_OK;
 }
@@ -112,7 +112,7 @@ void mr_metrics_destroy(mr_metrics *metrics)
 }
 
 /* Place of a name; the search begins where it is likely. */
-static bool find(const mr_metrics *metrics, uint32_t from, const char *name, uint32_t *at_out)
+static bool find_name(const mr_metrics *metrics, uint32_t from, const char *name, uint32_t *at_out)
 {
     for (uint32_t i = 0; i < metrics->n; i++) {
         uint32_t at = from + i < metrics->n ? from + i : from + i - metrics->n;
@@ -124,7 +124,7 @@ static bool find(const mr_metrics *metrics, uint32_t from, const char *name, uin
     return false;
 }
 
-static mr_status declare(mr_metrics *metrics, const char *name)
+static mr_status declare_name(mr_metrics *metrics, const char *name)
 {
     size_t len = strlen(name);
     if (metrics->is_agreed)
@@ -141,14 +141,14 @@ static mr_status declare(mr_metrics *metrics, const char *name)
 }
 
 /* Find a name, or declare it. */
-static mr_status locate(mr_metrics *metrics, const char *name, uint32_t *at_out)
+static mr_status locate_name(mr_metrics *metrics, const char *name, uint32_t *at_out)
 {
     if (!metrics)
         return MR_ERR_INVALID;
     if (!name)
         return mr_error_set(&metrics->error, MR_ERR_INVALID, "the name of a metric is NULL");
-    if (!find(metrics, metrics->next, name, at_out)) {
-        mr_status status = declare(metrics, name);
+    if (!find_name(metrics, metrics->next, name, at_out)) {
+        mr_status status = declare_name(metrics, name);
         if (status != MR_OK)
             return status;
         *at_out = metrics->n - 1;
@@ -160,13 +160,13 @@ static mr_status locate(mr_metrics *metrics, const char *name, uint32_t *at_out)
 mr_status mr_metrics_declare(mr_metrics *metrics, const char *name)
 {
     uint32_t at;
-    return locate(metrics, name, &at);
+    return locate_name(metrics, name, &at);
 }
 
 mr_status mr_metrics_add(mr_metrics *metrics, const char *name, double sum, double count)
 {
     uint32_t at;
-    mr_status status = locate(metrics, name, &at);
+    mr_status status = locate_name(metrics, name, &at);
     if (status != MR_OK)
         return status;
     if (count < 0)
@@ -213,7 +213,7 @@ mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const voi
                                 void *stream)
 {
     uint32_t at;
-    mr_status status = locate(metrics, name, &at);
+    mr_status status = locate_name(metrics, name, &at);
     if (status == MR_OK)
         status = check_device_sum(metrics, name, sum, dtype, count);
     if (status != MR_OK)
@@ -226,10 +226,10 @@ mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const voi
 }
 
 /* value: of a maximum, the negative. */
-static mr_status keep(mr_metrics *metrics, const char *name, enum extreme which, double value)
+static mr_status keep_extreme(mr_metrics *metrics, const char *name, enum extreme which, double value)
 {
     uint32_t at;
-    mr_status status = locate(metrics, name, &at);
+    mr_status status = locate_name(metrics, name, &at);
     if (status != MR_OK)
         return status;
     if (metrics->is_agreed && !metrics->has_extremes)
@@ -245,12 +245,12 @@ static mr_status keep(mr_metrics *metrics, const char *name, enum extreme which,
 
 mr_status mr_metrics_min(mr_metrics *metrics, const char *name, double value)
 {
-    return keep(metrics, name, EXTREME_MIN, value);
+    return keep_extreme(metrics, name, EXTREME_MIN, value);
 }
 
 mr_status mr_metrics_max(mr_metrics *metrics, const char *name, double value)
 {
-    return keep(metrics, name, EXTREME_MAX, -value);
+    return keep_extreme(metrics, name, EXTREME_MAX, -value);
 }
 
 static mr_status tell_difference(mr_metrics *metrics)
@@ -265,7 +265,7 @@ static mr_status tell_difference(mr_metrics *metrics)
 }
 
 /* Have all ranks the same names? Each half of the digest goes up and down: its maximum is its minimum if so. */
-static mr_status agree(mr_metrics *metrics)
+static mr_status agree_names(mr_metrics *metrics)
 {
     struct mr_digest digest;
     mr_digest_init(&digest, metrics->n);
@@ -283,7 +283,7 @@ static mr_status agree(mr_metrics *metrics)
     return MR_OK;
 }
 
-static mr_status start(mr_metrics *metrics)
+static mr_status start_reduction(mr_metrics *metrics)
 {
     struct load *load = metrics->moving;
     if (!metrics->group || metrics->n == 0)
@@ -306,14 +306,14 @@ mr_status mr_metrics_reduce_async(mr_metrics *metrics)
 {
     mr_status status = mr_metrics_sync(metrics);
     if (status == MR_OK && !metrics->is_agreed) {
-        status = metrics->group ? agree(metrics) : MR_OK;
+        status = metrics->group ? agree_names(metrics) : MR_OK;
         metrics->is_agreed = status == MR_OK;
     }
     if (status != MR_OK)
         return status;
-    swap(&metrics->filling, &metrics->moving);
-    clear(metrics->filling);
-    status = start(metrics);
+    swap_loads(&metrics->filling, &metrics->moving);
+    clear_load(metrics->filling);
+    status = start_reduction(metrics);
     metrics->is_under_way = status == MR_OK;
     return status;
 }
@@ -334,7 +334,7 @@ mr_status mr_metrics_sync(mr_metrics *metrics)
         free_works(metrics);
     metrics->is_under_way = false;
     if (status == MR_OK) {
-        swap(&metrics->moving, &metrics->results);
+        swap_loads(&metrics->moving, &metrics->results);
         metrics->n_results = metrics->n;
     }
     return status;
@@ -350,7 +350,7 @@ mr_status mr_metrics_reduce(mr_metrics *metrics)
 static const struct mean *mean_of(const mr_metrics *metrics, const char *name)
 {
     uint32_t at;
-    if (!metrics || !name || !find(metrics, 0, name, &at) || at >= metrics->n_results)
+    if (!metrics || !name || !find_name(metrics, 0, name, &at) || at >= metrics->n_results)
         return NULL;
     return &metrics->results->means[at];
 }
@@ -376,7 +376,7 @@ double mr_metrics_count(const mr_metrics *metrics, const char *name)
 static double extreme_of(const mr_metrics *metrics, const char *name, enum extreme which)
 {
     uint32_t at;
-    if (!metrics || !name || !find(metrics, 0, name, &at) || at >= metrics->n_results)
+    if (!metrics || !name || !find_name(metrics, 0, name, &at) || at >= metrics->n_results)
         return (double)NAN;
     const struct extremes *kept = &metrics->results->extremes[at];
     return kept->states[which] == -STATE_KEPT ? kept->values[which] : (double)NAN;

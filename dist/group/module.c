@@ -44,7 +44,8 @@ static mr_status check_table(const struct mr_engine_table *table, const char *pa
     return MR_OK;
 }
 
-static mr_status load(const char *path, const char *name, const struct mr_engine_table **table_out, mr_error *error)
+static mr_status load_module(const char *path, const char *name, const struct mr_engine_table **table_out,
+                             mr_error *error)
 {
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module)
@@ -100,10 +101,10 @@ mr_status mr_module_open(const char *name, const struct mr_engine_table **table_
     own_folder(beside, sizeof beside);
     const char *folders = getenv("MR_MODULE_PATH");
     if (find_in_list(folders, name, path) || is_in(beside, strlen(beside), name, path))
-        return load(path, name, table_out, error);
+        return load_module(path, name, table_out, error);
     snprintf(path, sizeof path, "libmillrace-%s.so", name);
     mr_error why;
-    mr_status status = load(path, name, table_out, &why);
+    mr_status status = load_module(path, name, table_out, &why);
     if (status)
         mr_error_set(error, status, "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)",
                      why.text, folders ? folders : "", beside);

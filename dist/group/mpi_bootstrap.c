@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "dist/group/module.h"
 
-static mr_status find(mr_mpi_bootstrap_function **bootstrap_out, mr_error *error)
+static mr_status find_bootstrap(mr_mpi_bootstrap_function **bootstrap_out, mr_error *error)
 {
     Dl_info info;
     const struct mr_engine_table *table;
@@ -39,6 +39,6 @@ mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *wh
                                           .timeout_ms = how->timeout_ms,
                                           .adopt = how->adopt,
                                           .fail = mr_module_fail};
-    mr_status status = find(&bootstrap, error);
+    mr_status status = find_bootstrap(&bootstrap, error);
     return status ? status : (mr_status)bootstrap(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
 }

@@ -84,29 +84,29 @@ void mr_print_rank(const mr_group *group, const char *format, ...)
 }
 
 /* The section is one barrier: who comes later meets it at the beginning, who goes first at the end. */
-static mr_status meet(mr_group *group, bool now)
+static mr_status meet_if(mr_group *group, bool now)
 {
     return group && now ? mr_barrier(group) : MR_OK;
 }
 
 mr_status mr_rank0_first_begin(mr_group *group)
 {
-    return meet(group, mr_group_rank(group) != 0);
+    return meet_if(group, mr_group_rank(group) != 0);
 }
 
 mr_status mr_rank0_first_end(mr_group *group)
 {
-    return meet(group, mr_group_rank(group) == 0);
+    return meet_if(group, mr_group_rank(group) == 0);
 }
 
 mr_status mr_local_rank0_first_begin(mr_group *group)
 {
-    return meet(group, mr_group_local_rank(group) != 0);
+    return meet_if(group, mr_group_local_rank(group) != 0);
 }
 
 mr_status mr_local_rank0_first_end(mr_group *group)
 {
-    return meet(group, mr_group_local_rank(group) == 0);
+    return meet_if(group, mr_group_local_rank(group) == 0);
 }
 
 uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group)
@@ -115,7 +115,7 @@ uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *gro
 }
 
 /* Others may still be in the collective when this rank knows. */
-static mr_status compare(mr_group *group, const uint64_t *values, const char *what)
+static mr_status compare_values(mr_group *group, const uint64_t *values, const char *what)
 {
     uint32_t n = mr_group_world_size(group), n_differ = 0, first = 0;
     for (uint32_t i = n; i-- > 1;) {
@@ -147,7 +147,7 @@ mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what)
         status = mr_work_fail_group(group, &error);
     }
     if (status == MR_OK)
-        status = compare(group, values, what ? what : "the value");
+        status = compare_values(group, values, what ? what : "the value");
     free(values);
     return status;
 }

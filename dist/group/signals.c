@@ -40,7 +40,7 @@ static void call_before(const struct sigaction *before, int signal, siginfo_t *i
         before->sa_handler(signal);
 }
 
-static void handle(int signal, siginfo_t *info, void *context)
+static void handle_signal(int signal, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
     for (int i = 0; i < N_SIGNALS; i++) {
@@ -58,7 +58,7 @@ static mr_status watch_one(int i, mr_error *error)
     struct sigaction *before = &watch.before[i];
     if (sigaction(signals[i], NULL, before) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot look at the handler of signal %d", signals[i]);
-    struct sigaction action = {.sa_sigaction = handle, .sa_mask = before->sa_mask};
+    struct sigaction action = {.sa_sigaction = handle_signal, .sa_mask = before->sa_mask};
     action.sa_flags = SA_SIGINFO | SA_RESTART | (before->sa_flags & (SA_ONSTACK | SA_NODEFER));
     if (sigaction(signals[i], &action, NULL) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot watch signal %d", signals[i]);

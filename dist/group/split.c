@@ -37,7 +37,7 @@ static uint32_t told_of(const struct split *split, uint32_t rank, int what)
     return (uint32_t)split->told[rank * (size_t)N_TOLD + (size_t)what];
 }
 
-static mr_status gather(struct split *split, const int64_t *in, int64_t *out, uint32_t n)
+static mr_status gather_numbers(struct split *split, const int64_t *in, int64_t *out, uint32_t n)
 {
     struct mr_group *parent = split->parent;
     if (parent->world_size > 1)
@@ -67,7 +67,7 @@ static void find_members(struct split *split)
 }
 
 /* Rank, and the same among this machine's; machines are counted in the order of the new ranks. */
-static void place(const struct split *split, struct mr_group *group)
+static void place_rank(const struct split *split, struct mr_group *group)
 {
     const struct mr_group *parent = split->parent;
     uint32_t n_local = 0;
@@ -102,7 +102,7 @@ static void name_keys(const struct split *split, struct mr_group *group)
     snprintf(group->prefix, sizeof group->prefix, "g%016llx/", (unsigned long long)(hash ^ hash >> 31));
 }
 
-static void inherit(const struct split *split, struct mr_group *group)
+static void inherit_settings(const struct split *split, struct mr_group *group)
 {
     const struct mr_group *parent = split->parent;
     group->timeout_ms = parent->timeout_ms;
@@ -130,9 +130,9 @@ static mr_status make_group(const struct split *split, struct mr_group **group_o
     if (status)
         return status;
     atomic_fetch_add_explicit(&split->parent->home->n_groups, 1, memory_order_relaxed);
-    place(split, *group_out);
+    place_rank(split, *group_out);
     name_keys(split, *group_out);
-    inherit(split, *group_out);
+    inherit_settings(split, *group_out);
     return MR_OK;
 }
 
@@ -183,11 +183,11 @@ static uint32_t find_culprit(const struct split *split)
 }
 
 /* Does every rank have its part? */
-static mr_status agree(struct split *split, mr_status own, mr_error *error)
+static mr_status agree_parts(struct split *split, mr_status own, mr_error *error)
 {
     struct mr_group *parent = split->parent;
     int64_t own_told = own;
-    mr_status status = gather(split, &own_told, split->told, 1);
+    mr_status status = gather_numbers(split, &own_told, split->told, 1);
     if (status) {
         mr_error_copy(own ? NULL : error, mr_group_error(parent));
         return own ? own : status;
@@ -209,7 +209,7 @@ static void take_back(struct mr_group *group, const mr_error *error)
     mr_group_destroy(group);
 }
 
-static mr_status make(struct split *split, mr_group **group_out, mr_error *error)
+static mr_status make_part(struct split *split, mr_group **group_out, mr_error *error)
 {
     struct mr_group *group;
     mr_status status = make_group(split, &group, error);
@@ -219,7 +219,7 @@ static mr_status make(struct split *split, mr_group **group_out, mr_error *error
         mr_group_find_device(group);
         status = mr_work_start_threads(group, error);
     }
-    status = agree(split, status, error);
+    status = agree_parts(split, status, error);
     if (group)
         mr_group_keys_forget(group, true);
     if (status)
@@ -229,10 +229,10 @@ static mr_status make(struct split *split, mr_group **group_out, mr_error *error
     return status;
 }
 
-static mr_status tell(struct split *split)
+static mr_status exchange_colors(struct split *split)
 {
     int64_t own[N_TOLD] = {[COLOR] = split->color, [KEY] = split->key, [NODE] = split->parent->node};
-    return gather(split, own, split->told, N_TOLD);
+    return gather_numbers(split, own, split->told, N_TOLD);
 }
 
 static mr_status split_group(struct split *split, mr_group **group_out)
@@ -245,11 +245,11 @@ static mr_status split_group(struct split *split, mr_group **group_out)
         mr_error_memory(&error, parent->world_size * sizeof *split->told * N_TOLD);
         return mr_work_fail_group(parent, &error);
     }
-    mr_status status = tell(split);
+    mr_status status = exchange_colors(split);
     if (status)
         return status;
     find_members(split);
-    status = make(split, group_out, &error);
+    status = make_part(split, group_out, &error);
     return status ? mr_work_end_group(parent, &error) : MR_OK;
 }
 

@@ -96,7 +96,7 @@ static void destroy_engine(struct mr_group *group)
     pthread_mutex_lock(&group->lock);
 }
 
-static void *run(void *arg)
+static void *run_works(void *arg)
 {
     struct mr_group *group = arg;
     pthread_mutex_lock(&group->lock);
@@ -156,7 +156,7 @@ static void give_up(struct mr_group *group)
 }
 
 /* With the lock. */
-static void look(struct mr_group *group)
+static void look_at_engine(struct mr_group *group)
 {
     mr_error unused;
     uint64_t now = mr_clock_now_ns();
@@ -177,7 +177,7 @@ static void *keep_watch(void *arg)
         struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
-            look(group);
+            look_at_engine(group);
     }
     pthread_mutex_unlock(&group->lock);
     return NULL;
@@ -191,7 +191,7 @@ mr_status mr_work_start_threads(struct mr_group *group, mr_error *error)
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, rc, "cannot start a thread of the group");
     group->n_references++; /* the runner's */
-    rc = mr_thread_start(&group->runner, run, group);
+    rc = mr_thread_start(&group->runner, run_works, group);
     if (rc == 0) {
         group->has_threads = true;
         return MR_OK;
@@ -254,7 +254,7 @@ void mr_work_stop_threads(struct mr_group *group)
 }
 
 /* With the lock. */
-static void append(struct mr_group *group, struct mr_work *work)
+static void append_work(struct mr_group *group, struct mr_work *work)
 {
     work->next = NULL;
     if (group->is_given_up) { /* since mr_group_enter() looked: nobody would take it */
@@ -352,7 +352,7 @@ static void run_here(struct mr_group *group, const struct mr_collective *collect
 static void run_behind(struct mr_group *group, const struct mr_collective *collective)
 {
     struct mr_work work = {.group = group, .collective = *collective};
-    append(group, &work);
+    append_work(group, &work);
     while (!work.has_ended)
         pthread_cond_wait(&group->ended, &group->lock);
 }
@@ -389,7 +389,7 @@ static mr_status submit_blocking(struct mr_group *group, const struct mr_collect
 }
 
 /* Hand the work to who does it. */
-static mr_status begin(struct mr_group *group, struct mr_work *work)
+static mr_status begin_work(struct mr_group *group, struct mr_work *work)
 {
     if (group->device_works)
         return mr_device_work_submit(group, work);
@@ -399,7 +399,7 @@ static mr_status begin(struct mr_group *group, struct mr_work *work)
         return MR_OK;
     }
     pthread_mutex_lock(&group->lock);
-    append(group, work);
+    append_work(group, work);
     pthread_mutex_unlock(&group->lock);
     return MR_OK;
 }
@@ -414,7 +414,7 @@ static mr_status submit_async(struct mr_group *group, const struct mr_collective
     }
     work->group = group;
     work->collective = *collective;
-    mr_status status = begin(group, work);
+    mr_status status = begin_work(group, work);
     if (status) {
         free(work);
         return status;
@@ -456,7 +456,7 @@ static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
 }
 
 /* In a forked child the lock may be held by nobody who is there. */
-static mr_status enter(const struct mr_work *work)
+static mr_status check_process(const struct mr_work *work)
 {
     if (!work)
         return MR_ERR_INVALID;
@@ -465,13 +465,13 @@ static mr_status enter(const struct mr_work *work)
 
 mr_status mr_work_sync(mr_work *work, uint32_t timeout_ms)
 {
-    mr_status status = enter(work);
+    mr_status status = check_process(work);
     return status ? status : wait_until(work, timeout_ms);
 }
 
 mr_status mr_work_wait(mr_work *work, void *stream)
 {
-    mr_status status = enter(work);
+    mr_status status = check_process(work);
     if (!status && work->group->device_works)
         return mr_device_work_wait(work, stream);
     return status ? status : wait_until(work, MR_FOREVER); /* ended is more than any stream needs */
@@ -479,7 +479,7 @@ mr_status mr_work_wait(mr_work *work, void *stream)
 
 mr_status mr_work_test(mr_work *work)
 {
-    mr_status status = enter(work);
+    mr_status status = check_process(work);
     if (status)
         return status;
     if (work->group->device_works)
@@ -505,7 +505,7 @@ static bool can_free(struct mr_work *work)
 
 void mr_work_free(mr_work *work)
 {
-    if (!work || enter(work))
+    if (!work || check_process(work))
         return;
     struct mr_group *group = work->group;
     if (can_free(work))

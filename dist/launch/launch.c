@@ -132,7 +132,7 @@ static mr_status open_channels(struct run *run, mr_error *error)
 
 /* ---- before and after ---- */
 
-static mr_status allocate(struct run *run, mr_error *error)
+static mr_status allocate_plan(struct run *run, mr_error *error)
 {
     struct mr_launch_plan *plan = &run->plan;
     uint32_t n = run->options.nproc, n_polls = MR_LAUNCH_PLAN_POLLS;
@@ -162,7 +162,7 @@ static void choose_signals(struct run *run)
             sigaddset(&run->taken, passed_on[i]);
 }
 
-static mr_status prepare(struct run *run, const struct mr_rank_job *job, mr_error *error)
+static mr_status prepare_run(struct run *run, const struct mr_rank_job *job, mr_error *error)
 {
     const mr_launch_options *o = &run->options;
     const struct mr_rank_world world = {o->nproc, o->nnodes, o->node_rank, o->rendezvous};
@@ -171,7 +171,7 @@ static mr_status prepare(struct run *run, const struct mr_rank_job *job, mr_erro
     if (status == MR_OK && o->log_dir)
         status = open_logs(run, error);
     if (status == MR_OK)
-        status = allocate(run, error);
+        status = allocate_plan(run, error);
     if (status == MR_OK)
         status = open_channels(run, error);
     run->plan.job = *job;
@@ -277,7 +277,7 @@ static mr_status report_lost_monitor(const struct run *run, int end, mr_error *e
     return mr_error_set(error, MR_ERR_IO, "the ranks' monitor (process %d) is gone", (int)run->monitor);
 }
 
-static void say(const struct mr_launch_monitor_verdict *verdict)
+static void log_verdict(const struct mr_launch_monitor_verdict *verdict)
 {
     static const char *const names[MR_RANK_STREAMS] = {"stdout", "stderr"};
     if (verdict->status == MR_OK && verdict->error.text[0] != '\0')
@@ -301,7 +301,7 @@ static mr_status run_monitor(struct run *run, mr_launch_result *result_out, mr_e
             mr_error_copy(error, &verdict.error);
         if (has_verdict) {
             status = verdict.status;
-            say(&verdict);
+            log_verdict(&verdict);
         }
         if (status == MR_OK)
             *result_out = verdict.result;
@@ -320,7 +320,7 @@ mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc, const 
     mr_status status = resolve_options(run, options, nproc, error);
     if (status == MR_OK) {
         hold_standard(run);
-        status = prepare(run, job, error);
+        status = prepare_run(run, job, error);
         if (status == MR_OK)
             status = run_monitor(run, result_out, error);
         clean_up(run);

@@ -176,7 +176,7 @@ static void note_end(struct monitor *k, const siginfo_t *info)
 }
 
 /* ECHILD is what is waited for in the end: no rank and nothing that one of them has left. */
-static void reap(struct monitor *k)
+static void reap_ranks(struct monitor *k)
 {
     struct signalfd_siginfo first;
     siginfo_t info = {0};
@@ -279,7 +279,7 @@ static void start_ranks(struct monitor *k)
 
 /* ---- the loop ---- */
 
-static void obey(struct monitor *k)
+static void pass_signals(struct monitor *k)
 {
     int32_t number;
     while (recv(k->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
@@ -328,7 +328,7 @@ static int wait_ms(const struct monitor *k)
     return now_ns >= k->kill_ns ? 0 : (int)((k->kill_ns - now_ns) / 1000000 + 1);
 }
 
-static void turn(struct monitor *k)
+static void wait_and_act(struct monitor *k)
 {
     struct pollfd *polls = k->plan->polls;
     uint32_t n = MR_LAUNCH_PLAN_POLLS;
@@ -343,9 +343,9 @@ static void turn(struct monitor *k)
     if (polls[2].revents != 0 || (polls[1].revents & POLLHUP) != 0)
         lose_launcher(k);
     else if (polls[1].revents != 0 || is_failed)
-        obey(k);
+        pass_signals(k);
     if (polls[0].revents != 0 || is_failed)
-        reap(k);
+        reap_ranks(k);
     if (k->plan->output && !k->gives_up_output)
         mr_rank_output_pump(k->plan->output, polls + MR_LAUNCH_PLAN_POLLS);
     act_in_time(k);
@@ -363,7 +363,7 @@ static void take_signals(struct monitor *k)
     sigaction(SIGCHLD, &action, &k->on_child);
 }
 
-static bool begin(struct monitor *k)
+static bool begin_monitor(struct monitor *k)
 {
     sigset_t child;
     sigemptyset(&child);
@@ -396,10 +396,10 @@ _Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan)
     take_signals(&k);
     for (size_t i = 0; i < sizeof plan->launcher_ends / sizeof *plan->launcher_ends; i++)
         close(plan->launcher_ends[i]);
-    if (begin(&k) && getppid() == plan->launcher) {
+    if (begin_monitor(&k) && getppid() == plan->launcher) {
         start_ranks(&k);
         while (!is_over(&k))
-            turn(&k);
+            wait_and_act(&k);
         name_survivor(&k);
     }
     for (int i = 0; i < MR_RANK_STREAMS; i++)

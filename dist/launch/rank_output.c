@@ -93,14 +93,14 @@ void mr_rank_output_add(struct mr_rank_output *output, uint32_t local_rank, int 
     output->sources[local_rank * MR_RANK_STREAMS + (uint32_t)stream].fd = fd;
 }
 
-static size_t pending(const struct outlet *outlet)
+static size_t bytes_pending(const struct outlet *outlet)
 {
     return outlet->to - outlet->from;
 }
 
 static bool has_room(const struct outlet *outlet)
 {
-    return BUFFER_BYTES - pending(outlet) >= MOST_BYTES;
+    return BUFFER_BYTES - bytes_pending(outlet) >= MOST_BYTES;
 }
 
 static bool make_room(struct outlet *outlet)
@@ -109,13 +109,13 @@ static bool make_room(struct outlet *outlet)
         return true;
     if (!has_room(outlet))
         return false;
-    memmove(outlet->bytes, outlet->bytes + outlet->from, pending(outlet));
+    memmove(outlet->bytes, outlet->bytes + outlet->from, bytes_pending(outlet));
     outlet->to -= outlet->from;
     outlet->from = 0;
     return true;
 }
 
-static void put(struct outlet *outlet, const void *bytes, size_t len)
+static void put_bytes(struct outlet *outlet, const void *bytes, size_t len)
 {
     memcpy(outlet->bytes + outlet->to, bytes, len);
     outlet->to += len;
@@ -123,9 +123,9 @@ static void put(struct outlet *outlet, const void *bytes, size_t len)
 
 static void put_line(struct outlet *outlet, const struct source *source, const char *line, size_t len)
 {
-    put(outlet, source->prefix, source->len_prefix);
-    put(outlet, line, len);
-    put(outlet, "\n", 1);
+    put_bytes(outlet, source->prefix, source->len_prefix);
+    put_bytes(outlet, line, len);
+    put_bytes(outlet, "\n", 1);
 }
 
 static void put_whole_lines(struct outlet *outlet, struct source *source)
@@ -185,7 +185,7 @@ static void write_outlet(struct mr_rank_output *output, uint32_t stream)
 {
     struct outlet *outlet = &output->outlets[stream];
     const char *bytes = outlet->bytes + outlet->from;
-    size_t len = pending(outlet) < PIPE_BUF ? pending(outlet) : PIPE_BUF;
+    size_t len = bytes_pending(outlet) < PIPE_BUF ? bytes_pending(outlet) : PIPE_BUF;
     const char *last = memrchr(bytes, '\n', len);
     if (last)
         len = (size_t)(last + 1 - bytes);
@@ -233,7 +233,7 @@ uint32_t mr_rank_output_set_polls(struct mr_rank_output *output, struct pollfd *
         source->poll_at = take_place(polls, &n, is_wanted, source->fd, POLLIN);
     }
     for (uint32_t i = 0; i < MR_RANK_STREAMS; i++) {
-        bool is_wanted = pending(&outlets[i]) > 0 && !outlets[(i + 1) % MR_RANK_STREAMS].in_line;
+        bool is_wanted = bytes_pending(&outlets[i]) > 0 && !outlets[(i + 1) % MR_RANK_STREAMS].in_line;
         outlets[i].poll_at = take_place(polls, &n, is_wanted, outlets[i].fd, POLLOUT);
     }
     return n;
@@ -269,7 +269,7 @@ bool mr_rank_output_is_done(const struct mr_rank_output *output)
     for (uint32_t i = 0; i < output->n_sources; i++)
         if (output->sources[i].fd >= 0)
             return false;
-    return pending(&output->outlets[0]) == 0 && pending(&output->outlets[1]) == 0;
+    return bytes_pending(&output->outlets[0]) == 0 && bytes_pending(&output->outlets[1]) == 0;
 }
 
 int mr_rank_output_failure(const struct mr_rank_output *output, int stream)

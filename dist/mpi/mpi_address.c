@@ -34,7 +34,8 @@ static int32_t check_place(const struct mr_engine_setup *setup, MPI_Comm comm, m
     return MR_OK;
 }
 
-static int32_t broadcast(const struct mr_engine_setup *setup, MPI_Comm comm, void *bytes, uint32_t len, mr_error *error)
+static int32_t broadcast_bytes(const struct mr_engine_setup *setup, MPI_Comm comm, void *bytes, uint32_t len,
+                               mr_error *error)
 {
     int n_numbers = (int)((len + sizeof(int) - 1) / sizeof(int));
     struct mr_mpi_job *job = mr_mpi_process_job("MPI_Bcast", call_bcast, comm, n_numbers);
@@ -63,7 +64,7 @@ int32_t mr_mpi_bootstrap(const struct mr_engine_setup *setup, bool is_all, void 
     MPI_Comm comm = setup->adopt ? *(MPI_Comm *)setup->adopt : MPI_COMM_WORLD;
     status = check_place(setup, comm, error);
     if (status == MR_OK)
-        status = broadcast(setup, comm, bytes, len, error);
+        status = broadcast_bytes(setup, comm, bytes, len, error);
     mr_mpi_process_leave(status != MR_ERR_TIMEOUT);
     return status == MR_OK && is_all ? mr_mpi_process_finalize(setup, error) : status;
 }

@@ -72,7 +72,7 @@ static int begin_reduce_scatter(const struct mr_mpi_engine *engine, const struct
     return MPI_Ireduce_scatter_block(part->in, part->out, part->count, part->type, part->op, engine->comm, request);
 }
 
-static int begin(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
+static int begin_call(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
 {
     int root = (int)part->root;
     switch (part->collective->kind) {
@@ -127,7 +127,7 @@ int32_t mr_mpi_call_give_up(const struct mr_mpi_engine *engine, const struct mr_
 }
 
 /* *is_done where this thread's turn came and MPI has ended the request. Returns MPI's code. */
-static int test(MPI_Request *request, MPI_Status *result, int *is_done)
+static int test_request(MPI_Request *request, MPI_Status *result, int *is_done)
 {
     *is_done = 0;
     if (!mr_mpi_process_try())
@@ -143,7 +143,7 @@ static int32_t wait_for(const struct mr_mpi_engine *engine, const struct mr_mpi_
     uint64_t quiet_ns = QUIET_NS + (uint64_t)part->count * mr_mpi_reduce_size(part->collective->dtype) * NS_PER_BYTE;
     for (uint32_t i = 0;; i++) {
         int is_done = 0;
-        int code = test(request, result, &is_done);
+        int code = test_request(request, result, &is_done);
         if (code != MPI_SUCCESS)
             return mr_mpi_call_fail(engine, part->collective, code, error);
         if (is_done)
@@ -181,7 +181,7 @@ int32_t mr_mpi_call_do(const struct mr_mpi_engine *engine, const struct mr_mpi_p
     MPI_Status result = {0};
     if (!mr_mpi_process_lock(limits->deadline_ns))
         return mr_mpi_call_give_up(engine, part, limits, error);
-    int code = begin(engine, part, &request);
+    int code = begin_call(engine, part, &request);
     mr_mpi_process_unlock();
     if (code != MPI_SUCCESS)
         return mr_mpi_call_fail(engine, part->collective, code, error);

@@ -26,7 +26,7 @@
 #define LEAVE_NS 3000000000u /* for MPI_Comm_free */
 
 /* What lies so many elements after p. */
-static void *at(const void *p, uint64_t elements, const struct mr_collective *collective)
+static void *element_at(const void *p, uint64_t elements, const struct mr_collective *collective)
 {
     return p ? (char *)(uintptr_t)p + elements * mr_mpi_reduce_size(collective->dtype) : NULL;
 }
@@ -45,8 +45,8 @@ static void place_part(struct mr_mpi_part *part, uint64_t first)
 {
     const struct mr_collective *collective = part->collective;
     uint64_t left = collective->count - first;
-    part->in = at(collective->in, first, collective);
-    part->out = at(collective->out, first, collective);
+    part->in = element_at(collective->in, first, collective);
+    part->out = element_at(collective->out, first, collective);
     part->count = left < MR_MPI_PART ? (int)left : MR_MPI_PART;
 }
 
@@ -119,7 +119,7 @@ static int32_t scatter_parts(const struct mr_mpi_engine *engine, const struct mr
     for (part.root = 0; part.root < engine->n_ranks; part.root++)
         for (uint64_t first = 0; first < collective->count && status == MR_OK; first += (uint64_t)part.count) {
             place_part(&part, first);
-            part.in = at(part.in, part.root * collective->count, collective);
+            part.in = element_at(part.in, part.root * collective->count, collective);
             status = mr_mpi_call_do(engine, &part, limits, error);
         }
     return status;
@@ -160,7 +160,7 @@ static int32_t do_broadcast(const struct mr_mpi_engine *engine, const struct mr_
     size_t len = (size_t)collective->count * mr_mpi_reduce_size(collective->dtype);
     struct mr_collective one = *collective;
     if (!one.out)
-        one.out = at(collective->in, 0, collective);
+        one.out = element_at(collective->in, 0, collective);
     else if (engine->rank == collective->root && one.in && one.in != one.out)
         memmove(one.out, one.in, len);
     return do_parts(engine, &one, limits, error);
@@ -198,12 +198,12 @@ static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_coll
     wide.out = n_parts > 1 ? memory + n_parts * wide.count : memory;
     wide.dtype = MR_F32;
     for (uint32_t part = 0; part < n_parts; part++)
-        mr_mpi_reduce_widen(collective->dtype, at(collective->in, part * collective->count + first, collective),
+        mr_mpi_reduce_widen(collective->dtype, element_at(collective->in, part * collective->count + first, collective),
                             memory + part * wide.count, wide.count);
     int32_t status = do_collective(engine, &wide, limits, error);
     if (status == MR_OK && has_result(engine, collective))
         mr_mpi_reduce_narrow(collective->dtype, wide.out, collective->op == MR_MEAN ? engine->n_ranks : 1,
-                             at(collective->out, first, collective), wide.count);
+                             element_at(collective->out, first, collective), wide.count);
     return status;
 }
 
@@ -239,8 +239,8 @@ static int32_t reduce_or_move(const struct mr_mpi_engine *engine, const struct m
     return status;
 }
 
-static int32_t run(void *user, const struct mr_collective *collective, uint64_t deadline_ns,
-                   const volatile uint32_t *stop, mr_error *error)
+static int32_t run_collective(void *user, const struct mr_collective *collective, uint64_t deadline_ns,
+                              const volatile uint32_t *stop, mr_error *error)
 {
     struct mr_mpi_engine *engine = user;
     struct mr_mpi_limits limits = {.start_ns = mr_clock_now_ns(), .deadline_ns = deadline_ns, .stop = stop};
@@ -328,7 +328,7 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
     return status;
 }
 
-static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
+static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
     *engine_out = NULL;
     if (setup->abi != MR_ENGINE_ABI)
@@ -344,8 +344,8 @@ static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr
     return status;
 }
 
-static int32_t split(void *user, uint32_t color, uint32_t key, const struct mr_engine_setup *setup, void **engine_out,
-                     mr_error *error)
+static int32_t split_engine(void *user, uint32_t color, uint32_t key, const struct mr_engine_setup *setup,
+                            void **engine_out, mr_error *error)
 {
     const struct mr_mpi_engine *parent = user;
     (void)key; /* setup has the order */
@@ -362,7 +362,7 @@ static int32_t split(void *user, uint32_t color, uint32_t key, const struct mr_e
 }
 
 /* healthy: MPI_Comm_free, which waits for nobody in the MPIs that we know, but may by the standard. */
-static void release(struct mr_mpi_engine *engine, uint64_t deadline_ns)
+static void release_comm(struct mr_mpi_engine *engine, uint64_t deadline_ns)
 {
     if (!mr_mpi_process_is_usable())
         return;
@@ -375,14 +375,14 @@ static void release(struct mr_mpi_engine *engine, uint64_t deadline_ns)
     mr_mpi_process_unlock();
 }
 
-static void destroy(void *user, bool healthy)
+static void destroy_engine(void *user, bool healthy)
 {
     struct mr_mpi_engine *engine = user;
     if (!engine)
         return;
     healthy = healthy && !engine->is_dead;
     if (healthy)
-        release(engine, mr_clock_now_ns() + LEAVE_NS);
+        release_comm(engine, mr_clock_now_ns() + LEAVE_NS);
     mr_mpi_process_leave(healthy);
     if (healthy) /* else it may be MPI's still */
         free(engine->gathered);
@@ -405,8 +405,8 @@ const struct mr_engine_table mr_engine_table = {
     .abi = MR_ENGINE_ABI,
     .name = "mpi",
     .version = VERSION,
-    .create = create,
-    .destroy = destroy,
-    .run = run,
-    .split = split,
+    .create = create_engine,
+    .destroy = destroy_engine,
+    .run = run_collective,
+    .split = split_engine,
 };

@@ -110,7 +110,7 @@ bool mr_mpi_process_is_usable(void)
 }
 
 /* MPI's thread: jobs one by one until the process ends. */
-static void *serve(void *unused)
+static void *run_jobs(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&process.mutex);
@@ -239,7 +239,7 @@ static bool is_to_be_finalized(void)
     return wanted && MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
 }
 
-static int32_t finalize(uint64_t deadline_ns, fail_function *fail, mr_error *error)
+static int32_t finalize_mpi(uint64_t deadline_ns, fail_function *fail, mr_error *error)
 {
     struct mr_mpi_job *job = mr_mpi_process_job("MPI_Finalize", call_finalize, MPI_COMM_NULL, 0);
     if (!job)
@@ -252,16 +252,16 @@ static int32_t finalize(uint64_t deadline_ns, fail_function *fail, mr_error *err
 
 int32_t mr_mpi_process_finalize(const struct mr_engine_setup *setup, mr_error *error)
 {
-    return is_to_be_finalized() ? finalize(setup->deadline_ns, setup->fail, error) : MR_OK;
+    return is_to_be_finalized() ? finalize_mpi(setup->deadline_ns, setup->fail, error) : MR_OK;
 }
 
 /*
  * At exit. Waits for the other ranks as long as a collective would; then the process ends without MPI's consent, and it
  * is mpirun's to say so.
  */
-static void finish(void)
+static void finish_at_exit(void)
 {
-    if (is_to_be_finalized() && finalize(mr_clock_now_ns() + process.timeout_ms * MS, NULL, NULL) == MR_ERR_TIMEOUT)
+    if (is_to_be_finalized() && finalize_mpi(mr_clock_now_ns() + process.timeout_ms * MS, NULL, NULL) == MR_ERR_TIMEOUT)
         fprintf(stderr, "millrace: MPI_Finalize has not ended within %u ms and is left\n", process.timeout_ms);
 }
 
@@ -269,7 +269,7 @@ static int32_t start_thread(const struct mr_engine_setup *setup, mr_error *error
 {
     pthread_t thread;
     pthread_mutex_lock(&process.mutex);
-    int rc = process.has_thread ? 0 : mr_thread_start(&thread, serve, NULL);
+    int rc = process.has_thread ? 0 : mr_thread_start(&thread, run_jobs, NULL);
     if (rc == 0 && !process.has_thread) {
         pthread_detach(thread);
         process.has_thread = true;
@@ -284,7 +284,7 @@ static int32_t start_thread(const struct mr_engine_setup *setup, mr_error *error
     return MR_OK;
 }
 
-static int32_t initialise(const struct mr_engine_setup *setup, mr_error *error)
+static int32_t initialise_mpi(const struct mr_engine_setup *setup, mr_error *error)
 {
     struct mr_mpi_job *job = mr_mpi_process_job("MPI_Init_thread", call_init, MPI_COMM_NULL, 0);
     if (!job)
@@ -297,7 +297,7 @@ static int32_t initialise(const struct mr_engine_setup *setup, mr_error *error)
     pthread_mutex_lock(&process.mutex);
     process.is_ours = true;
     pthread_mutex_unlock(&process.mutex);
-    if (atexit(finish) != 0)
+    if (atexit(finish_at_exit) != 0)
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot register the end of MPI");
     return MR_OK;
 }
@@ -338,7 +338,7 @@ static int32_t become_ready(const struct mr_engine_setup *setup, mr_error *error
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is given, but MPI is not initialised");
     int32_t status = start_thread(setup, error);
     if (status == MR_OK && !initialized)
-        status = initialise(setup, error);
+        status = initialise_mpi(setup, error);
     return status == MR_OK ? learn_level(setup, error) : status;
 }
 

@@ -42,26 +42,26 @@ static int32_t own_claim(const struct mr_engine_setup *setup, MPI_Comm comm, str
     return MR_OK;
 }
 
-static void refuse(struct verdict *verdict, const char *words)
+static void refuse_claim(struct verdict *verdict, const char *words)
 {
     verdict->is_refusal = 1;
     memcpy(verdict->ranks, words, strlen(words) + 1);
 }
 
 /* Enter rank's claim in the table, or the words against it. seen: which of MPI's ranks are taken, by whom, plus one. */
-static void judge(const struct mr_engine_setup *setup, bool is_whole, uint32_t rank, const struct claim *claim,
-                  uint32_t *seen, struct verdict *verdict)
+static void judge_claim(const struct mr_engine_setup *setup, bool is_whole, uint32_t rank, const struct claim *claim,
+                        uint32_t *seen, struct verdict *verdict)
 {
     char words[WORDS];
     if (is_whole && claim->n_ranks != setup->world_size) {
         snprintf(words, sizeof words,
                  "rank %u is one of %u in MPI, but the group has %u: were all started by one mpirun?", rank,
                  claim->n_ranks, setup->world_size);
-        refuse(verdict, words);
+        refuse_claim(verdict, words);
     } else if (claim->rank >= claim->n_ranks || (is_whole && seen[claim->rank])) {
         snprintf(words, sizeof words, "rank %u and another are both rank %u of %u in MPI", rank, claim->rank,
                  claim->n_ranks);
-        refuse(verdict, words);
+        refuse_claim(verdict, words);
     } else {
         if (is_whole)
             seen[claim->rank] = 1;
@@ -70,8 +70,8 @@ static void judge(const struct mr_engine_setup *setup, bool is_whole, uint32_t r
 }
 
 /* Rank 0: hear all, and tell all. */
-static int32_t decide(const struct mr_engine_setup *setup, bool is_whole, struct verdict *verdict, uint32_t size,
-                      mr_error *error)
+static int32_t decide_for_all(const struct mr_engine_setup *setup, bool is_whole, struct verdict *verdict,
+                              uint32_t size, mr_error *error)
 {
     uint32_t *seen = calloc(setup->world_size, sizeof *seen);
     if (!seen)
@@ -87,21 +87,21 @@ static int32_t decide(const struct mr_engine_setup *setup, bool is_whole, struct
             status =
                 setup->fail(error, MR_ERR_PEER, "rank %u says %u bytes of itself, not %zu", rank, len, sizeof claim);
         if (status == MR_OK)
-            judge(setup, is_whole, rank, &claim, seen, verdict);
+            judge_claim(setup, is_whole, rank, &claim, seen, verdict);
     }
     free(seen);
     return status == MR_OK ? setup->store.set(setup->store.user, "mpi/ranks", verdict, size, error) : status;
 }
 
-static int32_t exchange(const struct mr_engine_setup *setup, bool is_whole, const struct claim *claim,
-                        struct verdict *verdict, uint32_t size, mr_error *error)
+static int32_t exchange_claims(const struct mr_engine_setup *setup, bool is_whole, const struct claim *claim,
+                               struct verdict *verdict, uint32_t size, mr_error *error)
 {
     char key[32];
     uint32_t len = 0;
     snprintf(key, sizeof key, "mpi/rank/%u", setup->rank);
     int32_t status = setup->store.set(setup->store.user, key, claim, sizeof *claim, error);
     if (status == MR_OK && setup->rank == 0)
-        return decide(setup, is_whole, verdict, size, error);
+        return decide_for_all(setup, is_whole, verdict, size, error);
     if (status == MR_OK)
         status = setup->store.get(setup->store.user, "mpi/ranks", verdict, size, &len, setup->deadline_ns, error);
     if (status == MR_OK && len != size)
@@ -122,10 +122,10 @@ int32_t mr_mpi_ranks_agree(const struct mr_engine_setup *setup, MPI_Comm comm, b
     if (!verdict)
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", size);
     if (setup->world_size > 1) {
-        status = exchange(setup, is_whole, &claim, verdict, (uint32_t)size, error);
+        status = exchange_claims(setup, is_whole, &claim, verdict, (uint32_t)size, error);
     } else { /* nobody to ask */
         uint32_t seen[1] = {0};
-        judge(setup, is_whole, 0, &claim, seen, verdict);
+        judge_claim(setup, is_whole, 0, &claim, seen, verdict);
     }
     if (status == MR_OK && verdict->is_refusal)
         status = setup->fail(error, MR_ERR_PEER, "%.*s", (int)WORDS, (const char *)verdict->ranks);

@@ -13,28 +13,28 @@
 
 #include <math.h>
 
-static float least(float a, float b)
+static float least_of(float a, float b)
 {
     if (isnan(a) || isnan(b))
         return NAN;
     return a < b || (a == b && signbit(a)) ? a : b;
 }
 
-static float most(float a, float b)
+static float most_of(float a, float b)
 {
     if (isnan(a) || isnan(b))
         return NAN;
     return a > b || (a == b && !signbit(a)) ? a : b;
 }
 
-static uint16_t get(const void *halves, uint64_t i)
+static uint16_t get_half(const void *halves, uint64_t i)
 {
     uint16_t half;
     memcpy(&half, (const char *)halves + i * sizeof half, sizeof half);
     return half;
 }
 
-static void put(void *halves, uint64_t i, uint16_t half)
+static void put_half(void *halves, uint64_t i, uint16_t half)
 {
     memcpy((char *)halves + i * sizeof half, &half, sizeof half);
 }
@@ -45,12 +45,12 @@ static void put(void *halves, uint64_t i, uint16_t half)
     {                                                                                                                  \
         (void)type;                                                                                                    \
         for (int i = 0; i < *len; i++)                                                                                 \
-            put(inout, i, narrow(combine(widen(get(in, i)), widen(get(inout, i)))));                                   \
+            put_half(inout, i, narrow(combine(widen(get_half(in, i)), widen(get_half(inout, i)))));                    \
     }
-OPERATION(min_f16, mr_half_from_f16, least, mr_half_f16)
-OPERATION(max_f16, mr_half_from_f16, most, mr_half_f16)
-OPERATION(min_bf16, mr_half_from_bf16, least, mr_half_bf16)
-OPERATION(max_bf16, mr_half_from_bf16, most, mr_half_bf16)
+OPERATION(min_f16, mr_half_from_f16, least_of, mr_half_f16)
+OPERATION(max_f16, mr_half_from_f16, most_of, mr_half_f16)
+OPERATION(min_bf16, mr_half_from_bf16, least_of, mr_half_bf16)
+OPERATION(max_bf16, mr_half_from_bf16, most_of, mr_half_bf16)
 
 int mr_mpi_reduce_init(struct mr_mpi_ops *ops)
 {
@@ -73,13 +73,13 @@ void mr_mpi_reduce_fini(struct mr_mpi_ops *ops)
 void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        out[i] = dtype == MR_F16 ? mr_half_from_f16(get(halves, i)) : mr_half_from_bf16(get(halves, i));
+        out[i] = dtype == MR_F16 ? mr_half_from_f16(get_half(halves, i)) : mr_half_from_bf16(get_half(halves, i));
 }
 
 void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        put(halves, i, dtype == MR_F16 ? mr_half_f16(in[i] / (float)n) : mr_half_bf16(in[i] / (float)n));
+        put_half(halves, i, dtype == MR_F16 ? mr_half_f16(in[i] / (float)n) : mr_half_bf16(in[i] / (float)n));
 }
 
 MPI_Datatype mr_mpi_reduce_type(uint32_t dtype)

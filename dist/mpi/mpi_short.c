@@ -32,7 +32,7 @@ bool mr_mpi_short_fits(const struct mr_mpi_engine *engine, const struct mr_colle
 }
 
 /* Rank 0's first, then the others' in their order. */
-static int reduce(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, void *out, size_t len)
+static int reduce_gathered(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, void *out, size_t len)
 {
     int code = MPI_SUCCESS;
     memcpy(out, engine->gathered, len);
@@ -57,7 +57,7 @@ int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine, const struct
         return status;
     if (!mr_mpi_process_lock(limits->deadline_ns))
         return mr_mpi_call_give_up(engine, &part, limits, error);
-    int code = reduce(engine, &part, collective->out, len_of(collective));
+    int code = reduce_gathered(engine, &part, collective->out, len_of(collective));
     mr_mpi_process_unlock();
     return code == MPI_SUCCESS ? MR_OK : mr_mpi_call_fail(engine, collective, code, error);
 }

@@ -74,7 +74,8 @@ static int32_t check_limits(const struct mr_nccl_engine *engine, struct limits *
 }
 
 /* Under the lock. *result is what it stands at; MR_OK also while in progress. */
-static int32_t look(const struct mr_nccl_engine *engine, const char *name, ncclResult_t *result, mr_error *error)
+static int32_t look_at_comm(const struct mr_nccl_engine *engine, const char *name, ncclResult_t *result,
+                            mr_error *error)
 {
     if (!engine->comm || atomic_load(&engine->is_ended))
         return mr_nccl_call_aborted(error);
@@ -85,12 +86,12 @@ static int32_t look(const struct mr_nccl_engine *engine, const char *name, ncclR
 }
 
 /* Until the communicator can be called again. */
-static int32_t settle(struct mr_nccl_engine *engine, const char *name, struct limits *limits, mr_error *error)
+static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, struct limits *limits, mr_error *error)
 {
     for (uint32_t i = 0;; i++) {
         ncclResult_t result = ncclInProgress;
         pthread_mutex_lock(&engine->comm_lock);
-        int32_t status = look(engine, name, &result, error);
+        int32_t status = look_at_comm(engine, name, &result, error);
         pthread_mutex_unlock(&engine->comm_lock);
         if (status == MR_OK && result == ncclInProgress)
             status = check_limits(engine, limits, name, error);
@@ -102,7 +103,7 @@ static int32_t settle(struct mr_nccl_engine *engine, const char *name, struct li
     }
 }
 
-static int32_t adopt(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, mr_error *error)
+static int32_t adopt_comm(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, mr_error *error)
 {
     int rank = -1;
     int n_ranks = -1;
@@ -110,7 +111,7 @@ static int32_t adopt(struct mr_nccl_engine *engine, const struct mr_engine_setup
     struct limits limits = {.deadline_ns = setup->deadline_ns, .setup = setup};
     if (!engine->comm)
         return mr_error_set(error, MR_ERR_INVALID, "nccl_comm points to no communicator");
-    int32_t status = settle(engine, "nccl_comm", &limits, error);
+    int32_t status = settle_comm(engine, "nccl_comm", &limits, error);
     if (status == MR_OK)
         status = mr_nccl_call_nccl(engine->comm, ncclCommUserRank(engine->comm, &rank), "ncclCommUserRank", error);
     if (status == MR_OK)
@@ -133,7 +134,7 @@ int32_t mr_nccl_comm_adopt(struct mr_nccl_engine *engine, const struct mr_engine
 {
     engine->is_adopted = true;
     engine->comm = *(ncclComm_t *)setup->adopt;
-    return adopt(engine, setup, error);
+    return adopt_comm(engine, setup, error);
 }
 
 int32_t mr_nccl_comm_open(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, const ncclUniqueId *id,
@@ -148,7 +149,7 @@ int32_t mr_nccl_comm_open(struct mr_nccl_engine *engine, const struct mr_engine_
     if (result != ncclInProgress)
         status = mr_nccl_call_nccl(engine->comm, result, "ncclCommInitRankConfig", error);
     pthread_mutex_unlock(&engine->comm_lock);
-    return status == MR_OK ? settle(engine, "ncclCommInitRankConfig", &limits, error) : status;
+    return status == MR_OK ? settle_comm(engine, "ncclCommInitRankConfig", &limits, error) : status;
 }
 
 static bool find_type(uint32_t dtype, ncclDataType_t *type_out)
@@ -174,8 +175,8 @@ static bool find_op(uint32_t op, ncclRedOp_t *op_out)
 }
 
 /* One call; name_out is its function's. */
-static ncclResult_t call(const struct mr_nccl_engine *engine, const struct mr_collective *c, ncclDataType_t type,
-                         ncclRedOp_t op, const char **name_out)
+static ncclResult_t call_nccl(const struct mr_nccl_engine *engine, const struct mr_collective *c, ncclDataType_t type,
+                              ncclRedOp_t op, const char **name_out)
 {
     ncclComm_t comm = engine->comm;
     cudaStream_t stream = engine->stream;
@@ -203,7 +204,7 @@ static ncclResult_t call(const struct mr_nccl_engine *engine, const struct mr_co
 }
 
 /* A barrier is a sum of zeros. */
-static struct mr_collective whole(const struct mr_nccl_engine *engine, const struct mr_collective *c)
+static struct mr_collective replace_barrier(const struct mr_nccl_engine *engine, const struct mr_collective *c)
 {
     if (c->kind != MR_COLLECTIVE_BARRIER)
         return *c;
@@ -218,7 +219,7 @@ static struct mr_collective whole(const struct mr_nccl_engine *engine, const str
 int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collective *collective, uint64_t deadline_ns,
                          const volatile uint32_t *stop, mr_error *error)
 {
-    struct mr_collective c = whole(engine, collective);
+    struct mr_collective c = replace_barrier(engine, collective);
     struct limits limits = {.deadline_ns = deadline_ns, .stop = stop};
     ncclDataType_t type;
     ncclRedOp_t op;
@@ -233,7 +234,7 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
         pthread_mutex_unlock(&engine->comm_lock);
         return mr_nccl_call_aborted(error);
     }
-    ncclResult_t result = call(engine, &c, type, op, &name);
+    ncclResult_t result = call_nccl(engine, &c, type, op, &name);
     int32_t status = MR_OK;
     if (atomic_load(&engine->is_aborted)) { /* meanwhile, and it may be gone */
         status = mr_nccl_call_aborted(error);
@@ -242,7 +243,7 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
         status = mr_nccl_call_nccl(engine->comm, result, name, error);
     }
     pthread_mutex_unlock(&engine->comm_lock);
-    return result == ncclInProgress ? settle(engine, name, &limits, error) : status;
+    return result == ncclInProgress ? settle_comm(engine, name, &limits, error) : status;
 }
 
 int32_t mr_nccl_comm_health(void *user, mr_error *error)
@@ -256,7 +257,7 @@ int32_t mr_nccl_comm_health(void *user, mr_error *error)
         return mr_nccl_call_aborted(error);
     if (pthread_mutex_trylock(&engine->comm_lock) != 0)
         return MR_OK; /* a call is under way, and tells */
-    int32_t status = look(engine, "NCCL", &result, error);
+    int32_t status = look_at_comm(engine, "NCCL", &result, error);
     pthread_mutex_unlock(&engine->comm_lock);
     return status;
 }
@@ -293,7 +294,7 @@ void mr_nccl_comm_abort(void *user)
         (void)mr_nccl_detached_do(abort_comm, engine, ABORT_MS);
 }
 
-static bool finalize(ncclComm_t comm)
+static bool finalize_comm(ncclComm_t comm)
 {
     uint64_t deadline_ns = mr_clock_now_ns() + FINALIZE_NS;
     ncclResult_t result = ncclCommFinalize(comm);
@@ -310,7 +311,7 @@ void mr_nccl_comm_close(struct mr_nccl_engine *engine, bool healthy)
 {
     pthread_mutex_lock(&engine->comm_lock);
     if (engine->comm && !engine->is_adopted && !atomic_exchange(&engine->is_ended, true)) {
-        if (healthy && finalize(engine->comm))
+        if (healthy && finalize_comm(engine->comm))
             (void)ncclCommDestroy(engine->comm);
         else
             (void)ncclCommAbort(engine->comm);

@@ -28,14 +28,14 @@ struct call {
     bool is_left; /* under the lock: nobody waits any more */
 };
 
-static void release(struct call *call)
+static void free_call(struct call *call)
 {
     pthread_cond_destroy(&call->changed);
     pthread_mutex_destroy(&call->lock);
     free(call);
 }
 
-static void *serve(void *arg)
+static void *run_call(void *arg)
 {
     struct call *call = arg;
     call->job(call->arg);
@@ -45,7 +45,7 @@ static void *serve(void *arg)
     pthread_cond_signal(&call->changed);
     pthread_mutex_unlock(&call->lock);
     if (is_left)
-        release(call);
+        free_call(call);
     return NULL;
 }
 
@@ -99,8 +99,8 @@ bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
     call->arg = arg;
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->changed, NULL);
-    if (mr_thread_start(&thread, serve, call) != 0) {
-        release(call);
+    if (mr_thread_start(&thread, run_call, call) != 0) {
+        free_call(call);
         do_here(job, arg);
         return true;
     }
@@ -110,6 +110,6 @@ bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
         return false;
     }
     pthread_join(thread, NULL); /* it has only to return */
-    release(call);
+    free_call(call);
     return true;
 }

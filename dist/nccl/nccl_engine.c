@@ -188,7 +188,7 @@ static void end_engine(void *arg)
     free(end);
 }
 
-static void destroy(void *user, bool healthy)
+static void destroy_engine(void *user, bool healthy)
 {
     struct mr_nccl_engine *engine = user;
     if (!engine)
@@ -200,7 +200,7 @@ static void destroy(void *user, bool healthy)
     (void)mr_nccl_detached_do(end_engine, end, DESTROY_MS);
 }
 
-static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
+static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
     int32_t device = -1;
     bool is_left = false;
@@ -226,11 +226,11 @@ static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr
     if (status == MR_OK)
         *engine_out = engine;
     else if (!is_left)
-        destroy(engine, false);
+        destroy_engine(engine, false);
     return status;
 }
 
-static int32_t ordinal(const void *user)
+static int32_t get_ordinal(const void *user)
 {
     const struct mr_nccl_engine *engine = user;
     return engine->device;
@@ -246,7 +246,7 @@ static const struct mr_engine_device device_table = {
     .sums_create = mr_nccl_metric_sums_create,
     .sums_add = mr_nccl_metric_sums_add,
     .sums_destroy = mr_nccl_metric_sums_destroy,
-    .ordinal = ordinal,
+    .ordinal = get_ordinal,
 };
 
 #define WORDS(a, b, c) WORDS_(a, b, c)
@@ -259,7 +259,7 @@ const struct mr_engine_table mr_engine_table = {
     .name = "nccl",
     .version = WORDS(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
     .on_device = true,
-    .create = create,
-    .destroy = destroy,
+    .create = create_engine,
+    .destroy = destroy_engine,
     .device = &device_table,
 };

@@ -31,7 +31,7 @@ struct staged {
 };
 
 /* The engine's stream comes after what this one was given so far. */
-static int32_t follow(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
+static int32_t follow_stream(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
 {
     int32_t status = mr_nccl_call_capture(engine, stream, error);
     if (status == MR_OK)
@@ -42,8 +42,8 @@ static int32_t follow(const struct mr_nccl_engine *engine, void *stream, mr_erro
     return status;
 }
 
-static int32_t plan(const struct mr_nccl_engine *engine, const struct mr_collective *c, struct staged *staged_out,
-                    mr_error *error)
+static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_collective *c, struct staged *staged_out,
+                          mr_error *error)
 {
     size_t size = mr_dtype_size((mr_dtype)c->dtype);
     if (size == 0 || c->count > MR_NCCL_POOL_MAX / size / engine->n_ranks)
@@ -124,18 +124,19 @@ static int32_t put_staged(struct mr_nccl_engine *engine, const struct mr_collect
     return status;
 }
 
-static int32_t put(struct mr_nccl_engine *engine, const struct mr_collective *c, struct mr_nccl_ticket **ticket_out,
-                   uint64_t deadline_ns, const volatile uint32_t *stop, mr_error *error)
+static int32_t put_collective(struct mr_nccl_engine *engine, const struct mr_collective *c,
+                              struct mr_nccl_ticket **ticket_out, uint64_t deadline_ns, const volatile uint32_t *stop,
+                              mr_error *error)
 {
     bool is_staged = c->on_host && c->kind != MR_COLLECTIVE_BARRIER;
     struct staged staged = {0};
     int32_t status = check_sums(c, error);
     if (status == MR_OK && is_staged)
-        status = plan(engine, c, &staged, error);
+        status = plan_stage(engine, c, &staged, error);
     if (status == MR_OK)
         status = mr_nccl_pool_take(engine, is_staged ? staged.size + 1 : 0, ticket_out, error);
     if (status == MR_OK && !c->on_host)
-        status = follow(engine, c->stream, error);
+        status = follow_stream(engine, c->stream, error);
     if (status == MR_OK)
         status = is_staged ? put_staged(engine, c, &staged, *ticket_out, deadline_ns, stop, error)
                            : mr_nccl_comm_put(engine, c, deadline_ns, stop, error);
@@ -157,7 +158,7 @@ int32_t mr_nccl_issue(void *user, const struct mr_collective *collective, uint64
     struct mr_cuda_call call = mr_cuda_call_begin(engine->device);
     int32_t status = MR_OK;
     if (call.code == cudaSuccess)
-        status = put(engine, collective, &ticket, deadline_ns, stop, error);
+        status = put_collective(engine, collective, &ticket, deadline_ns, stop, error);
     int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a collective");
     if (status == MR_OK)
         status = ended;

@@ -38,7 +38,7 @@ static int32_t make_event(const struct mr_nccl_engine *engine, cudaEvent_t *even
                              "cudaEventCreateWithFlags", error);
 }
 
-static int32_t allocate(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
+static int32_t allocate_sums(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
 {
     void *memory = NULL;
     sums->last_slot = calloc(sums->size, sizeof *sums->last_slot);
@@ -71,7 +71,7 @@ static int32_t follow_adders(const struct mr_nccl_engine *engine, struct mr_nccl
     return status;
 }
 
-static int32_t clear(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
+static int32_t clear_sums(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
 {
     int32_t status = follow_adders(engine, sums, error);
     if (status == MR_OK)
@@ -98,7 +98,7 @@ static int32_t make_sums(struct mr_nccl_engine *engine, uint32_t n, struct mr_nc
     if (!sums)
         return mr_error_memory(error, sizeof *sums);
     sums->size = n;
-    int32_t status = allocate(engine, sums, error);
+    int32_t status = allocate_sums(engine, sums, error);
     if (status != MR_OK) {
         free_sums(sums);
         return status;
@@ -124,7 +124,7 @@ int32_t mr_nccl_metric_sums_create(void *user, uint32_t n, void **sums_out, mr_e
     if (call.code == cudaSuccess && !sums)
         status = make_sums(engine, n, &sums, error);
     if (call.code == cudaSuccess && status == MR_OK)
-        status = clear(engine, sums, error);
+        status = clear_sums(engine, sums, error);
     int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "sums on the device");
     if (status != MR_OK || ended != MR_OK)
         return status != MR_OK ? status : ended;
@@ -153,8 +153,8 @@ static int32_t wait_for(const struct mr_nccl_engine *engine, cudaStream_t stream
 }
 
 /* The stream comes after what the add has to come after. */
-static int32_t order(const struct mr_nccl_engine *engine, const struct mr_nccl_metric_sums *sums, uint32_t slot,
-                     uint32_t at, cudaStream_t stream, mr_error *error)
+static int32_t order_stream(const struct mr_nccl_engine *engine, const struct mr_nccl_metric_sums *sums, uint32_t slot,
+                            uint32_t at, cudaStream_t stream, mr_error *error)
 {
     uint32_t before = sums->last_slot[at];
     int32_t status = wait_for(engine, stream, sums->taken[sums->turn], error);
@@ -165,15 +165,15 @@ static int32_t order(const struct mr_nccl_engine *engine, const struct mr_nccl_m
     return status;
 }
 
-static int32_t add(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, uint32_t at,
-                   const void *value, uint32_t dtype, double count, void *stream, mr_error *error)
+static int32_t add_value(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, uint32_t at,
+                         const void *value, uint32_t dtype, double count, void *stream, mr_error *error)
 {
     int32_t status = mr_nccl_call_capture(engine, stream, error);
     if (status != MR_OK)
         return status;
     uint32_t slot = find_slot(sums, stream);
     struct mr_nccl_adder *adder = &sums->adders[slot];
-    status = order(engine, sums, slot, at, stream, error);
+    status = order_stream(engine, sums, slot, at, stream, error);
     if (status == MR_OK)
         status = mr_nccl_call_stream(engine,
                                      mr_nccl_sums_add(sums->accumulator[sums->turn] + at, value, dtype, count, stream),
@@ -200,7 +200,7 @@ int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const voi
     struct mr_cuda_call call = mr_cuda_call_begin(engine->device);
     int32_t status = MR_OK;
     if (call.code == cudaSuccess)
-        status = add(engine, sums, at, value, dtype, count, stream, error);
+        status = add_value(engine, sums, at, value, dtype, count, stream, error);
     int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a sum on the device");
     return status != MR_OK ? status : ended;
 }

@@ -98,7 +98,7 @@ static int32_t say_versions(const struct card *cards, uint32_t j, mr_error *erro
 }
 
 /* The ranks before j have passed. */
-static int32_t compare(const struct card *cards, uint32_t j, mr_error *error)
+static int32_t compare_card(const struct card *cards, uint32_t j, mr_error *error)
 {
     if (cards[j].is_adopted != cards[0].is_adopted)
         return mr_error_set(error, MR_ERR_INVALID, "rank %u gives a communicator to adopt, rank %u does not",
@@ -112,8 +112,8 @@ static int32_t compare(const struct card *cards, uint32_t j, mr_error *error)
     return MR_OK;
 }
 
-static int32_t get(const struct mr_engine_setup *setup, const char *key, void *value_out, uint32_t size,
-                   mr_error *error)
+static int32_t get_value(const struct mr_engine_setup *setup, const char *key, void *value_out, uint32_t size,
+                         mr_error *error)
 {
     uint32_t len = 0;
     int32_t status = setup->store.get(setup->store.user, key, value_out, size, &len, setup->deadline_ns, error);
@@ -122,8 +122,8 @@ static int32_t get(const struct mr_engine_setup *setup, const char *key, void *v
     return status;
 }
 
-static int32_t set(const struct mr_engine_setup *setup, const char *key, const void *value, uint32_t len,
-                   mr_error *error)
+static int32_t set_value(const struct mr_engine_setup *setup, const char *key, const void *value, uint32_t len,
+                         mr_error *error)
 {
     return setup->store.set(setup->store.user, key, value, len, error);
 }
@@ -139,9 +139,9 @@ static int32_t compare_all(const struct mr_engine_setup *setup, const struct car
     for (uint32_t i = 1; i < setup->world_size && status == MR_OK; i++) {
         char key[KEY];
         snprintf(key, sizeof key, "nccl/gpu/%u", i);
-        status = get(setup, key, &cards[i], sizeof cards[i], error);
+        status = get_value(setup, key, &cards[i], sizeof cards[i], error);
         if (status == MR_OK)
-            status = compare(cards, i, error);
+            status = compare_card(cards, i, error);
     }
     free(cards);
     return status;
@@ -159,7 +159,7 @@ static int32_t answer_all(const struct mr_nccl_engine *engine, const struct mr_e
         answer.status = mr_nccl_call_nccl(NULL, ncclGetUniqueId(&answer.id), "ncclGetUniqueId", &why);
     if (answer.status != MR_OK)
         snprintf(answer.words, sizeof answer.words, "%.*s", REFUSAL - 1, why.text);
-    int32_t status = set(setup, "nccl/answer", &answer, sizeof answer, error);
+    int32_t status = set_value(setup, "nccl/answer", &answer, sizeof answer, error);
     *id_out = answer.id;
     if (answer.status == MR_OK)
         return status;
@@ -170,7 +170,7 @@ static int32_t answer_all(const struct mr_nccl_engine *engine, const struct mr_e
 static int32_t read_answer(const struct mr_engine_setup *setup, ncclUniqueId *id_out, mr_error *error)
 {
     struct answer answer;
-    int32_t status = get(setup, "nccl/answer", &answer, sizeof answer, error);
+    int32_t status = get_value(setup, "nccl/answer", &answer, sizeof answer, error);
     if (status != MR_OK)
         return status;
     *id_out = answer.id;
@@ -191,6 +191,6 @@ int32_t mr_nccl_ranks_agree(const struct mr_nccl_engine *engine, const struct mr
     if (engine->rank == 0)
         return answer_all(engine, setup, &card, id_out, error);
     snprintf(key, sizeof key, "nccl/gpu/%u", engine->rank);
-    status = set(setup, key, &card, sizeof card, error);
+    status = set_value(setup, key, &card, sizeof card, error);
     return status == MR_OK ? read_answer(setup, id_out, error) : status;
 }

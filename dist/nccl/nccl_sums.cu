@@ -25,13 +25,13 @@ static __device__ double as_double(const void *value, uint32_t dtype)
     }
 }
 
-static __global__ void add(double *sums, const void *value, uint32_t dtype, double count)
+static __global__ void add_number(double *sums, const void *value, uint32_t dtype, double count)
 {
     sums[0] += as_double(value, dtype);
     sums[1] += count;
 }
 
-static __global__ void __launch_bounds__(THREADS) take(double *to, double *sums, uint32_t n)
+static __global__ void __launch_bounds__(THREADS) take_sums(double *to, double *sums, uint32_t n)
 {
     for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) {
         to[i] += sums[i];
@@ -48,8 +48,8 @@ static bool is_number(uint32_t dtype)
 cudaError_t mr_nccl_sums_load(void)
 {
     struct cudaFuncAttributes attributes;
-    cudaError_t code = cudaFuncGetAttributes(&attributes, (const void *)add);
-    return code == cudaSuccess ? cudaFuncGetAttributes(&attributes, (const void *)take) : code;
+    cudaError_t code = cudaFuncGetAttributes(&attributes, (const void *)add_number);
+    return code == cudaSuccess ? cudaFuncGetAttributes(&attributes, (const void *)take_sums) : code;
 }
 
 cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream)
@@ -57,7 +57,7 @@ cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, do
     if (!is_number(dtype))
         return cudaErrorInvalidValue;
     void *arguments[] = {&sums, &value, &dtype, &count};
-    return cudaLaunchKernel((const void *)add, dim3(1, 1, 1), dim3(1, 1, 1), arguments, 0, stream);
+    return cudaLaunchKernel((const void *)add_number, dim3(1, 1, 1), dim3(1, 1, 1), arguments, 0, stream);
 }
 
 cudaError_t mr_nccl_sums_take(double *to, double *sums, uint32_t n, cudaStream_t stream)
@@ -70,5 +70,5 @@ cudaError_t mr_nccl_sums_take(double *to, double *sums, uint32_t n, cudaStream_t
     if (grid.x > MAX_BLOCKS)
         grid.x = MAX_BLOCKS;
     void *arguments[] = {&to, &sums, &n};
-    return cudaLaunchKernel((const void *)take, grid, block, arguments, 0, stream);
+    return cudaLaunchKernel((const void *)take_sums, grid, block, arguments, 0, stream);
 }

@@ -16,13 +16,13 @@
 #define MAGIC "millrace-store 1"
 #define LINE 512
 
-static int spell(const struct mr_address_file *file, char line[LINE])
+static int format_line(const struct mr_address_file *file, char line[LINE])
 {
     return snprintf(line, LINE, MAGIC " %s %u %016" PRIx64 " %s\n", file->host, (unsigned)file->port, file->run,
                     file->boot[0] ? file->boot : "-");
 }
 
-static bool parse(const char *line, struct mr_address_file *file_out)
+static bool parse_line(const char *line, struct mr_address_file *file_out)
 {
     struct mr_address_file file = {0};
     unsigned port = 0;
@@ -60,7 +60,7 @@ mr_status mr_address_file_read(const char *path, struct mr_address_file *file_ou
     int rc = read_line(path, line);
     if (rc < 0)
         return mr_error_os(error, MR_PENDING, -rc, "%s", path);
-    if (!parse(line, file_out))
+    if (!parse_line(line, file_out))
         return mr_error_set(error, MR_PENDING, "%s is no store's address", path);
     return MR_OK;
 }
@@ -68,7 +68,7 @@ mr_status mr_address_file_read(const char *path, struct mr_address_file *file_ou
 static mr_status write_aside(const char *aside, const struct mr_address_file *file, mr_error *error)
 {
     char line[LINE];
-    int len = spell(file, line);
+    int len = format_line(file, line);
     int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 && errno == EEXIST && unlink(aside) == 0) /* of a run that crashed, with the same id and process id */
         fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -94,7 +94,7 @@ mr_status mr_address_file_write(const char *path, const struct mr_address_file *
     char aside[4200], line[LINE];
     struct mr_address_file stale;
     int rc = read_line(path, line);
-    if (rc != -ENOENT && rc != 0 && !(rc > 0 && parse(line, &stale)))
+    if (rc != -ENOENT && rc != 0 && !(rc > 0 && parse_line(line, &stale)))
         return mr_error_set(error, MR_ERR_INVALID, "%s is there and is no store's address", path);
     int len = snprintf(aside, sizeof aside, "%s.%016" PRIx64 ".%ld", path, file->run, (long)getpid());
     if (len < 0 || (size_t)len >= sizeof aside)

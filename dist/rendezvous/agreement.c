@@ -170,8 +170,8 @@ static mr_status name_missing(const struct mr_agreement *agreement, uint32_t fir
                         has_refused ? refused.text : "");
 }
 
-static mr_status collect(const struct mr_agreement *agreement, struct mr_agreement_fact *facts, uint32_t n,
-                         mr_error *error)
+static mr_status collect_facts(const struct mr_agreement *agreement, struct mr_agreement_fact *facts, uint32_t n,
+                               mr_error *error)
 {
     uint64_t ms = (agreement->deadline_ns - agreement->began_ns) / NS_PER_MS;
     uint64_t telling_ns = (ms / 4 < TELLING_MS ? ms / 4 : TELLING_MS) * NS_PER_MS;
@@ -186,8 +186,8 @@ static mr_status collect(const struct mr_agreement *agreement, struct mr_agreeme
 }
 
 /* All ranks get the same words; those that are not there are told for nothing. */
-static mr_status tell(const struct mr_agreement *agreement, mr_status outcome, const mr_error *why,
-                      const struct mr_agreement_place *places, uint32_t n, mr_error *error)
+static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status outcome, const mr_error *why,
+                               const struct mr_agreement_place *places, uint32_t n, mr_error *error)
 {
     for (uint32_t r = 1; r < n; r++) {
         char key[MR_STORE_KEY];
@@ -212,8 +212,8 @@ static void take_place(struct mr_rank_identity *who, const struct mr_agreement_p
     who->knows_local = who->knows_node = true;
 }
 
-static mr_status lead(const struct mr_agreement *agreement, struct mr_rank_identity *who,
-                      const struct mr_agreement_fact *own, mr_error *error)
+static mr_status decide_for_all(const struct mr_agreement *agreement, struct mr_rank_identity *who,
+                                const struct mr_agreement_fact *own, mr_error *error)
 {
     mr_error why = {0};
     uint32_t n = who->world_size;
@@ -222,13 +222,13 @@ static mr_status lead(const struct mr_agreement *agreement, struct mr_rank_ident
     mr_status status = facts && places ? MR_OK : mr_error_memory(&why, n * (sizeof *facts + sizeof *places));
     if (status == MR_OK) {
         facts[0] = *own;
-        status = collect(agreement, facts, n, &why);
+        status = collect_facts(agreement, facts, n, &why);
     }
     if (status == MR_OK)
         status = mr_agreement_compare(facts, n, &why);
     if (status == MR_OK)
         status = mr_agreement_place(facts, n, places, &why);
-    mr_status told = tell(agreement, status, &why, places, n, status == MR_OK ? &why : NULL);
+    mr_status told = send_verdicts(agreement, status, &why, places, n, status == MR_OK ? &why : NULL);
     if (status == MR_OK)
         status = told;
     if (status == MR_OK)
@@ -262,8 +262,8 @@ static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_ra
     return mr_store_remove(agreement->client, key, error);
 }
 
-static mr_status follow(const struct mr_agreement *agreement, struct mr_rank_identity *who,
-                        const struct mr_agreement_fact *own, mr_error *error)
+static mr_status await_verdict(const struct mr_agreement *agreement, struct mr_rank_identity *who,
+                               const struct mr_agreement_fact *own, mr_error *error)
 {
     char key[MR_STORE_KEY];
     key_of("fact", who->rank, key);
@@ -276,5 +276,5 @@ mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_ran
 {
     struct mr_agreement_fact own;
     mr_agreement_describe(who, backend, &own);
-    return who->rank == 0 ? lead(agreement, who, &own, error) : follow(agreement, who, &own, error);
+    return who->rank == 0 ? decide_for_all(agreement, who, &own, error) : await_verdict(agreement, who, &own, error);
 }

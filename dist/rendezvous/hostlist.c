@@ -14,7 +14,7 @@ struct cursor {
     mr_error *error;
 };
 
-static mr_status refuse(const struct cursor *in, const char *what)
+static mr_status fail_syntax(const struct cursor *in, const char *what)
 {
     return mr_error_set(in->error, MR_ERR_INVALID, "%s at byte %td of \"%s\"", what, in->at - in->list, in->list);
 }
@@ -35,11 +35,11 @@ static mr_status read_number(struct cursor *in, uint32_t *number_out, uint32_t *
     uint32_t number = 0, width = 0;
     while (is_digit(*in->at)) {
         if (++width > 9)
-            return refuse(in, "a number of more than 9 digits");
+            return fail_syntax(in, "a number of more than 9 digits");
         number = number * 10 + (uint32_t)(*in->at++ - '0');
     }
     if (width == 0)
-        return refuse(in, "no number");
+        return fail_syntax(in, "no number");
     *number_out = number;
     *width_out = width;
     return MR_OK;
@@ -64,7 +64,7 @@ static mr_status read_range(struct cursor *in, struct range *range_out)
     if (status != MR_OK)
         return status;
     if (last < range_out->first)
-        return refuse(in, "a range that runs backwards");
+        return fail_syntax(in, "a range that runs backwards");
     range_out->count = last - range_out->first + 1;
     return MR_OK;
 }
@@ -79,14 +79,14 @@ static mr_status read_bracket(struct cursor *in, uint32_t index, struct range *n
         if (status != MR_OK)
             return status;
         if (range.count > MR_HOSTLIST_MAX - count)
-            return refuse(in, "too many hosts");
+            return fail_syntax(in, "too many hosts");
         if (index >= count && index - count < range.count)
             *number_out = (struct range){range.first + (index - count), 1, range.width};
         count += range.count;
         if (*in->at == ']')
             break;
         if (*in->at != ',')
-            return refuse(in, "a bracket that is not closed");
+            return fail_syntax(in, "a bracket that is not closed");
         in->at++;
     }
     in->at++;
@@ -109,20 +109,20 @@ static mr_status count_term(struct cursor *in, uint32_t *count_out)
                 return status;
             count *= n;
             if (count > MR_HOSTLIST_MAX)
-                return refuse(in, "too many hosts");
+                return fail_syntax(in, "too many hosts");
         } else if (is_of_a_name(*in->at)) {
             in->at++;
         } else {
-            return refuse(in, "a character that no host name has");
+            return fail_syntax(in, "a character that no host name has");
         }
     }
     if (in->at == begin)
-        return refuse(in, "no host");
+        return fail_syntax(in, "no host");
     *count_out = (uint32_t)count;
     return MR_OK;
 }
 
-static bool append(char *host, size_t *len, char c)
+static bool append_char(char *host, size_t *len, char c)
 {
     if (*len + 1 >= MR_HOSTLIST_HOST)
         return false;
@@ -142,19 +142,19 @@ static bool append_number(char *host, size_t *len, const struct range *number)
         digits[n++] = '0';
     bool fits = true;
     while (n > 0)
-        fits = append(host, len, digits[--n]) && fits;
+        fits = append_char(host, len, digits[--n]) && fits;
     return fits;
 }
 
 /* Spell the index-th of count hosts of a term that count_term() found good. */
-static mr_status spell(struct cursor *in, uint32_t index, uint32_t count, char *host)
+static mr_status spell_host(struct cursor *in, uint32_t index, uint32_t count, char *host)
 {
     size_t len = 0;
     bool fits = true;
     host[0] = '\0';
     while (*in->at && *in->at != ',') {
         if (*in->at != '[') {
-            fits = append(host, &len, *in->at++) && fits;
+            fits = append_char(host, &len, *in->at++) && fits;
             continue;
         }
         struct cursor again = {in->list, ++in->at, in->error};
@@ -170,7 +170,7 @@ static mr_status spell(struct cursor *in, uint32_t index, uint32_t count, char *
         index %= count;
         fits = append_number(host, &len, &number) && fits;
     }
-    return fits ? MR_OK : refuse(in, "a host name that is too long");
+    return fits ? MR_OK : fail_syntax(in, "a host name that is too long");
 }
 
 mr_status mr_hostlist_at(const char *list, uint32_t index, char *host_out, uint32_t *count_out, mr_error *error)
@@ -183,11 +183,11 @@ mr_status mr_hostlist_at(const char *list, uint32_t index, char *host_out, uint3
         uint32_t count = 0;
         mr_status status = count_term(&in, &count);
         if (status == MR_OK && index >= total && index - total < count)
-            status = spell(&term, index - total, count, host);
+            status = spell_host(&term, index - total, count, host);
         if (status != MR_OK)
             return status;
         if (count > MR_HOSTLIST_MAX - total)
-            return refuse(&in, "too many hosts");
+            return fail_syntax(&in, "too many hosts");
         total += count;
         if (*in.at == '\0')
             break;
@@ -210,13 +210,13 @@ static mr_status read_tasks(struct cursor *in, uint32_t *tasks_out, uint32_t *ti
     if (status != MR_OK || *in->at != '(')
         return status;
     if (in->at[1] != 'x')
-        return refuse(in, "a bracket without its x");
+        return fail_syntax(in, "a bracket without its x");
     in->at += 2;
     status = read_number(in, times_out, &width);
     if (status != MR_OK)
         return status;
     if (*in->at != ')')
-        return refuse(in, "a bracket that is not closed");
+        return fail_syntax(in, "a bracket that is not closed");
     in->at++;
     return MR_OK;
 }
@@ -232,7 +232,7 @@ mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_
         if (status != MR_OK)
             return status;
         if (times > MR_HOSTLIST_MAX - nodes)
-            return refuse(&in, "too many nodes");
+            return fail_syntax(&in, "too many nodes");
         if (index >= nodes && index - nodes < times)
             found = tasks;
         nodes += times;
@@ -240,7 +240,7 @@ mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_
         if (*in.at == '\0')
             break;
         if (*in.at != ',')
-            return refuse(&in, "no comma");
+            return fail_syntax(&in, "no comma");
         in.at++;
     }
     if (index >= nodes)

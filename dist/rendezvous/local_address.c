@@ -24,7 +24,7 @@ static socklen_t size_of(int family)
     return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-static bool spell(const struct sockaddr *address, char *text_out)
+static bool spell_address(const struct sockaddr *address, char *text_out)
 {
     return getnameinfo(address, size_of(address->sa_family), text_out, MR_LOCAL_ADDRESS, NULL, 0, NI_NUMERICHOST) == 0;
 }
@@ -47,14 +47,14 @@ static bool can_bind(const struct sockaddr *address)
 }
 
 /* The best of the addresses that can be bound; tried_out is the first there was, for the message. */
-static bool choose(const struct mr_store_addresses *all, char *address_out, char *tried_out)
+static bool choose_address(const struct mr_store_addresses *all, char *address_out, char *tried_out)
 {
     bool found = false;
     tried_out[0] = '\0';
     for (uint32_t i = 0; i < all->n; i++) {
         const struct sockaddr *address = (const struct sockaddr *)&all->at[i];
         char text[MR_LOCAL_ADDRESS];
-        if (!spell(address, text))
+        if (!spell_address(address, text))
             continue;
         if (!tried_out[0])
             memcpy(tried_out, text, sizeof text);
@@ -77,7 +77,7 @@ mr_status mr_local_address_of_host(const char *host, mr_store_resolver *resolver
     mr_status status = mr_store_address_resolve(host, resolver, deadline_ns, &all, &why);
     if (status != MR_OK)
         return mr_error_set(error, status == MR_ERR_IO ? MR_ERR_INVALID : status, "rank 0's %s", why.text);
-    if (choose(&all, address_out, tried))
+    if (choose_address(&all, address_out, tried))
         return MR_OK;
     if (strcmp(tried, host) == 0)
         return mr_error_set(error, MR_ERR_INVALID, "rank 0 is here, and %s is no address of this machine", host);
@@ -97,7 +97,7 @@ static bool find_interface(const struct ifaddrs *all, const char *name, int fami
     for (const struct ifaddrs *i = all; i; i = i->ifa_next)
         if (i->ifa_addr && i->ifa_addr->sa_family == family && is_link_local(i->ifa_addr) == link_local &&
             strcmp(i->ifa_name, name) == 0)
-            return spell(i->ifa_addr, address_out);
+            return spell_address(i->ifa_addr, address_out);
     return false;
 }
 
@@ -126,7 +126,7 @@ bool mr_local_address_of_route(char address_out[MR_LOCAL_ADDRESS])
         return false;
     bool found = connect(fd, (const struct sockaddr *)&far, sizeof far) == 0 &&
                  getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
-                 spell((const struct sockaddr *)&own, address_out);
+                 spell_address((const struct sockaddr *)&own, address_out);
     close(fd);
     return found && !mr_local_address_is_loopback(address_out);
 }

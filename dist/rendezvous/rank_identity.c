@@ -90,7 +90,7 @@ static mr_status read_number(const struct environment *in, const char *name, uin
     return MR_OK;
 }
 
-static mr_status missing(const struct environment *in, const char *there, const char *name)
+static mr_status fail_missing(const struct environment *in, const char *there, const char *name)
 {
     return mr_error_set(in->error, MR_ERR_INVALID, "%s=\"%.100s\" is set and %s is not", there, value_of(in, there),
                         name);
@@ -105,9 +105,9 @@ static mr_status not_below(const struct environment *in, const char *rank, const
 static mr_status read_world(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
 {
     if (!is_set(in, family->rank))
-        return missing(in, family->world_size, family->rank);
+        return fail_missing(in, family->world_size, family->rank);
     if (!is_set(in, family->world_size))
-        return missing(in, family->rank, family->world_size);
+        return fail_missing(in, family->rank, family->world_size);
     mr_status status = read_number(in, family->world_size, 1, MR_RANK_IDENTITY_MAX_WORLD, &who->world_size);
     if (status == MR_OK)
         status = read_number(in, family->rank, 0, UINT32_MAX, &who->rank);
@@ -249,7 +249,7 @@ static void set_source(struct mr_rank_identity *who, const char *source)
     snprintf(who->source, sizeof who->source, "%s", source);
 }
 
-static void alone(const struct environment *in, struct mr_rank_identity *who)
+static void describe_alone(const struct environment *in, struct mr_rank_identity *who)
 {
     set_source(who, is_set(in, "SLURM_JOB_ID") ? "slurm" : "none");
     who->world_size = who->local_world_size = 1;
@@ -289,7 +289,7 @@ mr_status mr_rank_identity_read(const char *(*get)(void *user, const char *name)
     if (family)
         status = read_family(&in, family, &who);
     else
-        alone(&in, &who);
+        describe_alone(&in, &who);
     if (status == MR_OK)
         status = read_master(&in, &who);
     if (status == MR_OK && family == &SLURM)

@@ -193,8 +193,8 @@ static mr_status get_address(struct mr_rendezvous_plan *plan, const struct mr_ra
     return MR_OK;
 }
 
-static mr_status follow(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                        struct mr_store_connect *connect, struct mr_rendezvous *out, mr_error *error)
+static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                            struct mr_store_connect *connect, struct mr_rendezvous *out, mr_error *error)
 {
     mr_status status = MR_OK;
     if (plan->way == MR_RENDEZVOUS_BY_FILE)
@@ -227,9 +227,9 @@ static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_ran
     return mr_store_connect(connect, &out->client, error);
 }
 
-static mr_status lead(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                      struct mr_store_connect *connect, struct mr_address_file *file_out, struct mr_rendezvous *out,
-                      mr_error *error)
+static mr_status offer_store(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                             struct mr_store_connect *connect, struct mr_address_file *file_out,
+                             struct mr_rendezvous *out, mr_error *error)
 {
     char address[MR_LOCAL_ADDRESS];
     if (plan->way == MR_RENDEZVOUS_BY_FILE && connect->identity.run == 0 &&
@@ -262,7 +262,7 @@ static uint32_t silence_ms(const struct mr_rendezvous_plan *plan)
     return half < MR_STORE_SILENCE_MS ? (uint32_t)half : MR_STORE_SILENCE_MS;
 }
 
-static mr_status meet(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
+static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
 {
     struct mr_rank_identity *who = &out->who;
     struct mr_address_file file = {.port = 0};
@@ -274,8 +274,8 @@ static mr_status meet(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out
                                                     .silence_ms = silence_ms(plan)},
                                        .deadline_ns = plan->deadline_ns,
                                        .resolver = plan->means->resolver};
-    mr_status status =
-        who->rank == 0 ? lead(plan, who, &connect, &file, out, error) : follow(plan, who, &connect, out, error);
+    mr_status status = who->rank == 0 ? offer_store(plan, who, &connect, &file, out, error)
+                                      : find_store(plan, who, &connect, out, error);
     if (status == MR_OK) {
         struct mr_agreement agreement = {out->store, out->client, plan->began_ns, plan->deadline_ns,
                                          plan->store_address};
@@ -309,7 +309,7 @@ mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const m
     if (out.who.world_size == 1)
         be_alone(&out.who);
     else
-        status = meet(&plan, &out, error);
+        status = meet_ranks(&plan, &out, error);
     if (status == MR_OK)
         *rendezvous_out = out;
     else

@@ -19,7 +19,7 @@
 #define OWN_NAME_MS 5000u /* that this machine's own name is looked up for, where nothing else is said */
 #define LOOPBACK "127.0.0.1"
 
-static const char *variable(const struct mr_rendezvous_plan *plan, const char *name)
+static const char *get_variable(const struct mr_rendezvous_plan *plan, const char *name)
 {
     const char *value = plan->means->get(plan->means->user, name);
     return value && value[0] ? value : NULL;
@@ -96,7 +96,7 @@ static mr_status find_self(const mr_group_options *options, const struct mr_rend
     return mr_rank_identity_given(plan->means->get, plan->means->user, options->rank, options->world_size, who, error);
 }
 
-static mr_status missing(const struct mr_rank_identity *who, const char *name, mr_error *error)
+static mr_status fail_missing(const struct mr_rank_identity *who, const char *name, mr_error *error)
 {
     if (who->is_mpi)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not set, and mpirun does not say where rank 0 is", name);
@@ -114,9 +114,9 @@ static mr_status find_master(const struct mr_rank_identity *who, struct mr_rende
         return MR_OK;
     }
     if (!who->master_addr[0])
-        return missing(who, "MASTER_ADDR", error);
+        return fail_missing(who, "MASTER_ADDR", error);
     if (who->master_port == 0)
-        return missing(who, "MASTER_PORT", error);
+        return fail_missing(who, "MASTER_PORT", error);
     uint32_t first = who->master_port + (who->port_is_taken ? 1u : 0u);
     uint32_t n = who->port_is_taken || who->port_is_derived ? MR_RANK_IDENTITY_PORTS : 1;
     if (first > 65535)
@@ -166,8 +166,8 @@ static mr_status find_backend(const mr_group_options *options, const struct mr_r
 
 /* Which address of this machine. */
 
-static mr_status resolve(const struct mr_rendezvous_plan *plan, const char *host, char address_out[MR_LOCAL_ADDRESS],
-                         mr_error *error)
+static mr_status resolve_host(const struct mr_rendezvous_plan *plan, const char *host,
+                              char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
     return mr_local_address_of_host(host, plan->means->resolver, plan->deadline_ns, address_out, error);
 }
@@ -197,13 +197,13 @@ static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct
 mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                                      char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
-    const char *interface = variable(plan, "MR_SOCKET_IFNAME");
+    const char *interface = get_variable(plan, "MR_SOCKET_IFNAME");
     if (!interface)
-        interface = variable(plan, "GLOO_SOCKET_IFNAME");
+        interface = get_variable(plan, "GLOO_SOCKET_IFNAME");
     if (plan->host[0])
-        return resolve(plan, plan->host, address_out, error);
+        return resolve_host(plan, plan->host, address_out, error);
     if (who->master_addr[0])
-        return resolve(plan, who->master_addr, address_out, error);
+        return resolve_host(plan, who->master_addr, address_out, error);
     if (interface)
         return mr_local_address_of_interface(interface, address_out, error);
     return own_address(plan, who, address_out, error);
@@ -224,7 +224,7 @@ mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const
     uint32_t ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
     struct mr_rendezvous_plan plan = {.means = means, .began_ns = mr_clock_now_ns()};
     plan.deadline_ns = plan.began_ns + ms * NS_PER_MS;
-    plan.token = options->token && options->token[0] ? options->token : variable(&plan, "MR_TOKEN");
+    plan.token = options->token && options->token[0] ? options->token : get_variable(&plan, "MR_TOKEN");
     mr_status status = check_token(plan.token, error);
     if (status == MR_OK)
         status = parse_init(options->init, &plan, error);

@@ -131,7 +131,7 @@ static bool tell_lost(struct mr_store_client *client, const uint32_t *ranks, uin
 }
 
 /* Rank 0's process holds the server. */
-static void lose(struct mr_store_client *client, uint8_t how)
+static void lose_server(struct mr_store_client *client, uint8_t how)
 {
     if (client->gone)
         return;
@@ -199,7 +199,7 @@ static void take_frames(struct mr_store_client *client)
         mr_store_wire_consume(&client->in, mr_store_wire_size(&frame));
     }
     if (got != 0)
-        lose(client, MR_STORE_NONSENSE);
+        lose_server(client, MR_STORE_NONSENSE);
 }
 
 /* Reads what has come, takes it. False at the connection's end. */
@@ -212,21 +212,21 @@ static bool listen_to(struct mr_store_client *client, uint64_t *heard_ns, uint64
     if (n > 0)
         take_frames(client);
     else
-        lose(client, MR_STORE_LOST);
+        lose_server(client, MR_STORE_LOST);
     bool goes_on = !client->gone;
     pthread_mutex_unlock(&client->lock);
     *heard_ns = now;
     return goes_on;
 }
 
-static void beat(struct mr_store_client *client)
+static void send_beat(struct mr_store_client *client)
 {
     if (client->out.len == 0) /* else those bytes are a sign of life as well */
         mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_BEAT});
     send_some(client);
 }
 
-static void *live(void *arg)
+static void *run_client(void *arg)
 {
     struct mr_store_client *client = arg;
     uint64_t silence_ns = client->silence_ms * MS, step_ns = MR_STORE_BEAT_MS * MS, close_ns = 0;
@@ -257,11 +257,11 @@ static void *live(void *arg)
         goes_on = listen_to(client, &heard_ns, now) && (close_ns == 0 || now < close_ns);
         pthread_mutex_lock(&client->lock);
         if (now >= beat_ns && !client->closing)
-            beat(client);
+            send_beat(client);
         else
             send_some(client);
         if (now - heard_ns > silence_ns)
-            lose(client, MR_STORE_SILENT);
+            lose_server(client, MR_STORE_SILENT);
         goes_on &= !client->gone;
         pthread_mutex_unlock(&client->lock);
         if (now >= beat_ns)
@@ -270,7 +270,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-static void wake(const struct mr_store_client *client)
+static void wake_thread(const struct mr_store_client *client)
 {
     uint64_t one = 1;
     while (write(client->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
@@ -334,7 +334,7 @@ mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_sto
         socklen_t len = sizeof local;
         if (getsockname(client->fd, (struct sockaddr *)&local, &len) == 0)
             mr_store_address_name(&local, client->local, sizeof client->local);
-        int rc = mr_thread_start(&client->thread, live, client);
+        int rc = mr_thread_start(&client->thread, run_client, client);
         if (rc != 0)
             status = mr_error_os(&mine, MR_ERR_IO, rc, "cannot start the thread of the store's client");
     }
@@ -356,10 +356,10 @@ void mr_store_close(struct mr_store_client *client)
     mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_BYE});
     send_some(client);
     pthread_mutex_unlock(&client->lock);
-    wake(client);
+    wake_thread(client);
     pthread_join(client->thread, NULL);
     pthread_mutex_lock(&client->lock);
-    lose(client, MR_STORE_LOST); /* who still waits in another thread */
+    lose_server(client, MR_STORE_LOST); /* who still waits in another thread */
     while (client->n_callers > 0)
         pthread_cond_wait(&client->answered, &client->lock);
     pthread_mutex_unlock(&client->lock);
@@ -389,7 +389,7 @@ bool mr_store_broken(struct mr_store_client *client, uint32_t *rank_out, mr_erro
 
 /* Requests. */
 
-static void forget(struct mr_store_client *client, const struct call *call)
+static void forget_call(struct mr_store_client *client, const struct call *call)
 {
     for (struct call **at = &client->calls; *at; at = &(*at)->next) {
         if (*at == call) {
@@ -399,7 +399,7 @@ static void forget(struct mr_store_client *client, const struct call *call)
     }
 }
 
-static mr_status explain(struct mr_store_client *client, const char *key, uint8_t code, mr_error *error)
+static mr_status explain_code(struct mr_store_client *client, const char *key, uint8_t code, mr_error *error)
 {
     if (code == MR_STORE_FINE)
         return MR_OK;
@@ -417,8 +417,8 @@ static mr_status explain(struct mr_store_client *client, const char *key, uint8_
 }
 
 /* Send and wait. */
-static mr_status request(struct mr_store_client *client, const char *key, struct mr_store_frame *frame,
-                         struct call *call, uint64_t deadline_ns, mr_error *error)
+static mr_status send_request(struct mr_store_client *client, const char *key, struct mr_store_frame *frame,
+                              struct call *call, uint64_t deadline_ns, mr_error *error)
 {
     size_t key_len = strlen(key);
     struct timespec until = time_of(deadline_ns);
@@ -441,11 +441,11 @@ static mr_status request(struct mr_store_client *client, const char *key, struct
         client->calls = call;
         send_some(client);
         if (client->out.len > 0)
-            wake(client);
+            wake_thread(client);
     }
     while (status == MR_OK && !call->done) {
         if (pthread_cond_timedwait(&client->answered, &client->lock, &until) == ETIMEDOUT && !call->done) {
-            forget(client, call);
+            forget_call(client, call);
             mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_CANCEL, .id = call->id});
             send_some(client);
             status = mr_error_set(error, MR_ERR_TIMEOUT, "key '%s'%s", key,
@@ -453,7 +453,7 @@ static mr_status request(struct mr_store_client *client, const char *key, struct
         }
     }
     if (status == MR_OK)
-        status = explain(client, key, call->code, error);
+        status = explain_code(client, key, call->code, error);
     if (--client->n_callers == 0)
         pthread_cond_broadcast(&client->answered); /* mr_store_close() */
     pthread_mutex_unlock(&client->lock);
@@ -461,7 +461,7 @@ static mr_status request(struct mr_store_client *client, const char *key, struct
 }
 
 /* A day: the thread ends these earlier, when the server is silent. */
-static uint64_t far(void)
+static uint64_t far_deadline(void)
 {
     return mr_clock_now_ns() + UINT64_C(86400) * 1000 * MS;
 }
@@ -474,7 +474,7 @@ mr_status mr_store_set(struct mr_store_client *client, const char *key, const vo
     if (len > MR_STORE_VALUE)
         return mr_error_set(error, MR_ERR_INVALID, "the value of key '%.128s' has %u bytes, more than %u", key, len,
                             MR_STORE_VALUE);
-    return request(client, key, &frame, &call, far(), error);
+    return send_request(client, key, &frame, &call, far_deadline(), error);
 }
 
 mr_status mr_store_get(struct mr_store_client *client, const char *key, void *value_out, uint32_t size,
@@ -482,7 +482,7 @@ mr_status mr_store_get(struct mr_store_client *client, const char *key, void *va
 {
     struct mr_store_frame frame = {.kind = MR_STORE_GET};
     struct call call = {.value_out = value_out, .size = size};
-    mr_status status = request(client, key, &frame, &call, deadline_ns, error);
+    mr_status status = send_request(client, key, &frame, &call, deadline_ns, error);
     if (status != MR_OK)
         return status;
     if (call.len > size)
@@ -496,7 +496,7 @@ mr_status mr_store_get(struct mr_store_client *client, const char *key, void *va
 mr_status mr_store_add(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
                        mr_error *error)
 {
-    return mr_store_add_until(client, key, delta, value_out, far(), error);
+    return mr_store_add_until(client, key, delta, value_out, far_deadline(), error);
 }
 
 mr_status mr_store_add_until(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
@@ -506,7 +506,7 @@ mr_status mr_store_add_until(struct mr_store_client *client, const char *key, in
     mr_store_wire_put_u64(bytes, (uint64_t)delta);
     struct mr_store_frame frame = {.kind = MR_STORE_ADD, .value = bytes, .value_len = sizeof bytes};
     struct call call = {.value_out = sum, .size = sizeof sum};
-    mr_status status = request(client, key, &frame, &call, deadline_ns, error);
+    mr_status status = send_request(client, key, &frame, &call, deadline_ns, error);
     if (status == MR_OK && value_out)
         *value_out = (int64_t)mr_store_wire_u64(sum);
     return status;
@@ -516,5 +516,5 @@ mr_status mr_store_remove(struct mr_store_client *client, const char *key, mr_er
 {
     struct mr_store_frame frame = {.kind = MR_STORE_REMOVE};
     struct call call = {0};
-    return request(client, key, &frame, &call, far(), error);
+    return send_request(client, key, &frame, &call, far_deadline(), error);
 }

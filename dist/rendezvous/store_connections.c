@@ -41,7 +41,8 @@ static void note_refusal(struct mr_store *store, const struct mr_store_greeting 
         mr_log_line(MR_LOG_WARNING, "store on port %u: %s", store->port, error.text);
 }
 
-static uint8_t judge(const struct mr_store *store, const struct mr_store_greeting *theirs, const uint8_t *token)
+static uint8_t judge_greeting(const struct mr_store *store, const struct mr_store_greeting *theirs,
+                              const uint8_t *token)
 {
     const struct mr_store_identity *ours = &store->identity;
     if (theirs->run != ours->run)
@@ -59,7 +60,7 @@ static uint8_t judge(const struct mr_store *store, const struct mr_store_greetin
     return store->ranks[theirs->rank] == MR_STORE_HERE ? MR_STORE_RANK_TAKEN : MR_STORE_FINE;
 }
 
-static void welcome(struct mr_store *store, struct mr_store_peer *peer, uint32_t rank)
+static void welcome_rank(struct mr_store *store, struct mr_store_peer *peer, uint32_t rank)
 {
     peer->rank = rank;
     store->ranks[rank] = MR_STORE_HERE;
@@ -76,7 +77,7 @@ static void welcome(struct mr_store *store, struct mr_store_peer *peer, uint32_t
 }
 
 /* False while bytes are missing, and when the peer must go. Another version may have more to say, or less. */
-static bool greet(struct mr_store *store, struct mr_store_peer *peer)
+static bool read_greeting(struct mr_store *store, struct mr_store_peer *peer)
 {
     struct mr_store_greeting theirs = {0};
     const uint8_t *bytes = peer->in.at + peer->in.start;
@@ -87,11 +88,11 @@ static bool greet(struct mr_store *store, struct mr_store_peer *peer)
     bool is_ours = theirs.version == MR_STORE_VERSION;
     if (peer->in.len < MR_STORE_HELLO || (is_ours && peer->in.len < MR_STORE_GREETING))
         return false;
-    uint8_t code = is_ours ? judge(store, &theirs, bytes + MR_STORE_HELLO) : MR_STORE_OTHER_VERSION;
+    uint8_t code = is_ours ? judge_greeting(store, &theirs, bytes + MR_STORE_HELLO) : MR_STORE_OTHER_VERSION;
     mr_store_wire_consume(&peer->in, peer->in.len);
     mr_store_peer_put(peer, &(struct mr_store_frame){.kind = MR_STORE_VERDICT, .code = code});
     if (code == MR_STORE_FINE) {
-        welcome(store, peer, theirs.rank);
+        welcome_rank(store, peer, theirs.rank);
         return true;
     }
     peer->refused = true;
@@ -129,7 +130,7 @@ void mr_store_connections_read(struct mr_store *store, struct mr_store_peer *pee
         return;
     }
     peer->heard_ns = now;
-    if (!is_stranger || greet(store, peer))
+    if (!is_stranger || read_greeting(store, peer))
         take_frames(store, peer);
 }
 

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static int hear(struct mr_store_endpoint *endpoint, uint64_t deadline_ns, struct mr_store_greeting *hello_out)
+static int hear_hello(struct mr_store_endpoint *endpoint, uint64_t deadline_ns, struct mr_store_greeting *hello_out)
 {
     int rc = mr_store_endpoint_open(endpoint);
     if (rc != 0)
@@ -31,7 +31,7 @@ mr_status mr_store_probe_hello(const char *host, uint16_t port, uint64_t deadlin
         return MR_PENDING;
     struct mr_store_endpoint endpoint = {.fd = -1, .address = addresses.at[0]};
     mr_store_address_set_port(&endpoint.address, port);
-    int rc = hear(&endpoint, deadline_ns, &hello);
+    int rc = hear_hello(&endpoint, deadline_ns, &hello);
     if (rc != 0)
         return mr_error_os(error, MR_PENDING, rc, "no store at %s port %u", host, port);
     *probe_out = (struct mr_store_probe){hello.run, hello.restart, hello.world_size, hello.rank};

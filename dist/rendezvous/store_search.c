@@ -37,7 +37,7 @@ struct search {
 
 enum found { NOTHING_YET, THIS_ONE, NOT_THIS_ONE, GIVE_UP };
 
-static void note(struct search *search, const struct mr_store_endpoint *endpoint, int os_error)
+static void note_failure(struct search *search, const struct mr_store_endpoint *endpoint, int os_error)
 {
     char name[64];
     mr_store_address_name(&endpoint->address, name, sizeof name);
@@ -46,8 +46,8 @@ static void note(struct search *search, const struct mr_store_endpoint *endpoint
 
 /* A store, but perhaps not ours. With several ports to look at, or an older restart that is about to end, ours may
  * come. */
-static enum found judge(struct search *search, const struct mr_store_endpoint *endpoint,
-                        const struct mr_store_greeting *theirs)
+static enum found judge_hello(struct search *search, const struct mr_store_endpoint *endpoint,
+                              const struct mr_store_greeting *theirs)
 {
     const struct mr_store_identity *ours = &search->want->identity;
     uint16_t port = mr_store_address_port(&endpoint->address);
@@ -75,10 +75,10 @@ static enum found look_at(struct search *search, struct mr_store_endpoint *endpo
     struct mr_store_greeting theirs;
     int rc = mr_store_endpoint_hear(endpoint, &theirs);
     if (rc == 0)
-        return judge(search, endpoint, &theirs);
+        return judge_hello(search, endpoint, &theirs);
     if (rc == EAGAIN)
         return NOTHING_YET;
-    note(search, endpoint, rc);
+    note_failure(search, endpoint, rc);
     return NOT_THIS_ONE;
 }
 
@@ -106,12 +106,12 @@ static enum found look_around(struct search *search, uint64_t until_ns)
     for (uint32_t i = 0; i < search->n_spots; i++) {
         struct mr_store_endpoint *endpoint = &search->endpoints[i];
         if (endpoint->fd >= 0 && mr_clock_now_ns() - endpoint->since_ns > MR_STORE_SPOT_MS * MS) {
-            note(search, endpoint, ETIMEDOUT);
+            note_failure(search, endpoint, ETIMEDOUT);
             mr_store_endpoint_close(endpoint);
         }
         int rc = endpoint->fd < 0 ? mr_store_endpoint_open(endpoint) : 0;
         if (rc != 0)
-            note(search, endpoint, rc);
+            note_failure(search, endpoint, rc);
     }
     for (;;) {
         for (uint32_t i = 0; i < search->n_spots; i++) {
@@ -135,7 +135,7 @@ static void close_spots(struct search *search, bool but_found)
 }
 
 /* Names can come to mean something else while we look. */
-static mr_status resolve(struct search *search)
+static mr_status resolve_host(struct search *search)
 {
     struct mr_store_addresses addresses;
     uint32_t n_ports = search->want->n_ports + 1u;
@@ -187,7 +187,7 @@ static mr_status find_store(struct search *search, mr_error *error)
 {
     for (uint32_t pause_ms = FIRST_PAUSE_MS;;
          pause_ms = pause_ms * 3 / 2 < MAX_PAUSE_MS ? pause_ms * 3 / 2 : MAX_PAUSE_MS) {
-        mr_status status = resolve(search);
+        mr_status status = resolve_host(search);
         if (status != MR_OK && status != MR_ERR_IO && status != MR_ERR_TIMEOUT) {
             mr_error_copy(error, &search->last);
             return status;

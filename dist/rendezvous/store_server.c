@@ -23,7 +23,7 @@
 
 /* Time. */
 
-static void sweep(struct mr_store *store, uint64_t now)
+static void doom_silent(struct mr_store *store, uint64_t now)
 {
     uint64_t silence_ns = store->identity.silence_ms * MS, greet_ns = store->identity.greet_ms * MS;
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next) {
@@ -39,7 +39,7 @@ static void sweep(struct mr_store *store, uint64_t now)
 }
 
 /* This thread, or the whole machine, stood still: what others sent meanwhile has not been read yet. */
-static void forgive(struct mr_store *store, uint64_t now)
+static void restart_clocks(struct mr_store *store, uint64_t now)
 {
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next) {
         peer->heard_ns = now;
@@ -125,7 +125,7 @@ static void end_all(struct mr_store *store)
     mr_store_connections_bury(store);
 }
 
-static void *serve(void *arg)
+static void *run_server(void *arg)
 {
     struct mr_store *store = arg;
     struct epoll_event events[N_EVENTS];
@@ -138,7 +138,7 @@ static void *serve(void *arg)
         store->again = false;
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
-            forgive(store, now);
+            restart_clocks(store, now);
         on_events(store, events, n < 0 ? 0 : n, now);
         if (atomic_load(&store->stopping) && stop_ns == 0) {
             say_goodbye(store);
@@ -146,7 +146,7 @@ static void *serve(void *arg)
         }
         /* First what has come is read; but those who always have more to say must not put off the others' end. */
         if (now - swept_ns >= (n < N_EVENTS ? step_ns : 3 * step_ns)) {
-            sweep(store, now);
+            doom_silent(store, now);
             swept_ns = now;
             if (store->deaf)
                 set_listening(store, true);
@@ -197,7 +197,7 @@ static struct mr_store *make_store(const struct mr_store_identity *identity)
     return store;
 }
 
-static mr_status watch(struct mr_store *store, mr_error *error)
+static mr_status start_thread(struct mr_store *store, mr_error *error)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = store};
     int rc = epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->wake_fd, &event);
@@ -206,7 +206,7 @@ static mr_status watch(struct mr_store *store, mr_error *error)
         rc = epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->listen_fd[i], &event);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot watch the store's sockets");
-    rc = mr_thread_start(&store->thread, serve, store);
+    rc = mr_thread_start(&store->thread, run_server, store);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, rc, "cannot start the store's thread");
     return MR_OK;
@@ -228,7 +228,7 @@ mr_status mr_store_start(const char *host, uint16_t port, const struct mr_store_
     if (status == MR_OK)
         status = mr_store_address_listen(host, &store->port, store->listen_fd, &store->n_listen, error);
     if (status == MR_OK)
-        status = watch(store, error);
+        status = start_thread(store, error);
     if (status != MR_OK) {
         free_store(store);
         return status;

@@ -28,7 +28,7 @@ struct mr_store_wait {
     uint8_t key[MR_STORE_KEY];
 };
 
-static int compare(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
     const struct pair *one = a, *other = b;
     if (one->key_len != other->key_len)
@@ -41,14 +41,14 @@ static size_t size_of(const struct pair *pair)
     return sizeof *pair + pair->key_len + pair->value_len;
 }
 
-static struct pair *find(const struct mr_store_table *table, const uint8_t *key, uint16_t key_len)
+static struct pair *find_pair(const struct mr_store_table *table, const uint8_t *key, uint16_t key_len)
 {
     const struct pair sought = {.key = key, .key_len = key_len};
-    struct pair *const *at = tfind(&sought, &table->root, compare);
+    struct pair *const *at = tfind(&sought, &table->root, compare_keys);
     return at ? *at : NULL;
 }
 
-static struct pair *make(const struct mr_store_frame *frame)
+static struct pair *make_pair(const struct mr_store_frame *frame)
 {
     struct pair *pair = malloc(sizeof *pair + frame->key_len + frame->value_len);
     if (!pair)
@@ -61,14 +61,14 @@ static struct pair *make(const struct mr_store_frame *frame)
 }
 
 /* The frame's key and value, in place of what the key had before. NULL when the table is full; it is then as before. */
-static struct pair *insert(struct mr_store_table *table, const struct mr_store_frame *frame)
+static struct pair *insert_pair(struct mr_store_table *table, const struct mr_store_frame *frame)
 {
-    struct pair *old = find(table, frame->key, frame->key_len);
+    struct pair *old = find_pair(table, frame->key, frame->key_len);
     size_t size = sizeof *old + frame->key_len + frame->value_len, before = old ? size_of(old) : 0;
     if (table->total - before + size > MR_STORE_TOTAL || (!old && table->n_keys >= MR_STORE_KEYS))
         return NULL;
-    struct pair *pair = make(frame);
-    struct pair **at = pair ? tsearch(pair, &table->root, compare) : NULL;
+    struct pair *pair = make_pair(frame);
+    struct pair **at = pair ? tsearch(pair, &table->root, compare_keys) : NULL;
     if (!at) {
         free(pair);
         return NULL;
@@ -81,9 +81,9 @@ static struct pair *insert(struct mr_store_table *table, const struct mr_store_f
 }
 
 /* Add the frame's number to the key's, which counts as 0 when it is not there. enum mr_store_code. */
-static uint8_t add(struct mr_store_table *table, const struct mr_store_frame *frame, struct pair **pair_out)
+static uint8_t add_number(struct mr_store_table *table, const struct mr_store_frame *frame, struct pair **pair_out)
 {
-    const struct pair *old = find(table, frame->key, frame->key_len);
+    const struct pair *old = find_pair(table, frame->key, frame->key_len);
     struct mr_store_frame sum = *frame;
     uint8_t bytes[8];
     int64_t value = 0;
@@ -95,7 +95,7 @@ static uint8_t add(struct mr_store_table *table, const struct mr_store_frame *fr
         return MR_STORE_NO_NUMBER;
     mr_store_wire_put_u64(bytes, (uint64_t)value);
     sum.value = bytes;
-    *pair_out = insert(table, &sum);
+    *pair_out = insert_pair(table, &sum);
     return *pair_out ? MR_STORE_FINE : MR_STORE_FULL;
 }
 
@@ -145,7 +145,7 @@ void mr_store_table_serve(struct mr_store_table *table, const struct mr_store_pe
 {
     for (struct mr_store_wait **at = &table->waits; *at && peer->out.len < MR_STORE_HIGH;) {
         struct mr_store_wait *wait = *at;
-        const struct pair *found = wait->peer == peer ? find(table, wait->key, wait->key_len) : NULL;
+        const struct pair *found = wait->peer == peer ? find_pair(table, wait->key, wait->key_len) : NULL;
         if (found) {
             answer_with(wait->peer, wait->id, found);
             end_wait(at);
@@ -178,7 +178,7 @@ void mr_store_table_forget(struct mr_store_table *table, const struct mr_store_p
 
 static void on_set(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
 {
-    const struct pair *pair = insert(table, frame);
+    const struct pair *pair = insert_pair(table, frame);
     mr_store_peer_answer(peer, frame->id, pair ? MR_STORE_FINE : MR_STORE_FULL, NULL, 0);
     if (pair)
         serve_key(table, pair);
@@ -186,7 +186,7 @@ static void on_set(struct mr_store_table *table, struct mr_store_peer *peer, con
 
 static void on_get(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
 {
-    const struct pair *pair = find(table, frame->key, frame->key_len);
+    const struct pair *pair = find_pair(table, frame->key, frame->key_len);
     if (pair)
         answer_with(peer, frame->id, pair);
     else if (table->is_broken)
@@ -198,7 +198,7 @@ static void on_get(struct mr_store_table *table, struct mr_store_peer *peer, con
 static void on_add(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
 {
     struct pair *pair = NULL;
-    uint8_t code = add(table, frame, &pair);
+    uint8_t code = add_number(table, frame, &pair);
     if (code != MR_STORE_FINE) {
         mr_store_peer_answer(peer, frame->id, code, NULL, 0);
         return;
@@ -209,9 +209,9 @@ static void on_add(struct mr_store_table *table, struct mr_store_peer *peer, con
 
 static void on_remove(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
 {
-    struct pair *pair = find(table, frame->key, frame->key_len);
+    struct pair *pair = find_pair(table, frame->key, frame->key_len);
     if (pair) {
-        tdelete(pair, &table->root, compare);
+        tdelete(pair, &table->root, compare_keys);
         table->total -= size_of(pair);
         table->n_keys--;
         free(pair);
