@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: a connection may end well, because the other rank has all it needs and left, while the last of its
- * bytes are still to be counted here. So a wait is ended only when its connection was gone in two rounds.
+ * A transport context whose waits can be ended.
+ *
+ * A connection may end well, because the other rank has all its data and left, while its last bytes are still to be
+ * counted here. So a wait is ended only when its connection was found gone in two rounds.
  */
 #include "dist/gloo/gloo_context.hh"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gloo's transport context with two things that gloo has not: a wait that can be ended from another thread, and a wait
- * that ends when its connection does. gloo wakes who waits for a message that has not begun, but not who waits for one
- * that is half sent or half received; it takes an aborted wait for a finished one; and a wait that runs out of time
- * closes every connection.
+ * gloo's transport context with two additions: a wait that can be ended from another thread, and a wait that ends when
+ * its connection does. gloo ends a wait for a message that has not begun, but not for one that is half sent or half
+ * received; it takes an aborted wait for a finished one; and a wait that runs out of time closes every connection.
  *
- * All of it by gloo's public interfaces: a buffer here is one of gloo's for each rank that it talks to, waited for in
- * the order of posting, so that it is known whom a wait is for.
+ * It uses gloo's public interfaces only. A buffer here is one of gloo's for each rank that it talks to, waited for in
+ * the order of posting, so that the rank behind each wait is known.
  */
 #ifndef DIST_GLOO_GLOO_CONTEXT_HH
 #define DIST_GLOO_GLOO_CONTEXT_HH

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gloo engine: collectives between CPUs over TCP. The only C++ of the project; no exception leaves it, and the
- * table is its only symbol.
+ * The gloo engine: collectives between CPUs over TCP. It is the only C++ of the project; no exception leaves it, and
+ * the table is its only symbol.
  *
- * Collectives of up to 4 KiB are one exchange of everybody with everybody, each rank calculating the same in the order
- * of the ranks; longer ones begin with one, of what each is about to do, and are gloo's own. Beyond 16 ranks all are
- * gloo's.
+ * A collective of up to 4 KiB is one exchange of every rank with every other one, after which each rank computes the
+ * result in the order of the ranks. A longer one begins with an exchange of what each rank is about to do, and is then
+ * gloo's own. Above 16 ranks all are gloo's.
  *
- * Easy to get wrong: after any failure all connections must be closed. A buffer that is gone while others still send to
- * it would keep gloo's thread spinning, and the other ranks would wait for this one until their deadlines.
+ * Invariant: after any failure all connections are closed. If a buffer is gone while others still send to it, gloo's
+ * thread spins, and the other ranks wait for this one until their deadlines.
  */
 #include "dist/group/engine_table.h"
 #include "dist/gloo/gloo_exchange.hh"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: gloo ends the process when a message is longer than what is waited for, so a place is always
- * waited for as a whole; a message may be shorter.
+ * Messages with a head, between all ranks and between two.
+ *
+ * Invariant: a receive always has room for a whole place. gloo ends the process when a message is longer than the
+ * receive; a shorter one is allowed.
  */
 #include "dist/gloo/gloo_exchange.hh"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages with a head that says what they are: from every rank to every other one, and between two. So a rank that
- * does something else is an error that names it, where gloo itself would end the process; and a few bytes need one
+ * calls another collective is an error that names it, where gloo itself would end the process; and a few bytes need one
  * message each way instead of a ring of them.
  */
 #ifndef DIST_GLOO_GLOO_EXCHANGE_HH

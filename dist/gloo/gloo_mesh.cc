@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connecting: gloo's full mesh, over the group's store and from the address by which the others reach this rank.
+ * Connects gloo's full mesh, over the group's store and from the address by which the others reach this rank.
  *
- * Easy to get wrong: gloo by itself takes the host name's address, which fails between hosts, reads rubbish when an
- * address cannot be resolved and leaks when it cannot be bound, so ours is checked first; and a connection may take
- * five times the timeout that it is given.
+ * gloo by itself takes the address of the host name, which fails between hosts; it reads rubbish if an address cannot
+ * be resolved, and leaks if it cannot be bound. So the address is given, and checked first. And gloo may take five
+ * times the timeout that it is given for a connection.
  */
 #include "dist/gloo/gloo_mesh.hh"
 

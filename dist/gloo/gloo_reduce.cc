@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums, minima and maxima of the six dtypes. 16-bit floats are added in f32 all the way and rounded once at the end.
+ * Buffers may begin at any address. Integers wrap around as in other engines, so they are added as unsigned numbers.
  *
- * Easy to get wrong: gloo calls with out equal to a, which a compiler must be told does not forbid vectors; buffers may
- * begin at any address; and integers wrap around as they do in other engines, which signed arithmetic may not.
+ * gloo calls with out equal to a; the pragma below says that this does not forbid vector code.
  */
 #include "dist/gloo/gloo_reduce.hh"
 

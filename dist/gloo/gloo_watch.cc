@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that watches one engine's collective. Easy to get wrong: it must cost a collective of a few microseconds
- * nothing, so it looks 50 times a second while there is work, and only sleeps without limit, to be woken by the next
- * collective, after a second without.
+ * The thread that watches one engine's collective. It must cost nothing to a collective of a few microseconds. So it
+ * looks 50 times a second while there is work, and after a second without work it sleeps until the next collective
+ * wakes it.
  */
 #include "dist/gloo/gloo_watch.hh"
 

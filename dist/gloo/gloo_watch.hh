@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends what blocks in gloo, which has no cancel and bounds each wait inside a collective but not the collective: a
- * thread that looks at the time, at whether it is told to stop, and at the connections.
+ * Ends what blocks in gloo. gloo has no cancel, and bounds each wait inside a collective but not the collective. So a
+ * thread looks at the time, at the stop flag, and at the connections.
  */
 #ifndef DIST_GLOO_GLOO_WATCH_HH
 #define DIST_GLOO_GLOO_WATCH_HH

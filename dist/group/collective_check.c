@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MR_COMM_CHECK=1: before each collective all ranks that take part write into the store what they are about to do. The
- * leader (rank 0, or who sends) compares, and its verdict is what all of them return. A debugging aid: some ten
- * milliseconds per collective.
+ * MR_COMM_CHECK=1: before each collective every rank that takes part writes into the store what it is about to do. The
+ * leader (rank 0, or the sender) compares, and its verdict is what all of them return. It is a debugging aid: it costs
+ * some ten milliseconds per collective.
  *
- * Easy to get wrong: a rank that waits here must still end when the group is stopped, so it asks the store again and
- * again for a short time; and the keys of a collective may go only when all have read them, which is known one
- * collective later.
+ * A rank that waits here must still end when the group is stopped, so it asks the store again and again, each time for
+ * a short while.
+ *
+ * Invariant: the keys of a collective are removed only when all ranks have read them, which is known one collective
+ * later.
  */
 #include "dist/group/collective_check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives and times in words. */
+/* Collectives and times in words, for messages. */
 #include "dist/group/collective_words.h"
 
 #include <stdio.h>

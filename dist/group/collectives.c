@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public collectives: their arguments are checked here, before anything is counted or sent, so that a wrong call
- * leaves the group as it was.
- *
- * Easy to get wrong: sizes. count elements must fit into memory world_size times where one buffer holds all ranks'.
+ * The public collectives. Their arguments are checked here, before anything is counted or sent, so that a wrong call
+ * leaves the group as it was. Sizes are checked with the world size where one buffer holds the elements of all ranks.
  */
 #include "dist/group/collectives.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking CUDA's driver about a pointer, if this process has one: who never uses CUDA never loads it for this.
+ * Asks CUDA's driver whose memory a pointer is, if this process has a driver: a program that never uses CUDA does not
+ * load it for this.
  *
- * Easy to get wrong: the driver may be loaded later than the first question, for the CUDA runtime opens it at its first
- * call. So that it is not there is believed only until another library has been loaded, which is cheap to see.
+ * The driver may be loaded after the first question, since the CUDA runtime opens it at its first call. So "no driver"
+ * is cached only until the next dlopen, which is cheap to see.
  */
 #include "dist/group/device_pointer.h"
 

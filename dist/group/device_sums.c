@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums on the device, of metrics. Easy to get wrong: they are the engine's, which may be aborted at any time; so each
- * call looks first whether it may be asked, under the lock.
+ * Sums on the device, of metrics. The engine holds them and may be aborted at any time.
+ *
+ * Invariant: each call checks under the lock that the engine may still be asked.
  */
 #include "dist/group/device_sums.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch of a group over a device: it looks at the oldest of the works, at the engine's health, at the time and at
- * the store, and is the only one that ends the group and aborts the engine. At destroy it does the caller's part too,
- * so that an engine that does not come back holds nobody.
+ * The watch of a group over a device. It looks at the oldest work, the engine's health, the time and the store, and it
+ * alone ends the group and aborts the engine. At destroy it also does the caller's part, so that an engine that does
+ * not come back blocks nobody.
  *
- * Easy to get wrong: it calls what may block without the lock, and looks afterwards whether it was given up meanwhile.
+ * Invariant: calls that may block are made without the lock, and afterwards the watch checks whether it was given up
+ * meanwhile.
  */
 #include "dist/group/device_watch.h"
 

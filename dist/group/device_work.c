@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives under way on a device. They are issued in the caller's thread, in the order of the program, and are kept
- * in a list until they have ended; who waits polls the engine.
+ * Collectives under way on a device. They are issued in the caller's thread, in the order of the program, and stay in a
+ * list until they have ended; a caller that waits polls the engine. A work that its user has freed stays in the list
+ * too, because nothing else would notice that it hangs.
  *
- * Easy to get wrong: a ticket of a collective in the host's memory may be dropped only when the device has done with
- * that memory; and a work that its user has freed stays in the list, for nobody else would notice that it hangs.
+ * Invariant: the ticket of a collective in the host's memory is dropped only when the device no longer uses that
+ * memory.
  */
 #include "dist/group/device_work.h"
 

@@ -3,10 +3,11 @@
  * The collectives that are under way on a device: device_work.c has the list and the caller's thread, device_watch.c
  * the watch.
  *
- * Easy to get wrong: after abort() the engine may only be told to drop and to destroy. So it is called with the group's
- * lock held, but for what may block (issue, abort, destroy), and never once closed_ns is set; and a caller that finds a
- * failure leaves it in `failure` and waits for the watch, which alone ends the group and aborts the engine. A group
- * that is dead without a failure is not aborted: other ranks may still be in what this one has behind it.
+ * Invariant: after abort() only drop, sums_destroy and destroy of the engine are called. So the engine is called with
+ * the group's lock held, except where a call may block (issue, abort, destroy), and not at all once closed_ns is set. A
+ * caller that finds a failure leaves it in `failure` and waits for the watch, which alone ends the group and aborts the
+ * engine. A group that is dead without a failure is not aborted: other ranks may still be in collectives that this one
+ * has finished.
  */
 #ifndef DIST_GROUP_DEVICE_WORK_H
 #define DIST_GROUP_DEVICE_WORK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a module has to offer: one table. Modules (libmillrace-gloo.so, -mpi.so, -nccl.so) are opened by
- * dist/group/module.c and need no symbol of libmillrace: what they call comes in the setup. No exception leaves a
- * module.
+ * What an engine offers: one table of functions, with which the group works on any backend. Engines are modules
+ * (libmillrace-gloo.so, -mpi.so, -nccl.so) that dist/group/module.c opens. They need no symbol of libmillrace: what
+ * they call comes in the setup. No exception leaves a module.
  */
 #ifndef DIST_GROUP_ENGINE_TABLE_H
 #define DIST_GROUP_ENGINE_TABLE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One collective: by the engine, with the words of what went wrong.
+ * Runs one collective by the engine, and explains a failure.
  *
- * Easy to get wrong: when a rank dies, its connection to us breaks first and the store hears of it a moment later, so
- * the engine's error alone names no rank.
+ * When a rank dies, its connection to this rank breaks first and the store hears of it a moment later. The engine's
+ * error alone names no rank, so the store is asked, and given that moment.
  */
 #include "dist/group/execute.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The group inside: what group.c, work.c, device_work.c, split.c and check.c share.
+ * A group from inside: what its files share.
  *
- * Two threads belong to a group with an engine of the host: the runner takes collectives in the order of the program
- * and calls the engine; the watch looks every 50 ms whether a rank broke off or the time is over, and then tells the
- * engine to stop. A blocking call that finds nothing under way runs the engine in the caller's thread and spares two
- * changes of thread. A group with an engine of a device has the watch alone: device_work.c.
+ * A group whose engine works on the host's memory has two threads: the runner takes collectives in the order of the
+ * program and calls the engine; the watch looks every 50 ms whether a rank broke off or the time is over, and then
+ * tells the engine to stop. A blocking call that finds nothing under way runs the engine in the caller's thread, which
+ * saves two changes of thread. A group whose engine works on a device has the watch alone: device_watch.h.
  */
 #ifndef DIST_GROUP_GROUP_H
 #define DIST_GROUP_GROUP_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups: joining and leaving.
+ * Joining and leaving a group.
  *
- * Easy to get wrong: the end. Engine first, then a word in the store that this rank has left, then the connection; and
- * rank 0's store, which the others need to say the same, last of all. None of it may wait for a rank that is not there.
+ * Invariant: the order of leaving. The engine ends first; then the store is told that this rank has left; then the
+ * connection is closed; rank 0's store, which the others need for the same, goes last. No step waits for a rank that is
+ * gone.
  */
 #include <stdio.h>
 #include <stdlib.h>

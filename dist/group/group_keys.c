@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an engine gets from its group: who it is, and the store, with keys that no other group has.
- *
- * Easy to get wrong: a program that splits groups again and again must not fill the store, so keys are remembered and
- * removed once all ranks have read them.
+ * What an engine gets from its group: who it is, and the store, with keys that no other group has. Keys are remembered
+ * and removed once all ranks have read them, so that a program that splits groups again and again does not fill the
+ * store.
  */
 #include "dist/group/group_keys.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics: one buffer is filled by the steps, one may be under way in the group, one holds the results; they change
- * places, and nothing is allocated after creation. Easy to get wrong: what an engine's minimum makes of a NaN differs
- * from engine to engine, and a rank may have kept nothing; so each minimum and maximum travels with a state, and the
- * numbers themselves are never NaN.
+ * Metrics. One buffer is filled by the steps, one may be under way in the group, one holds the results; they change
+ * places, and nothing is allocated after creation.
+ *
+ * Engines differ in what their minimum makes of a NaN, and a rank may have kept no value. So each minimum and maximum
+ * travels with a state, and the numbers themselves are never NaN.
  */
 #include <millrace/metrics.h>
 

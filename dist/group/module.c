@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the modules of the engines.
- *
- * Easy to get wrong: a module that is there but does not load (a library of its own is missing) must be told from one
- * that is not there, or the user is sent looking for a file that he has.
+ * Finds and opens the module of an engine. A module that exists but does not load, for want of a library of its own,
+ * gets a message of its own: otherwise the user would look for a file that is there.
  */
 #include "dist/group/module.h"
 

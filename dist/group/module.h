@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines are shared objects of their own, libmillrace-NAME.so. */
+/* Opens engines, which are shared objects of their own: libmillrace-NAME.so. */
 #ifndef DIST_GROUP_MODULE_H
 #define DIST_GROUP_MODULE_H
 

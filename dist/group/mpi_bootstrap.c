@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0's address by the mpi module.
- *
- * Easy to get wrong: the module is found by its engine's table, and the second symbol has to be that very module's, not
- * that of another that the linker may find by the name.
+ * Gets rank 0's address by the mpi module. The second symbol is looked up in the very module that the engine's table
+ * came from: the dynamic linker might find another module by the name.
  */
 #include "dist/group/mpi_bootstrap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small things of a training loop. Easy to get wrong: what ranks print at once mixes within a line unless each call
- * is one write(2), and what was given to stdio before must come first.
+ * Small helpers of a training loop. Each call that prints is one write(2), or lines of several ranks would mix, and
+ * stdio is flushed before, so that what was printed earlier comes first.
  */
 #include <millrace/run.h>
 

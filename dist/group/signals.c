@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGTERM and SIGUSR1 as something that all ranks agree on. Easy to get wrong: a signal that comes between looking and
- * agreeing, or the lesser one of two, is kept for the next call and not lost.
+ * SIGTERM and SIGUSR1, agreed on by all ranks.
+ *
+ * Invariant: no signal is lost. One that arrives between looking and agreeing, and the lesser one of two, is kept for
+ * the next call.
  */
 #include <millrace/run.h>
 

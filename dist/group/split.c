@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups out of a group. All ranks tell each other color, key and where they are; each makes its part; and all agree
- * that every rank has made its own, so that a rank that failed is named instead of waited for.
+ * Splits a group into groups. All ranks exchange color, key and node; each makes its part; then all agree that every
+ * rank has made its own, so that a rank that failed is named instead of waited for.
  *
- * Easy to get wrong: ranks without a color take part in all of it too, for engines that split their communicator need
- * every rank of it.
+ * Invariant: ranks without a color take part in every step, because engines that split their communicator need every
+ * rank of it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives under way: the queue, the runner that does them in the order of the program, the watch that stops them
- * when a rank is lost or the time is over, and the handles.
+ * Collectives under way on the host: the queue, the runner that does them in the order of the program, the watch that
+ * stops them when a rank is lost or the time is over, and the handles.
  *
- * Easy to get wrong: an engine may not come back. Then the watch ends the work in the runner's stead, so the runner
- * works on a copy of the collective and looks, before it touches the work, whether it still has one.
+ * Invariant: an engine may not come back, and then the watch ends the work instead of the runner. So the runner works
+ * on a copy of the collective, and checks that it has not been given up before it touches the work again.
  */
 #include "dist/group/work.h"
 

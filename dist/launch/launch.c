@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher's side: options, logs, the fork of the monitor, and then nothing but signals to pass on until the
- * monitor's verdict comes. No handler is installed in the caller's process: the signals are blocked in this thread and
- * read.
+ * The launcher's side: options, logs, the fork of the monitor; then it only passes signals on until the monitor's
+ * verdict arrives. No handler is installed in the caller's process: the signals are blocked in this thread and read.
  *
- * Easy to get wrong: a blocked signal is queued even where it is ignored, so those that the caller ignores (nohup) or
- * has blocked himself are left alone. And a caller may have closed stdin, stdout or stderr: a descriptor of ours in
- * their place would be taken for them.
+ * A blocked signal is queued even if it is ignored, so signals that the caller ignores (nohup) or has blocked are left
+ * alone. If the caller has closed stdin, stdout or stderr, /dev/null takes the place, or a descriptor opened here would
+ * be taken for it.
  */
 #include "dist/launch/launch.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monitor: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a process id is theirs
- * for as long as it is used here; it sees the launcher's death by a pidfd and takes all with it; and as a subreaper it
- * inherits what the ranks leave behind, also what has left their process groups, and ends that too.
+ * The monitor: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a process id stays
+ * theirs as long as it is used here. It sees the launcher's death by a pidfd and ends everything. As a subreaper it
+ * inherits what the ranks leave behind, also processes that left their process groups, and ends those too.
  *
- * Easy to get wrong: who failed first. When one rank dies the others often fail a moment later, and waitid() lists the
- * dead by age. The SIGCHLD that was pending first names the one that died first. What cannot be promised: when the
- * monitor is killed as well, its ranks die with it, but not what they had started; nor can a program that changed its
- * user be ended.
+ * Which rank failed first: when one rank dies the others often fail a moment later, and waitid() lists the dead by age;
+ * so the SIGCHLD that was pending first names the rank.
+ *
+ * What it cannot promise: if the monitor is killed as well, its ranks die with it, but not the processes that they had
+ * started; nor can it end a program that changed its user.
  */
 #include "dist/launch/launch_monitor.h"
 

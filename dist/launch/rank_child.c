@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank before it is one: it asks to die with its monitor, gets a process group of its own, so that a terminal's
- * Ctrl-C reaches it once and through the launcher, then its descriptors, and becomes the program or calls the function.
+ * A rank before its program runs. It asks to die with the monitor, gets a process group of its own, so that a
+ * terminal's Ctrl-C reaches it once and through the launcher, then its descriptors, and becomes the program or calls
+ * the function.
  *
- * Easy to get wrong: PR_SET_PDEATHSIG says nothing about a monitor that is dead already, so its id is compared after
- * the asking. And a rank is no part of the terminal's foreground group: reading from the terminal would stop it.
+ * PR_SET_PDEATHSIG does not report a monitor that is dead already, so the parent's id is compared after asking. A rank
+ * is not in the terminal's foreground group, and reading from the terminal would stop it, so it never gets the terminal
+ * as stdin.
  */
 #include "dist/launch/rank_child.h"
 

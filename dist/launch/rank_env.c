@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment of a rank: the caller's, with torchrun's variables set and what an outer torchrun left taken out;
- * with that left in, a rank would look for an agent's port that is not there.
+ * The environment of a rank: the caller's, with torchrun's variables set and those of an outer torchrun taken out; with
+ * them a rank would look for the port of an agent that is not there.
  *
- * Easy to get wrong: the free port. Were it let go before rank 0's store binds it, the kernel might give it to any
- * connection of this machine. A socket that is bound and does not listen holds it to the end of the run: the store
- * binds it all the same, since both have SO_REUSEADDR, and the kernel gives it to nobody else by itself.
+ * A free port must stay free until rank 0's store binds it, and the kernel might give it to any connection of this
+ * machine. So a socket that is bound and does not listen holds it to the end of the run. The store can bind it too,
+ * since both have SO_REUSEADDR.
  */
 #include "dist/launch/rank_env.h"
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks write to pipes; whole lines leave here with the rank's number before them, as `srun -l` writes it. Bytes are
- * not looked at but for newlines. A last line without one gets one, or the next rank's line would join it.
+ * The lines of all ranks. Ranks write to pipes; whole lines leave here with the rank's number before them, as `srun -l`
+ * writes it. Bytes are only searched for newlines. A last line without one gets one, or the next rank's line would join
+ * it.
  *
- * Easy to get wrong: stdout may be a pipe that nobody reads, and this thread also has to notice dead ranks. It never
- * writes more than PIPE_BUF after poll() has promised room, and a stream whose buffer is full is not read, so that its
- * ranks wait as they would on that pipe themselves. Each write ends at a newline: stdout and stderr may be one file.
+ * Invariant: this thread never blocks in a write, because it also has to notice dead ranks, and stdout may be a pipe
+ * that nobody reads. It writes at most PIPE_BUF after poll() has promised room. A stream whose buffer is full is not
+ * read, so that its ranks wait as they would on that pipe themselves. Each write ends at a newline: stdout and stderr
+ * may be one file.
  */
 #include "dist/launch/rank_output.h"
 

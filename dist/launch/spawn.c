@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A function as ranks. Easy to get wrong: what stdio holds unwritten at the fork would be written once by each rank,
- * and a second thread may hold a lock at that moment, which no rank would ever see opened.
+ * Runs a function as ranks. stdio is flushed before the fork, or each rank would write the same buffered bytes once
+ * more. A program with a second thread is refused: that thread may hold a lock at the fork, which no rank would ever
+ * see released.
  */
 #include <millrace/launch.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0's address by MPI, before there is a store.
- *
- * Easy to get wrong: ranks that another MPI's mpirun has started are each a world of one here, and a broadcast in it
- * would end well and carry nothing.
+ * Carries rank 0's address by MPI, before there is a store. Ranks that another MPI's mpirun has started are each a
+ * world of one here, where a broadcast would succeed and carry nothing: so the world size is compared first.
  */
 #include "dist/group/engine_table.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call is begun, and then tested until it has ended, its deadline has passed or it is stopped.
+ * One nonblocking call of MPI: it is begun, then tested until it has ended, its deadline has passed or it is stopped.
  *
- * Easy to get wrong: a call that was given up cannot be taken back. MPI keeps its buffers and would write into them
- * whenever it gets to run, and they are the caller's again when run() returns. So nothing of this process calls MPI
- * after that, neither for other groups nor at exit. What the program itself still does with MPI is its own affair.
+ * Invariant: a call that was given up cannot be taken back. MPI keeps its buffers and would write into them whenever it
+ * gets to run, and they are the caller's again when run() returns. So this process makes no call of MPI after that,
+ * neither for other groups nor at exit. The program's own calls of MPI are its own affair.
  */
 #include "dist/mpi/mpi_call.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over MPI: a communicator of the group's own, and each collective as one nonblocking call, or as several
- * where the count is above what an int holds.
+ * The engine over MPI: a communicator of the group's own, and each collective as one nonblocking call, or as several if
+ * the count is above what an int holds.
  *
- * Easy to get wrong: after a failure MPI may still hold the buffers of a call. What was allocated for one is only freed
- * when it has ended well.
+ * Invariant: after a failure MPI may still use the buffers of a call. Memory allocated for a call is freed only when
+ * the call has ended well.
  */
 #include "dist/mpi/mpi_call.h"
 #include "dist/mpi/mpi_process.h"

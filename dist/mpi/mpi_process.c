@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one MPI of this process. It is initialised by the first engine, and finalised when the process exits, if it was
- * we who initialised it, all engines were destroyed and nothing was given up.
+ * The one MPI of this process. The first engine initialises it. It is finalised when the process exits, if this library
+ * initialised it, all engines were destroyed and nothing was given up.
  *
- * Easy to get wrong: a rank that hangs makes MPI_Init, MPI_Comm_create_group, MPI_Comm_free and MPI_Finalize of all
- * others hang too, and nothing can end such a call. So they are made by a thread of their own, and who waits for it has
- * a deadline; after that no call of MPI is made any more, and a process that exits leaves that thread behind in it.
+ * A rank that hangs makes MPI_Init, MPI_Comm_create_group, MPI_Comm_free and MPI_Finalize of all others hang too, and
+ * nothing can end such a call. So these calls are made by a thread of their own, and the caller waits for it with a
+ * deadline. After that no call of MPI is made any more, and the thread is left behind when the process exits.
  */
 #include "dist/mpi/mpi_process.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MPI is one per process: who initialised it, which threads may call it, whether it was given up, and the one thread in
- * which its blocking calls are made, so that a caller can stop waiting for them.
+ * MPI exists once per process: who initialised it, which threads may call it, whether it was given up, and the one
+ * thread in which its blocking calls are made, so that a caller can stop waiting for them.
  */
 #ifndef DIST_MPI_MPI_PROCESS_H
 #define DIST_MPI_MPI_PROCESS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher's ranks and MPI's may differ in order; where they differ in number, something else was started than was
- * meant. Every rank tells rank 0 what MPI calls it; rank 0 looks at all of them and gives all the same answer.
- *
- * Easy to get wrong: a rank that refuses by itself leaves the others waiting, so the words of a refusal go to all.
+ * Agrees which rank of MPI is which rank of the group. The launcher's ranks and MPI's may differ in order; if they
+ * differ in number, something else was started than was meant. Every rank reports its rank in MPI to rank 0, which
+ * compares all and gives all the same answer. A refusal goes to all ranks, because a rank that refuses alone leaves the
+ * others waiting.
  */
 #include "dist/mpi/mpi_process.h"
 #include "dist/mpi/mpi_ranks.h"

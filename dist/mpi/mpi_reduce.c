@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For minima and maxima 16-bit floats travel as MPI_UINT16_T, with operations of ours; for sums they are made f32
- * before and rounded once afterwards.
+ * Reductions that MPI does not have. For minima and maxima 16-bit floats travel as MPI_UINT16_T, with operations
+ * defined here; for sums they become f32 before and are rounded once afterwards. Buffers may begin at any address.
  *
- * Easy to get wrong: MPI calls an operation with what came from another rank and with its own part, in either order and
- * in any grouping, so every one must be commutative to the last bit, or the ranks do not all get the same result. A NaN
- * wins over every number for that reason. And buffers may begin at any address.
+ * Invariant: every operation is commutative to the last bit. MPI calls it with another rank's part and its own, in
+ * either order and any grouping, and otherwise ranks would not all get the same result. For that reason a NaN wins over
+ * every number.
  */
 #include "dist/mpi/mpi_reduce.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MPI has not: 16-bit floats, and the division of a mean. */
+/* What MPI does not have: 16-bit floats, and the division of a mean. */
 #ifndef DIST_MPI_MPI_REDUCE_H
 #define DIST_MPI_MPI_REDUCE_H
 

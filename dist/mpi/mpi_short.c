@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MPI's nonblocking all_reduce of a few bytes takes as many steps as a long one, and where ranks outnumber CPUs each
- * step is a turn of the scheduler. Gathered, the numbers need one step; each rank then reduces them in the order of the
+ * all_reduce of a few bytes. MPI's nonblocking all_reduce takes as many steps for them as for many, and each step is a
+ * turn of the scheduler if ranks outnumber CPUs. Gathering needs one step; each rank then reduces in the order of the
  * ranks, so that all have the same bits.
  *
- * Easy to get wrong: what was gathered is the engine's, not the call's, and MPI may still write to it after a failure.
+ * Invariant: the gathered bytes lie in the engine, not in the call: MPI may still write to them after a failure.
  */
 #include "dist/mpi/mpi_short.h"
 

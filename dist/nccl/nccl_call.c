@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls of NCCL and CUDA return, in words. Easy to get wrong: NCCL's last error may be several lines, of an
- * earlier failure, or none at all, so it only follows what the result itself says.
+ * What calls of NCCL and CUDA return, in words. NCCL's last error may have several lines, belong to an earlier failure,
+ * or be missing, so it only follows what the result itself says.
  */
 #include "dist/nccl/nccl_call.h"
 

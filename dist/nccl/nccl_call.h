@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call of NCCL or CUDA returned, as a status; its words in the error. */
+/* What a call of NCCL or CUDA returned, as a status, with words in the error. */
 #ifndef DIST_NCCL_NCCL_CALL_H
 #define DIST_NCCL_NCCL_CALL_H
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communicator. It is not a blocking one: a call that has to wait for others says ncclInProgress, and until it is
- * asked often enough nothing else may be called with it but ncclCommAbort().
+ * The communicator. It is nonblocking: a call that has to wait for others returns ncclInProgress, and until polling
+ * shows that it has ended, only ncclCommAbort() may be called on the communicator.
  *
- * Easy to get wrong: ncclCommGetAsyncError() ends what was in progress and is then no mere look, so it too is called by
- * one thread at a time. And a communicator whose rank is lost can only be aborted, which another thread does while
- * none is inside a call. A call can stand, though, however little it blocks by itself: when the device's queue is full
- * of what waits for that rank. Then the abort is what ends it, and is called beside it; so whoever comes back from a
- * call looks at is_aborted before it touches the communicator again.
+ * ncclCommGetAsyncError() completes what was in progress, so it too is called by one thread at a time. A communicator
+ * whose rank is lost can only be aborted; another thread does that while no thread is inside a call. But a call can
+ * block even so, when the device's queue is full of work that waits for the lost rank. Then the abort is made beside
+ * the call, and ends it.
+ *
+ * Invariant: after each call of NCCL, is_aborted is checked before the communicator is touched again.
  */
 #include "dist/nccl/nccl_comm.h"
 

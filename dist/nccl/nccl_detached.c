@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that may never return: NCCL's abort and destroy wait for threads and kernels of their own, and have been seen
- * to hang. They are made in a thread that can be left behind. It is also the thread to begin in: one that has not
- * chosen a device yet would get a context on device 0 by whatever it calls, and may be the caller's.
+ * Calls that may never return. NCCL's abort and destroy wait for threads and kernels of their own, and have been seen
+ * to hang, so they are made in a thread that can be left behind. Engines also begin in such a thread: a thread that has
+ * not chosen a device yet gets a context on device 0 by any call of CUDA, and it may be the caller's.
  *
- * Easy to get wrong: who waits may go first, so what both threads look at is freed by the last of them.
+ * Invariant: the waiter may time out first; the last user frees the shared state.
  */
 #include "dist/nccl/nccl_detached.h"
 

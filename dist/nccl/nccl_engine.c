@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over NCCL: the table, and how an engine begins and ends.
- *
- * Easy to get wrong: the end. NCCL's own functions, and cudaFree(), wait for what is on the device, which may wait for
- * a rank that hangs. So all of it happens in a thread that is left behind with the engine when it does not come back.
+ * The engine over NCCL: the table, and how an engine begins and ends. NCCL's own functions, and cudaFree(), wait for
+ * what is on the device, which may wait for a rank that hangs. So an engine ends in a thread, which is left behind with
+ * the engine if it does not come back.
  */
 #include "dist/nccl/nccl_state.h"
 

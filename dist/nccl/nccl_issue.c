@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives by the engine's stream: it waits for what the caller's stream was given so far, does the collective, and
+ * Collectives in the engine's stream: it waits for what the caller's stream was given so far, does the collective, and
  * records the event that is the ticket.
  *
- * Easy to get wrong: collectives stand in one stream, one after the other. Two ranks that both send to each other and
- * then receive wait for each other once what they send does not fit into NCCL's buffers: one of them has to receive
- * first. And a stream that is being captured must not even be asked for an event: that would spoil the capture.
+ * Collectives stand in one stream, one after the other. So two ranks that both send to each other and then receive wait
+ * for each other, once the message does not fit into NCCL's buffers: one of them has to receive first.
+ *
+ * Invariant: a stream that is being captured is not even asked for an event, which would spoil the capture.
  */
 #include "dist/nccl/nccl_issue.h"
 

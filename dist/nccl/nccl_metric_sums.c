@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums that lie on the device: small kernels add to them in whatever stream has the value, and a reduction takes them.
+ * Sums that lie on the device. Small kernels add to them in whatever stream has the value, and a reduction takes them.
  *
- * Easy to get wrong: the order. An add comes after the last add to the same number and after the last time its
- * accumulator was taken; a reduction comes after all adds. With more streams than slots, a further stream takes over a
- * slot by waiting for it, so that its own last add stands for both. A stream also waits for its own slot, because a new
- * stream may have the handle of an old one.
+ * Invariant: the order. An add comes after the last add to the same number and after the last time its accumulator was
+ * taken; a reduction comes after all adds. If there are more streams than slots, a new stream takes over a slot by
+ * waiting for it, so that its own last add stands for both. A stream also waits for its own slot, because a new stream
+ * may have the handle of an old one.
  */
 #include "dist/nccl/nccl_metric_sums.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before NCCL begins: every rank puts a card into the store that says which GPU of which machine it has. Rank 0 reads
- * them all and answers with the id of the communicator, or with why there will be none, so that all ranks say the same.
+ * What ranks compare before NCCL begins. Every rank puts a card into the store that says which GPU of which machine it
+ * has. Rank 0 reads all cards and answers with the communicator's id, or with the reason for a refusal, so that all
+ * ranks report the same.
  *
- * Easy to get wrong: NCCL does not always notice two ranks on one GPU, and then hangs. The number of a device does not
- * tell, since CUDA_VISIBLE_DEVICES may differ: the machine's boot id and the GPU's UUID do, in containers too. Parts of
- * one GPU (MIG) may have UUIDs of their own; those NCCL refuses itself, by the address on the bus.
+ * NCCL does not always notice two ranks on one GPU, and then hangs. The number of a device does not show it, since
+ * CUDA_VISIBLE_DEVICES may differ; the machine's boot id and the GPU's UUID do, in containers too. Parts of one GPU
+ * (MIG) may have different UUIDs; NCCL itself refuses those, by the address on the bus.
  */
 #include "dist/nccl/nccl_ranks.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine inside: one communicator, one stream of its own, and pools of what collectives need, so that nothing
- * is allocated once a program has gone through its first step.
+ * The nccl engine from inside, what its files share: one communicator, one stream of its own, and pools of what
+ * collectives need, so that nothing is allocated after a program's first step.
  *
- * Easy to get wrong: abort() comes from another thread, in the middle of whatever. So calls of NCCL with the
- * communicator are made under comm_lock, none of them should wait for another rank, and is_aborted is set before
- * anything ends: an event that has passed says nothing about its collective after that.
+ * Invariant: abort() may come from another thread at any moment. So calls of NCCL with the communicator are made under
+ * comm_lock, none of them should wait for another rank, and is_aborted is set before anything ends: after that, an
+ * event that has passed says nothing about its collective.
  */
 #ifndef DIST_NCCL_NCCL_STATE_H
 #define DIST_NCCL_NCCL_STATE_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sums of metrics on the device. Easy to get wrong: two adds to the same number are only right one after the other,
- * which is the business of whoever launches them (nccl_metric_sums.c): nothing here is atomic, so that the result is the same
- * every time.
+ * The kernels that add up metrics on the device.
+ *
+ * Invariant: two adds to the same number run one after the other, which nccl_metric_sums.c takes care of. Nothing here
+ * is atomic, so that the result is the same every time.
  */
 #include "dist/nccl/nccl_sums.h"
 

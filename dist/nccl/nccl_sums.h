@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nccl module's own kernels (nccl_sums.cu), by one C function each; tests have a twin of them beside the double. */
+/*
+ * The nccl module's own kernels (nccl_sums.cu), behind one C function each. Tests have a twin of them beside the
+ * double.
+ */
 #ifndef DIST_NCCL_NCCL_SUMS_H
 #define DIST_NCCL_NCCL_SUMS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of file:///PATH. Easy to get wrong: the user may have named a file of his by mistake, and a crashed run
- * leaves its file behind; the first is not overwritten, the second is.
+ * The file of file:///PATH. A file that this library did not write is not overwritten: the user may have named it by
+ * mistake. The file that a crashed run left behind is.
  */
 #include "dist/rendezvous/address_file.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 collects the facts of all and hands out verdicts. Easy to get wrong: its words must reach the others before
- * their own time is up, so it stops collecting a little before the deadline; and what others wrote is input.
+ * Rank 0 collects the facts of all ranks and gives each its verdict. It stops collecting a little before the deadline,
+ * so that its words reach the others before their own time is up. What others wrote is input and is checked.
  */
 #include "dist/rendezvous/agreement.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all ranks must agree on before anything else. Each leaves its facts in the store, rank 0 compares them and
- * leaves each its verdict: the backend and its place, or why there will be no group.
+ * What all ranks must agree on before anything else. Each puts its facts into the store; rank 0 compares them and
+ * leaves each rank a verdict: the backend and its place, or why there will be no group.
  */
 #ifndef DIST_RENDEZVOUS_AGREEMENT_H
 #define DIST_RENDEZVOUS_AGREEMENT_H

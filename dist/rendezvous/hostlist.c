@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slurm's short forms. Easy to get wrong: a comma inside a bracket does not end a host, "01-03" keeps its zeros, and a
- * bracket may stand anywhere in a name, more than once.
+ * Parses Slurm's short forms. A comma inside a bracket does not end a host, "01-03" keeps its zeros, and a name may
+ * have several brackets, anywhere.
  */
 #include "dist/rendezvous/hostlist.h"
 

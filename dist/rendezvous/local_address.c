@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which address of this machine to bind. Easy to get wrong: a host's own name often stands for 127.0.1.1 on itself and
- * for another address elsewhere, so of several addresses one that others can reach comes first.
+ * Chooses the address of this machine to bind. A host's own name often means 127.0.1.1 on itself and another address
+ * elsewhere, so among several addresses one that others can reach comes first.
  */
 #include "dist/rendezvous/local_address.h"
 

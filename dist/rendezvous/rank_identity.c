@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who this rank is. The first launcher whose variables are there wins. Easy to get wrong: OMPI_COMM_WORLD_NODE_RANK is
- * a rank on a node, over all jobs, and no number of the node: Open MPI gives none, so the rendezvous counts. A batch
- * script of Slurm has SLURM_PROCID but no step, and is alone. srun with PMI-2 sets PMI_RANK too, and is not mpirun.
+ * Reads from the environment who this rank is. The first launcher whose variables are set wins.
+ *
+ * OMPI_COMM_WORLD_NODE_RANK is a rank on a node, over all jobs, not the number of the node: Open MPI gives none, so the
+ * rendezvous counts nodes. A batch script of Slurm has SLURM_PROCID but no step, and is alone. srun with PMI-2 also
+ * sets PMI_RANK, and is not mpirun.
  */
 #include "dist/rendezvous/rank_identity.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks in words. Easy to get wrong: of thousands of ranks all may be meant, so runs are drawn together. */
+/* Ranks in words. Neighbours are joined to runs ("0-1023"), because a list may name thousands of ranks. */
 #include "dist/rendezvous/rank_list.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From options and environment to a store that all ranks are connected to. Easy to get wrong: the store of the group
- * before may still be there, and answers; a rank that finds that it has been there already tries again.
+ * From options and environment to a store that all ranks are connected to. The store of the previous group may still be
+ * running, and answers; a rank to which it says that this rank was already there tries again.
  */
 #include "dist/rendezvous/rendezvous.h"
 

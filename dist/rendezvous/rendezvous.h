@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From options and environment to a store that all ranks are connected to, and that they agree over. */
+/* From options and environment to a store that all ranks are connected to and over which they have agreed. */
 #ifndef DIST_RENDEZVOUS_RENDEZVOUS_H
 #define DIST_RENDEZVOUS_RENDEZVOUS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options and environment. Easy to get wrong: options go before variables, but env:// and a given world size together
- * are two answers to one question.
+ * Turns options and environment into a plan. Options take precedence over variables, but env:// together with a given
+ * world size is an error: it answers one question twice.
  */
 #include "dist/rendezvous/rendezvous_plan.h"
 

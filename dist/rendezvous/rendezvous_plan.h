@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rendezvous knows before anybody is met: who this rank is, where it goes, and what it wants. */
+/* What a rendezvous knows before it meets another rank: who this rank is, where it goes, and what it wants. */
 #ifndef DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
 #define DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
 

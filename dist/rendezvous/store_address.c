@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, addresses and listening sockets of the rendezvous store.
- *
- * Easy to get wrong: getaddrinfo() knows no deadline, and cannot be called off. A thread of its own asks, and whoever
- * of the two is the last to hold what they share frees it.
+ * Names, addresses and listening sockets of the rendezvous store. getaddrinfo() has no deadline and cannot be
+ * cancelled, so a thread of its own calls it; the last user frees what both share.
  */
 #include "dist/rendezvous/store_address.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's end of the rendezvous store: once connected, one thread beats, and reads answers and notices.
+ * A rank's end of the rendezvous store. Once connected, one thread sends beats, and reads answers and notices.
  *
- * Easy to get wrong: a caller and the thread share the queue of bytes to send; frames are put in whole under the lock,
- * and whoever holds the lock sends what the socket takes. Nobody blocks in send() or recv().
+ * Invariant: callers and the thread share the queue of bytes to send. Frames are put in whole under the lock, and the
+ * holder of the lock sends what the socket takes. Nobody blocks in send() or recv().
  */
 #include "dist/rendezvous/store_client.h"
 

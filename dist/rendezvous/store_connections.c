@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connections of the store's server: who they are, what goes in and out, and their end.
+ * The connections of the store's server: who is at the other end, what goes in and out, and how they end.
  *
- * Easy to get wrong: nothing is freed where it fails. A peer that must go is only marked as doomed, and bury takes it
- * away when no loop walks over peers or events, since its end makes frames for others, who may then be doomed too.
+ * Invariant: nothing is freed where it fails. A peer that must go is only marked as doomed; bury removes it when no
+ * loop walks over peers or events, because its end makes frames for others, which may then be doomed too.
  */
 #include "dist/rendezvous/store_connections.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connecting to where a store may be. Easy to get wrong: a port of another program may take the connection and stay
- * silent, and a socket that connects to a port of this machine where nobody listens can be given that very port, and
- * meet itself.
+ * Connects to a place where a store may be. Another program may have the port, accept the connection and stay silent.
+ * And a socket that connects to a port of this machine where nobody listens may be given that very port, and connect to
+ * itself: such a connection is dropped.
  */
 #include "dist/rendezvous/store_endpoint.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hellos, greetings and tokens. Easy to get wrong: a comparison that ends at the first difference tells a stranger, by
- * the time that it takes, how much of the token was right.
+ * Hellos, greetings and tokens. Tokens are compared in constant time: a comparison that ends at the first difference
+ * would show a stranger how much of the token was right.
  */
 #include "dist/rendezvous/store_greeting.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the two ends of a store's connection begin, and in what words a refusal or an end is told.
+ * How the two ends of a store's connection begin, and the words for a refusal or an end.
  *
  * A hello and the first MR_STORE_HELLO bytes of a greeting have one form, which no version may change: so each end can
- * read the other's version. The token follows, filled up with zeros. It goes over the network as it is: it keeps out
- * who has it not, by mistake or by intent, but not who can listen.
+ * read the other's version. The token follows, padded with zeros. It goes over the network in the clear: it keeps out
+ * processes that do not have it, by mistake or by intent, but not those that can listen.
  */
 #ifndef DIST_RENDEZVOUS_STORE_GREETING_H
 #define DIST_RENDEZVOUS_STORE_GREETING_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that bounds what others can make the rendezvous store do: memory, connections, time.
+ * Everything that bounds what others can make the rendezvous store do: memory, connections, time.
  *
- * A server holds at most MR_STORE_TOTAL of keys and values; for each rank a frame that comes in, MR_STORE_HIGH and one
- * value more that go out, and MR_STORE_WAITS gets; for each stranger a greeting.
+ * A server holds at most: MR_STORE_TOTAL of keys and values; for each rank one incoming frame, MR_STORE_HIGH and one
+ * more value going out, and MR_STORE_WAITS gets; for each stranger a greeting.
  */
 #ifndef DIST_RENDEZVOUS_STORE_LIMITS_H
 #define DIST_RENDEZVOUS_STORE_LIMITS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearing a store's hello. Easy to get wrong: who is asked may be another program, which takes any time to answer. */
+/* Hears a store's hello, within a deadline: another program may be listening there, which may never answer. */
 #include "dist/rendezvous/store_probe.h"
 
 #include "base/clock.h"

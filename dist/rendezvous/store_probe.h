@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is there a store, and of which run? Asked before mr_store_connect(), which can only be left by breaking off. */
+/* Is there a store, and of which run? Asked before mr_store_connect(), which ranks leave only by breaking off. */
 #ifndef DIST_RENDEZVOUS_STORE_PROBE_H
 #define DIST_RENDEZVOUS_STORE_PROBE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the store's server and greeting it. All ports and addresses are tried at once, since a foreign server may
- * stay silent.
+ * Finds the store's server and greets it. All ports and addresses are tried at once, since a foreign server may stay
+ * silent.
  *
- * Easy to get wrong: once the right one has been greeted there is no turning back before the deadline: leaving then
- * looks like a rank that broke.
+ * Invariant: once the right server has been greeted, this rank does not leave before the deadline: leaving would look
+ * like a rank that broke off.
  */
 #include "dist/rendezvous/store_search.h"
 

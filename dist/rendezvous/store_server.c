@@ -2,8 +2,8 @@
 /*
  * The server of the rendezvous store: one thread, one epoll, no call that blocks.
  *
- * Easy to get wrong: after the thread, or the whole machine, has stood still, the clock says that all ranks are silent;
- * what they sent meanwhile has only not been read yet.
+ * After the thread or the whole machine has stood still, all ranks seem to be silent by the clock, although what they
+ * sent is only unread. So after such a pause all clocks start anew.
  */
 #include "dist/rendezvous/store_server.h"
 

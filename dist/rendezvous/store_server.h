@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server of the rendezvous store: small, over TCP, in rank 0's process. Keys and values are bounded; a get waits
- * until the key is there or the deadline. Every client beats once a second; a rank whose connection breaks or that
- * falls silent is reported to all others.
+ * until the key is there or the deadline. Every client sends a beat once a second; a rank whose connection breaks or
+ * that falls silent is reported to all others.
  */
 #ifndef DIST_RENDEZVOUS_STORE_SERVER_H
 #define DIST_RENDEZVOUS_STORE_SERVER_H

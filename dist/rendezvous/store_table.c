@@ -3,7 +3,7 @@
  * Keys, values, and gets that wait. The keys are in the C library's balanced tree, so that nobody can choose keys that
  * make others slow.
  *
- * Easy to get wrong: an answer is not put where MR_STORE_HIGH bytes wait already; its get goes on waiting, and is
+ * Invariant: no answer is queued while MR_STORE_HIGH bytes wait to go out to that rank; its get keeps waiting and is
  * served when there is room.
  */
 #include "dist/rendezvous/store_table.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers, queues of bytes and frames of the rendezvous store. Everything here looks at bytes of strangers.
+ * Numbers, queues of bytes and frames of the rendezvous store. Everything here reads bytes of strangers.
  *
- * Easy to get wrong: a length that a frame claims is only believed up to its limit, and memory is taken for bytes that
- * have come, never for bytes that are claimed.
+ * Invariant: a length that a frame claims is believed only up to its limit, and memory is allocated for bytes that have
+ * arrived, never for bytes that are claimed.
  */
 #include "dist/rendezvous/store_wire.h"
 

@@ -2,8 +2,8 @@
 /*
  * What goes over a connection of the rendezvous store. All numbers are little-endian.
  *
- * The server speaks first: a hello says whose store it is, so that a client greets no foreign one. After the client's
- * greeting there are only frames: 16 bytes of head, key, value. The first is the server's verdict.
+ * The server speaks first: a hello says whose store it is, so that a client does not greet a foreign one. After the
+ * client's greeting there are only frames: 16 bytes of head, key, value. The first is the server's verdict.
  */
 #ifndef DIST_RENDEZVOUS_STORE_WIRE_H
 #define DIST_RENDEZVOUS_STORE_WIRE_H

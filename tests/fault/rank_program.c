@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks and launchers as children of a test. Easy to get wrong: an orphan is seen only by who inherits it, so the test
- * is a subreaper, and waits for each program by its id until nothing but leftovers can be there.
+ * Ranks and launchers as children of a test. Only the process that inherits an orphan sees it, so the test is a
+ * subreaper, and waits for each program by its id until only leftovers can remain.
  */
 #include "tests/fault/rank_program.h"
 

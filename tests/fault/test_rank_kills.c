@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks of a training run that are killed or stopped at random times: every survivor ends soon, with a line that names
- * the rank, and nothing is left. test_rank_kills [PROGRAM BACKEND OPTIONS...]: another build of the training example,
- * with these options too, whose engine must then be BACKEND; nccl is its double, which is told to see a rank die, and
- * not to see it, in turn. Easy to get wrong: only the rank itself is hit; that its workers go too is what is tested.
+ * the rank, and nothing is left. Only the rank itself is hit: that its workers go too is part of the test.
+ *
+ * test_rank_kills [PROGRAM BACKEND OPTIONS...]: another build of the training example, with these options too, whose
+ * engine must then be BACKEND. nccl is its double, which is told in turn to see a rank die, and not to see it.
  */
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: a rank may be killed while it holds the store's mutex, so the mutex is robust and the store is
- * whole between any two of its steps.
+ * The gloo module under test, with a store that threads and processes share. A rank may be killed while it holds the
+ * store's mutex, so the mutex is robust and the store is consistent between any two of its steps.
  */
 #include "tests/dist/gloo/gloo_rig.h"
 

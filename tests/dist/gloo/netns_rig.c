@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts made of network namespaces. Easy to get wrong: namespaces with names outlive a test that is killed, and two
- * runs would share them. These have none: a descriptor holds each, and `ip` is given its path in /proc.
+ * Hosts made of network namespaces. They have no names, because named ones outlive a test that is killed, and two runs
+ * would share them: a descriptor holds each, and `ip` is given its path in /proc.
  */
 #include "tests/dist/gloo/netns_rig.h"
 

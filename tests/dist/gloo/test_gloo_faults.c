@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gloo module when something is wrong: ranks that do not come, stop, hang or die. Every survivor has to end in
- * time, with the right status, and to be destroyed at once.
+ * time, with the right status, and its engine has to be destroyed at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>

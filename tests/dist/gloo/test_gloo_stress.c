@@ -4,7 +4,7 @@
  * are late at random, each result compared with what a rank can work out alone; and ranks that stay away in the middle
  * of such a sequence, where the others free their buffers at once.
  *
- * Easy to get wrong: what all must agree on comes from the seed, what a rank does for itself from another generator, or
+ * Invariant: what all must agree on comes from the seed, what a rank does for itself from another generator; otherwise
  * the sequences drift apart.
  *
  * By hand: test_gloo_stress SEED SEQUENCES STEPS MAX_LOG2.

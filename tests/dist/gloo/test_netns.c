@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks on two and three hosts, over gloo: they meet, and links that are cut, late ranks, wrong tokens and taken ports
- * end every rank in time with a line that says who. Easy to get wrong: a cut link tells nobody, so that only the clock
- * ends an all_reduce over it.
+ * Ranks on two and three hosts, over gloo. They meet; and cut links, late ranks, wrong tokens and taken ports end every
+ * rank in time with a line that names the cause. Nothing reports a cut link, so only the clock ends an all_reduce over
+ * it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

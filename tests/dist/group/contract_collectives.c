@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The suite. Easy to get wrong: every rank must make the same calls whatever it finds, or one wrong result becomes a
- * hanging test; so a failure is counted, its words kept, and the suite goes on. Only a call that fails ends it.
+ * The suite of all collectives.
+ *
+ * Invariant: every rank makes the same calls whatever it finds, or one wrong result becomes a hanging test. So a
+ * failure is counted, its words are kept, and the suite goes on. Only a call that fails ends it.
  */
 #include "tests/dist/group/contract_collectives.h"
 

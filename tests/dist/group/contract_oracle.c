@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The oracle in double, element by element. Easy to get wrong: sums of whole numbers must be exact in every dtype, also
- * in bf16 with its 8 bits, so they stay below 256 up to 32 ranks; sums of fractions may lose half a unit in the last
- * place with each addition, and no more.
+ * The oracle in double, element by element. Sums of whole numbers must be exact in every dtype, also in bf16 with its 8
+ * bits, so they stay below 256 up to 32 ranks; sums of fractions may lose half a unit in the last place with each
+ * addition, and no more.
  */
 #include "tests/dist/group/contract_oracle.h"
 

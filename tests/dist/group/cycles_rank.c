@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank that joins and leaves groups, one after the other: cycles_rank BACKEND N, with the launcher's variables.
- * Descriptors, threads and memory at the end are those of after the first few. Exit status: 0; 1 with the reason.
+ * Descriptors, threads and memory at the end must be those after the first few. Exit status: 0; 1 with the reason.
  */
 #include <millrace/group.h>
 #include <millrace/loader.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A double of an engine of a device's memory: ranks are threads of one process, the device's memory is the process's,
- * and a collective happens when its last rank has issued it. What a test tells it comes by device_engine_double.h.
+ * and a collective happens when its last rank has issued it. A test gives its orders by device_engine_double.h.
  *
- * Easy to get wrong: buffers of a rank that has aborted or left may be gone, so a board that a rank broke off from does
- * no collective any more.
+ * Invariant: buffers of a rank that has aborted or left may be gone, so a board that a rank broke off from does no
+ * collective any more.
  */
 #include "tests/dist/group/device_engine_double.h"
 

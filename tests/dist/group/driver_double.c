@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The double of the driver: a list of ranges. What is in none of them it does not know, and says so with zeros. */
+/*
+ * The double of the driver: a list of ranges. It does not know a pointer outside all of them, and answers with zeros.
+ */
 #include "tests/dist/group/driver_double.h"
 
 #include <stdint.h>

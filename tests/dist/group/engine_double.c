@@ -9,7 +9,7 @@
  * itself), delay (waits for ms first; at=0: before every call), linger (has its result only after ms, and none if a
  * rank ends unhealthily meanwhile). create=error makes rank's creation fail. of=2: only in groups of two ranks.
  *
- * Easy to get wrong: the board of ranks that are gone. Nothing here waits without a look at stop and the deadline.
+ * Invariant: nothing here waits without a look at stop and the deadline, since ranks of the board may be gone.
  */
 #include "dist/group/engine_table.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as threads or children of a test. Easy to get wrong: a rank that hangs must not hang the test, nor outlive it.
- */
+/* Ranks as threads or children of a test. A rank that hangs must neither hang the test nor outlive it. */
 #include "tests/dist/group/group_rig.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group over an engine of a device's memory, in its good days: who waits, who does not, and what the library itself
- * does with numbers of the host. */
+/*
+ * A group over an engine of a device's memory when all is well: which calls wait, which do not, and what the library
+ * itself does with numbers of the host.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <stdlib.h>

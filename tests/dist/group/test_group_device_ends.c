@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What does not end on a device: destroy does not wait for it for long, and an engine that hangs is given up. Waiting
- * for that takes seconds, so it has a program of its own. */
+/*
+ * What does not end on a device: destroy does not wait for it for long, and an engine that hangs is given up. Waiting
+ * for that takes seconds, so it has a program of its own.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <string.h>

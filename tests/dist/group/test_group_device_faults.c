@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group over an engine of a device's memory when something fails: the engine is aborted once, every work ends with
- * words that name the collective, and they stay. */
+/*
+ * A group over an engine of a device's memory when something fails: the engine is aborted once, every work ends with
+ * words that name the collective, and later calls return the same words.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <signal.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong in an engine: errors stay, time ends, and no call and no destroy waits for what does not come back.
+/*
+ * Failures of an engine: errors stay, time ends, and no call and no destroy waits for an engine that does not come
+ * back.
  */
 #include "tests/dist/group/group_rig.h"
 

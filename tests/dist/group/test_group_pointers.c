@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose memory a buffer is: what an engine cannot reach is refused by name, and the group goes on. The program is
- * linked with a double of CUDA's driver, which is what the library asks. */
+/*
+ * Whose memory a buffer is: a buffer that an engine cannot reach is refused by name, and the group goes on. The program
+ * is linked with a double of CUDA's driver, which the library asks.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <stdio.h>

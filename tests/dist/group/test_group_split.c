@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups out of a group: who is in them, in which order, and that each lives by itself. */
+/* Groups split from a group: who is in them, in which order, and that each lives by itself. */
 #include "tests/dist/group/group_rig.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where modules are looked for, and what is said when there is none or a wrong one. */
+/* Where modules are looked for, and the message when there is none or a wrong one. */
 #include "dist/group/module.h"
 
 #include <setjmp.h>

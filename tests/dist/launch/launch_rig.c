@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launcher under test. Easy to get wrong: "nothing is left" is not what ps says, but that nobody holds the write end
+ * A launcher under test. That nothing is left behind is not read from ps: it is known when nobody holds the write end
  * of a pipe that everything under the launcher has inherited.
  */
 #include "tests/dist/launch/launch_rig.h"

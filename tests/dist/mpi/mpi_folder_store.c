@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys are files, written aside and renamed, so that who finds one finds it whole. */
+/* A store in a folder. Keys are files, written under another name and renamed, so that a reader finds them whole. */
 #include "tests/dist/mpi/mpi_folder_store.h"
 
 #include "base/clock.h"

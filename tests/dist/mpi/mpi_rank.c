@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank under mpirun: mpi_rank SCENARIO MODULE FOLDER. It opens the module as the library does, without linking to
- * it, and exits with 1 and a line on stderr where something is not as it should be.
- *
- * Easy to get wrong: rank and size come from the environment, as a launcher's do, not from MPI, which is to agree.
+ * it, and exits with 1 and a line on stderr if something is wrong. Rank and size come from the environment, as a
+ * launcher's do, not from MPI, with which they are to be compared.
  */
 #include "dist/group/engine_table.h"
 #include "tests/dist/mpi/mpi_folder_store.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions whose results are not whole numbers, or lie at the end of a type's range, and buffers at odd addresses.
- *
- * Easy to get wrong: a sum that is not exact depends on MPI's order of additions, so it is compared with a bound; that
- * all ranks have the same bits is not up to the order.
+ * Reductions whose results are not whole numbers, or lie at the end of a type's range, and buffers at odd addresses. A
+ * sum that is not exact depends on MPI's order of additions, so it is compared with a bound; but all ranks must have
+ * the same bits.
  */
 #include "tests/dist/mpi/mpi_sums.h"
 

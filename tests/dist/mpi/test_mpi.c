@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mpi module. Each test starts mpi_rank under mpirun, with four ranks, and looks at how it ended and what it said.
+ * The mpi module. Each test starts mpi_rank under mpirun, with four ranks, and checks how it ended and what it printed.
  *
- * Easy to get wrong: mpirun and its ranks must be gone when the test is, also after a failure: mpirun has a process
- * group of its own, dies with this program, and takes its ranks with it.
+ * Invariant: mpirun and its ranks are gone when the test is, also after a failure. mpirun has a process group of its
+ * own, dies with this program, and takes its ranks with it.
  */
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks with fake devices. Easy to get wrong: a child must close its machine itself, or nobody hears what it found. */
+/* Ranks with fake devices. A child must close its machine itself, or its findings are not reported. */
 #include "tests/dist/nccl/nccl_world.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nccl module with the real NCCL, where no GPU can be seen: it opens, and says in words what is missing. */
+/* The nccl module with the real NCCL, where no GPU is visible: it opens, and its message says what is missing. */
 #include <millrace/group.h>
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the nccl engine does when calls of NCCL go as they can but rarely do: this program has some of them itself, in
- * front of the double's. Easy to get wrong: they must be visible, or the module finds the double's.
+ * The nccl engine when calls of NCCL behave in ways that are allowed but rare: this program defines some of them
+ * itself, in front of the double's. They must be visible, or the module finds the double's.
  */
 #include "tests/dist/nccl/nccl_rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gloo and mpi have to do, over nccl with memory of the device: the same suite, one to four ranks, each policy. */
+/* The suite that gloo and mpi pass, over nccl with memory of the device: one to four ranks, each policy. */
 #include "tests/dist/nccl/nccl_world.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hundred groups over nccl, one after the other: what they hold is as after the first few. MR_TEST_LONG: a thousand.
+/*
+ * A hundred groups over nccl, one after the other: they hold no more than after the first few. MR_TEST_LONG: a
+ * thousand.
  */
 #include "tests/dist/nccl/nccl_world.h"
 

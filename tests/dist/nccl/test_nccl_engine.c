@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the nccl engine does beneath a group: orders between streams, host memory, and sums on the device. */
+/* The nccl engine below a group: order between streams, host memory, and sums on the device. */
 #include "tests/dist/nccl/nccl_rig.h"
 
 #include "base/clock.h"

@@ -3,8 +3,8 @@
  * Works of nccl and streams, by values and by the double's vector clocks: a collective comes behind what its stream was
  * given, and a stream that waits for the work comes behind the collective.
  *
- * Easy to get wrong: under trusted threads everything that a host thread waited for is ordered, so these tests let no
- * host wait between a kernel and the collective.
+ * Invariant: no host thread waits between a kernel and the collective. Under trusted threads everything that a host
+ * thread waited for is ordered, and the test would show nothing.
  */
 #include "tests/dist/nccl/nccl_world.h"
 

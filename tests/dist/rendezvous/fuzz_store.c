@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as frames, whole and in pieces, which must say the same; and to a running server: instead of a greeting,
- * and after a good one. The server must still answer afterwards. A sanitizer sees what it reads past the end.
+ * Feeds any bytes to the store: as frames, whole and in pieces, which must give the same; and to a running server,
+ * instead of a greeting and after a good one. The server must still answer afterwards. A sanitizer sees reads past the
+ * end.
  */
 #include "tests/dist/rendezvous/fuzz_store.h"
 

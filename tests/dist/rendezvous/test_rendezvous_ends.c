@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that meet what is still there, or is no more: a group of theirs, a restart before, a rank 0 that dies. */
+/* Ranks that find what is still running or gone: the previous group, an earlier restart, a rank 0 that dies. */
 #include "tests/dist/rendezvous/rank_threads.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that do not find each other, and what is said of it. */
+/* Ranks that do not find each other, and their messages. */
 #include "tests/dist/rendezvous/rank_threads.h"
 
 #include "base/clock.h"

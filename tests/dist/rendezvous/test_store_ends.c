@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and what waits then ends. */
+/* Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and which waits then end. */
 #include "dist/rendezvous/store_client.h"
 #include "dist/rendezvous/store_server.h"
 
