@@ -5,6 +5,7 @@
 #include "bench/flat_folder.h"
 #include "bench/roi_decode.h"
 #include "dataset/reader.h"
+#include "transforms/plan_compile.h"
 
 #include <millrace/sampler.h>
 

@@ -9,6 +9,7 @@
 
 #include "dataset/dataset.h"
 #include "loader/probe.h"
+#include "transforms/plan_compile.h"
 
 static mr_status compile(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
                          mr_layout layout, struct mr_plan *plan_out, mr_error *error)

@@ -10,6 +10,7 @@
 #include "loader/sample_fetch.h"
 #include "transforms/codec.h"
 #include "transforms/packed.h"
+#include "transforms/plan_compile.h"
 
 enum { MAX_TRIES = 16 };
 

@@ -4,7 +4,7 @@
  * normalise falls away for u8, an explicit one with u8 is a mistake that must be told. Every operation treats channels
  * alike, so three equal ones are made last (writer.c), wherever the list says so: the pixels are the same.
  */
-#include "transforms/plan.h"
+#include "transforms/plan_compile.h"
 
 #include "base/checked.h"
 #include "transforms/geometry.h"

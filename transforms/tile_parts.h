@@ -14,9 +14,12 @@
 #ifndef TRANSFORMS_TILE_PARTS_H
 #define TRANSFORMS_TILE_PARTS_H
 
-#include "transforms/tile.h"
+#include "transforms/tile_format.h"
 
 #include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))

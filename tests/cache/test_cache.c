@@ -25,6 +25,7 @@
 #include "tests/support/images.h"
 #include "tests/support/processes.h"
 #include "transforms/pixels.h"
+#include "transforms/plan_compile.h"
 
 enum { N = 24 };
 

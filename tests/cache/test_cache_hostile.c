@@ -21,6 +21,7 @@
 #include "loader/worker_cache.h"
 #include "tests/cache/cache_rig.h"
 #include "packs/packer.h"
+#include "transforms/plan_compile.h"
 
 enum { N = 8, N_ROUNDS = 60, MAX_BYTES = 1 << 20 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes, sizes and draws are torchvision's; operations fold into as few stages as they can. */
 #include "transforms/geometry.h"
+#include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
 #include <jansson.h>

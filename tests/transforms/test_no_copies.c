@@ -7,6 +7,7 @@
 #include "tests/support/images.h"
 #include "transforms/codec.h"
 #include "transforms/pixels.h"
+#include "transforms/plan_compile.h"
 #include "transforms/resample.h"
 
 #include <setjmp.h>

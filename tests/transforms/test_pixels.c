@@ -7,6 +7,7 @@
 #include "tests/transforms/allocations.h"
 #include "tests/transforms/reference.h"
 #include "transforms/pixels.h"
+#include "transforms/plan_compile.h"
 #include "transforms/tensor_write.h"
 #include "transforms/transform.h"
 

@@ -9,6 +9,7 @@
 #include "tests/transforms/packed_sample.h"
 #include "tests/transforms/reference.h"
 #include "transforms/pixels.h"
+#include "transforms/plan_compile.h"
 #include "transforms/tile.h"
 #include "transforms/transform.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A transform is checked against samples, dtype and layout before anything runs. */
-#include "transforms/plan.h"
+#include "transforms/plan_compile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

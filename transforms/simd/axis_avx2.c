@@ -4,6 +4,7 @@
  * fused multiply-add; and outputs past the last one repeat it, so that all reads stay inside.
  */
 #include "transforms/simd/axis_simd.h"
+#include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
 
 struct taps {

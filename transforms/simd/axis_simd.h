@@ -31,7 +31,4 @@ static inline void mr_axis_end_fill(struct mr_axis *axis, uint32_t most)
         memset(axis->weight + (size_t)k * axis->pitch, 0, axis->pitch * sizeof *axis->weight);
 }
 
-mr_axis_fill mr_axis_fill_avx2;
-mr_axis_fill mr_axis_fill_avx512;
-
 #endif
