@@ -16,7 +16,7 @@
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"
 #include "cache/cache_log.h"
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 
 /* A log as it was read last. */
 struct followed {
@@ -79,7 +79,7 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options, cons
     if (!mr_cache_key_suits(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "a cache holds image files, and this dataset's samples are not image files");
-    if (!mr_codec_packed_works(&why_not))
+    if (!mr_packed_selftest_passes(&why_not))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
     struct mr_cache_host *cache = calloc(1, sizeof *cache);
     if (!cache)

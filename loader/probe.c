@@ -94,7 +94,7 @@ mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_load
             error, MR_ERR_INVALID,
             "the transform does not fix the size of encoded images from callbacks; add a resize or crop");
     struct mr_codec_limits limits = {.max_pixels = options->max_pixels};
-    probe.limits = mr_codec_resolve_limits(&limits);
+    probe.limits = mr_codec_limits_resolve(&limits);
     mr_status status = mr_codec_create(&limits, &probe.codec, error);
     if (status != MR_OK)
         return status;

@@ -9,7 +9,7 @@
 
 #include "cache/cache_fill.h"
 #include "cache/cache_use.h"
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 
 struct mr_worker_cache {
     struct mr_cache_use *use;
@@ -22,7 +22,7 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, c
                                                struct mr_pixels *pixels)
 {
     /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
-    struct mr_worker_cache *cache = region && mr_codec_packed_works(NULL) ? calloc(1, sizeof *cache) : NULL;
+    struct mr_worker_cache *cache = region && mr_packed_selftest_passes(NULL) ? calloc(1, sizeof *cache) : NULL;
     if (!cache)
         return NULL;
     cache->catalog = catalog;

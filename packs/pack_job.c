@@ -185,7 +185,7 @@ mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read
                              struct mr_packed_image *image_out, mr_error *error)
 {
     const struct mr_codec_limits limits =
-        mr_codec_resolve_limits(&(struct mr_codec_limits){.max_pixels = job->options.max_pixels});
+        mr_codec_limits_resolve(&(struct mr_codec_limits){.max_pixels = job->options.max_pixels});
     mr_status status = mr_catalog_packed(job->catalog, read->index, image_out, error);
     if (status == MR_OK)
         status = mr_packed_check(image_out, &limits, error);

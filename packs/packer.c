@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 #include "base/xxh3.h"
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "transforms/packed.h"
 #include "packs/packer_decode.h"
 #include "packs/packer_head.h"
@@ -160,7 +160,7 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
         mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, false, &head, error);
         return status == MR_OK ? mr_error_set(error, MR_ERR_UNSUPPORTED, "not a JPEG") : status;
     }
-    if (!mr_codec_packed_works(&why_not))
+    if (!mr_packed_selftest_passes(&why_not))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
     mr_status status = mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, true, &head, error);
     if (status != MR_OK)

@@ -19,7 +19,7 @@ enum use { USE_NOT, USE_COPY, USE_COMPARE };
 
 mr_status mr_packer_decode_init(struct mr_packer_decode *decode, const struct mr_codec_limits *limits, mr_error *error)
 {
-    decode->limits = mr_codec_resolve_limits(limits);
+    decode->limits = mr_codec_limits_resolve(limits);
     mr_status status = mr_codec_create(&decode->limits, &decode->codec, error);
     if (status == MR_OK)
         status = mr_packer_jpeg_create(&decode->limits, &decode->jpeg, error);

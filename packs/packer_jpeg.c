@@ -19,7 +19,7 @@
 
 #include <jerror.h>
 
-/* The start of libjpeg's private struct jpeg_entropy_decoder; mr_codec_packed_works() has tried it. */
+/* The start of libjpeg's private struct jpeg_entropy_decoder; mr_packed_selftest_passes() has tried it. */
 struct entropy_decoder {
     void (*start_pass)(j_decompress_ptr cinfo);
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
@@ -64,7 +64,7 @@ mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_
     *jpeg_out = jpeg;
     if (!jpeg)
         return mr_error_memory(error, sizeof *jpeg);
-    const struct mr_codec_limits resolved = mr_codec_resolve_limits(limits);
+    const struct mr_codec_limits resolved = mr_codec_limits_resolve(limits);
     mr_jpeg_file_init(&jpeg->file, &resolved, on_message, on_data_end);
     return MR_OK;
 }

@@ -11,10 +11,10 @@
 #include "transforms/codec_jpeg.h"
 #include "transforms/codec_packed.h"
 #include "transforms/codec_png.h"
+#include "transforms/packed_selftest.h"
 
 #include <assert.h>
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,42 +110,13 @@ static mr_status refuse(const char *sniffed, const uint8_t *bytes, size_t len, m
     return mr_error_set(error, MR_ERR_DAMAGED, "not an image: the first bytes are%s", hex);
 }
 
-mr_status mr_codec_check_pixels(const struct mr_codec_limits *limits, uint32_t width, uint32_t height, mr_error *error)
-{
-    if ((uint64_t)width * height <= limits->max_pixels)
-        return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "%" PRIu32 " x %" PRIu32 " pixels are above the limit of %" PRIu64,
-                        width, height, limits->max_pixels);
-}
-
-mr_status mr_codec_check_memory(const struct mr_codec_limits *limits, uint64_t need_bytes, mr_error *error)
-{
-    if (need_bytes <= limits->max_decoder_bytes)
-        return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED,
-                        "decoding needs %" PRIu64 " bytes of memory, above the limit of %" PRIu64, need_bytes,
-                        limits->max_decoder_bytes);
-}
-
-struct mr_codec_limits mr_codec_resolve_limits(const struct mr_codec_limits *limits)
-{
-    struct mr_codec_limits resolved = *limits;
-    if (resolved.max_pixels == 0)
-        resolved.max_pixels = MR_CODEC_MAX_PIXELS;
-    if (resolved.max_scans == 0)
-        resolved.max_scans = MR_CODEC_MAX_SCANS;
-    if (resolved.max_decoder_bytes == 0)
-        resolved.max_decoder_bytes = MR_CODEC_MAX_DECODER_BYTES;
-    return resolved;
-}
-
 mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error)
 {
     *codec_out = NULL;
     struct mr_codec *codec = calloc(1, sizeof *codec);
     if (!codec)
         return mr_error_memory(error, sizeof *codec);
-    codec->limits = mr_codec_resolve_limits(limits);
+    codec->limits = mr_codec_limits_resolve(limits);
     for (int i = 0; i < N_FORMATS; i++) {
         mr_status status = formats[i]->create(&codec->limits, &codec->states[i], error);
         if (status != MR_OK) {
@@ -209,8 +180,9 @@ mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_im
     if (image->encoding == MR_PACKED_JPEG)
         return mr_codec_open(codec, bytes, len, head_out, error);
     const char *why_not;
-    if (!mr_codec_packed_works(&why_not))
+    if (!mr_packed_selftest_passes(&why_not))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_codec_packed_use_libjpeg_idct(codec->packed, !mr_packed_selftest_own_idct());
     mr_status status = mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
     if (status == MR_OK)
         set_open(codec, &mr_codec_packed, codec->packed, head_out);

@@ -7,29 +7,10 @@
 #ifndef TRANSFORMS_CODEC_H
 #define TRANSFORMS_CODEC_H
 
-#include "base/error.h"
+#include "transforms/codec_limits.h"
+#include "transforms/image_head.h"
 
 struct mr_codec;
-
-#define MR_CODEC_MAX_PIXELS UINT64_C(178956970) /* Pillow's */
-#define MR_CODEC_MAX_SCANS 500                  /* TurboJPEG's; real files have about 10 */
-#define MR_CODEC_MAX_DECODER_BYTES (UINT64_C(1) << 30)
-
-/* Deterministic limits; what is beyond them is damaged, and the message names value and limit. Zero: the one above. */
-struct mr_codec_limits {
-    uint64_t max_pixels;        /* width x height */
-    uint32_t max_scans;         /* of a progressive JPEG */
-    uint64_t max_decoder_bytes; /* working memory of the decoder, as estimated from the header */
-};
-
-/* The limits that apply: zeros replaced. Whoever reads a limit reads it from here. */
-struct mr_codec_limits mr_codec_resolve_limits(const struct mr_codec_limits *limits);
-
-struct mr_image_head {
-    uint32_t width;
-    uint32_t height;
-    uint32_t orientation; /* EXIF, 1 to 8; 1 where there is none */
-};
 
 mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error);
 void mr_codec_destroy(struct mr_codec *codec);

@@ -6,7 +6,8 @@
 #ifndef TRANSFORMS_CODEC_OPS_H
 #define TRANSFORMS_CODEC_OPS_H
 
-#include "transforms/codec.h"
+#include "transforms/codec_limits.h"
+#include "transforms/image_head.h"
 
 /* Rows that one call of rows() gives at most: enough to make the call cheap, few enough to stay in the L1 cache. */
 #define MR_CODEC_ROWS 8
@@ -26,10 +27,5 @@ struct mr_codec_ops {
     mr_status (*rows)(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error);
     uint32_t (*close)(void *state);
 };
-
-/* MR_ERR_DAMAGED when width x height is above the limit; for the formats' open(). */
-mr_status mr_codec_check_pixels(const struct mr_codec_limits *limits, uint32_t width, uint32_t height, mr_error *error);
-/* MR_ERR_DAMAGED when a decoder would need more working memory than the limit. */
-mr_status mr_codec_check_memory(const struct mr_codec_limits *limits, uint64_t need_bytes, mr_error *error);
 
 #endif

@@ -4,9 +4,10 @@
  * decodes and transforms a row of MCUs: it expands the tiles that the box needs and makes samples of them. Upsampling
  * and colour stay libjpeg's, and so does the count of rows that are skipped.
  *
- * Easy to get wrong: bytes may hold anything, so every size in them is checked before it is used. And the places of
- * those functions are libjpeg's own affair: mr_codec_packed_works() asks which version this was compiled for, then
- * tries the one that is there.
+ * The places of those functions are private to libjpeg. So this file knows the versions whose insides it was written
+ * for, and packed_selftest.c tries the library that is there.
+ *
+ * Invariant: bytes may hold anything, so every size in them is checked before it is used.
  */
 #include "transforms/codec_packed.h"
 
@@ -14,12 +15,10 @@
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/packed_header.h"
-#include "transforms/packed_selftest.h"
-#include "transforms/tile.h"
+#include "transforms/tile_format.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +56,7 @@ struct packed {
     struct mr_jpeg_box box; /* first: its address is the state's */
     struct mr_codec_limits limits;
     const struct mr_kernel_ops *kernels;
+    bool libjpeg_idct; /* use libjpeg's inverse DCT, whatever the kernels have */
     struct mr_packed_header header;
     uint32_t n_warnings;
 
@@ -76,11 +76,6 @@ struct packed {
 
     _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* of one tile, expanded */
 };
-
-/* What the self-test found: written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
-static pthread_once_t tried = PTHREAD_ONCE_INIT;
-static mr_error refusal;
-static bool foreign_idct; /* only libjpeg's own IDCT gives its pixels */
 
 static uint32_t load_u16(const uint8_t *at)
 {
@@ -278,6 +273,17 @@ void mr_codec_packed_use(void *state, const struct mr_kernel_ops *kernels)
     packed->kernels = kernels;
 }
 
+void mr_codec_packed_use_libjpeg_idct(void *state, bool libjpeg_idct)
+{
+    struct packed *packed = state;
+    packed->libjpeg_idct = libjpeg_idct;
+}
+
+bool mr_codec_packed_knows_libjpeg(void)
+{
+    return KNOWN_VERSION;
+}
+
 mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes, size_t len,
                                uint64_t offset, struct mr_image_head *head_out, mr_error *error)
 {
@@ -289,7 +295,7 @@ mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
     packed->offset = offset;
     packed->n_warnings = 0;
     packed->box.rows_left = 0;
-    packed->idct_pair = foreign_idct ? NULL : kernels->idct_pair;
+    packed->idct_pair = packed->libjpeg_idct ? NULL : kernels->idct_pair;
     packed->expand = image->encoding == MR_PACKED_DCT ? kernels->expand_dct : kernels->expand_dct8;
     mr_packed_layout(image, &packed->layout);
     mr_status status = mr_jpeg_box_guard(&packed->box, read_header, error);
@@ -339,31 +345,3 @@ const struct mr_codec_ops mr_codec_packed = {
     .rows = packed_rows,
     .close = packed_close,
 };
-
-/* With the IDCT of this library, and where libjpeg's is another one (it may lack or avoid vectors), with libjpeg's. */
-static void try_once(void)
-{
-    if (!KNOWN_VERSION) {
-        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
-        return;
-    }
-    if (mr_packed_selftest_run(&refusal) != MR_ERR_UNSUPPORTED)
-        return; /* a lack of memory says nothing of the IDCT */
-    foreign_idct = true;
-    refusal = (mr_error){0};
-    mr_packed_selftest_run(&refusal);
-}
-
-bool mr_codec_packed_transforms(void)
-{
-    pthread_once(&tried, try_once);
-    return refusal.status == MR_OK && !foreign_idct;
-}
-
-bool mr_codec_packed_works(const char **why_not)
-{
-    pthread_once(&tried, try_once);
-    if (why_not)
-        *why_not = refusal.status == MR_OK ? NULL : refusal.text;
-    return refusal.status == MR_OK;
-}

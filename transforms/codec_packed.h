@@ -14,21 +14,19 @@ struct mr_kernel_ops;
 struct mr_packed_image;
 
 /*
- * Can this machine's libjpeg be fed so? Decided once per process, by the version that this was compiled for and by a
- * self-test of the one that is there (packed_selftest.h); why_not (or NULL): one line. codec.h asks;
- * mr_codec_packed_open() does not.
+ * Was this compiled for a version of libjpeg whose insides it knows? Ask packed_selftest.h whether it works on this
+ * machine; nothing here does.
  */
-bool mr_codec_packed_works(const char **why_not);
-
-/* Where it works: is the inverse DCT the kernels' where they have one? False: libjpeg's is used, since theirs differs.
- */
-bool mr_codec_packed_transforms(void);
+bool mr_codec_packed_knows_libjpeg(void);
 
 /* Everything but open. */
 extern const struct mr_codec_ops mr_codec_packed;
 
 /* Expand tiles by a certain set of loops; the best is chosen at creation. */
 void mr_codec_packed_use(void *state, const struct mr_kernel_ops *kernels);
+
+/* True: libjpeg's inverse DCT. False, as after creation: the kernels' where they have one. */
+void mr_codec_packed_use_libjpeg_idct(void *state, bool libjpeg_idct);
 
 /*
  * bytes: [offset, offset + len) of the sample, with MR_TILE_SLACK readable bytes behind. image has been checked and

@@ -182,7 +182,7 @@ static mr_status png_open(void *state, const uint8_t *bytes, size_t len, struct 
     png->next_row = 0;
     mr_status status = guard(png, read_header, error);
     if (status == MR_OK)
-        status = mr_codec_check_pixels(&png->limits, png->image_width, png->image_height, error);
+        status = mr_codec_limits_check_pixels(&png->limits, png->image_width, png->image_height, error);
     if (status != MR_OK) {
         png_close(png);
         return status;
@@ -216,7 +216,7 @@ static mr_status reserve_rows(struct png *png, mr_error *error)
     uint64_t need = n_rows * stride_of(png);
     /* libpng keeps two rows of up to 8 bytes a pixel. */
     mr_status status =
-        mr_codec_check_memory(&png->limits, need + (uint64_t)png->image_width * 16 + DECODER_BYTES, error);
+        mr_codec_limits_check_memory(&png->limits, need + (uint64_t)png->image_width * 16 + DECODER_BYTES, error);
     if (status != MR_OK || need <= png->buffer_bytes)
         return status;
     free(png->buffer);

@@ -81,9 +81,9 @@ mr_status mr_jpeg_box_check(const struct mr_jpeg_box *box, const struct mr_codec
                             mr_error *error)
 {
     const struct jpeg_decompress_struct *cinfo = &box->cinfo;
-    mr_status status = mr_codec_check_pixels(limits, cinfo->image_width, cinfo->image_height, error);
+    mr_status status = mr_codec_limits_check_pixels(limits, cinfo->image_width, cinfo->image_height, error);
     if (status == MR_OK)
-        status = mr_codec_check_memory(limits, estimate_memory(cinfo, many_scans), error);
+        status = mr_codec_limits_check_memory(limits, estimate_memory(cinfo, many_scans), error);
     int n = cinfo->num_components;
     if (status == MR_OK && n != 1 && n != 3 && n != 4)
         status = mr_error_set(error, MR_ERR_DAMAGED, "JPEG with %d components; 1, 3 and 4 are supported", n);

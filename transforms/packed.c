@@ -146,8 +146,8 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
     if (image->orientation < 1 || image->orientation > 8)
         return mr_error_set(error, MR_ERR_DAMAGED, "the pack says orientation %" PRIu32 "; there are 1 to 8",
                             image->orientation);
-    struct mr_codec_limits resolved = mr_codec_resolve_limits(limits);
-    mr_status status = mr_codec_check_pixels(&resolved, image->width, image->height, error);
+    struct mr_codec_limits resolved = mr_codec_limits_resolve(limits);
+    mr_status status = mr_codec_limits_check_pixels(&resolved, image->width, image->height, error);
     if (status != MR_OK)
         return status;
     return raw ? check_pixels(image, error) : check_coefficients(image, error);

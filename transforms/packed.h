@@ -7,7 +7,7 @@
 #define TRANSFORMS_PACKED_H
 
 #include "base/packed_image.h"
-#include "transforms/codec.h"
+#include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
 
 /* Of a DCT or DCT8 sample. With one component an MCU is one block. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The picture is 4:2:0, two tiles wide and three MCUs high, of coefficients from a small generator. The JPEG is written
- * by hand: with Huffman codes of one length each, an encoder is a dozen lines. Easy to get wrong: a DC is coded as its
- * difference from the block before of the same component, a full block has no end, and an 0xff in the data is followed
- * by a zero.
+ * Decodes one small picture as a JPEG and as a packed JPEG and compares the pixels. The picture is 4:2:0, two tiles
+ * wide and three MCUs high, of coefficients from a small generator. The JPEG is written by hand: with Huffman codes of
+ * one length each, an encoder is a dozen lines.
  */
 #include "transforms/packed_selftest.h"
 
@@ -12,6 +11,7 @@
 #include "transforms/codec_packed.h"
 #include "transforms/tile.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,14 +225,16 @@ static mr_status compare(struct selftest *selftest, void *jpeg, void *packed, co
     return status;
 }
 
-static mr_status compare_boxes(struct selftest *selftest, mr_error *error)
+static mr_status compare_boxes(struct selftest *selftest, bool libjpeg_idct, mr_error *error)
 {
     static const struct box boxes[] = {{0, 0, WIDTH, HEIGHT}, {100, 20, 40, 10}, {140, 34, 9, 1}};
-    const struct mr_codec_limits zeros = {0}, limits = mr_codec_resolve_limits(&zeros);
+    const struct mr_codec_limits zeros = {0}, limits = mr_codec_limits_resolve(&zeros);
     void *jpeg = NULL, *packed = NULL;
     mr_status status = mr_codec_jpeg.create(&limits, &jpeg, error);
     if (status == MR_OK)
         status = mr_codec_packed.create(&limits, &packed, error);
+    if (status == MR_OK)
+        mr_codec_packed_use_libjpeg_idct(packed, libjpeg_idct);
     for (size_t i = 0; status == MR_OK && i < sizeof boxes / sizeof boxes[0]; i++)
         status = compare(selftest, jpeg, packed, &boxes[i], error);
     if (packed)
@@ -242,7 +244,7 @@ static mr_status compare_boxes(struct selftest *selftest, mr_error *error)
     return status;
 }
 
-mr_status mr_packed_selftest_run(mr_error *error)
+mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error)
 {
     struct selftest *selftest = calloc(1, sizeof *selftest);
     if (!selftest)
@@ -252,10 +254,43 @@ mr_status mr_packed_selftest_run(mr_error *error)
     make_pack(selftest);
     make_jpeg(selftest);
     mr_error cause = {0};
-    mr_status status = compare_boxes(selftest, &cause);
+    mr_status status = compare_boxes(selftest, libjpeg_idct, &cause);
     free(selftest);
     if (status == MR_OK)
         return MR_OK;
     return mr_error_set(error, status == MR_ERR_NO_MEMORY ? status : MR_ERR_UNSUPPORTED,
                         "packed JPEGs cannot be decoded here: %s", cause.text);
+}
+
+/* Written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
+static pthread_once_t tried = PTHREAD_ONCE_INIT;
+static mr_error refusal;
+static bool only_libjpeg_idct; /* the kernels' gives other pixels */
+
+/* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
+static void try_once(void)
+{
+    if (!mr_codec_packed_knows_libjpeg()) {
+        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
+        return;
+    }
+    if (mr_packed_selftest_run(false, &refusal) != MR_ERR_UNSUPPORTED)
+        return; /* a lack of memory says nothing of the IDCT */
+    only_libjpeg_idct = true;
+    refusal = (mr_error){0};
+    mr_packed_selftest_run(true, &refusal);
+}
+
+bool mr_packed_selftest_passes(const char **why_not)
+{
+    pthread_once(&tried, try_once);
+    if (why_not)
+        *why_not = refusal.status == MR_OK ? NULL : refusal.text;
+    return refusal.status == MR_OK;
+}
+
+bool mr_packed_selftest_own_idct(void)
+{
+    pthread_once(&tried, try_once);
+    return refusal.status == MR_OK && !only_libjpeg_idct;
 }

@@ -59,7 +59,7 @@ mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_lim
     if (!pixels)
         return mr_error_memory(error, sizeof *pixels);
     pixels->plan = plan;
-    pixels->limits = mr_codec_resolve_limits(limits);
+    pixels->limits = mr_codec_limits_resolve(limits);
     pixels->with_timing = with_timing;
     pixels->resample.kernels = mr_kernels_best();
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)

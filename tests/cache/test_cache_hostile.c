@@ -166,7 +166,7 @@ static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const s
 static void made_up_entries_cost_no_more_than_themselves(void **state)
 {
     struct hostile *hostile = *state;
-    struct mr_codec_limits limits = mr_codec_resolve_limits(&(struct mr_codec_limits){0});
+    struct mr_codec_limits limits = mr_codec_limits_resolve(&(struct mr_codec_limits){0});
     struct mr_pixels *pixels;
     struct mr_plan plan;
     unsigned n_used = 0;

@@ -6,6 +6,7 @@
 #include "tests/fuzz/fuzz_sample.h"
 
 #include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
@@ -31,15 +32,17 @@ static void require_damage(mr_status status, const mr_error *error)
 static struct mr_codec_limits the_limits(void)
 {
     const struct mr_codec_limits limits = {.max_pixels = 1 << 17, .max_decoder_bytes = 16 << 20};
-    return mr_codec_resolve_limits(&limits);
+    return mr_codec_limits_resolve(&limits);
 }
 
 static void *the_state(void)
 {
     static void *state;
     struct mr_codec_limits limits = the_limits();
-    if (!state)
+    if (!state) {
         require(mr_codec_packed.create(&limits, &state, NULL) == MR_OK, "no state");
+        mr_codec_packed_use_libjpeg_idct(state, !mr_packed_selftest_own_idct());
+    }
     return state;
 }
 
@@ -143,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     struct mr_packed_template template;
     struct mr_codec_limits limits = the_limits();
     mr_error error;
-    if (!mr_codec_packed_works(NULL) || len < sizeof head)
+    if (!mr_packed_selftest_passes(NULL) || len < sizeof head)
         return 0;
     memcpy(&head, bytes, sizeof head);
     size_t rows_len = (head.n_rows + 1u) * sizeof(uint32_t);

@@ -5,7 +5,7 @@
  */
 #include "base/xxh3.h"
 #include "tests/packs/packer_support.h"
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "packs/packer_head.h"
 #include "transforms/tile.h"
 
@@ -388,7 +388,7 @@ int main(void)
         cmocka_unit_test(trying_tells_good_from_bad),
     };
     const char *why_not = "";
-    if (!mr_codec_packed_works(&why_not)) {
+    if (!mr_packed_selftest_passes(&why_not)) {
         printf("%s\n", why_not);
         return 77;
     }

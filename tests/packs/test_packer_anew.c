@@ -5,7 +5,7 @@
  */
 #include "tests/packs/packer_support.h"
 #include "tests/transforms/reference.h"
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "transforms/tile.h"
 
 #include <setjmp.h>
@@ -238,7 +238,7 @@ int main(void)
         cmocka_unit_test(damaged_files_are_not_made_anew),
     };
     const char *why_not = "";
-    if (!mr_codec_packed_works(&why_not)) {
+    if (!mr_packed_selftest_passes(&why_not)) {
         printf("%s\n", why_not);
         return 77;
     }

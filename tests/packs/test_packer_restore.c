@@ -5,7 +5,7 @@
  */
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "packs/packer_head.h"
 #include "packs/packer_restore.h"
 #include "packs/packer_tiles.h"
@@ -352,7 +352,7 @@ int main(void)
         cmocka_unit_test(another_files_header_is_refused),
     };
     const char *why_not = "";
-    if (!mr_codec_packed_works(&why_not)) {
+    if (!mr_packed_selftest_passes(&why_not)) {
         printf("%s\n", why_not);
         return 77;
     }

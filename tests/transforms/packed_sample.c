@@ -2,7 +2,7 @@
 /* Easy to get wrong: libjpeg keeps blocks by component, padded to whole MCUs; a tile has them MCU by MCU. */
 #include "tests/transforms/packed_sample.h"
 
-#include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
 
@@ -205,7 +205,7 @@ struct mr_test_image packed_sample_extreme(const struct mr_test_image *jpeg, uin
 int packed_sample_cannot_run(void)
 {
     const char *why_not;
-    if (mr_codec_packed_works(&why_not))
+    if (mr_packed_selftest_passes(&why_not))
         return 0;
     printf("%s\n", why_not);
     return LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && LIBJPEG_TURBO_VERSION_NUMBER < 4000000 ? 1 : 77;

@@ -7,6 +7,7 @@
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/packed_sample.h"
 #include "transforms/codec_packed.h"
+#include "transforms/packed_selftest.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
@@ -366,16 +367,19 @@ static void the_kernels_transform_where_libjpeg_has_vectors_too(void **state)
 #if defined(__x86_64__) && defined(WITH_SIMD)
     const char *none = getenv("JSIMD_FORCENONE");
     bool may = mr_kernels_best()->idct_pair != NULL;
-    assert_int_equal(may && mr_codec_packed_transforms(), may && !(none && strcmp(none, "1") == 0));
+    assert_int_equal(may && mr_packed_selftest_own_idct(), may && !(none && strcmp(none, "1") == 0));
 #else
-    print_message("%s\n", mr_codec_packed_transforms() ? "by the kernels" : "by libjpeg");
+    print_message("%s\n", mr_packed_selftest_own_idct() ? "by the kernels" : "by libjpeg");
 #endif
 }
 
 static int make_state(void **state)
 {
-    struct mr_codec_limits limits = mr_codec_resolve_limits(&zeros);
-    return mr_codec_packed.create(&limits, state, NULL);
+    struct mr_codec_limits limits = mr_codec_limits_resolve(&zeros);
+    if (mr_codec_packed.create(&limits, state, NULL) != MR_OK)
+        return -1;
+    mr_codec_packed_use_libjpeg_idct(*state, !mr_packed_selftest_own_idct());
+    return 0;
 }
 
 static int destroy_state(void **state)

@@ -44,12 +44,12 @@ static void a_transform_that_is_wrong_for_any_one_coefficient_is_found(void **st
     mr_error error;
     (void)state;
     for (wrong_at = 0; wrong_at < NONE; wrong_at++) {
-        if (mr_packed_selftest_run(&error) != MR_ERR_UNSUPPORTED)
+        if (mr_packed_selftest_run(false, &error) != MR_ERR_UNSUPPORTED)
             fail_msg("coefficient %d is not tried", wrong_at);
         assert_string_equal(error.text, "packed JPEGs cannot be decoded here: this libjpeg makes other pixels of a "
                                         "packed JPEG");
     }
-    assert_int_equal(mr_packed_selftest_run(&error), MR_OK);
+    assert_int_equal(mr_packed_selftest_run(false, &error), MR_OK);
 }
 
 int main(void)
@@ -60,7 +60,7 @@ int main(void)
     whole = __real_mr_kernels_best();
     table = *whole;
     wrong_at = NONE;
-    if (!whole->idct_pair || mr_packed_selftest_run(NULL) != MR_OK) {
+    if (!whole->idct_pair || mr_packed_selftest_run(false, NULL) != MR_OK) {
         printf("libjpeg's own inverse DCT is used here\n");
         return 77;
     }

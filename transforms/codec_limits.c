@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits on what an image may cost: the defaults, and the checks against them. */
+#include "transforms/codec_limits.h"
+
+#include <inttypes.h>
+
+mr_status mr_codec_limits_check_pixels(const struct mr_codec_limits *limits, uint32_t width, uint32_t height,
+                                       mr_error *error)
+{
+    if ((uint64_t)width * height <= limits->max_pixels)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "%" PRIu32 " x %" PRIu32 " pixels are above the limit of %" PRIu64,
+                        width, height, limits->max_pixels);
+}
+
+mr_status mr_codec_limits_check_memory(const struct mr_codec_limits *limits, uint64_t need_bytes, mr_error *error)
+{
+    if (need_bytes <= limits->max_decoder_bytes)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "decoding needs %" PRIu64 " bytes of memory, above the limit of %" PRIu64, need_bytes,
+                        limits->max_decoder_bytes);
+}
+
+struct mr_codec_limits mr_codec_limits_resolve(const struct mr_codec_limits *limits)
+{
+    struct mr_codec_limits resolved = *limits;
+    if (resolved.max_pixels == 0)
+        resolved.max_pixels = MR_CODEC_MAX_PIXELS;
+    if (resolved.max_scans == 0)
+        resolved.max_scans = MR_CODEC_MAX_SCANS;
+    if (resolved.max_decoder_bytes == 0)
+        resolved.max_decoder_bytes = MR_CODEC_MAX_DECODER_BYTES;
+    return resolved;
+}
