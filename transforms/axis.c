@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taps as Pillow's precompute_coeffs() makes them. Easy to get wrong: every step is a double in this order, with true
- * division and without fused multiply-add, or single weights differ by one and with them pixels.
+ * Computes taps as Pillow's precompute_coeffs() does.
+ *
+ * Invariant: every step is a double in this order, with true division and without fused multiply-add. Otherwise single
+ * weights differ by one, and with them pixels.
  */
 #include "transforms/axis.h"
 

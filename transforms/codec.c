@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codec of a worker: looks at an image's first bytes and hands it to the format that they name. The name of the
- * file plays no part: data sets hold PNGs called .JPEG. Easy to get wrong: a format's open() that failed has already
- * ended the image, so close() must reach a format only after an open() that succeeded.
+ * The codec of a worker: looks at an image's first bytes and calls the format that they name. The file's name does not
+ * count: data sets hold PNGs called .JPEG.
+ *
+ * Invariant: close() reaches a format only after an open() that succeeded. An open() that failed has already ended the
+ * image.
  */
 #include "transforms/codec.h"
 

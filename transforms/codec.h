@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the bytes of an encoded image to rows of RGB pixels, only as many as a crop needs. The codec is chosen by the
- * first bytes. One object per worker, reused for every image. Its own memory is kept, so that once warm it allocates
- * none; libjpeg and libpng allocate theirs anew for every image, in a few pieces.
+ * From the bytes of an encoded image to rows of RGB pixels, only as many as a crop needs. The format is chosen by the
+ * first bytes. There is one codec per worker, reused for every image. Its own memory is kept, so it allocates none once
+ * it is warm; libjpeg and libpng allocate a few pieces anew for every image.
  */
 #ifndef TRANSFORMS_CODEC_H
 #define TRANSFORMS_CODEC_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JPEG by libjpeg-turbo with its accurate defaults (ISLOW, fancy upsampling): the pixels are Pillow's. jpeg_box.h does
- * what comes after the entropy decoder.
+ * Decodes JPEG by libjpeg-turbo with its accurate defaults (ISLOW, fancy upsampling): the pixels are Pillow's.
+ * jpeg_box.h does what comes after the entropy decoder.
  *
- * Easy to get wrong: libjpeg takes the end of the data for a warning and goes on with grey; here it is damage, unless
- * the rows of the box are complete.
+ * Where the data end early, libjpeg only warns and goes on with grey. Here that is damage, unless the rows of the box
+ * are complete.
  */
 #include "transforms/codec_jpeg.h"
 

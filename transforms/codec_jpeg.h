@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* JPEG files as a format of codec_ops.h. */
 #ifndef TRANSFORMS_CODEC_JPEG_H
 #define TRANSFORMS_CODEC_JPEG_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One image format behind codec.h: a table of functions over a state that is made once per worker. codec.c holds the
- * list of formats, checks the arguments and what order the calls come in; a format sees only correct calls.
+ * One image format behind codec.h: a table of functions over a state that is made once per worker. codec.c has the list
+ * of formats, and checks the arguments and the order of the calls, so a format sees only correct calls.
  */
 #ifndef TRANSFORMS_CODEC_OPS_H
 #define TRANSFORMS_CODEC_OPS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A packed JPEG through libjpeg-turbo. After its header (packed_header.h), transform_row() takes the place of what
- * decodes and transforms a row of MCUs: it expands the tiles that the box needs and makes samples of them. Upsampling
- * and colour stay libjpeg's, and so does the count of rows that are skipped.
+ * Decodes a packed JPEG with libjpeg-turbo. After the header (packed_header.h), transform_row() replaces the functions
+ * of libjpeg that decode and transform a row of MCUs: it expands the tiles that the box needs and makes samples of
+ * them. Upsampling and colour stay libjpeg's, and so does the count of rows that are skipped.
  *
  * The places of those functions are private to libjpeg. So this file knows the versions whose insides it was written
  * for, and packed_selftest.c tries the library that is there.

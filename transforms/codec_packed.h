@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pixels of a packed JPEG: libjpeg-turbo's own upsampling and colour, fed with samples made of tiles in place of what
- * decodes and transforms a row of MCUs. Its calls are codec.h's, but for open.
+ * Pixels of a packed JPEG: tiles become samples here, and libjpeg-turbo does the upsampling and the colours. It is a
+ * format of codec_ops.h with an open of its own.
  */
 #ifndef TRANSFORMS_CODEC_PACKED_H
 #define TRANSFORMS_CODEC_PACKED_H

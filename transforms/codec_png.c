@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PNG by libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB") gives it. Alpha is dropped, not
- * blended; gamma, profiles and text are not looked at. 16-bit colour keeps its high byte, but 16-bit grey is clipped at
- * 255: that is what Pillow does.
+ * Decodes PNG by libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB") gives it. Alpha is
+ * dropped, not blended; gamma, profiles and text are not looked at. 16-bit colour keeps its high byte, but 16-bit grey
+ * is clipped at 255, as in Pillow.
  *
- * Rows above the box are decoded and dropped, those below are not decoded. Easy to get wrong: libpng checks the CRC of
- * a chunk only when it leaves it, so after the last row of the box the chunk that it came from is checked here.
+ * Rows above the box are decoded and dropped, rows below it are not decoded. libpng checks the CRC of a chunk only when
+ * it leaves the chunk, so after the last row of the box this file checks the chunk that the row came from.
  */
 #include "transforms/codec_png.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* PNG files as a format of codec_ops.h. */
 #ifndef TRANSFORMS_CODEC_PNG_H
 #define TRANSFORMS_CODEC_PNG_H
 

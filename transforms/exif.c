@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The orientation tag of an EXIF block, read in place.
+ * Reads the orientation tag of an EXIF block in place.
  *
- * libexif would copy and parse the whole block, maker notes and thumbnail included, on the heap for every image; what
- * is wanted are two bytes of the first directory, so this walks that directory alone. Easy to get wrong: every offset
- * and count comes from the file, so each is compared with what is left before it is used.
+ * libexif would copy and parse the whole block, with maker notes and thumbnail, on the heap for every image. Only two
+ * bytes of the first directory are needed, so this walks that directory alone.
+ *
+ * Invariant: every offset and count comes from the file, so each is compared with what is left before it is used.
  */
 #include "transforms/exif.h"
 

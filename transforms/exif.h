@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The orientation in an EXIF block. */
 #ifndef TRANSFORMS_EXIF_H
 #define TRANSFORMS_EXIF_H
 

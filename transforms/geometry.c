@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchvision's draws and boxes, and folding them into stages. Easy to get wrong: a crop cuts off for good (what a
- * later crop sees beyond it is zero, not the pixels that were there), and a flip before a resize is not the same as
- * after it. trim() shrinks what a stage makes to what the next one reads, so what the operations asked for must be kept
- * before it.
+ * Makes torchvision's draws and boxes and folds them into stages. A crop cuts off for good: what a later crop sees
+ * beyond it is zero, not the pixels that were there. A flip before a resize is not the same as one after it.
+ *
+ * Invariant: trim_stages() shrinks what a stage makes to what the next one reads, so what the operations asked for is
+ * kept before it runs.
  */
 #include "transforms/geometry.h"
 

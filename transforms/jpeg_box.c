@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A crop is decoded by skipping the rows above it, cutting columns at multiples of an MCU, and stopping after its last
- * row. Easy to get wrong: fancy upsampling looks at neighbours, and libjpeg invents those that were skipped or cut off,
- * so pixels equal a full decode only with a margin around the box.
+ * Decodes a crop: skips the rows above it, cuts columns at multiples of an MCU, and stops after its last row.
+ *
+ * Invariant: the box has a margin, or its pixels differ from those of a full decode. Fancy upsampling looks at
+ * neighbours, and libjpeg invents those that were skipped or cut off.
  */
 #include "transforms/jpeg_box.h"
 

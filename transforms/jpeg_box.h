@@ -3,7 +3,7 @@
  * A box of pixels out of an open libjpeg decompressor, wherever its coefficients come from: errors, cut columns,
  * skipped rows, and rows of RGB. The codec that embeds it opens and closes the decompressor.
  *
- * Every call into libjpeg runs inside mr_jpeg_box_guard(), because its errors come back by longjmp.
+ * Invariant: every call into libjpeg runs inside mr_jpeg_box_guard(), because its errors come back by longjmp.
  */
 #ifndef TRANSFORMS_JPEG_BOX_H
 #define TRANSFORMS_JPEG_BOX_H

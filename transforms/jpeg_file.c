@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens JPEG files that lie in memory. Easy to get wrong: where the data end, libjpeg is given an end-of-image marker,
- * so that it comes to an end; that the marker was not there must be remembered.
+ * Opens JPEG files that lie in memory. Where the data end, libjpeg is given an end-of-image marker, so that it stops;
+ * ran_out says that the marker was not in the data.
  */
 #include "transforms/jpeg_file.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JPEG file in memory, opened by libjpeg: its source, its header with the EXIF orientation, and the limits. What is
- * decoded of it is the caller's, by jpeg_box.h or otherwise.
+ * A JPEG file in memory, opened by libjpeg: its source, its header with the EXIF orientation, and the limits. The
+ * caller decodes it, by jpeg_box.h or otherwise.
  */
 #ifndef TRANSFORMS_JPEG_FILE_H
 #define TRANSFORMS_JPEG_FILE_H

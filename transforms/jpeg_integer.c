@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arithmetic on eight numbers at a time, by the compiler's vectors, and loops over whole rows that it vectorises; both
- * are compiled twice, the second time for AVX2.
+ * Computes RGB from quantised coefficients in 32-bit integers. Arithmetic is on eight numbers at a time, by the
+ * compiler's vectors, or in loops over whole rows that it vectorises; both are compiled twice, the second time for
+ * AVX2.
  *
- * Easy to get wrong: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed. libjpeg-turbo
+ * Invariant: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed. libjpeg-turbo
  * upsamples a component of one or two columns by repeating, and treats h1v2 as fancy however narrow it is.
  */
 #include "transforms/jpeg_integer.h"

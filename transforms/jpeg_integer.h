@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From quantised coefficients to RGB in plain integer arithmetic of 32 bits: jidctint.c's inverse DCT, libjpeg-turbo's
- * fancy upsampling, its colour tables. This is what a decoder on another device computes; the packer asks whether it
- * gives the pixels that libjpeg-turbo's SIMD gave.
+ * From quantised coefficients to RGB in 32-bit integer arithmetic: jidctint.c's inverse DCT, libjpeg-turbo's fancy
+ * upsampling, its colour tables. A decoder on another device computes exactly this; the packer asks whether it gives
+ * the pixels that libjpeg-turbo's SIMD gave.
  */
 #ifndef TRANSFORMS_JPEG_INTEGER_H
 #define TRANSFORMS_JPEG_INTEGER_H

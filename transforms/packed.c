@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a packed sample lies, and whether a description that came out of a file can be one. Easy to get wrong: a lone
- * component's MCU is one block, whatever its factors were in the JPEG; and the rows that a box needs include those that
- * only its margin touches, as codec_packed.c expects them.
+ * Computes how a packed sample lies, and checks whether a description that came out of a file can be one. A lone
+ * component's MCU is one block, whatever its factors were in the JPEG.
+ *
+ * Invariant: the rows that a box needs include those that only its margin touches, as codec_packed.c expects them.
  */
 #include "transforms/packed.h"
 

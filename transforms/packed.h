@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed samples by arithmetic alone: does the description make sense, how do MCUs and tiles lie, and which bytes does
- * a box need. Nothing here sees pixels or libjpeg.
+ * Packed samples by arithmetic alone: can the description be one, how do MCUs and tiles lie, and which bytes does a box
+ * need. Nothing here sees pixels or libjpeg.
  */
 #ifndef TRANSFORMS_PACKED_H
 #define TRANSFORMS_PACKED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The header says baseline, one scan of all components. Easy to get wrong: what a header implies of colours is a guess
- * from markers and names of components, so the colour space is set after it, from the template.
+ * Writes the header that libjpeg reads for a packed JPEG: baseline, one scan of all components. From a header libjpeg
+ * only guesses the colour space, by markers and names of components, so it is set afterwards, from the template.
  */
 #include "transforms/packed_header.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What libjpeg must know of a packed JPEG before it makes its tables and buffers: a header of a few bytes, made from
- * the template, and tables put in by hand.
+ * the template, and tables that are filled in directly.
  */
 #ifndef TRANSFORMS_PACKED_HEADER_H
 #define TRANSFORMS_PACKED_HEADER_H

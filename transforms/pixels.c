@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One sample's way from bytes to tensor: header, geometry, then each stage's rows through its resampling into the next
- * image or the slot. Easy to get wrong: a codec that was opened must be closed on every way out.
+ * Takes one sample from bytes to tensor: header, geometry, then each stage's rows through its resampling into the next
+ * image or the slot.
+ *
+ * Invariant: a codec that was opened is closed on every way out.
  */
 #include "transforms/pixels.h"
 

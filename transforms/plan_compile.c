@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transform becomes a plan: checked against the samples, the dtype and the layout. Easy to get wrong: an implied
- * normalise falls away for u8, an explicit one with u8 is a mistake that must be told. Every operation treats channels
- * alike, so three equal ones are made last (writer.c), wherever the list says so: the pixels are the same.
+ * Compiles a transform into a plan, and checks it against the samples, the dtype and the layout. An implied normalise
+ * is dropped for u8; an explicit one with u8 is an error. Every operation treats channels alike, so three equal ones
+ * are made last (tensor_write.c), wherever the list has rgb: the pixels are the same.
  */
 #include "transforms/plan_compile.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows through one stage: four input rows become a strip of the ring, output rows are made of strips and stored. Easy
- * to get wrong: the caller's rows are gone after a push, so those that do not fill a strip yet must be copied.
+ * Takes rows through one stage: four input rows become a strip of the ring, output rows are made of strips and go to
+ * the tensor writer.
+ *
+ * Invariant: the caller's rows are gone after a push, so those that do not fill a strip yet are copied.
  */
 #include "transforms/resample.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a box, wherever the image is. Easy to get wrong: planes and interleaved pixels differ only in their steps. */
+/* Gives the rows of a box, wherever the image is. Planes and interleaved pixels differ only in their steps. */
 #include "transforms/row_source.h"
 
 #include <string.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: the product of n and size comes from images and must be checked before it is used. */
+/*
+ * Memory that is kept from one image to the next.
+ *
+ * Invariant: n and size come from images, so their product is checked before it is used.
+ */
 #include "transforms/scratch.h"
 
 #include "base/checked.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * u8 rows to u8, f32, f16 or bf16, NCHW or NHWC. Easy to get wrong: floats are those of fma(x, scale, bias) on every
- * machine; where a plan asks for torch's order of operations they are not, and are always looked up.
+ * Writes u8 rows as u8, f32, f16 or bf16, NCHW or NHWC.
+ *
+ * Invariant: floats are those of fma(x, scale, bias) on every machine. The exception is a plan that asks for torch's
+ * order of operations: its floats are always looked up.
  */
 #include "transforms/tensor_write.h"
 

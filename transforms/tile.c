@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Coefficients to tiles, and back in plain C, which the other sets are held against. Easy to get wrong: a tile may be
- * anything at all. Values and escapes are counted by what the tile claims and read only where they are.
+ * Makes tiles of coefficients, and expands them in plain C, which is the reference for the other sets.
+ *
+ * Invariant: a tile may hold anything at all. Values and escapes are counted by what the tile claims and read only
+ * where they are.
  */
 #include "transforms/tile.h"
 

@@ -6,10 +6,10 @@
  *   DCT8: u16 number of patches                            | headers | masks | int8 values       | patches
  *
  * and every part ends where the next one begins. All sets must agree on what is a tile and what is not, so everything
- * that decides it is here, but for two numbers that an expander counts: those of values and of escapes.
+ * that decides it is here, except two counts that an expander makes: those of values and of escapes.
  *
- * Easy to get wrong: this is compiled once for each set, so no function may be one that the linker could choose for
- * others: static ones only.
+ * Invariant: functions are static, since this is compiled once for each set and the linker could choose one set's
+ * function for all.
  */
 #ifndef TRANSFORMS_TILE_PARTS_H
 #define TRANSFORMS_TILE_PARTS_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is the
- * plan's question. Easy to get wrong: a normalise that a short text form implied stays last and gives way to a real
- * one.
+ * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is checked
+ * when the plan is compiled.
+ *
+ * Invariant: a normalise that a short text form implied stays last and gives way to an explicit one.
  */
 #include "transforms/transform.h"
 

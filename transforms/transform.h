@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A transform behind its public handle: a list of operations. */
 #ifndef TRANSFORMS_TRANSFORM_H
 #define TRANSFORMS_TRANSFORM_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The long text form of a transform, which parses back to the same operations. Easy to get wrong: doubles are written
- * with as many digits as bring the same bits back, and in the C locale.
+ * Writes the long text form of a transform, which parses back to the same operations. Doubles have as many digits as
+ * bring the same bits back, and are written in the C locale.
  */
 #include "transforms/transform.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transforms as text: items joined by '+', each a short form (train:224) or an operation with arguments in parentheses.
- * Easy to get wrong: numbers are read and written in the C locale, whatever the program has set.
+ * Parses transforms given as text: items joined by '+', each a short form (train:224) or an operation with arguments in
+ * parentheses. Numbers are read in the C locale, whatever the program has set.
  */
 #include "base/words.h"
 #include "transforms/transform.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts allocations by standing in front of malloc, calloc and realloc, twice: the linker turns the program's own
- * calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too. Easy to get wrong:
- * sanitizers bring their own malloc, which must stay.
+ * calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too. Sanitizers bring a
+ * malloc of their own, which must stay.
  */
 #include "tests/transforms/allocations.h"
 

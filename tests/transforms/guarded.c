@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: only one end can lie at a guard page, so callers must try both. */
+/* Puts memory beside a guard page. Only one end can lie there, so callers must try both. */
 #include "tests/transforms/guarded.h"
 
 #include <setjmp.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: libjpeg keeps blocks by component, padded to whole MCUs; a tile has them MCU by MCU. */
+/*
+ * Makes samples of packs from JPEGs. libjpeg keeps blocks by component, padded to whole MCUs; a tile has them MCU by
+ * MCU.
+ */
 #include "tests/transforms/packed_sample.h"
 
 #include "transforms/packed_selftest.h"

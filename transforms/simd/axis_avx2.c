@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts, counts and weights of four outputs at once. Easy to get wrong: doubles in axis.c's order, true division, no
- * fused multiply-add; and outputs past the last one repeat it, so that all reads stay inside.
+ * Starts, counts and weights of four outputs at once.
+ *
+ * Invariant: doubles in axis.c's order, with true division and no fused multiply-add. Outputs past the last one repeat
+ * it, so that all reads stay inside.
  */
 #include "transforms/simd/axis_simd.h"
 #include "transforms/simd/kernels_simd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fills of the vector sets share. */
+/* What the vector sets share when they fill an axis: how many taps there can be, and zeros for the rest. */
 #ifndef TRANSFORMS_SIMD_AXIS_SIMD_H
 #define TRANSFORMS_SIMD_AXIS_SIMD_H
 

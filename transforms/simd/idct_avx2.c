@@ -3,9 +3,9 @@
  * The inverse DCT of packed JPEGs, two blocks at a time: one in each half of a vector, so that no value ever crosses.
  * The arithmetic is jidctint's (13 bits of constants, 2 bits kept between the passes) as libjpeg-turbo's vectors do it.
  *
- * Easy to get wrong: sums of inputs wrap in 16 bits, what goes from one pass to the next saturates, and a block whose
- * rows below the first are all zero skips the first pass, where its values wrap and do not saturate. Photographs never
- * show it; damaged files do.
+ * Invariant: sums of inputs wrap in 16 bits, and what goes from one pass to the next saturates. A block whose rows
+ * below the first are all zero skips the first pass, where its values wrap and do not saturate. Photographs never show
+ * a difference; damaged files do.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which set of loops. Easy to get wrong: a set that was not compiled must not be named here, or the link fails. */
+/* Chooses a set of loops. A set that was not compiled must not be named here, or the link fails. */
 #include "transforms/simd/kernels.h"
 
 #ifndef MR_WITH_AVX2

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The sets of loops that this compiler and this target can have; kernels.c is told which.
 #
-# Easy to get wrong: only these files may be compiled for instructions that not every machine has.
+# Invariant: only these files may be compiled for instructions that not every machine has.
 
 include(CheckCSourceCompiles)
 include(CheckIncludeFile)
@@ -17,8 +17,8 @@ set(mr_avx512_flags
     -mavx512vbmi2
     -mavx512vnni)
 
-# mr_kernel_ops(set flags...): the files of a set, and their word in kernels.c.
-function(mr_kernel_ops set)
+# mr_kernel_set(set flags...): the files of a set, and their word in kernels.c.
+function(mr_kernel_set set)
   set(parts axis resample resample_vertical tensor_write tile)
   if(set STREQUAL avx2)
     list(APPEND parts idct) # AVX-512 has no better one
@@ -39,9 +39,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
      int main(void) { return 0; }"
     MR_COMPILES_AVX512)
   unset(CMAKE_REQUIRED_FLAGS)
-  mr_kernel_ops(avx2 ${mr_avx2_flags})
+  mr_kernel_set(avx2 ${mr_avx2_flags})
   if(MR_COMPILES_AVX512)
-    mr_kernel_ops(avx512 ${mr_avx512_flags})
+    mr_kernel_set(avx512 ${mr_avx512_flags})
     target_sources(mr_transforms PRIVATE simd/tile_encode_avx512.c) # the other sets use tile.c's
     set_source_files_properties(simd/tile_encode_avx512.c PROPERTIES COMPILE_OPTIONS "-O3;${mr_avx512_flags}")
   endif()
@@ -49,6 +49,6 @@ else()
   # Through SIMDe the loops for AVX2 become the machine's own vectors (NEON on arm64).
   check_include_file(simde/x86/f16c.h MR_HAVE_SIMDE) # the youngest of those that are used
   if(MR_HAVE_SIMDE)
-    mr_kernel_ops(avx2)
+    mr_kernel_set(avx2)
   endif()
 endif()

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops in plain C, which the others are held against. Easy to get wrong: Pillow rounds to u8 between the two
- * passes, so neither their order nor the rounding may change. Sums stay below 2^30 for any usual number of taps and
- * need no clipping then.
+ * The loops in plain C, which are the reference for the other sets.
+ *
+ * Invariant: Pillow rounds to u8 between the two passes, so neither their order nor the rounding may change. Sums stay
+ * below 2^30 for any usual number of taps and need no clipping then.
  */
 #include "base/checked.h"
 #include "transforms/simd/kernels.h"

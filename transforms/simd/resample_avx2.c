@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The horizontal pass for AVX2, and the table of the set. A strip is two rows of dwords, each with the u16 values of
- * two rows; pairs_avx2.h says how weights are multiplied. Easy to get wrong: the rounding. What is shifted right by 21
- * is twice the value; vpavgw with 0 adds one and halves.
+ * two rows; weights_avx2.h says how weights are multiplied.
+ *
+ * Invariant: what is shifted right by 21 is twice the value; vpavgw with 0 adds one and halves, which is the rounding.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/weights_avx2.h"

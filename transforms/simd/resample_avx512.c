@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The horizontal pass for AVX-512, and the table of the set. A strip is one row of dwords, each with the bytes of four
- * rows; digits_avx512.h says how weights are multiplied. Easy to get wrong: no load may end behind its row, so the last
- * ones begin earlier.
+ * rows; weights_avx512.h says how weights are multiplied.
+ *
+ * Invariant: no load ends behind its row, so the last ones begin earlier.
  */
 #include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"

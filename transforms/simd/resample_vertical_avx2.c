@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vertical pass for AVX2: output rows of strips, whose dwords hold the u16 values of two rows. Easy to get wrong:
- * an output's first tap may be the second row of a pair; its weights then begin one place later.
+ * The vertical pass for AVX2: output rows of strips, whose dwords hold the u16 values of two rows. An output's first
+ * tap may be the second row of a pair; its weights then begin one place later.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/weights_avx2.h"

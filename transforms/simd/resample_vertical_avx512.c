@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vertical pass for AVX-512: output rows of strips, whose dwords hold the bytes of four rows. Easy to get wrong: an
- * output's taps begin anywhere in a strip, so either its rows or its digits are shifted to where they meet.
+ * The vertical pass for AVX-512: output rows of strips, whose dwords hold the bytes of four rows. An output's taps
+ * begin anywhere in a strip, so either its rows or its digits are shifted to where they meet.
  */
 #include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"

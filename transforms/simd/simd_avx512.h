@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vectors of the AVX-512 files. Easy to get wrong: these files are compiled for AVX-512, so no function of theirs
- * may be one that the linker could choose for others: static ones only, and headers with static ones only.
+ * The vectors of the AVX-512 files.
+ *
+ * Invariant: these files and the headers that they include define static functions only. They are compiled for AVX-512,
+ * and the linker could choose one of their other functions for files that are not.
  */
 #ifndef TRANSFORMS_SIMD_SIMD_AVX512_H
 #define TRANSFORMS_SIMD_SIMD_AVX512_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors for AVX2. Easy to get wrong: x * scale + bias in one rounding, by the instruction that says so; and
- * the end of a row, which is made by a last step that overlaps the one before (or in plain C in a row that has no
- * step).
+ * Rows to tensors for AVX2. The end of a row is made by a last step that overlaps the one before, or in plain C in a
+ * row that has no step.
+ *
+ * Invariant: x * scale + bias is rounded once, by the instruction that does so.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"

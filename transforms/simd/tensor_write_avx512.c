@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors for AVX-512. Easy to get wrong: x * scale + bias in one rounding, by the instruction that says so.
- * The end of a row is a step of fewer elements, by masks, which neither read nor write beyond it.
+ * Rows to tensors for AVX-512. The end of a row is a step of fewer elements, by masks, which neither read nor write
+ * beyond it.
+ *
+ * Invariant: x * scale + bias is rounded once, by the instruction that does so.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles for AVX2: nibbles become int8 for the whole tile, 32 at a time, then every block is spread by its mask, eight
- * coefficients at a time by a table of shuffles, and brought to natural order by shuffles of 16 bytes.
- *
- * Easy to get wrong: vectors of 32 bytes are two of 16, and neither shuffles nor unpacking cross their border.
+ * Expands tiles with AVX2: nibbles become int8 for the whole tile, 32 at a time, then every block is spread by its
+ * mask, eight coefficients at a time by a table of shuffles, and brought to natural order by shuffles of 16 bytes.
+ * Vectors of 32 bytes are two of 16, and neither shuffles nor unpacking cross their border.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles for AVX-512 with VBMI and VBMI2: nibbles become int8 for the whole tile, 64 at a time, then every block is one
- * vpexpandb by its mask and two vpermb to natural order.
+ * Expands tiles with AVX-512 (VBMI and VBMI2): nibbles become int8 for the whole tile, 64 at a time, then every block
+ * is one vpexpandb by its mask and two vpermb to natural order.
  *
- * Easy to get wrong: a load is of 64 bytes wherever it begins, so it must begin in the tile (or in the values here).
+ * Invariant: a load is of 64 bytes wherever it begins, so it begins in the tile (or in the values here).
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"

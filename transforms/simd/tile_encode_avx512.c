@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles made with AVX-512 (VBMI2), byte for byte those of tile.c: zigzag order is two permutes, the mask two
- * comparisons, the values one vpcompressb; nibbles and escapes follow for the whole tile, 64 at a time.
+ * Makes tiles with AVX-512 (VBMI2), byte for byte those of tile.c: zigzag order is two permutes, the mask two
+ * comparisons, the values one vpcompressb; nibbles and escapes follow for the whole tile, 64 at a time. Patches come in
+ * the order of blocks and zigzag, a block's DC first.
  *
- * Easy to get wrong: what goes to the tile is stored under a mask, since its caller gives no room beyond
- * MR_TILE_MAX_BYTES. And patches come in the order of blocks and zigzag, a block's DC first.
+ * Invariant: what goes to the tile is stored under a mask, since the caller gives no room beyond MR_TILE_MAX_BYTES.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Weights of both passes for AVX2. A weight of 22 bits is hi = w >> 11 and lo = w & 2047, so that products of u8 and 16
- * bits sum up by vpmaddwd, two taps at a time: sum = (hi sum << 11) + lo sum. Easy to get wrong: no sum may reach 2^31,
- * which 512 taps do not.
+ * bits sum up by vpmaddwd, two taps at a time: sum = (hi sum << 11) + lo sum.
+ *
+ * Invariant: no sum reaches 2^31; 512 taps (MR_AXIS_MAX_TAPS) do not.
  */
 #ifndef TRANSFORMS_SIMD_WEIGHTS_AVX2_H
 #define TRANSFORMS_SIMD_WEIGHTS_AVX2_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of both passes for AVX-512 with VBMI, VBMI2 and VNNI. A weight of 22 bits is three signed digits of 8 bits,
- * w = (d2 << 16) + (d1 << 8) + d0, so that products sum up by vpdpbusd. With one or two taps it is two words instead,
- * hi = w >> 11 and lo = w & 2047.
+ * Weights of both passes for AVX-512 with VBMI, VBMI2 and VNNI. A weight of 22 bits is three signed digits of 8 bits, w
+ * = (d2 << 16) + (d1 << 8) + d0, so that products sum up by vpdpbusd. With one or two taps it is two words instead, hi
+ * = w >> 11 and lo = w & 2047.
  *
- * Easy to get wrong: the rounding. Sums begin with what becomes 2^21: 32 (or 1024 for words) before the shifts.
+ * Invariant: for the rounding, sums begin with what becomes 2^21: 32 (or 1024 for words) before the shifts.
  */
 #ifndef TRANSFORMS_SIMD_WEIGHTS_AVX512_H
 #define TRANSFORMS_SIMD_WEIGHTS_AVX512_H
