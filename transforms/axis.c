@@ -66,7 +66,7 @@ static mr_status reserve_dwords(struct mr_scratch *scratch, size_t n, mr_error *
 }
 
 /* Room for most taps of each output. */
-static mr_status reserve(struct mr_axis *axis, uint32_t most, mr_error *error)
+static mr_status reserve_tables(struct mr_axis *axis, uint32_t most, mr_error *error)
 {
     size_t n_weights;
     if (!mr_checked_mul(axis->pitch, most, &n_weights) || n_weights > SIZE_MAX - TABLE_ALIGN)
@@ -169,7 +169,7 @@ mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t l
     axis->n = (uint32_t)n;
     axis->pitch = fill ? (uint32_t)mr_align_up((size_t)n, MR_AXIS_LANES) : axis->n;
     uint32_t most = axis->identity ? (fill ? 4 : 1) : find_most(&f, in, fill != NULL);
-    mr_status status = reserve(axis, most, error);
+    mr_status status = reserve_tables(axis, most, error);
     if (status != MR_OK)
         return status;
     int64_t first, end;

@@ -99,7 +99,7 @@ static const char *title_of(const char *sniffed)
     return NULL;
 }
 
-static mr_status refuse(const char *sniffed, const uint8_t *bytes, size_t len, mr_error *error)
+static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t len, mr_error *error)
 {
     if (len == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the file is empty");
@@ -172,7 +172,7 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
             set_open(codec, formats[i], codec->states[i], head_out);
         return status;
     }
-    return refuse(sniffed, bytes, len, error);
+    return refuse_bytes(sniffed, bytes, len, error);
 }
 
 mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,

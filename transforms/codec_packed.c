@@ -209,7 +209,7 @@ static boolean skip_mcu(j_decompress_ptr cinfo, JBLOCKROW *blocks)
     return TRUE;
 }
 
-static void feed(struct packed *packed)
+static void feed_libjpeg(struct packed *packed)
 {
     j_decompress_ptr cinfo = &packed->box.cinfo;
     assert(cinfo->MCUs_per_row == packed->layout.n_columns && cinfo->total_iMCU_rows == packed->layout.n_rows);
@@ -239,7 +239,7 @@ static void start_box(struct mr_jpeg_box *box)
 {
     jpeg_start_decompress(&box->cinfo);
     mr_jpeg_box_crop(box);
-    feed(box->cinfo.client_data);
+    feed_libjpeg(box->cinfo.client_data);
     mr_jpeg_box_skip(box);
 }
 

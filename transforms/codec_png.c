@@ -70,7 +70,7 @@ static void on_warning(png_structp reader, png_const_charp words)
     png->n_warnings++;
 }
 
-static mr_status guard(struct png *png, void (*step)(struct png *png), mr_error *error)
+static mr_status guard_step(struct png *png, void (*step)(struct png *png), mr_error *error)
 {
     if (setjmp(png->escape) != 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s", png->words);
@@ -180,7 +180,7 @@ static mr_status png_open(void *state, const uint8_t *bytes, size_t len, struct 
     png->orientation = 1;
     png->height = 0;
     png->next_row = 0;
-    mr_status status = guard(png, read_header, error);
+    mr_status status = guard_step(png, read_header, error);
     if (status == MR_OK)
         status = mr_codec_limits_check_pixels(&png->limits, png->image_width, png->image_height, error);
     if (status != MR_OK) {
@@ -261,7 +261,7 @@ static mr_status png_begin(void *state, uint32_t x, uint32_t y, uint32_t width, 
     png->height = height;
     mr_status status = reserve_rows(png, error);
     if (status == MR_OK)
-        status = guard(png, start_box, error);
+        status = guard_step(png, start_box, error);
     if (status != MR_OK)
         png->height = 0;
     return status;
@@ -322,7 +322,7 @@ static mr_status png_rows(void *state, const uint8_t **rows_out, uint32_t max_ro
         return mr_error_set(error, MR_ERR_STATE, "no rows are left in the box");
     uint32_t slot = png->n_passes > 1 ? png->next_row : 0;
     png->rows_wanted = n;
-    mr_status status = png->n_passes > 1 ? MR_OK : guard(png, read_rows, error);
+    mr_status status = png->n_passes > 1 ? MR_OK : guard_step(png, read_rows, error);
     if (status == MR_OK && n == left)
         status = check_last_chunk(png, error);
     if (status != MR_OK) {

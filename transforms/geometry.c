@@ -13,12 +13,12 @@
 #include <math.h>
 #include <string.h>
 
-static struct mr_box whole(int64_t width, int64_t height)
+static struct mr_box whole_box(int64_t width, int64_t height)
 {
     return (struct mr_box){.width = width, .height = height};
 }
 
-static struct mr_box intersect(struct mr_box a, struct mr_box b)
+static struct mr_box intersect_boxes(struct mr_box a, struct mr_box b)
 {
     int64_t x = a.x > b.x ? a.x : b.x;
     int64_t y = a.y > b.y ? a.y : b.y;
@@ -29,17 +29,17 @@ static struct mr_box intersect(struct mr_box a, struct mr_box b)
     return (struct mr_box){.x = x, .y = y, .width = right - x, .height = bottom - y};
 }
 
-static bool same(struct mr_box a, struct mr_box b)
+static bool same_box(struct mr_box a, struct mr_box b)
 {
     return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
 }
 
-static struct mr_stage *last(struct mr_geometry *g)
+static struct mr_stage *last_stage(struct mr_geometry *g)
 {
     return &g->stages[g->n_stages - 1];
 }
 
-static bool resampled(const struct mr_stage *s)
+static bool is_resampled(const struct mr_stage *s)
 {
     return s->resized_width != s->source.width || s->resized_height != s->source.height;
 }
@@ -47,8 +47,8 @@ static bool resampled(const struct mr_stage *s)
 static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
 {
     struct mr_stage *s = &g->stages[g->n_stages++];
-    *s = (struct mr_stage){.source = whole(width, height), .resized_width = width, .resized_height = height};
-    s->window = s->live = whole(width, height);
+    *s = (struct mr_stage){.source = whole_box(width, height), .resized_width = width, .resized_height = height};
+    s->window = s->live = whole_box(width, height);
 }
 
 /* A box in the pixels of a stage's output, in those of its resized source: flips undone. */
@@ -66,19 +66,19 @@ static struct mr_box through_flips(const struct mr_stage *s, struct mr_box box)
 /* box: in the pixels of the image so far; may stick out. */
 static void fold_crop(struct mr_geometry *g, struct mr_box box)
 {
-    struct mr_stage *s = last(g);
+    struct mr_stage *s = last_stage(g);
     s->window = through_flips(s, box);
-    s->live = intersect(s->live, s->window);
+    s->live = intersect_boxes(s->live, s->window);
 }
 
 static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height)
 {
-    struct mr_stage *s = last(g);
+    struct mr_stage *s = last_stage(g);
     if (s->window.width == width && s->window.height == height)
         return; /* Pillow returns a copy */
-    if (resampled(s) || s->hflip || s->vflip || !same(s->live, s->window)) {
+    if (is_resampled(s) || s->hflip || s->vflip || !same_box(s->live, s->window)) {
         add_stage(g, s->window.width, s->window.height);
-        s = last(g);
+        s = last_stage(g);
     }
     s->source = (struct mr_box){.x = s->source.x + s->window.x,
                                 .y = s->source.y + s->window.y,
@@ -86,7 +86,7 @@ static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height)
                                 .height = s->window.height};
     s->resized_width = width;
     s->resized_height = height;
-    s->window = s->live = whole(width, height);
+    s->window = s->live = whole_box(width, height);
 }
 
 /* torchvision's int(size * long / short). */
@@ -144,7 +144,7 @@ static struct mr_box central_box(const struct mr_op *op, int64_t width, int64_t 
 {
     double lo = op->ratio[0], hi = op->ratio[1];
     double ratio = (double)width / (double)height;
-    struct mr_box box = whole(width, height);
+    struct mr_box box = whole_box(width, height);
     if (ratio < lo)
         box.height = (int64_t)rint((double)width / lo);
     else if (ratio > hi)
@@ -179,8 +179,8 @@ static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t hei
 
 static mr_status fold_op(const struct mr_op *op, struct mr_rng *rng, struct mr_geometry *g, mr_error *error)
 {
-    int64_t width = last(g)->window.width;
-    int64_t height = last(g)->window.height;
+    int64_t width = last_stage(g)->window.width;
+    int64_t height = last_stage(g)->window.height;
     mr_status status = MR_OK;
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP:
@@ -205,8 +205,8 @@ static mr_status fold_op(const struct mr_op *op, struct mr_rng *rng, struct mr_g
             fold_crop(g, draw_crop(op, width, height, rng));
         break;
     /* torch compares an f32 with p, which becomes one. */
-    case MR_OP_HFLIP: last(g)->hflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
-    case MR_OP_VFLIP: last(g)->vflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
+    case MR_OP_HFLIP: last_stage(g)->hflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
+    case MR_OP_VFLIP: last_stage(g)->vflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
     case MR_OP_EXIF:
     case MR_OP_NORMALIZE:
     case MR_OP_RGB: break;
@@ -226,11 +226,11 @@ static void find_need(struct mr_stage *s)
         (struct mr_box){.x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
 }
 
-/* What the crops ahead of the first resize leave of the image: only known before trim(). */
+/* What the crops ahead of the first resize leave of the image: only known before trim_stages(). */
 static struct mr_box find_crop(const struct mr_stage *first)
 {
     struct mr_box crop = first->source;
-    if (!resampled(first)) {
+    if (!is_resampled(first)) {
         crop = first->window;
         crop.x += first->source.x;
         crop.y += first->source.y;
@@ -239,13 +239,13 @@ static struct mr_box find_crop(const struct mr_stage *first)
 }
 
 /* From the last stage to the first: a stage makes only what the next one reads. */
-static void trim(struct mr_geometry *g)
+static void trim_stages(struct mr_geometry *g)
 {
     for (uint32_t i = g->n_stages; i-- > 0;) {
         struct mr_stage *s = &g->stages[i];
         if (i + 1 < g->n_stages) {
             s->window = through_flips(s, g->stages[i + 1].need);
-            s->live = intersect(s->live, s->window);
+            s->live = intersect_boxes(s->live, s->window);
         }
         find_need(s);
     }
@@ -264,7 +264,7 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
             return status;
     }
     geometry_out->crop = find_crop(&geometry_out->stages[0]);
-    trim(geometry_out);
+    trim_stages(geometry_out);
     return MR_OK;
 }
 

@@ -33,15 +33,15 @@ typedef int32_t signed_lanes __attribute__((vector_size(32)));
 typedef uint16_t word_lanes __attribute__((vector_size(16)));
 
 struct mr_jpeg_integer_ops {
-    void (*blocks)(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+    void (*blocks)(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
                    const int16_t (*blocks)[64]);
-    const uint8_t *(*row)(struct mr_jpeg_integer *plain, uint32_t y);
+    const uint8_t *(*row)(struct mr_jpeg_integer *decoder, uint32_t y);
 };
 
 /* ---- The inverse DCT ---- */
 
 /* jidctint.c's islow in one dimension, over the index of m; its constants have 13 bits behind the point. */
-INLINE void transform(lanes m[8], uint32_t bias, int shift)
+INLINE void transform_pass(lanes m[8], uint32_t bias, int shift)
 {
     lanes z1 = (m[2] + m[6]) * 4433u;
     lanes t2 = z1 - m[6] * 15137u, t3 = z1 + m[2] * 6270u;
@@ -73,7 +73,7 @@ INLINE void transform(lanes m[8], uint32_t bias, int shift)
 
 #define PAIR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 
-INLINE void transpose(lanes m[8])
+INLINE void transpose_lanes(lanes m[8])
 {
     lanes a[8], b[8];
     for (int i = 0; i < 8; i += 2) {
@@ -91,7 +91,7 @@ INLINE void transpose(lanes m[8])
 }
 
 /* in[0] and in[1], lane by lane in turns. */
-INLINE void zip(const lanes in[2], lanes out[2])
+INLINE void zip_lanes(const lanes in[2], lanes out[2])
 {
     out[0] = PAIR(in[0], in[1], 0, 8, 1, 9, 2, 10, 3, 11);
     out[1] = PAIR(in[0], in[1], 4, 12, 5, 13, 6, 14, 7, 15);
@@ -99,7 +99,7 @@ INLINE void zip(const lanes in[2], lanes out[2])
 
 #else
 
-INLINE void transpose(lanes m[8])
+INLINE void transpose_lanes(lanes m[8])
 {
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++) {
@@ -109,7 +109,7 @@ INLINE void transpose(lanes m[8])
         }
 }
 
-INLINE void zip(const lanes in[2], lanes out[2])
+INLINE void zip_lanes(const lanes in[2], lanes out[2])
 {
     for (int i = 0; i < 16; i++)
         out[i / 8][i % 8] = in[i % 2][i / 2];
@@ -142,24 +142,24 @@ INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *
             wide[k] = block[8 * i + k];
         m[i] = (lanes)wide * quant[i];
     }
-    transform(m, 1u << 10, 11);
-    transpose(m);
-    transform(m, (1u << 17) + (128u << 18), 18);
+    transform_pass(m, 1u << 10, 11);
+    transpose_lanes(m);
+    transform_pass(m, (1u << 17) + (128u << 18), 18);
     lanes halves[2], rows[2];
     clamp_columns(m, &halves[0]);
     clamp_columns(m + 4, &halves[1]);
-    zip(halves, rows);
+    zip_lanes(halves, rows);
     for (int i = 0; i < 8; i++)
         memcpy(out + (size_t)i * stride, (const uint8_t *)rows + (size_t)i * 8, 8);
 }
 
-INLINE void make_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+INLINE void make_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
                         const int16_t (*blocks)[64])
 {
-    const struct mr_packed_template *template = plain->template;
+    const struct mr_packed_template *template = decoder->template;
     const int16_t(*mcu)[64] = blocks;
     for (uint32_t c = 0; c < template->n_components; c++) {
-        const struct mr_jpeg_integer_plane *plane = &plain->planes[c];
+        const struct mr_jpeg_integer_plane *plane = &decoder->planes[c];
         uint32_t h = template->h[c], v = template->v[c];
         lanes quant[8];
         for (int i = 0; i < 8; i++) {
@@ -171,7 +171,7 @@ INLINE void make_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t co
             for (uint32_t y = 0; y < v; y++)
                 for (uint32_t x = 0; x < h; x++) {
                     uint8_t *out = plane->at + ((size_t)row * v + y) * 8 * plane->stride;
-                    inverse_dct(mcu[(size_t)m * plain->layout.n_blocks + y * h + x], quant,
+                    inverse_dct(mcu[(size_t)m * decoder->layout.n_blocks + y * h + x], quant,
                                 out + ((size_t)(column + m) * h + x) * 8, plane->stride);
                 }
         mcu += h * v;
@@ -181,8 +181,8 @@ INLINE void make_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t co
 /* ---- Upsampling ---- */
 
 /* Each sample becomes two, three parts of it and one of its left or right neighbour; the edge is its own neighbour. */
-INLINE void widen(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_t bias_right, int shift,
-                  uint8_t *restrict out)
+INLINE void widen_row(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_t bias_right, int shift,
+                      uint8_t *restrict out)
 {
     in[-1] = in[0];
     in[n] = in[n - 1];
@@ -208,7 +208,7 @@ INLINE const uint8_t *line_h2v1(const struct mr_jpeg_integer_plane *plane, uint3
     const uint8_t *row = plane->at + y * plane->stride;
     for (uint32_t i = 0; i < plane->width; i++)
         sums[i] = row[i];
-    widen(sums, plane->width, 1, 2, 2, out);
+    widen_row(sums, plane->width, 1, 2, 2, out);
     return out;
 }
 
@@ -218,7 +218,7 @@ INLINE const uint8_t *line_h2v2(const struct mr_jpeg_integer_plane *plane, uint3
     find_rows(plane, y, &near, &far);
     for (uint32_t i = 0; i < plane->width; i++)
         sums[i] = (uint16_t)(3u * near[i] + far[i]);
-    widen(sums, plane->width, 8, 7, 4, out);
+    widen_row(sums, plane->width, 8, 7, 4, out);
     return out;
 }
 
@@ -258,7 +258,7 @@ INLINE const uint8_t *make_line(const struct mr_jpeg_integer_plane *plane, uint3
 /* ---- Colour ---- */
 
 /* In 16 bits, which the sums fit, so that vectors hold more of them. */
-INLINE uint8_t clamp(int16_t value)
+INLINE uint8_t clamp_u8(int16_t value)
 {
     value = value > 0 ? value : 0;
     value = value < 255 ? value : 255;
@@ -266,7 +266,7 @@ INLINE uint8_t clamp(int16_t value)
 }
 
 /* Three rows of one colour each to pixels. */
-INLINE void interleave(const uint8_t *a, const uint8_t *b, const uint8_t *c, uint32_t n, uint8_t *restrict out)
+INLINE void interleave_rows(const uint8_t *a, const uint8_t *b, const uint8_t *c, uint32_t n, uint8_t *restrict out)
 {
     for (uint32_t i = 0; i < n; i++) {
         out[3 * (size_t)i] = a[i];
@@ -276,7 +276,7 @@ INLINE void interleave(const uint8_t *a, const uint8_t *b, const uint8_t *c, uin
 }
 
 /* value * factor / 65536, to the nearest, halves up: in 16 bits, by the upper half of a product. */
-INLINE int16_t scale(int16_t value, int16_t factor)
+INLINE int16_t scale_high(int16_t value, int16_t factor)
 {
     int16_t twice = (int16_t)(2 * value);
     return (int16_t)(((int16_t)(twice * factor >> 16) + 1) >> 1);
@@ -288,80 +288,81 @@ INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb, c
 {
     for (uint32_t i = 0; i < n; i++) {
         int16_t blue = (int16_t)(cb[i] - 128), red = (int16_t)(cr[i] - 128);
-        r[i] = clamp((int16_t)(y[i] + red + scale(red, 26345)));
-        g[i] = clamp((int16_t)(y[i] + (int16_t)((-22554 * blue - 46802 * red + 32768) >> 16)));
-        b[i] = clamp((int16_t)(y[i] + 2 * blue + scale(blue, -14942)));
+        r[i] = clamp_u8((int16_t)(y[i] + red + scale_high(red, 26345)));
+        g[i] = clamp_u8((int16_t)(y[i] + (int16_t)((-22554 * blue - 46802 * red + 32768) >> 16)));
+        b[i] = clamp_u8((int16_t)(y[i] + 2 * blue + scale_high(blue, -14942)));
     }
 }
 
-INLINE const uint8_t *make_row(struct mr_jpeg_integer *plain, uint32_t y)
+INLINE const uint8_t *make_row(struct mr_jpeg_integer *decoder, uint32_t y)
 {
     /* lines: one of each component, one of each colour, RGB (three of them), sums (two), each between its edges. */
-    uint8_t *lines = (uint8_t *)plain->lines.memory + EDGE;
+    uint8_t *lines = (uint8_t *)decoder->lines.memory + EDGE;
     const uint8_t *rows[MR_JPEG_INTEGER_COMPONENTS];
-    uint8_t *out = lines + 6 * plain->line_bytes;
-    uint16_t *sums = (uint16_t *)(void *)(out + 3 * plain->line_bytes + EDGE);
-    uint32_t n = plain->template->n_components;
-    rows[0] = rows[1] = rows[2] = make_line(&plain->planes[0], y, sums, lines);
+    uint8_t *out = lines + 6 * decoder->line_bytes;
+    uint16_t *sums = (uint16_t *)(void *)(out + 3 * decoder->line_bytes + EDGE);
+    uint32_t n = decoder->template->n_components;
+    rows[0] = rows[1] = rows[2] = make_line(&decoder->planes[0], y, sums, lines);
     for (uint32_t c = 1; c < n; c++)
-        rows[c] = make_line(&plain->planes[c], y, sums, lines + c * plain->line_bytes);
-    if (plain->template->colour == MR_PACKED_YCC) {
-        uint8_t *r = lines + 3 * plain->line_bytes, *g = r + plain->line_bytes, *b = g + plain->line_bytes;
-        convert_ycc(rows[0], rows[1], rows[2], plain->width, r, g, b);
-        interleave(r, g, b, plain->width, out);
+        rows[c] = make_line(&decoder->planes[c], y, sums, lines + c * decoder->line_bytes);
+    if (decoder->template->colour == MR_PACKED_YCC) {
+        uint8_t *r = lines + 3 * decoder->line_bytes, *g = r + decoder->line_bytes, *b = g + decoder->line_bytes;
+        convert_ycc(rows[0], rows[1], rows[2], decoder->width, r, g, b);
+        interleave_rows(r, g, b, decoder->width, out);
     } else {
-        interleave(rows[0], rows[1], rows[2], plain->width, out);
+        interleave_rows(rows[0], rows[1], rows[2], decoder->width, out);
     }
     return out;
 }
 
 /* ---- The same for AVX2 ---- */
 
-static void blocks_plain(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
-                         const int16_t (*blocks)[64])
+static void make_blocks_c(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
+                          const int16_t (*blocks)[64])
 {
-    make_blocks(plain, row, column, n_mcus, blocks);
+    make_blocks(decoder, row, column, n_mcus, blocks);
 }
 
-static const uint8_t *row_plain(struct mr_jpeg_integer *plain, uint32_t y)
+static const uint8_t *make_row_c(struct mr_jpeg_integer *decoder, uint32_t y)
 {
-    return make_row(plain, y);
+    return make_row(decoder, y);
 }
 
-static const struct mr_jpeg_integer_ops plain_loops = {.blocks = blocks_plain, .row = row_plain};
+static const struct mr_jpeg_integer_ops c_loops = {.blocks = make_blocks_c, .row = make_row_c};
 
 #if defined(__x86_64__)
 
-__attribute__((target("avx2"))) static void blocks_avx2(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column,
-                                                        uint32_t n_mcus, const int16_t (*blocks)[64])
+__attribute__((target("avx2"))) static void make_blocks_avx2(struct mr_jpeg_integer *decoder, uint32_t row,
+                                                             uint32_t column, uint32_t n_mcus,
+                                                             const int16_t (*blocks)[64])
 {
-    make_blocks(plain, row, column, n_mcus, blocks);
+    make_blocks(decoder, row, column, n_mcus, blocks);
 }
 
-__attribute__((target("avx2"))) static const uint8_t *row_avx2(struct mr_jpeg_integer *plain, uint32_t y)
+__attribute__((target("avx2"))) static const uint8_t *make_row_avx2(struct mr_jpeg_integer *decoder, uint32_t y)
 {
-    return make_row(plain, y);
+    return make_row(decoder, y);
 }
 
-static const struct mr_jpeg_integer_ops avx2_loops = {.blocks = blocks_avx2, .row = row_avx2};
+static const struct mr_jpeg_integer_ops avx2_loops = {.blocks = make_blocks_avx2, .row = make_row_avx2};
 
 static const struct mr_jpeg_integer_ops *best_loops(void)
 {
-    return mr_cpu_best() >= MR_CPU_AVX2 ? &avx2_loops : &plain_loops;
+    return mr_cpu_best() >= MR_CPU_AVX2 ? &avx2_loops : &c_loops;
 }
 
 #else
 
 static const struct mr_jpeg_integer_ops *best_loops(void)
 {
-    return &plain_loops;
+    return &c_loops;
 }
 
 #endif
 
 /* ---- One image ---- */
 
-static uint32_t most(const uint8_t *factors, uint32_t n)
+static uint32_t max_factor(const uint8_t *factors, uint32_t n)
 {
     uint32_t most = 1;
     for (uint32_t c = 0; c < n; c++)
@@ -375,61 +376,61 @@ bool mr_jpeg_integer_covers(const struct mr_packed_template *template)
     if (template->colour != MR_PACKED_GREY && template->colour != MR_PACKED_RGB && template->colour != MR_PACKED_YCC)
         return false;
     for (uint32_t c = 0; c < n; c++)
-        if (most(template->h, n) % template->h[c] != 0 || most(template->v, n) % template->v[c] != 0)
+        if (max_factor(template->h, n) % template->h[c] != 0 || max_factor(template->v, n) % template->v[c] != 0)
             return false;
     return n <= MR_JPEG_INTEGER_COMPONENTS;
 }
 
-void mr_jpeg_integer_fini(struct mr_jpeg_integer *plain)
+void mr_jpeg_integer_fini(struct mr_jpeg_integer *decoder)
 {
-    mr_scratch_fini(&plain->samples);
-    mr_scratch_fini(&plain->lines);
+    mr_scratch_fini(&decoder->samples);
+    mr_scratch_fini(&decoder->lines);
 }
 
 /* Sides are at most 65535 and MCUs 32 pixels wide, so nothing overflows. */
-static size_t set_plane(struct mr_jpeg_integer *plain, uint32_t c)
+static size_t set_plane(struct mr_jpeg_integer *decoder, uint32_t c)
 {
-    const struct mr_packed_template *template = plain->template;
-    struct mr_jpeg_integer_plane *plane = &plain->planes[c];
+    const struct mr_packed_template *template = decoder->template;
+    struct mr_jpeg_integer_plane *plane = &decoder->planes[c];
     uint32_t h = template->h[c], v = template->v[c];
-    plane->horizontal = plain->layout.mcu_width / 8 / h;
-    plane->vertical = plain->layout.mcu_height / 8 / v;
-    plane->width = (plain->width + plane->horizontal - 1) / plane->horizontal;
-    plane->height = (plain->height + plane->vertical - 1) / plane->vertical;
-    plane->stride = (size_t)plain->layout.n_columns * 8 * h;
-    return plane->stride * plain->layout.n_rows * 8 * v;
+    plane->horizontal = decoder->layout.mcu_width / 8 / h;
+    plane->vertical = decoder->layout.mcu_height / 8 / v;
+    plane->width = (decoder->width + plane->horizontal - 1) / plane->horizontal;
+    plane->height = (decoder->height + plane->vertical - 1) / plane->vertical;
+    plane->stride = (size_t)decoder->layout.n_columns * 8 * h;
+    return plane->stride * decoder->layout.n_rows * 8 * v;
 }
 
-mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *plain, const struct mr_packed_image *image, mr_error *error)
+mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr_packed_image *image, mr_error *error)
 {
     size_t offsets[MR_JPEG_INTEGER_COMPONENTS], total = 0;
-    plain->template = image->template;
-    plain->width = image->width;
-    plain->height = image->height;
-    plain->loops = best_loops();
-    mr_packed_layout(image, &plain->layout);
+    decoder->template = image->template;
+    decoder->width = image->width;
+    decoder->height = image->height;
+    decoder->loops = best_loops();
+    mr_packed_layout(image, &decoder->layout);
     for (uint32_t c = 0; c < image->template->n_components; c++) {
         offsets[c] = total;
-        total += set_plane(plain, c);
+        total += set_plane(decoder, c);
     }
-    plain->line_bytes = mr_align_up((size_t)plain->layout.n_columns * plain->layout.mcu_width + EDGE, EDGE);
-    mr_status status = mr_scratch_reserve(&plain->samples, total, 1, error);
+    decoder->line_bytes = mr_align_up((size_t)decoder->layout.n_columns * decoder->layout.mcu_width + EDGE, EDGE);
+    mr_status status = mr_scratch_reserve(&decoder->samples, total, 1, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&plain->lines, 11 * plain->line_bytes + 4 * EDGE, 1, error);
+        status = mr_scratch_reserve(&decoder->lines, 11 * decoder->line_bytes + 4 * EDGE, 1, error);
     if (status != MR_OK)
         return status;
     for (uint32_t c = 0; c < image->template->n_components; c++)
-        plain->planes[c].at = (uint8_t *)plain->samples.memory + offsets[c];
+        decoder->planes[c].at = (uint8_t *)decoder->samples.memory + offsets[c];
     return MR_OK;
 }
 
-void mr_jpeg_integer_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
                             const int16_t (*blocks)[64])
 {
-    plain->loops->blocks(plain, row, column, n_mcus, blocks);
+    decoder->loops->blocks(decoder, row, column, n_mcus, blocks);
 }
 
-const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *plain, uint32_t y)
+const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *decoder, uint32_t y)
 {
-    return plain->loops->row(plain, y);
+    return decoder->loops->row(decoder, y);
 }

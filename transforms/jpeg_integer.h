@@ -40,16 +40,16 @@ struct mr_jpeg_integer {
 /* Is it one of the colours and sampling factors that this arithmetic knows? */
 bool mr_jpeg_integer_covers(const struct mr_packed_template *template);
 
-void mr_jpeg_integer_fini(struct mr_jpeg_integer *plain);
+void mr_jpeg_integer_fini(struct mr_jpeg_integer *decoder);
 
 /* Start an image of a template that is covered; template must stay until the last row. */
-mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *plain, const struct mr_packed_image *image, mr_error *error);
+mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr_packed_image *image, mr_error *error);
 
 /* The blocks of n_mcus MCUs of a row of MCUs, from column on. */
-void mr_jpeg_integer_blocks(struct mr_jpeg_integer *plain, uint32_t row, uint32_t column, uint32_t n_mcus,
+void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
                             const int16_t (*blocks)[64]);
 
 /* Once all blocks are there: row y, RGB, valid until the next call. */
-const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *plain, uint32_t y);
+const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *decoder, uint32_t y);
 
 #endif

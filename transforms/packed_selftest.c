@@ -50,7 +50,7 @@ struct selftest {
     uint8_t pixels[2][WIDTH * HEIGHT * 3];
 };
 
-static uint32_t draw(struct selftest *selftest)
+static uint32_t draw_number(struct selftest *selftest)
 {
     selftest->random = selftest->random * 1664525 + 1013904223;
     return selftest->random >> 8;
@@ -61,11 +61,11 @@ static void make_blocks(struct selftest *selftest)
 {
     for (uint32_t i = 0; i < N_BLOCKS; i++) {
         int16_t *block = selftest->blocks[i];
-        bool full = draw(selftest) % 4 == 0;
-        block[0] = (int16_t)((int)(draw(selftest) % (2 * MAX_DC + 1)) - MAX_DC);
-        for (uint32_t k = 1; k < 64 && (full || draw(selftest) % 4 > 0); k++) {
-            int16_t value = (int16_t)(1 + draw(selftest) % MAX_AC);
-            block[natural[k]] = draw(selftest) % 2 ? value : (int16_t)-value;
+        bool full = draw_number(selftest) % 4 == 0;
+        block[0] = (int16_t)((int)(draw_number(selftest) % (2 * MAX_DC + 1)) - MAX_DC);
+        for (uint32_t k = 1; k < 64 && (full || draw_number(selftest) % 4 > 0); k++) {
+            int16_t value = (int16_t)(1 + draw_number(selftest) % MAX_AC);
+            block[natural[k]] = draw_number(selftest) % 2 ? value : (int16_t)-value;
         }
     }
 }
@@ -112,7 +112,7 @@ static void make_pack(struct selftest *selftest)
 
 /* The JPEG. */
 
-static void put(struct selftest *selftest, const void *bytes, size_t len)
+static void put_bytes(struct selftest *selftest, const void *bytes, size_t len)
 {
     memcpy(selftest->jpeg + selftest->jpeg_len, bytes, len);
     selftest->jpeg_len += len;
@@ -124,25 +124,25 @@ static void put_bits(struct selftest *selftest, uint32_t value, uint32_t n)
     selftest->bits = selftest->bits << n | value;
     for (selftest->n_bits += n; selftest->n_bits >= 8; selftest->n_bits -= 8) {
         uint8_t byte = (uint8_t)(selftest->bits >> (selftest->n_bits - 8));
-        put(selftest, (const uint8_t[]){byte, 0}, byte == 0xff ? 2 : 1);
+        put_bytes(selftest, (const uint8_t[]){byte, 0}, byte == 0xff ? 2 : 1);
     }
 }
 
 static void put_tables(struct selftest *selftest)
 {
     for (uint8_t c = 0; c < 3; c++) {
-        put(selftest, (const uint8_t[]){0xff, 0xdb, 0, 3 + 2 * 64, 0x10 | c}, 5);
+        put_bytes(selftest, (const uint8_t[]){0xff, 0xdb, 0, 3 + 2 * 64, 0x10 | c}, 5);
         for (uint32_t diagonal = 0; diagonal < 15; diagonal++) {
             uint16_t q = quant_of(c, diagonal);
             for (uint32_t n = diagonal < 8 ? diagonal + 1 : 15 - diagonal; n > 0; n--)
-                put(selftest, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
+                put_bytes(selftest, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
         }
     }
     /* DC: sizes 0 to 9 are codes 0 to 9 of four bits. AC: end of block and sizes 1 to 5 are codes 0 to 5 of three. */
     const uint8_t dc[] = {0xff, 0xc4, 0, 29, 0x00, [COUNTS + 4] = 10, [COUNTS + 17] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     const uint8_t ac[] = {0xff, 0xc4, 0, 25, 0x10, [COUNTS + 3] = 6, [COUNTS + 17] = 0, 1, 2, 3, 4, 5};
-    put(selftest, dc, sizeof dc);
-    put(selftest, ac, sizeof ac);
+    put_bytes(selftest, dc, sizeof dc);
+    put_bytes(selftest, ac, sizeof ac);
 }
 
 static void put_value(struct selftest *selftest, int value, uint32_t code_bits)
@@ -171,14 +171,14 @@ static void make_jpeg(struct selftest *selftest)
     const uint8_t scan[] = {0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0};
     const uint8_t component[MCU_BLOCKS] = {0, 0, 0, 0, 1, 2};
     int16_t before[3] = {0};
-    put(selftest, (const uint8_t[]){0xff, 0xd8}, 2);
+    put_bytes(selftest, (const uint8_t[]){0xff, 0xd8}, 2);
     put_tables(selftest);
-    put(selftest, frame, sizeof frame);
-    put(selftest, scan, sizeof scan);
+    put_bytes(selftest, frame, sizeof frame);
+    put_bytes(selftest, scan, sizeof scan);
     for (uint32_t i = 0; i < N_BLOCKS; i++)
         put_block(selftest, selftest->blocks[i], &before[component[i % MCU_BLOCKS]]);
     put_bits(selftest, 0x7f, 7);
-    put(selftest, (const uint8_t[]){0xff, 0xd9}, 2);
+    put_bytes(selftest, (const uint8_t[]){0xff, 0xd9}, 2);
 }
 
 /* Both ways. */
@@ -202,7 +202,8 @@ static mr_status read_box(const struct mr_codec_ops *codec, void *state, const s
     return status;
 }
 
-static mr_status compare(struct selftest *selftest, void *jpeg, void *packed, const struct box *box, mr_error *error)
+static mr_status compare_box(struct selftest *selftest, void *jpeg, void *packed, const struct box *box,
+                             mr_error *error)
 {
     struct mr_image_head head;
     struct mr_packed_image image = {.encoding = MR_PACKED_DCT,
@@ -236,7 +237,7 @@ static mr_status compare_boxes(struct selftest *selftest, bool libjpeg_idct, mr_
     if (status == MR_OK)
         mr_codec_packed_use_libjpeg_idct(packed, libjpeg_idct);
     for (size_t i = 0; status == MR_OK && i < sizeof boxes / sizeof boxes[0]; i++)
-        status = compare(selftest, jpeg, packed, &boxes[i], error);
+        status = compare_box(selftest, jpeg, packed, &boxes[i], error);
     if (packed)
         mr_codec_packed.destroy(packed);
     if (jpeg)

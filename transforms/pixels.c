@@ -90,7 +90,7 @@ void mr_pixels_destroy(struct mr_pixels *pixels)
     free(pixels);
 }
 
-static uint64_t now(const struct mr_pixels *pixels)
+static uint64_t read_clock(const struct mr_pixels *pixels)
 {
     return pixels->with_timing ? mr_clock_now_ns() : 0;
 }
@@ -98,20 +98,20 @@ static uint64_t now(const struct mr_pixels *pixels)
 /* Rows of a box, the time counted as decoding where a codec makes them. */
 static mr_status begin_rows(struct mr_pixels *pixels, struct run *run, struct mr_row_source *source, struct mr_box box)
 {
-    uint64_t start = now(pixels);
+    uint64_t start = read_clock(pixels);
     mr_status status = mr_row_source_begin(source, box, run->error);
     if (source->codec)
-        run->report->decode_ns += now(pixels) - start;
+        run->report->decode_ns += read_clock(pixels) - start;
     return status;
 }
 
 static mr_status next_rows(struct mr_pixels *pixels, struct run *run, struct mr_row_source *source,
                            const uint8_t *rows[MR_ROW_SOURCE_MAX], uint32_t *n_out)
 {
-    uint64_t start = now(pixels);
+    uint64_t start = read_clock(pixels);
     mr_status status = mr_row_source_rows(source, rows, n_out, run->error);
     if (source->codec)
-        run->report->decode_ns += now(pixels) - start;
+        run->report->decode_ns += read_clock(pixels) - start;
     return status;
 }
 
@@ -245,7 +245,7 @@ static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_
     return status;
 }
 
-static bool turns(const struct mr_plan *plan, uint32_t orientation)
+static bool needs_turning(const struct mr_plan *plan, uint32_t orientation)
 {
     return plan->use_exif && orientation >= 2 && orientation <= 8;
 }
@@ -257,7 +257,7 @@ static mr_status run_stored(struct mr_pixels *pixels, struct run *run, uint32_t 
     run->width = width;
     run->height = height;
     mr_status status = MR_OK;
-    if (turns(pixels->plan, orientation))
+    if (needs_turning(pixels->plan, orientation))
         status = turn_upright(pixels, run, orientation);
     return status == MR_OK ? run_image(pixels, run) : status;
 }
@@ -266,11 +266,11 @@ static mr_status run_encoded(struct mr_pixels *pixels, struct run *run)
 {
     struct mr_codec *codec = pixels->codec;
     struct mr_image_head head;
-    uint64_t start = now(pixels);
+    uint64_t start = read_clock(pixels);
     mr_status status =
         run->packed ? mr_codec_open_packed(codec, run->packed, run->bytes, run->len, run->offset, &head, run->error)
                     : mr_codec_open(codec, run->bytes, run->len, &head, run->error);
-    run->report->decode_ns += now(pixels) - start;
+    run->report->decode_ns += read_clock(pixels) - start;
     if (status != MR_OK)
         return status;
     mr_row_source_init_codec(&run->source, codec);
@@ -309,9 +309,9 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
 static mr_status run_timed(struct mr_pixels *pixels, struct run *run,
                            mr_status (*way)(struct mr_pixels *pixels, struct run *run))
 {
-    uint64_t start = now(pixels);
+    uint64_t start = read_clock(pixels);
     mr_status status = way(pixels, run);
-    uint64_t total = now(pixels) - start;
+    uint64_t total = read_clock(pixels) - start;
     run->report->transform_ns = total - run->report->decode_ns;
     return status;
 }
@@ -345,8 +345,8 @@ static mr_status take_packed(struct mr_pixels *pixels, const struct mr_packed_im
 }
 
 /* The draws that are to come, on copies of what they change. */
-static mr_status foresee(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
-                         mr_error *error)
+static mr_status draw_ahead(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
+                            mr_error *error)
 {
     struct mr_rng copy = *rng;
     struct mr_mt19937 torch;
@@ -361,9 +361,9 @@ mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image
                           uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     mr_status status = take_packed(pixels, &image, error);
-    bool whole = image->encoding == MR_PACKED_JPEG || turns(pixels->plan, image->orientation);
+    bool whole = image->encoding == MR_PACKED_JPEG || needs_turning(pixels->plan, image->orientation);
     if (status == MR_OK && !whole)
-        status = foresee(pixels, image, rng, error);
+        status = draw_ahead(pixels, image, rng, error);
     if (status != MR_OK)
         return status;
     const struct mr_box *need = &pixels->geometry.stages[0].need;

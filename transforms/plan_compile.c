@@ -139,7 +139,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     return status == MR_OK ? compile_size(plan, error) : status;
 }
 
-static mr_status compile(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+static mr_status compile_plan(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
 {
     if (!plan->kind.picture && !plan->kind.encoded)
         return compile_data(transform, dtype, plan, error);
@@ -164,7 +164,7 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
     memset(plan_out, 0, sizeof *plan_out);
     plan_out->kind = *kind;
     plan_out->layout = layout;
-    return compile(transform, dtype, plan_out, error);
+    return compile_plan(transform, dtype, plan_out, error);
 }
 
 mr_status mr_plan_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error)

@@ -141,7 +141,7 @@ static void write_zero_rows(struct mr_resample *r, int64_t from, int64_t to)
     }
 }
 
-static bool is_plain(const struct mr_resample *r)
+static bool copies_rows(const struct mr_resample *r)
 {
     return r->x.identity && r->y.identity;
 }
@@ -153,7 +153,7 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     r->stage = stage;
     r->writer = writer;
     r->channels = channels;
-    r->n_pushed = r->n_across = r->n_emitted = 0;
+    r->n_pushed = r->n_in_ring = r->n_emitted = 0;
     if (stage->window.width == 0 || stage->window.height == 0)
         return MR_OK; /* the writer may have no memory either */
     find_output(r);
@@ -163,9 +163,9 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     }
     r->row_bytes = (size_t)stage->need.width * channels;
     mr_status status = build_axes(r, error);
-    if (status == MR_OK && !is_plain(r))
+    if (status == MR_OK && !copies_rows(r))
         status = prepare_passes(r, error);
-    if (status == MR_OK && !is_plain(r))
+    if (status == MR_OK && !copies_rows(r))
         status = reserve_ring(r, error);
     if (status != MR_OK)
         return status;
@@ -176,7 +176,7 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
 }
 
 /* One row through the stage where no axis is resampled. */
-static void push_plain(struct mr_resample *r, const uint8_t *row)
+static void push_copied(struct mr_resample *r, const uint8_t *row)
 {
     uint32_t y = output_row(r, r->stage->live.y - r->stage->window.y + r->n_pushed);
     size_t n = r->x.n, channels = r->channels;
@@ -206,11 +206,11 @@ static void make_row(struct mr_resample *r, uint32_t i)
 }
 
 /* Output rows whose last tap is in the ring. */
-static void emit(struct mr_resample *r)
+static void emit_rows(struct mr_resample *r)
 {
     for (; r->n_emitted < r->y.n; r->n_emitted++) {
         uint32_t i = r->n_emitted;
-        if (r->y.start[i] + r->y.count[i] > r->n_across)
+        if (r->y.start[i] + r->y.count[i] > r->n_in_ring)
             return;
         make_row(r, i);
     }
@@ -219,11 +219,11 @@ static void emit(struct mr_resample *r)
 /* The rows that wait become a strip; behind the last row of the input it is repeated. */
 static void make_strip(struct mr_resample *r)
 {
-    for (uint32_t i = r->n_pushed - r->n_across; i < MR_STRIP_ROWS; i++)
+    for (uint32_t i = r->n_pushed - r->n_in_ring; i < MR_STRIP_ROWS; i++)
         r->waiting[i] = r->waiting[i - 1];
-    r->used->horizontal(&r->horizontal, r->waiting, r->first_strip + strip_of(r, r->n_across) * r->strip_bytes);
-    r->n_across = r->n_pushed;
-    emit(r);
+    r->used->horizontal(&r->horizontal, r->waiting, r->first_strip + strip_of(r, r->n_in_ring) * r->strip_bytes);
+    r->n_in_ring = r->n_pushed;
+    emit_rows(r);
 }
 
 /* A copy of one that waits, long enough for the loops. */
@@ -237,7 +237,7 @@ static void hold_row(struct mr_resample *r, uint32_t i)
 
 static void push_resampled(struct mr_resample *r, const uint8_t *row)
 {
-    uint32_t i = r->n_pushed - r->n_across;
+    uint32_t i = r->n_pushed - r->n_in_ring;
     r->waiting[i] = row;
     if (r->horizontal.row_bytes > r->row_bytes)
         hold_row(r, i);
@@ -249,13 +249,13 @@ static void push_resampled(struct mr_resample *r, const uint8_t *row)
 void mr_resample_push(struct mr_resample *resample, const uint8_t *const *rows, uint32_t n_rows)
 {
     struct mr_resample *r = resample;
-    bool plain = is_plain(r);
+    bool copies = copies_rows(r);
     for (uint32_t i = 0; i < n_rows; i++) {
-        if (plain)
-            push_plain(r, rows[i]);
+        if (copies)
+            push_copied(r, rows[i]);
         else
             push_resampled(r, rows[i]);
     }
-    for (uint32_t i = 0; !plain && i < r->n_pushed - r->n_across; i++)
+    for (uint32_t i = 0; !copies && i < r->n_pushed - r->n_in_ring; i++)
         hold_row(r, i);
 }

@@ -28,7 +28,7 @@ struct mr_resample {
     bool in_place;      /* the writer has nothing left to do once a row is there */
     size_t row_bytes;   /* of an input row */
     uint32_t n_pushed;  /* input rows taken */
-    uint32_t n_across;  /* of them, those that are in the ring; the others wait */
+    uint32_t n_in_ring; /* of them, those that are in the ring; the others wait */
     uint32_t n_emitted; /* live output rows made */
     uint32_t n_strips;  /* in the ring, a power of two */
     uint8_t *first_strip;

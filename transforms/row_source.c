@@ -47,7 +47,7 @@ mr_status mr_row_source_begin(struct mr_row_source *source, struct mr_box box, m
                           error);
 }
 
-static const uint8_t *interleave(const struct mr_row_source *s, const uint8_t *planes)
+static const uint8_t *interleave_row(const struct mr_row_source *s, const uint8_t *planes)
 {
     for (int64_t x = 0; x < s->box.width; x++)
         for (uint32_t c = 0; c < s->channels; c++)
@@ -67,7 +67,7 @@ mr_status mr_row_source_rows(struct mr_row_source *source, const uint8_t *rows_o
     for (uint32_t i = 0; i < *n_out; i++, s->n_given++) {
         const uint8_t *row =
             s->pixels + (size_t)(s->box.y - s->first_row + s->n_given) * s->row_step + (size_t)s->box.x * s->pixel_step;
-        rows_out[i] = planes ? interleave(s, row) : row;
+        rows_out[i] = planes ? interleave_row(s, row) : row;
     }
     return MR_OK;
 }

@@ -78,15 +78,15 @@ uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t 
     return writer->spread ? writer->row + (size_t)writer->channels * writer->width : writer->row;
 }
 
-static void put_values(const struct mr_tensor_writer *s, const uint8_t *row, uint32_t n, uint32_t first,
+static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
                        uint32_t channels, void *out)
 {
-    if (s->dtype == MR_U8)
+    if (writer->dtype == MR_U8)
         memcpy(out, row, n);
-    else if (s->scale)
-        s->kernels->values(s, row, n, first, channels, out);
+    else if (writer->scale)
+        writer->kernels->values(writer, row, n, first, channels, out);
     else
-        mr_kernels_c.values(s, row, n, first, channels, out);
+        mr_kernels_c.values(writer, row, n, first, channels, out);
 }
 
 /* Three equal channels of one. */

@@ -52,7 +52,7 @@ static uint32_t n_before_implied(const mr_transform *t)
     return t->n_ops && t->ops[t->n_ops - 1].implied ? t->n_ops - 1 : t->n_ops;
 }
 
-static mr_status append(mr_transform *t, const struct mr_op *op, mr_error *error)
+static mr_status append_op(mr_transform *t, const struct mr_op *op, mr_error *error)
 {
     uint32_t at = n_before_implied(t);
     bool replaces = at < t->n_ops && op->kind == MR_OP_NORMALIZE;
@@ -113,28 +113,28 @@ mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t hei
     if (!is_range(ratio_lo, ratio_hi) || !((float)ratio_lo > 0.0f) || !isfinite((float)ratio_hi))
         return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio_lo,
                             ratio_hi);
-    return append(transform, &op, error);
+    return append_op(transform, &op, error);
 }
 
 mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RESIZE_SHORT, .height = size, .width = size};
     mr_status status = check_size(transform, &op, error);
-    return status == MR_OK ? append(transform, &op, error) : status;
+    return status == MR_OK ? append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RESIZE, .height = height, .width = width};
     mr_status status = check_size(transform, &op, error);
-    return status == MR_OK ? append(transform, &op, error) : status;
+    return status == MR_OK ? append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_CENTER_CROP, .height = height, .width = width};
     mr_status status = check_size(transform, &op, error);
-    return status == MR_OK ? append(transform, &op, error) : status;
+    return status == MR_OK ? append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
@@ -146,7 +146,7 @@ mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uin
         return status;
     if (padding > MAX_SIDE)
         return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding, MAX_SIDE);
-    return append(transform, &op, error);
+    return append_op(transform, &op, error);
 }
 
 static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, mr_error *error)
@@ -158,7 +158,7 @@ static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, m
     if (!(p >= 0.0 && p <= 1.0))
         return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1", mr_transform_op_name(kind),
                             p);
-    return append(transform, &op, error);
+    return append_op(transform, &op, error);
 }
 
 mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error)
@@ -175,14 +175,14 @@ mr_status mr_transform_exif(mr_transform *transform, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_EXIF};
     mr_status status = check_handle(transform, error);
-    return status == MR_OK ? append(transform, &op, error) : status;
+    return status == MR_OK ? append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_rgb(mr_transform *transform, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RGB};
     mr_status status = check_handle(transform, error);
-    return status == MR_OK ? append(transform, &op, error) : status;
+    return status == MR_OK ? append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
@@ -206,7 +206,7 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
         op.mean[c] = mean[c];
         op.std[c] = std[c];
     }
-    return append(transform, &op, error);
+    return append_op(transform, &op, error);
 }
 
 mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,

@@ -16,9 +16,9 @@ struct writer {
     size_t len; /* that the whole text needs */
 };
 
-static void put(struct writer *w, const char *format, ...) MR_PRINTF(2, 3);
+static void put_text(struct writer *w, const char *format, ...) MR_PRINTF(2, 3);
 
-static void put(struct writer *w, const char *format, ...)
+static void put_text(struct writer *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -36,15 +36,15 @@ static void put_double(struct writer *w, double value)
         if (strtod(digits, NULL) == value)
             break;
     }
-    put(w, "%s", digits);
+    put_text(w, "%s", digits);
 }
 
 static void put_doubles(struct writer *w, const char *before, const double *values, uint32_t n)
 {
-    put(w, "%s", before);
+    put_text(w, "%s", before);
     for (uint32_t i = 0; i < n; i++) {
         if (i)
-            put(w, ":");
+            put_text(w, ":");
         put_double(w, values[i]);
     }
 }
@@ -52,9 +52,9 @@ static void put_doubles(struct writer *w, const char *before, const double *valu
 static void put_size(struct writer *w, const struct mr_op *op)
 {
     if (op->height == op->width)
-        put(w, "%u", op->height);
+        put_text(w, "%u", op->height);
     else
-        put(w, "%u:%u", op->height, op->width);
+        put_text(w, "%u:%u", op->height, op->width);
 }
 
 static void put_arguments(struct writer *w, const struct mr_op *op)
@@ -65,19 +65,19 @@ static void put_arguments(struct writer *w, const struct mr_op *op)
         put_doubles(w, ",scale=", op->scale, 2);
         put_doubles(w, ",ratio=", op->ratio, 2);
         break;
-    case MR_OP_RESIZE_SHORT: put(w, "%u", op->height); break;
-    case MR_OP_RESIZE: put(w, "%u:%u", op->height, op->width); break;
+    case MR_OP_RESIZE_SHORT: put_text(w, "%u", op->height); break;
+    case MR_OP_RESIZE: put_text(w, "%u:%u", op->height, op->width); break;
     case MR_OP_CENTER_CROP: put_size(w, op); break;
     case MR_OP_RANDOM_CROP:
         put_size(w, op);
-        put(w, ",padding=%u", op->padding);
+        put_text(w, ",padding=%u", op->padding);
         break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: put_double(w, op->p); break;
     case MR_OP_NORMALIZE:
         put_doubles(w, "mean=", op->mean, op->n_channels);
         put_doubles(w, ",std=", op->std, op->n_channels);
-        put(w, "%s%s", op->exact ? ",exact" : "", op->implied ? ",if_float" : "");
+        put_text(w, "%s%s", op->exact ? ",exact" : "", op->implied ? ",if_float" : "");
         break;
     case MR_OP_EXIF:
     case MR_OP_RGB: break;
@@ -87,15 +87,15 @@ static void put_arguments(struct writer *w, const struct mr_op *op)
 static void put_transform(struct writer *w, const mr_transform *transform)
 {
     if (transform->n_ops == 0)
-        put(w, "none");
+        put_text(w, "none");
     for (uint32_t i = 0; i < transform->n_ops; i++) {
         const struct mr_op *op = &transform->ops[i];
-        put(w, "%s%s", i ? "+" : "", mr_transform_op_name(op->kind));
+        put_text(w, "%s%s", i ? "+" : "", mr_transform_op_name(op->kind));
         if (op->kind == MR_OP_EXIF || op->kind == MR_OP_RGB)
             continue;
-        put(w, "(");
+        put_text(w, "(");
         put_arguments(w, op);
-        put(w, ")");
+        put_text(w, ")");
     }
 }
 

@@ -39,7 +39,7 @@ struct parser {
     mr_error *error;
 };
 
-static mr_status fail(struct parser *p, const char *place, const char *words)
+static mr_status fail_at(struct parser *p, const char *place, const char *words)
 {
     return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%.200s\", character %zu: %s", p->text,
                         (size_t)(place - p->text) + 1, words);
@@ -51,7 +51,7 @@ static void skip_blanks(struct parser *p)
         p->at++;
 }
 
-static bool take(struct parser *p, char c)
+static bool take_char(struct parser *p, char c)
 {
     skip_blanks(p);
     if (*p->at != c)
@@ -72,7 +72,7 @@ static mr_status read_name(struct parser *p, char name_out[MAX_NAME])
     while (is_name_char(p->at[len]) || (len > 0 && isdigit((unsigned char)p->at[len])))
         len++;
     if (len == 0 || len >= MAX_NAME)
-        return fail(p, p->at, len ? "the name is too long" : "a name is expected");
+        return fail_at(p, p->at, len ? "the name is too long" : "a name is expected");
     memcpy(name_out, p->at, len);
     name_out[len] = '\0';
     p->at += len;
@@ -86,7 +86,7 @@ static mr_status read_number(struct parser *p, double *value_out)
     char digits[64];
     const char *start = *p->at == '-' ? p->at + 1 : p->at;
     if (!isdigit((unsigned char)*start) && *start != '.')
-        return fail(p, p->at, "a number is expected");
+        return fail_at(p, p->at, "a number is expected");
     if (len >= sizeof digits)
         len = sizeof digits - 1;
     memcpy(digits, p->at, len);
@@ -94,7 +94,7 @@ static mr_status read_number(struct parser *p, double *value_out)
     char *end;
     *value_out = strtod(digits, &end);
     if (end == digits || !isfinite(*value_out))
-        return fail(p, p->at, "a number is expected");
+        return fail_at(p, p->at, "a number is expected");
     p->at += end - digits;
     return MR_OK;
 }
@@ -103,25 +103,25 @@ static mr_status read_values(struct parser *p, struct arg *arg)
 {
     do {
         if (arg->n_values == MAX_VALUES)
-            return fail(p, p->at, "at most three values can stand here");
+            return fail_at(p, p->at, "at most three values can stand here");
         mr_status status = read_number(p, &arg->values[arg->n_values]);
         if (status != MR_OK)
             return status;
         arg->n_values++;
-    } while (take(p, ':'));
+    } while (take_char(p, ':'));
     return MR_OK;
 }
 
 static mr_status read_arg(struct parser *p, struct item *item)
 {
     if (item->n_args == MAX_ARGS)
-        return fail(p, p->at, "too many arguments");
+        return fail_at(p, p->at, "too many arguments");
     struct arg *arg = &item->args[item->n_args++];
     *arg = (struct arg){.place = p->at};
     if (!is_name_char(*p->at))
         return read_values(p, arg);
     mr_status status = read_name(p, arg->name);
-    if (status != MR_OK || !take(p, '='))
+    if (status != MR_OK || !take_char(p, '='))
         return status;
     return read_values(p, arg);
 }
@@ -132,23 +132,23 @@ static mr_status read_item(struct parser *p, struct item *item)
     mr_status status = read_name(p, item->name);
     if (status != MR_OK)
         return status;
-    if (take(p, ':')) {
+    if (take_char(p, ':')) {
         struct arg *arg = &item->args[item->n_args++];
         arg->place = p->at;
         return read_values(p, arg);
     }
-    if (!take(p, '(') || take(p, ')'))
+    if (!take_char(p, '(') || take_char(p, ')'))
         return MR_OK;
     do {
         status = read_arg(p, item);
         if (status != MR_OK)
             return status;
-    } while (take(p, ','));
-    return take(p, ')') ? MR_OK : fail(p, p->at, "',' or ')' is expected");
+    } while (take_char(p, ','));
+    return take_char(p, ')') ? MR_OK : fail_at(p, p->at, "',' or ')' is expected");
 }
 
 /* The argument of that name ("" for the one without a name), marked as used; NULL where there is none. */
-static struct arg *find(struct item *item, const char *name)
+static struct arg *take_arg(struct item *item, const char *name)
 {
     for (uint32_t i = 0; i < item->n_args; i++) {
         if (!item->args[i].used && mr_word_is(item->args[i].name, name)) {
@@ -162,7 +162,8 @@ static struct arg *find(struct item *item, const char *name)
 static mr_status to_integer(struct parser *p, const struct arg *arg, double value, uint32_t lo, uint32_t *out)
 {
     if (!(value >= lo && value <= 65535) || value != floor(value))
-        return fail(p, arg->place, lo ? "a size from 1 to 65535 is expected" : "a number from 0 to 65535 is expected");
+        return fail_at(p, arg->place,
+                       lo ? "a size from 1 to 65535 is expected" : "a number from 0 to 65535 is expected");
     *out = (uint32_t)value;
     return MR_OK;
 }
@@ -170,11 +171,11 @@ static mr_status to_integer(struct parser *p, const struct arg *arg, double valu
 /* One value, or height:width. *one_out says which. */
 static mr_status take_size(struct parser *p, struct item *item, uint32_t *height, uint32_t *width, bool *one_out)
 {
-    struct arg *arg = find(item, "");
+    struct arg *arg = take_arg(item, "");
     if (!arg)
-        return fail(p, p->at, "a size is expected");
+        return fail_at(p, p->at, "a size is expected");
     if (arg->n_values > 2)
-        return fail(p, arg->place, "a size is one number or height:width");
+        return fail_at(p, arg->place, "a size is one number or height:width");
     if (one_out)
         *one_out = arg->n_values == 1;
     mr_status status = to_integer(p, arg, arg->values[0], 1, height);
@@ -185,11 +186,11 @@ static mr_status take_size(struct parser *p, struct item *item, uint32_t *height
 
 static mr_status take_range(struct parser *p, struct item *item, const char *name, double range[2])
 {
-    struct arg *arg = find(item, name);
+    struct arg *arg = take_arg(item, name);
     if (!arg)
         return MR_OK;
     if (arg->n_values != 2)
-        return fail(p, arg->place, "two values, lo:hi, are expected");
+        return fail_at(p, arg->place, "two values, lo:hi, are expected");
     range[0] = arg->values[0];
     range[1] = arg->values[1];
     return MR_OK;
@@ -234,9 +235,9 @@ static mr_status add_random_crop(struct parser *p, struct item *item)
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status != MR_OK)
         return status;
-    struct arg *arg = find(item, "padding");
+    struct arg *arg = take_arg(item, "padding");
     if (arg && arg->n_values != 1)
-        return fail(p, arg->place, "one value is expected");
+        return fail_at(p, arg->place, "one value is expected");
     if (arg)
         status = to_integer(p, arg, arg->values[0], 0, &padding);
     return status == MR_OK ? mr_transform_random_crop(p->transform, height, width, padding, p->error) : status;
@@ -245,13 +246,13 @@ static mr_status add_random_crop(struct parser *p, struct item *item)
 static mr_status take_probability(struct parser *p, struct item *item, double *probability_out)
 {
     *probability_out = 0.5;
-    struct arg *arg = find(item, "");
+    struct arg *arg = take_arg(item, "");
     if (!arg)
-        arg = find(item, "p");
+        arg = take_arg(item, "p");
     if (!arg)
         return MR_OK;
     if (arg->n_values != 1 || !(arg->values[0] >= 0.0 && arg->values[0] <= 1.0))
-        return fail(p, arg->place, "a probability from 0 to 1 is expected");
+        return fail_at(p, arg->place, "a probability from 0 to 1 is expected");
     *probability_out = arg->values[0];
     return MR_OK;
 }
@@ -284,20 +285,20 @@ static mr_status add_rgb(struct parser *p, struct item *item)
 
 static mr_status take_flag(struct parser *p, struct item *item, const char *name, bool *flag_out)
 {
-    struct arg *arg = find(item, name);
+    struct arg *arg = take_arg(item, name);
     *flag_out = arg != NULL;
-    return arg && arg->n_values ? fail(p, arg->place, "this word takes no value") : MR_OK;
+    return arg && arg->n_values ? fail_at(p, arg->place, "this word takes no value") : MR_OK;
 }
 
 static mr_status add_normalize(struct parser *p, struct item *item)
 {
-    struct arg *mean = find(item, "mean");
-    struct arg *std = find(item, "std");
+    struct arg *mean = take_arg(item, "mean");
+    struct arg *std = take_arg(item, "std");
     bool exact, implied;
     if (!mean || !std)
-        return fail(p, item->place, "normalize needs mean= and std=");
+        return fail_at(p, item->place, "normalize needs mean= and std=");
     if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
-        return fail(p, std->place, "mean and std have one or three values each");
+        return fail_at(p, std->place, "mean and std have one or three values each");
     mr_status status = take_flag(p, item, "exact", &exact);
     if (status == MR_OK)
         status = take_flag(p, item, "if_float", &implied);
@@ -328,7 +329,7 @@ static mr_status add_eval(struct parser *p, struct item *item)
     if (status != MR_OK)
         return status;
     if (one)
-        return fail(p, p->at, "eval:RESIZE:CROP has two sizes");
+        return fail_at(p, p->at, "eval:RESIZE:CROP has two sizes");
     status = mr_transform_resize_short(p->transform, resized, p->error);
     if (status == MR_OK)
         status = mr_transform_center_crop(p->transform, crop, crop, p->error);
@@ -376,7 +377,7 @@ static mr_status add_place(struct parser *p, const struct item *item, mr_status 
         return status;
     char words[256];
     snprintf(words, sizeof words, "%.255s", p->error->text);
-    return fail(p, item->place, words);
+    return fail_at(p, item->place, words);
 }
 
 static mr_status parse_item(struct parser *p)
@@ -391,10 +392,10 @@ static mr_status parse_item(struct parser *p)
         status = add_place(p, &item, items[i].add(p, &item));
         for (uint32_t k = 0; k < item.n_args && status == MR_OK; k++)
             if (!item.args[k].used)
-                status = fail(p, item.args[k].place, "this argument is unknown or given twice");
+                status = fail_at(p, item.args[k].place, "this argument is unknown or given twice");
         return status;
     }
-    return fail(p, item.place, "no operation has this name");
+    return fail_at(p, item.place, "no operation has this name");
 }
 
 static mr_status parse_items(struct parser *p)
@@ -404,8 +405,8 @@ static mr_status parse_items(struct parser *p)
         mr_status status = parse_item(p);
         if (status != MR_OK)
             return status;
-    } while (take(p, '+'));
-    return *p->at == '\0' ? MR_OK : fail(p, p->at, "'+' or the end is expected");
+    } while (take_char(p, '+'));
+    return *p->at == '\0' ? MR_OK : fail_at(p, p->at, "'+' or the end is expected");
 }
 
 mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error)

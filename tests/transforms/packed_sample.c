@@ -53,8 +53,8 @@ static bool make_template(const struct jpeg_decompress_struct *cinfo, struct mr_
 }
 
 /* The blocks of one MCU. */
-static void gather(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays,
-                   const struct mr_packed_template *template, uint32_t row, uint32_t column, int16_t (*out)[64])
+static void gather_blocks(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays,
+                          const struct mr_packed_template *template, uint32_t row, uint32_t column, int16_t (*out)[64])
 {
     for (int c = 0; c < cinfo->num_components; c++)
         for (uint32_t y = 0; y < template->v[c]; y++) {
@@ -65,7 +65,7 @@ static void gather(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *array
         }
 }
 
-static void encode(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays, struct packed_sample *sample)
+static void encode_rows(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays, struct packed_sample *sample)
 {
     struct mr_packed_layout layout;
     int16_t blocks[MR_TILE_MAX_BLOCKS][64];
@@ -79,7 +79,7 @@ static void encode(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *array
         for (uint32_t first = 0; first < layout.n_columns; first += MR_PACKED_TILE_MCUS, size += 2) {
             uint32_t n = 0;
             for (; n < MR_PACKED_TILE_MCUS && first + n < layout.n_columns; n++)
-                gather(cinfo, arrays, &sample->template, row, first + n, blocks + n * layout.n_blocks);
+                gather_blocks(cinfo, arrays, &sample->template, row, first + n, blocks + n * layout.n_blocks);
             n *= layout.n_blocks;
             const int16_t(*in)[64] = (const int16_t(*)[64])blocks;
             size_t len = sample->image.encoding == MR_PACKED_DCT ? mr_tile_encode_dct(in, n, at)
@@ -120,7 +120,7 @@ bool packed_sample_make(const struct mr_test_image *jpeg, enum mr_packed_encodin
                                                  .template = &sample_out->template};
     bool fits = make_template(&cinfo, &sample_out->template);
     if (fits)
-        encode(&cinfo, arrays, sample_out);
+        encode_rows(&cinfo, arrays, sample_out);
     jpeg_destroy_decompress(&cinfo);
     return fits;
 }
@@ -154,7 +154,7 @@ void packed_sample_free(struct packed_sample *sample)
     free(sample->bytes);
 }
 
-static uint64_t draw(uint64_t *state)
+static uint64_t draw_number(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return *state >> 33;
@@ -164,18 +164,18 @@ static uint64_t draw(uint64_t *state)
  * One of eight coefficients becomes anything, by sizes rather than by values. A DC gets 14 bits, since its difference
  * from another one must have 15.
  */
-static void disturb(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays, uint64_t *random)
+static void disturb_blocks(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays, uint64_t *random)
 {
     for (int c = 0; c < cinfo->num_components; c++) {
         const jpeg_component_info *component = &cinfo->comp_info[c];
         for (JDIMENSION y = 0; y < component->height_in_blocks; y++) {
             JBLOCKARRAY blocks = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, arrays[c], y, 1, TRUE);
             for (size_t i = 0; i < (size_t)component->width_in_blocks * DCTSIZE2; i++) {
-                int value = (int)(draw(random) & 0x7fff) >> draw(random) % 15;
+                int value = (int)(draw_number(random) & 0x7fff) >> draw_number(random) % 15;
                 if (i % DCTSIZE2 == 0)
                     value /= 2;
-                if (draw(random) % 8 == 0)
-                    blocks[0][i / DCTSIZE2][i % DCTSIZE2] = (JCOEF)(draw(random) % 2 ? -value : value);
+                if (draw_number(random) % 8 == 0)
+                    blocks[0][i / DCTSIZE2][i % DCTSIZE2] = (JCOEF)(draw_number(random) % 2 ? -value : value);
             }
         }
     }
@@ -189,14 +189,14 @@ struct mr_test_image packed_sample_extreme(const struct mr_test_image *jpeg, uin
     unsigned char *bytes = NULL;
     unsigned long len = 0;
     jvirt_barray_ptr *arrays = read_coefficients(&in, &errors, jpeg);
-    disturb(&in, arrays, &seed);
+    disturb_blocks(&in, arrays, &seed);
     out.err = &errors;
     jpeg_create_compress(&out);
     jpeg_mem_dest(&out, &bytes, &len);
     jpeg_copy_critical_parameters(&in, &out);
     for (int t = 0; t < NUM_QUANT_TBLS; t++)
         for (int i = 0; out.quant_tbl_ptrs[t] && i < DCTSIZE2; i++)
-            out.quant_tbl_ptrs[t]->quantval[i] = (UINT16)(1 + (draw(&seed) % 0xffff >> draw(&seed) % 16));
+            out.quant_tbl_ptrs[t]->quantval[i] = (UINT16)(1 + (draw_number(&seed) % 0xffff >> draw_number(&seed) % 16));
     out.arith_code = TRUE;
     jpeg_write_coefficients(&out, arrays);
     jpeg_finish_compress(&out);

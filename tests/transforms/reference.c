@@ -69,12 +69,12 @@ bool image_equal(const struct image *a, const struct image *b)
            memcmp(a->pixels, b->pixels, (size_t)(a->width * a->height * a->channels)) == 0;
 }
 
-static uint8_t *at(const struct image *image, int64_t x, int64_t y)
+static uint8_t *pixel_at(const struct image *image, int64_t x, int64_t y)
 {
     return image->pixels + (y * image->width + x) * image->channels;
 }
 
-static void replace(struct image *image, struct image by)
+static void replace_image(struct image *image, struct image by)
 {
     free(image->pixels);
     *image = by;
@@ -86,8 +86,8 @@ void reference_crop(struct image *image, int64_t x, int64_t y, int64_t width, in
     for (int64_t j = 0; j < height; j++)
         for (int64_t i = 0; i < width; i++)
             if (x + i >= 0 && x + i < image->width && y + j >= 0 && y + j < image->height)
-                memcpy(at(&out, i, j), at(image, x + i, y + j), (size_t)image->channels);
-    replace(image, out);
+                memcpy(pixel_at(&out, i, j), pixel_at(image, x + i, y + j), (size_t)image->channels);
+    replace_image(image, out);
 }
 
 /* One line of n pixels, step bytes apart, by Pillow's precompute_coeffs, normalize_coeffs_8bpc and clip8. */
@@ -126,15 +126,16 @@ void reference_resize(struct image *image, int64_t width, int64_t height)
         struct image out = image_make(width, image->height, n);
         for (int64_t y = 0; y < image->height; y++)
             for (int c = 0; c < n; c++)
-                resize_line(at(image, 0, y) + c, image->width, n, at(&out, 0, y) + c, width, n);
-        replace(image, out);
+                resize_line(pixel_at(image, 0, y) + c, image->width, n, pixel_at(&out, 0, y) + c, width, n);
+        replace_image(image, out);
     }
     if (height != image->height) {
         struct image out = image_make(width, height, n);
         for (int64_t x = 0; x < width; x++)
             for (int c = 0; c < n; c++)
-                resize_line(at(image, x, 0) + c, image->height, n * width, at(&out, x, 0) + c, height, n * width);
-        replace(image, out);
+                resize_line(pixel_at(image, x, 0) + c, image->height, n * width, pixel_at(&out, x, 0) + c, height,
+                            n * width);
+        replace_image(image, out);
     }
 }
 
@@ -143,16 +144,17 @@ void reference_hflip(struct image *image)
     struct image out = image_make(image->width, image->height, image->channels);
     for (int64_t y = 0; y < image->height; y++)
         for (int64_t x = 0; x < image->width; x++)
-            memcpy(at(&out, image->width - 1 - x, y), at(image, x, y), (size_t)image->channels);
-    replace(image, out);
+            memcpy(pixel_at(&out, image->width - 1 - x, y), pixel_at(image, x, y), (size_t)image->channels);
+    replace_image(image, out);
 }
 
 void reference_vflip(struct image *image)
 {
     struct image out = image_make(image->width, image->height, image->channels);
     for (int64_t y = 0; y < image->height; y++)
-        memcpy(at(&out, 0, image->height - 1 - y), at(image, 0, y), (size_t)(image->width * image->channels));
-    replace(image, out);
+        memcpy(pixel_at(&out, 0, image->height - 1 - y), pixel_at(image, 0, y),
+               (size_t)(image->width * image->channels));
+    replace_image(image, out);
 }
 
 static void random_resized_crop(struct image *image, const struct mr_op *op, struct mr_rng *rng)
@@ -226,7 +228,7 @@ static void to_rgb(struct image *image)
     struct image out = image_make(image->width, image->height, 3);
     for (int64_t i = 0; i < image->width * image->height; i++)
         memset(out.pixels + 3 * i, image->pixels[i], 3);
-    replace(image, out);
+    replace_image(image, out);
 }
 
 bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rng)

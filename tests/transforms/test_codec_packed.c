@@ -47,8 +47,8 @@ static const uint32_t sizes[][2] = {{1, 1},  {2, 3},   {7, 9},    {16, 16},  {17
 static const struct mr_codec_limits zeros;
 
 /* Decode a box from just the bytes that it needs; frees nothing but what it made. */
-static mr_status decode(void *state, const struct packed_sample *sample, const struct codec_box *box, uint8_t *pixels,
-                        mr_error *error)
+static mr_status decode_box(void *state, const struct packed_sample *sample, const struct codec_box *box,
+                            uint8_t *pixels, mr_error *error)
 {
     const struct mr_packed_image *image = &sample->image;
     const uint8_t *rows[MR_CODEC_ROWS];
@@ -81,7 +81,7 @@ static void check_box(void *state, const struct packed_sample *sample, const uin
     const struct mr_packed_image *image = &sample->image;
     mr_error error;
     uint8_t *pixels = malloc((size_t)box->width * box->height * 3);
-    if (decode(state, sample, box, pixels, &error) != MR_OK)
+    if (decode_box(state, sample, box, pixels, &error) != MR_OK)
         fail_msg("%s, %ux%u: %s", what, image->width, image->height, error.text);
     if (!codec_box_equals(full, image->width, box, pixels))
         fail_msg("%s, %ux%u encoding %u: box %u,%u %ux%u differs", what, image->width, image->height, image->encoding,
@@ -214,7 +214,7 @@ static void thin_pictures_decode(void **state)
 
 /* Damage. */
 
-static uint32_t scramble(uint32_t *random)
+static uint32_t draw_number(uint32_t *random)
 {
     *random = *random * 1664525 + 1013904223;
     return *random >> 8;
@@ -233,15 +233,15 @@ static void altered_bytes_fail_or_give_other_pixels_and_nothing_worse(void **sta
         for (uint32_t n = 0; n < 150; n++) {
             struct codec_box box = codec_box_at(n % 31, options.width, options.height);
             /* Often what is easiest to break: the row's sizes, and the head of its first tile. */
-            uint32_t row = scramble(&random) % sample.image.n_rows;
-            uint32_t at = scramble(&random) % 2 ? sample.rows[row] + scramble(&random) % 24
-                                                : scramble(&random) % (uint32_t)sample.image.len;
+            uint32_t row = draw_number(&random) % sample.image.n_rows;
+            uint32_t at = draw_number(&random) % 2 ? sample.rows[row] + draw_number(&random) % 24
+                                                   : draw_number(&random) % (uint32_t)sample.image.len;
             uint8_t was = sample.bytes[at];
             mr_error error = {0};
-            sample.bytes[at] = (uint8_t)scramble(&random);
+            sample.bytes[at] = (uint8_t)draw_number(&random);
             mr_codec_packed_use(*state,
                                 mr_kernels_find(n % MR_CPU_N) ? mr_kernels_find(n % MR_CPU_N) : mr_kernels_best());
-            mr_status status = decode(*state, &sample, &box, pixels, &error);
+            mr_status status = decode_box(*state, &sample, &box, pixels, &error);
             sample.bytes[at] = was;
             if (status == MR_OK) {
                 n_other++;
@@ -274,14 +274,14 @@ static void a_damaged_row_is_named_and_its_neighbours_are_not_touched(void **sta
     mr_error error;
     assert_true(packed_sample_make(&jpeg, MR_PACKED_DCT, &sample));
     sample.bytes[sample.rows[3]] ^= 1; /* the size of the row's first tile */
-    assert_int_equal(decode(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error), MR_ERR_DAMAGED);
     assert_string_equal(error.text, "row 3 of the pack's sample is damaged");
     sample.bytes[sample.rows[3] + 1] = 0xff; /* its neighbours would begin far behind the bytes */
-    assert_int_equal(decode(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error), MR_ERR_DAMAGED);
     assert_string_equal(error.text, "row 3 of the pack's sample is damaged");
     check_box(*state, &sample, full, &(struct codec_box){0, 0, 300, 46}, "above");
     check_box(*state, &sample, full, &(struct codec_box){0, 66, 300, 34}, "below");
-    assert_int_equal(decode(*state, &sample, &(struct codec_box){0, 0, 300, 47}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){0, 0, 300, 47}, pixels, &error), MR_ERR_DAMAGED);
     packed_sample_free(&sample);
     free(pixels);
     free(full);
@@ -354,7 +354,7 @@ static void a_template_that_libjpeg_refuses_is_damage(void **state)
     sample.template.h[1] = 2;
     sample.template.v[0] = 2; /* as many rows */
     sample.template.v[1] = sample.template.v[2] = 1;
-    assert_int_equal(decode(*state, &sample, &(struct codec_box){0, 0, 1, 1}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){0, 0, 1, 1}, pixels, &error), MR_ERR_DAMAGED);
     assert_true(strlen(error.text) > 10);
     packed_sample_free(&sample);
     mr_test_image_free(&jpeg);

@@ -46,7 +46,7 @@ static void expect_box(struct mr_box box, int64_t x, int64_t y, int64_t width, i
                  (long long)height);
 }
 
-static int64_t field(json_t *object, const char *name)
+static int64_t json_field(json_t *object, const char *name)
 {
     return json_integer_value(json_object_get(object, name));
 }
@@ -64,14 +64,14 @@ static void random_resized_crop_replays_torch(void **state)
     {
         struct mr_mt19937 mt;
         struct mr_rng rng;
-        mr_mt19937_init(&mt, (uint64_t)field(one, "seed"));
+        mr_mt19937_init(&mt, (uint64_t)json_field(one, "seed"));
         mr_rng_init_torch(&rng, &mt);
         json_array_foreach(json_object_get(one, "boxes_top_left_h_w"), k, box)
         {
             struct mr_geometry g;
             mr_error error;
-            assert_int_equal(mr_geometry_make(&plan, (uint32_t)field(one, "width"), (uint32_t)field(one, "height"),
-                                              &rng, &g, &error),
+            assert_int_equal(mr_geometry_make(&plan, (uint32_t)json_field(one, "width"),
+                                              (uint32_t)json_field(one, "height"), &rng, &g, &error),
                              MR_OK);
             assert_int_equal(g.n_stages, 1);
             expect_box(g.stages[0].source, json_integer_value(json_array_get(box, 1)),

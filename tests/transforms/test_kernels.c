@@ -22,24 +22,24 @@ struct side {
     bool reversed;
 };
 
-static int64_t between(uint64_t *random, int64_t low, int64_t high)
+static int64_t draw_between(uint64_t *random, int64_t low, int64_t high)
 {
     return low + (int64_t)reference_below(random, (uint64_t)(high - low + 1));
 }
 
 static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out)
 {
-    struct side s = {.in = between(random, 1, most_in), .out = between(random, 1, most_out)};
+    struct side s = {.in = draw_between(random, 1, most_in), .out = draw_between(random, 1, most_out)};
     switch (reference_below(random, 8)) {
     case 0: s.out = s.in < most_out ? s.in : most_out; break;
-    case 1: s.in = s.out * between(random, 1, 9); break; /* exact steps */
+    case 1: s.in = s.out * draw_between(random, 1, 9); break; /* exact steps */
     case 2: s.out = 224; break;
     default: break;
     }
     if (!mr_axis_is_usual(s.in, s.out))
         s.out = s.in;
-    s.n = between(random, 1, s.out);
-    s.lo = between(random, 0, s.out - s.n);
+    s.n = draw_between(random, 1, s.out);
+    s.lo = draw_between(random, 0, s.out - s.n);
     if (reference_below(random, 2)) {
         s.lo = 0;
         s.n = s.out;
@@ -48,7 +48,7 @@ static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out
     return s;
 }
 
-static struct mr_axis build(const struct side *s, mr_axis_fill *fill, bool uniform)
+static struct mr_axis build_axis(const struct side *s, mr_axis_fill *fill, bool uniform)
 {
     struct mr_axis axis = {0};
     assert_int_equal(mr_axis_build(&axis, s->in, s->out, s->lo, s->n, s->reversed, uniform, fill, NULL), MR_OK);
@@ -79,7 +79,7 @@ static void axes_are_those_of_plain_c(void **state)
     uint64_t random = reference_seed();
     for (int i = 0; i < 1500; i++) {
         struct side side = i % 4 ? pick_side(&random, 900, 300) : pick_side(&random, 60000, 400);
-        struct mr_axis axis = build(&side, kernels->fill, false), plain = build(&side, NULL, false);
+        struct mr_axis axis = build_axis(&side, kernels->fill, false), plain = build_axis(&side, NULL, false);
         same_axis(&side, &axis, &plain);
         mr_axis_fini(&axis);
         mr_axis_fini(&plain);
@@ -179,7 +179,7 @@ static void run_vertical(const struct mr_kernel_ops *kernels, const struct pictu
 /* The whole output; which way the horizontal pass took. */
 static uint8_t *run_passes(const struct mr_kernel_ops *kernels, const struct picture *p, uint32_t *way_out)
 {
-    struct mr_axis x = build(p->x, kernels->fill, true), y = build(p->y, kernels->fill, false);
+    struct mr_axis x = build_axis(p->x, kernels->fill, true), y = build_axis(p->y, kernels->fill, false);
     uint32_t n = x.n * p->channels;
     struct mr_resample_horizontal horizontal = {.x = &x, .channels = p->channels, .row_bytes = (uint32_t)p->row_bytes};
     horizontal.stride = mr_align_up((size_t)x.pitch * p->channels + 4, MR_KERNELS_ALIGN);
@@ -310,7 +310,7 @@ static void tensors_are_those_of_plain_c(void **state)
                                           .half = half.table,
                                           .scale = plan.scale,
                                           .bias = plan.bias};
-        uint32_t n = (uint32_t)between(&random, 1, i % 3 ? 70 : 300);
+        uint32_t n = (uint32_t)draw_between(&random, 1, i % 3 ? 70 : 300);
         uint8_t bytes[900];
         for (size_t k = 0; k < sizeof bytes; k++)
             bytes[k] = (uint8_t)reference_random(&random);

@@ -40,8 +40,8 @@ static bool is_of_decoder(const uint8_t *row)
     return false;
 }
 
-static void look_across(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
-                        uint8_t *strip)
+static void look_horizontal(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
+                            uint8_t *strip)
 {
     seen.n_strips++;
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i++) {
@@ -53,8 +53,8 @@ static void look_across(const struct mr_resample_horizontal *horizontal, const u
     seen.real->horizontal(horizontal, rows, strip);
 }
 
-static void look_down(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips, uint32_t n,
-                      uint8_t *out)
+static void look_vertical(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                          uint32_t n, uint8_t *out)
 {
     seen.n_made++;
     seen.n_outside += out != seen.slot + (size_t)i * SIDE * 3;
@@ -111,8 +111,8 @@ static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr
                                       .channels = 3,
                                       .dtype = MR_U8,
                                       .layout = MR_NHWC};
-    spy.horizontal = look_across;
-    spy.vertical = look_down;
+    spy.horizontal = look_horizontal;
+    spy.vertical = look_vertical;
     assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
     for (uint64_t i = 0; i < n; i++) {
         struct mr_geometry geometry;

@@ -22,7 +22,7 @@ struct sample {
     uint32_t rows[MAX_ROWS + 1];
 };
 
-static void make(struct sample *sample)
+static void make_sample(struct sample *sample)
 {
     memset(sample, 0, sizeof *sample);
     sample->template =
@@ -39,7 +39,7 @@ static void make(struct sample *sample)
                                              .rows = sample->rows};
 }
 
-static void expect(const struct sample *sample, const char *text)
+static void expect_damage(const struct sample *sample, const char *text)
 {
     mr_error error = {0};
     mr_status status = mr_packed_check(&sample->image, &zeros, &error);
@@ -51,54 +51,54 @@ static void what_makes_sense_passes(void **state)
 {
     (void)state;
     struct sample s;
-    make(&s);
-    expect(&s, "");
+    make_sample(&s);
+    expect_damage(&s, "");
     s.image.encoding = MR_PACKED_DCT8;
-    expect(&s, "");
+    expect_damage(&s, "");
     s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
-    expect(&s, "");
+    expect_damage(&s, "");
     s.image = (struct mr_packed_image){.encoding = MR_PACKED_JPEG, .len = 5};
-    expect(&s, "");
-    make(&s);
+    expect_damage(&s, "");
+    make_sample(&s);
     s.template = (struct mr_packed_template){.n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
     s.image.n_rows = 7;
     s.image.len = 700;
-    expect(&s, "");
+    expect_damage(&s, "");
     s.template =
         (struct mr_packed_template){.n_components = 4, .colour = MR_PACKED_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}};
     s.image.n_rows = 4;
     s.image.len = 400;
-    expect(&s, "");
+    expect_damage(&s, "");
 }
 
 static void sizes_that_cannot_be_are_damage(void **state)
 {
     (void)state;
     struct sample s;
-    make(&s);
+    make_sample(&s);
     s.image.encoding = 5;
-    expect(&s, "the pack says encoding 5, which is not known");
+    expect_damage(&s, "the pack says encoding 5, which is not known");
     s.image.encoding = 0;
-    expect(&s, "the pack says encoding 0, which is not known");
-    make(&s);
+    expect_damage(&s, "the pack says encoding 0, which is not known");
+    make_sample(&s);
     s.image.width = 0;
-    expect(&s, "the pack says 0 x 50 pixels");
+    expect_damage(&s, "the pack says 0 x 50 pixels");
     s.image.width = UINT32_MAX;
-    expect(&s, "4294967295 x 50 pixels are above the limit of 178956970");
+    expect_damage(&s, "4294967295 x 50 pixels are above the limit of 178956970");
     s.image.width = 65536;
-    expect(&s, "the pack says 65536 x 50 pixels for a JPEG");
-    make(&s);
+    expect_damage(&s, "the pack says 65536 x 50 pixels for a JPEG");
+    make_sample(&s);
     s.image.height = 65536;
-    expect(&s, "the pack says 100 x 65536 pixels for a JPEG");
-    make(&s);
+    expect_damage(&s, "the pack says 100 x 65536 pixels for a JPEG");
+    make_sample(&s);
     s.image.orientation = 0;
-    expect(&s, "the pack says orientation 0; there are 1 to 8");
+    expect_damage(&s, "the pack says orientation 0; there are 1 to 8");
     s.image.orientation = 9;
-    expect(&s, "the pack says orientation 9; there are 1 to 8");
+    expect_damage(&s, "the pack says orientation 9; there are 1 to 8");
     s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 1, .len = 62};
-    expect(&s, "the pack says 62 bytes for 7 x 3 pixels of 3");
+    expect_damage(&s, "the pack says 62 bytes for 7 x 3 pixels of 3");
     s.image.len = 64;
-    expect(&s, "the pack says 64 bytes for 7 x 3 pixels of 3");
+    expect_damage(&s, "the pack says 64 bytes for 7 x 3 pixels of 3");
     /* Three times as many bytes as 64 bits can say. */
     const struct mr_codec_limits none = {.max_pixels = UINT64_MAX};
     s.image.width = s.image.height = UINT32_MAX;
@@ -110,36 +110,36 @@ static void templates_that_cannot_be_are_damage(void **state)
 {
     (void)state;
     struct sample s;
-    make(&s);
+    make_sample(&s);
     s.image.template = NULL;
-    expect(&s, "the pack has no template for the sample");
-    make(&s);
+    expect_damage(&s, "the pack has no template for the sample");
+    make_sample(&s);
     s.image.rows = NULL;
-    expect(&s, "the pack has no table of rows for the sample");
-    make(&s);
+    expect_damage(&s, "the pack has no table of rows for the sample");
+    make_sample(&s);
     s.template.n_components = 0;
-    expect(&s, "the pack says colour 3 with 0 components");
+    expect_damage(&s, "the pack says colour 3 with 0 components");
     s.template.n_components = 255;
-    expect(&s, "the pack says colour 3 with 255 components");
+    expect_damage(&s, "the pack says colour 3 with 255 components");
     s.template.n_components = 2;
-    expect(&s, "the pack says colour 3 with 2 components");
+    expect_damage(&s, "the pack says colour 3 with 2 components");
     s.template.n_components = 3;
     s.template.colour = 6;
-    expect(&s, "the pack says colour 6 with 3 components");
-    make(&s);
+    expect_damage(&s, "the pack says colour 6 with 3 components");
+    make_sample(&s);
     s.template.h[1] = 0;
-    expect(&s, "the pack says sampling factors 0x1 for component 1 of 3");
+    expect_damage(&s, "the pack says sampling factors 0x1 for component 1 of 3");
     s.template.h[1] = 5;
-    expect(&s, "the pack says sampling factors 5x1 for component 1 of 3");
-    make(&s);
+    expect_damage(&s, "the pack says sampling factors 5x1 for component 1 of 3");
+    make_sample(&s);
     s.template.v[2] = 255;
-    expect(&s, "the pack says sampling factors 1x255 for component 2 of 3");
-    make(&s);
+    expect_damage(&s, "the pack says sampling factors 1x255 for component 2 of 3");
+    make_sample(&s);
     memset(s.template.h, 4, 3);
-    expect(&s, "the pack says 16 blocks to an MCU; the limit is 10");
-    make(&s);
+    expect_damage(&s, "the pack says 16 blocks to an MCU; the limit is 10");
+    make_sample(&s);
     s.template = (struct mr_packed_template){.n_components = 1, .colour = MR_PACKED_GREY, .h = {2}, .v = {1}};
-    expect(&s, "the pack says sampling factors 2x1 for component 0 of 1");
+    expect_damage(&s, "the pack says sampling factors 2x1 for component 0 of 1");
 }
 
 static void tables_of_rows_that_cannot_be_are_damage(void **state)
@@ -147,32 +147,32 @@ static void tables_of_rows_that_cannot_be_are_damage(void **state)
     (void)state;
     struct sample s;
     const char *damaged = "the pack's table of the sample's rows is damaged";
-    make(&s);
+    make_sample(&s);
     s.image.n_rows = 3;
-    expect(&s, "the pack says 3 rows of MCUs where the size makes 4");
+    expect_damage(&s, "the pack says 3 rows of MCUs where the size makes 4");
     s.image.n_rows = UINT32_MAX;
-    expect(&s, "the pack says 4294967295 rows of MCUs where the size makes 4");
+    expect_damage(&s, "the pack says 4294967295 rows of MCUs where the size makes 4");
     const uint32_t values[] = {0, 1, 99, 101, 199, 201, 299, 400, 401, UINT32_MAX};
     for (uint32_t row = 0; row <= 4; row++) {
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-            make(&s);
+            make_sample(&s);
             s.rows[row] = values[i];
             bool ok = row == 0 || row == 4 ? values[i] == 100 * row
                                            : values[i] >= 100 * row - 98 && values[i] <= 100 * row + 98;
-            expect(&s, ok ? "" : damaged);
+            expect_damage(&s, ok ? "" : damaged);
         }
     }
-    make(&s);
+    make_sample(&s);
     s.image.len = 401;
-    expect(&s, damaged);
+    expect_damage(&s, damaged);
     s.image.len = (UINT64_C(1) << 32) + 400;
-    expect(&s, damaged);
-    make(&s); /* two tiles need four bytes */
+    expect_damage(&s, damaged);
+    make_sample(&s); /* two tiles need four bytes */
     s.image.width = 129;
     s.rows[1] = 3;
-    expect(&s, damaged);
+    expect_damage(&s, damaged);
     s.rows[1] = 4;
-    expect(&s, "");
+    expect_damage(&s, "");
 }
 
 /* Of any factors: an MCU covers what they say, and the last ones end with the image or behind it. */
@@ -181,7 +181,7 @@ static void layouts_cover_the_image(void **state)
     (void)state;
     struct sample s;
     struct mr_packed_layout layout;
-    make(&s);
+    make_sample(&s);
     for (uint32_t i = 0; i < 5000; i++) {
         s.image.width = 1 + i * 7 % 611;
         s.image.height = 1 + i * 13 % 517;
@@ -203,7 +203,7 @@ static void ranges_hold_the_rows_of_the_box_and_two_pixels_around_it(void **stat
 {
     (void)state;
     struct sample s;
-    make(&s);
+    make_sample(&s);
     for (int64_t y = 0; y < 50; y++) {
         for (int64_t height = 1; height <= 50 - y; height++) {
             uint64_t first = UINT64_MAX, last = 0, offset, len;
@@ -241,7 +241,7 @@ static void a_copy_does_not_follow_the_index(void **state)
     struct sample s;
     mr_error error;
     (void)state;
-    make(&s);
+    make_sample(&s);
     const struct mr_packed_image *image = mr_packed_copy(&copy, &s.image);
     s.template.h[0] = 255;
     memset(s.rows, 0xff, sizeof s.rows);

@@ -22,8 +22,8 @@
 static const struct mr_codec_limits limits = {
     .max_pixels = 100000000, .max_scans = 500, .max_decoder_bytes = 512u << 20};
 
-static struct mr_plan compile(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
-                              mr_layout layout)
+static struct mr_plan compile_plan(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
+                                   mr_layout layout)
 {
     struct mr_plan plan;
     mr_error error;
@@ -32,7 +32,7 @@ static struct mr_plan compile(const mr_transform *transform, const struct mr_sam
     return plan;
 }
 
-static mr_transform *parse(const char *text)
+static mr_transform *parse_transform(const char *text)
 {
     mr_transform *transform;
     mr_error error;
@@ -43,8 +43,8 @@ static mr_transform *parse(const char *text)
 
 static struct mr_plan plan_of(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout)
 {
-    mr_transform *transform = parse(text);
-    struct mr_plan plan = compile(transform, kind, dtype, layout);
+    mr_transform *transform = parse_transform(text);
+    struct mr_plan plan = compile_plan(transform, kind, dtype, layout);
     mr_transform_destroy(transform);
     return plan;
 }
@@ -108,7 +108,7 @@ static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, c
     memset(out, 0xa5, plan->out_bytes + 1);
     mr_status status = mr_pixels_run(pixels, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
     struct image want = copy_of(image);
-    mr_transform *t = parse(text);
+    mr_transform *t = parse_transform(text);
     bool possible = true;
     for (uint32_t i = 0; i < t->n_ops && possible; i++)
         possible = reference_op(&want, &t->ops[i], &slow);
@@ -130,21 +130,21 @@ static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, c
     image_free(&want);
 }
 
-static uint32_t pick(uint64_t *random, uint32_t n)
+static uint32_t pick_below(uint64_t *random, uint32_t n)
 {
     return 1 + (uint32_t)reference_below(random, n);
 }
 
 static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
-    uint32_t height = pick(random, most), width = pick(random, most);
+    uint32_t height = pick_below(random, most), width = pick_below(random, most);
     mr_status status = MR_OK;
     switch (reference_below(random, 9)) {
     case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
     case 1: status = mr_transform_resize_short(t, height, NULL); break;
     case 2: status = mr_transform_resize(t, height, width, NULL); break;
     case 3: status = mr_transform_center_crop(t, height, width, NULL); break;
-    case 4: status = mr_transform_random_crop(t, height, width, pick(random, most), NULL); break;
+    case 4: status = mr_transform_random_crop(t, height, width, pick_below(random, most), NULL); break;
     case 5: status = mr_transform_random_crop(t, 1 + height / 8, 1 + width / 8, 0, NULL); break;
     case 6: status = mr_transform_hflip(t, 0.5, NULL); break;
     case 7: status = mr_transform_rgb(t, NULL); break;
@@ -160,7 +160,8 @@ static void any_list_equals_one_operation_after_the_other(void **state)
     const mr_dtype dtypes[] = {MR_U8, MR_U8, MR_U8, MR_F32, MR_F16, MR_BF16};
     int n_run = 0;
     for (int i = 0; i < 1500; i++) {
-        struct image image = image_make(pick(&random, 60), pick(&random, 60), reference_below(&random, 3) ? 3 : 1);
+        struct image image =
+            image_make(pick_below(&random, 60), pick_below(&random, 60), reference_below(&random, 3) ? 3 : 1);
         image_fill(&image, reference_random(&random));
         mr_transform *t;
         assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
@@ -280,8 +281,8 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
         struct mr_pixels *pixels;
         assert_int_equal(mr_pixels_create(&plan, &limits, true, &pixels, NULL), MR_OK);
         for (int i = 0; i < 12; i++) {
-            struct jpeg jpeg = make_jpeg(8 + pick(&random, 150), 8 + pick(&random, 150), i % 4, i % 3 == 2, 0,
-                                         reference_random(&random));
+            struct jpeg jpeg = make_jpeg(8 + pick_below(&random, 150), 8 + pick_below(&random, 150), i % 4, i % 3 == 2,
+                                         0, reference_random(&random));
             for (uint64_t index = 0; index < 6; index++)
                 check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, index, texts[t]);
             jpeg_free(&jpeg);
@@ -291,7 +292,7 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
 }
 
 /* What Pillow's exif_transpose does, one turn after the other. */
-static void turn(struct image *image, int orientation)
+static void turn_image(struct image *image, int orientation)
 {
     if (orientation >= 5) { /* transpose */
         struct image out = image_make(image->height, image->width, 3);
@@ -319,7 +320,7 @@ static void exif_turns_the_image_before_the_crop(void **state)
     for (int orientation = 1; orientation <= 8; orientation++) {
         struct jpeg jpeg = make_jpeg(90, 50, 3, false, (uint8_t)orientation, 5);
         check_sample(deaf_pixels, &deaf, jpeg.bytes, jpeg.len, &jpeg.image, 3, "train:20");
-        turn(&jpeg.image, orientation);
+        turn_image(&jpeg.image, orientation);
         assert_int_equal(jpeg.image.width, orientation >= 5 ? 50 : 90);
         check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, 3, "exif+train:20");
         jpeg_free(&jpeg);
@@ -537,7 +538,7 @@ static void records_are_copied(void **state)
 {
     (void)state;
     struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
-    struct mr_plan plan = compile(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW);
+    struct mr_plan plan = compile_plan(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW);
     struct mr_pixels *pixels;
     struct mr_pixels_report report;
     struct mr_rng rng;

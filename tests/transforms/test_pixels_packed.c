@@ -71,7 +71,7 @@ struct result {
     mr_error error;
 };
 
-static struct mr_rng start(uint64_t index, struct mr_mt19937 *torch)
+static struct mr_rng start_draws(uint64_t index, struct mr_mt19937 *torch)
 {
     struct mr_rng rng;
     if (torch)
@@ -86,7 +86,7 @@ static struct result run_file(struct mr_pixels *pixels, const struct mr_plan *pl
                               uint64_t index, bool torch)
 {
     struct mr_mt19937 mt;
-    struct mr_rng rng = start(index, torch ? &mt : NULL);
+    struct mr_rng rng = start_draws(index, torch ? &mt : NULL);
     struct result r = {.out = calloc(1, plan->out_bytes)};
     r.status = mr_pixels_run(pixels, p->file.bytes, p->file.len, true, &rng, r.out, &r.report, &r.error);
     r.next_draw = mr_rng_u32(&rng);
@@ -98,7 +98,7 @@ static struct result run_packed(struct mr_pixels *pixels, const struct mr_plan *
                                 const struct packed_sample *sample, uint64_t index, bool torch, uint64_t extra)
 {
     struct mr_mt19937 mt;
-    struct mr_rng rng = start(index, torch ? &mt : NULL);
+    struct mr_rng rng = start_draws(index, torch ? &mt : NULL);
     struct result r = {.out = calloc(1, plan->out_bytes)};
     uint64_t offset = 0, len = 0;
     r.status = mr_pixels_range(pixels, &sample->image, &rng, &offset, &len, &r.error);
@@ -198,7 +198,7 @@ static void exif_turns_packed_images_before_the_crop(void **state)
             make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50, .orientation = orientation});
             for (uint64_t index = 0; index < 6; index++)
                 check_same(pixels, &plan, &p, index, false, exif[t]);
-            struct mr_rng rng = start(3, NULL);
+            struct mr_rng rng = start_draws(3, NULL);
             uint64_t offset, len;
             assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
             if (t == 0 && orientation > 1)
@@ -219,7 +219,7 @@ static void a_crop_reads_a_part_of_the_sample_only(void **state)
     make_picture(&p, &(struct mr_test_jpeg){.width = 200, .height = 320});
     assert_int_equal(plan_of("center_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
-    struct mr_rng rng = start(0, NULL);
+    struct mr_rng rng = start_draws(0, NULL);
     const struct mr_packed_image *dct = &p.ways[AS_DCT].image, *raw = &p.ways[AS_PIXELS].image;
     assert_int_equal(mr_pixels_range(pixels, dct, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, dct->rows[148 / 16]); /* rows 150 to 169, and two around them */
@@ -245,7 +245,7 @@ static void a_window_beside_the_image_needs_no_bytes(void **state)
     assert_int_equal(plan_of("random_crop(8,padding=40)", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
     for (uint64_t index = 0; index < 50; index++) {
-        struct mr_rng rng = start(index, NULL);
+        struct mr_rng rng = start_draws(index, NULL);
         uint64_t offset, len;
         assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
         n_empty += len == 0;
@@ -296,7 +296,7 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     mr_error error;
     uint64_t offset, len;
     uint8_t out[20 * 20 * 3];
-    struct mr_rng rng = start(0, NULL);
+    struct mr_rng rng = start_draws(0, NULL);
     make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50});
     assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
@@ -348,7 +348,7 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
         for (uint64_t index = 0; index < 50; index++) {
             for (int way = 0; way < N_WAYS; way++) {
                 const struct packed_sample *s = &p.ways[way];
-                struct mr_rng rng = start(index, NULL);
+                struct mr_rng rng = start_draws(index, NULL);
                 uint64_t offset, len;
                 assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, NULL), MR_OK);
                 assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes + offset, (size_t)len, offset, &rng,

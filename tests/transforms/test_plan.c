@@ -15,8 +15,8 @@ static const struct mr_sample_kind gray = {
     .picture = 1, .dtype = MR_U8, .ndim = 3, .shape = {28, 20, 1}, .layout = MR_NHWC, .data_bytes = 560};
 static const struct mr_sample_kind tokens = {.dtype = MR_U16, .ndim = 1, .shape = {1024}, .data_bytes = 2048};
 
-static mr_status compile(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout,
-                         struct mr_plan *plan, mr_error *error)
+static mr_status compile_plan(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout,
+                              struct mr_plan *plan, mr_error *error)
 {
     mr_transform *transform = NULL;
     if (text && mr_transform_parse(text, &transform, error) != MR_OK)
@@ -30,7 +30,7 @@ static struct mr_plan expect_plan(const char *text, const struct mr_sample_kind 
 {
     struct mr_plan plan;
     mr_error error;
-    if (compile(text, kind, dtype, layout, &plan, &error) != MR_OK)
+    if (compile_plan(text, kind, dtype, layout, &plan, &error) != MR_OK)
         fail_msg("%s", error.text);
     return plan;
 }
@@ -39,7 +39,7 @@ static void expect_refused(const char *text, const struct mr_sample_kind *kind, 
 {
     struct mr_plan plan;
     mr_error error;
-    assert_int_equal(compile(text, kind, dtype, MR_NCHW, &plan, &error), MR_ERR_INVALID);
+    assert_int_equal(compile_plan(text, kind, dtype, MR_NCHW, &plan, &error), MR_ERR_INVALID);
     assert_string_equal(error.text, words);
 }
 
@@ -163,14 +163,14 @@ static void wrong_arguments_are_refused(void **state)
     (void)state;
     struct mr_plan plan;
     mr_error error;
-    assert_int_equal(compile(NULL, &files, (mr_dtype)77, MR_NCHW, &plan, &error), MR_ERR_INVALID);
-    assert_int_equal(compile(NULL, &files, MR_U8, (mr_layout)2, &plan, &error), MR_ERR_INVALID);
+    assert_int_equal(compile_plan(NULL, &files, (mr_dtype)77, MR_NCHW, &plan, &error), MR_ERR_INVALID);
+    assert_int_equal(compile_plan(NULL, &files, MR_U8, (mr_layout)2, &plan, &error), MR_ERR_INVALID);
     struct mr_sample_kind wrong = cifar;
     wrong.data_bytes = 3071;
-    assert_int_equal(compile(NULL, &wrong, MR_U8, MR_NCHW, &plan, &error), MR_ERR_INVALID);
+    assert_int_equal(compile_plan(NULL, &wrong, MR_U8, MR_NCHW, &plan, &error), MR_ERR_INVALID);
     wrong = cifar;
     wrong.shape[0] = 4;
-    assert_int_equal(compile(NULL, &wrong, MR_U8, MR_NCHW, &plan, &error), MR_ERR_INVALID);
+    assert_int_equal(compile_plan(NULL, &wrong, MR_U8, MR_NCHW, &plan, &error), MR_ERR_INVALID);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ static struct image run_stage(struct mr_resample *resample, const struct mr_stag
     return out;
 }
 
-static int64_t field(json_t *object, const char *name)
+static int64_t json_field(json_t *object, const char *name)
 {
     return json_integer_value(json_object_get(object, name));
 }
@@ -80,11 +80,11 @@ static void golden_resizes_hold(void **state)
         for (size_t k = 0; k < 4; k++)
             edge[k] = json_integer_value(json_array_get(box, k));
         struct mr_stage stage = {.source = {edge[0], edge[1], edge[2] - edge[0], edge[3] - edge[1]},
-                                 .resized_width = field(one, "out_w"),
-                                 .resized_height = field(one, "out_h")};
+                                 .resized_width = json_field(one, "out_w"),
+                                 .resized_height = json_field(one, "out_h")};
         stage.window = stage.live = (struct mr_box){0, 0, stage.resized_width, stage.resized_height};
         set_need(&stage);
-        struct image image = image_synthetic(field(one, "in_w"), field(one, "in_h"));
+        struct image image = image_synthetic(json_field(one, "in_w"), json_field(one, "in_h"));
         struct image out = run_stage(&resample, &stage, &image, &random);
         uint32_t crc = reference_crc(out.pixels, (size_t)(3 * out.width * out.height));
         if (crc != crc_field(one, "crc32_rgb_hwc"))
@@ -111,7 +111,7 @@ static void golden_center_crops_hold(void **state)
         struct mr_plan plan = {.n_ops = 2,
                                .ops = {{.kind = MR_OP_RESIZE_SHORT, .height = 232, .width = 232},
                                        {.kind = MR_OP_CENTER_CROP, .height = 224, .width = 224}}};
-        struct image image = image_synthetic(field(one, "in_w"), field(one, "in_h"));
+        struct image image = image_synthetic(json_field(one, "in_w"), json_field(one, "in_h"));
         for (plan.n_ops = 1; plan.n_ops <= 2; plan.n_ops++) {
             struct mr_geometry g;
             struct mr_rng rng;
@@ -119,8 +119,8 @@ static void golden_center_crops_hold(void **state)
             assert_int_equal(mr_geometry_make(&plan, (uint32_t)image.width, (uint32_t)image.height, &rng, &g, NULL),
                              MR_OK);
             assert_int_equal(g.n_stages, 1);
-            assert_int_equal(g.stages[0].resized_width, field(one, "resized_w"));
-            assert_int_equal(g.stages[0].resized_height, field(one, "resized_h"));
+            assert_int_equal(g.stages[0].resized_width, json_field(one, "resized_w"));
+            assert_int_equal(g.stages[0].resized_height, json_field(one, "resized_h"));
             struct image out = run_stage(&resample, &g.stages[0], &image, &random);
             assert_int_equal(reference_crc(out.pixels, (size_t)(3 * out.width * out.height)),
                              crc_field(one, plan.n_ops == 1 ? "crc32_resized" : "crc32_center_crop_224"));

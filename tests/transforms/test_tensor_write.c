@@ -145,7 +145,7 @@ static void one_mean_serves_three_channels(void **state)
 }
 
 /* The bits that element (y, x, c) must have. */
-static uint32_t expected(const struct mr_plan *plan, uint8_t value, uint32_t c)
+static uint32_t expected_value(const struct mr_plan *plan, uint8_t value, uint32_t c)
 {
     switch (plan->dtype) {
     case MR_F32: return bits_of(fmaf((float)value, plan->scale[c], plan->bias[c]));
@@ -165,14 +165,14 @@ static void check_tensor(const struct mr_plan *plan, const struct image *image, 
                                                     : (size_t)((c * image->height + y) * image->width + x);
                 uint32_t bits = 0;
                 memcpy(&bits, out + at * size, size);
-                uint32_t want = expected(plan, image->pixels[(size_t)(y * image->width + x) * n + c], c);
+                uint32_t want = expected_value(plan, image->pixels[(size_t)(y * image->width + x) * n + c], c);
                 if (bits != want)
                     fail_msg("%s, layout %d, pixel %d,%d,%u: %x instead of %x", mr_dtype_name(plan->dtype),
                              plan->layout, (int)x, (int)y, c, bits, want);
             }
 }
 
-static void check_store(const struct mr_kernel_ops *kernels, struct mr_plan *plan,
+static void check_write(const struct mr_kernel_ops *kernels, struct mr_plan *plan,
                         const struct mr_tensor_write_half *half, const struct image *image, bool by_table)
 {
     uint32_t width = (uint32_t)image->width, height = (uint32_t)image->height, n = plan->channels;
@@ -216,7 +216,7 @@ static void every_dtype_and_layout_gets_every_value(void **state)
         for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++)
             for (int by_table = 0; by_table < 2; by_table++)
                 if (mr_kernels_find(cpu))
-                    check_store(mr_kernels_find(cpu), &plan, &half, &image, by_table);
+                    check_write(mr_kernels_find(cpu), &plan, &half, &image, by_table);
         image_free(&image);
     }
 }

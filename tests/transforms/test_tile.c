@@ -59,8 +59,9 @@ static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, s
 }
 
 /* The blocks lie at the end of the room; NULL where the tile is none. */
-static block *expand(const struct bench *bench, const struct mr_kernel_ops *kernels, const struct encoding *encoding,
-                     const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last)
+static block *expand_tile(const struct bench *bench, const struct mr_kernel_ops *kernels,
+                          const struct encoding *encoding, const uint8_t *tile, size_t len, uint32_t n_blocks,
+                          uint32_t first, uint32_t last)
 {
     block *out = (block *)(void *)bench->room.at + N_BLOCKS - (last - first);
     if (last - first < N_BLOCKS)
@@ -120,7 +121,7 @@ static void fill_blocks(block *blocks, uint32_t n_blocks, uint64_t *random)
         fill_block(blocks[k], random, kind < 16 ? kind : reference_below(random, 16));
 }
 
-static size_t encode(const struct encoding *encoding, const block *blocks, uint32_t n_blocks, uint8_t *tile)
+static size_t encode_blocks(const struct encoding *encoding, const block *blocks, uint32_t n_blocks, uint8_t *tile)
 {
     size_t len = encoding->encode(blocks, n_blocks, tile);
     assert_in_range(len, 2 + 2 * n_blocks, MR_TILE_MAX_BYTES);
@@ -153,11 +154,11 @@ static void any_blocks_of_a_tile_are_those_that_went_in(void **state)
             uint8_t bytes[MR_TILE_MAX_BYTES];
             for (uint32_t k = 0; k < n; k++)
                 fill_block(blocks[k], &random, reference_below(&random, 16));
-            size_t len = encode(&encodings[e], (const block *)blocks, n, bytes);
+            size_t len = encode_blocks(&encodings[e], (const block *)blocks, n, bytes);
             const uint8_t *tile = lay_tile(&bench, bytes, len, 0);
             for (uint32_t first = 0; first < n; first++)
                 for (uint32_t last = first; last <= n; last++)
-                    same_blocks(&encodings[e], expand(&bench, kernels, &encodings[e], tile, len, n, first, last),
+                    same_blocks(&encodings[e], expand_tile(&bench, kernels, &encodings[e], tile, len, n, first, last),
                                 (const block *)blocks + first, n, first, last);
         }
     }
@@ -175,9 +176,10 @@ static void tiles_of_every_kind_come_back(void **state)
         block blocks[N_BLOCKS];
         uint8_t bytes[MR_TILE_MAX_BYTES];
         fill_blocks(blocks, n, &random);
-        size_t len = encode(encoding, (const block *)blocks, n, bytes);
+        size_t len = encode_blocks(encoding, (const block *)blocks, n, bytes);
         const uint8_t *tile = lay_tile(&bench, bytes, len, (int)reference_below(&random, 256));
-        same_blocks(encoding, expand(&bench, kernels, encoding, tile, len, n, 0, n), (const block *)blocks, n, 0, n);
+        same_blocks(encoding, expand_tile(&bench, kernels, encoding, tile, len, n, 0, n), (const block *)blocks, n, 0,
+                    n);
     }
     free_bench(&bench);
 }
@@ -193,9 +195,9 @@ static void nothing_before_a_tile_is_read(void **state)
         uint32_t n = 1 + (uint32_t)reference_below(&random, 12);
         block blocks[N_BLOCKS];
         fill_blocks(blocks, n, &random);
-        size_t len = encode(encoding, (const block *)blocks, n, front.at);
-        same_blocks(encoding, expand(&bench, kernels, encoding, front.at, len, n, 0, n), (const block *)blocks, n, 0,
-                    n);
+        size_t len = encode_blocks(encoding, (const block *)blocks, n, front.at);
+        same_blocks(encoding, expand_tile(&bench, kernels, encoding, front.at, len, n, 0, n), (const block *)blocks, n,
+                    0, n);
     }
     guarded_free(&front);
     free_bench(&bench);
@@ -203,7 +205,7 @@ static void nothing_before_a_tile_is_read(void **state)
 
 /* ---- Damage ---- */
 
-static void damage(uint8_t *bytes, size_t *len, uint64_t *random)
+static void damage_bytes(uint8_t *bytes, size_t *len, uint64_t *random)
 {
     switch (reference_below(random, 6)) {
     case 0: *len = reference_below(random, *len + 1); break;
@@ -231,15 +233,15 @@ static bool compare_damaged(const struct bench *bench, const struct mr_kernel_op
     block plain[N_BLOCKS];
     uint32_t first = (uint32_t)reference_below(random, n), last = first + (uint32_t)reference_below(random, n - first);
     const uint8_t *tile = lay_tile(bench, bytes, len, (int)reference_below(random, 256));
-    block *out = expand(bench, &mr_kernels_c, encoding, tile, len, n, first, last);
+    block *out = expand_tile(bench, &mr_kernels_c, encoding, tile, len, n, first, last);
     bool valid = out != NULL;
     if (valid)
         memcpy(plain, out, (last - first) * sizeof(block));
     tile = lay_tile(bench, bytes, len, (int)reference_below(random, 256));
-    out = expand(bench, kernels, encoding, tile, len, n, first, last);
+    out = expand_tile(bench, kernels, encoding, tile, len, n, first, last);
     if (valid)
         same_blocks(encoding, out, (const block *)plain, n, first, last);
-    if (valid != (out != NULL) || valid != (expand(bench, kernels, encoding, tile, len, n, 0, n) != NULL))
+    if (valid != (out != NULL) || valid != (expand_tile(bench, kernels, encoding, tile, len, n, 0, n) != NULL))
         fail_msg("%s: blocks %u to %u of %u in %zu bytes: is it a tile or not?", encoding->name, first, last, n, len);
     return valid;
 }
@@ -256,8 +258,8 @@ static void damage_is_the_same_to_every_set(void **state)
         block blocks[N_BLOCKS];
         uint8_t bytes[MR_TILE_MAX_BYTES];
         fill_blocks(blocks, n, &random);
-        size_t len = encode(encoding, (const block *)blocks, n, bytes);
-        damage(bytes, &len, &random);
+        size_t len = encode_blocks(encoding, (const block *)blocks, n, bytes);
+        damage_bytes(bytes, &len, &random);
         bool valid = compare_damaged(&bench, kernels, encoding, bytes, len, n, &random);
         n_valid += valid;
         n_invalid += !valid;
@@ -278,9 +280,9 @@ static void no_other_length_is_a_tile(void **state)
         block blocks[N_BLOCKS];
         uint8_t bytes[MR_TILE_MAX_BYTES] = {0};
         fill_blocks(blocks, n, &random);
-        size_t len = encode(encoding, (const block *)blocks, n, bytes);
+        size_t len = encode_blocks(encoding, (const block *)blocks, n, bytes);
         for (size_t cut = 0; cut < len + 9 && cut <= MR_TILE_MAX_BYTES; cut++)
-            if ((expand(&bench, kernels, encoding, lay_tile(&bench, bytes, cut, 0), cut, n, 0, n) != NULL) !=
+            if ((expand_tile(&bench, kernels, encoding, lay_tile(&bench, bytes, cut, 0), cut, n, 0, n) != NULL) !=
                 (cut == len))
                 fail_msg("%s: %zu bytes of a tile of %zu", encoding->name, cut, len);
     }
@@ -340,7 +342,7 @@ static bool is_tile_with(const struct mr_kernel_ops *kernels, int e, size_t at, 
     struct bench bench = make_bench();
     memcpy(bytes, e ? dct8_bytes : dct_bytes, len);
     bytes[at] = value;
-    bool valid = expand(&bench, kernels, &encodings[e], lay_tile(&bench, bytes, len, 0), len, 2, 0, 2) != NULL;
+    bool valid = expand_tile(&bench, kernels, &encodings[e], lay_tile(&bench, bytes, len, 0), len, 2, 0, 2) != NULL;
     free_bench(&bench);
     return valid;
 }
@@ -384,7 +386,7 @@ static void more_nibbles_than_blocks_have_room_for_are_no_tile(void **state)
         bytes[0] = sizeof bytes & 255;
         bytes[1] = sizeof bytes >> 8;
         const uint8_t *tile = lay_tile(&bench, bytes, sizeof bytes, 0);
-        assert_null(expand(&bench, kernels, &encodings[0], tile, sizeof bytes, n, 0, n));
+        assert_null(expand_tile(&bench, kernels, &encodings[0], tile, sizeof bytes, n, 0, n));
     }
     free_bench(&bench);
 }

@@ -28,7 +28,7 @@ static int16_t draw_value(uint64_t *random, uint64_t kind)
 }
 
 /* Coefficients of a kind, few or many of them, up to some place in the block. */
-static void fill(block b, uint64_t *random, uint64_t kind)
+static void fill_block(block b, uint64_t *random, uint64_t kind)
 {
     static const int16_t edges[] = {-1024, 1023, -1025, 1024, 32767, -32768, 0, 5};
     uint64_t end = reference_below(random, 65), one_in = 1 + reference_below(random, 4);
@@ -71,7 +71,7 @@ static void all_sets_make_the_same_tiles(void **state)
         block *at = (block *)(void *)blocks.at + (MR_TILE_MAX_BLOCKS - n_blocks);
         uint64_t kind = reference_below(&random, 9);
         for (uint32_t k = 0; k < n_blocks; k++)
-            fill(at[k], &random, kind < 8 ? kind : reference_below(&random, 8));
+            fill_block(at[k], &random, kind < 8 ? kind : reference_below(&random, 8));
         check_sets((const block *)at, n_blocks, &out, &expected);
     }
     guarded_free(&out);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static mr_transform *parse(const char *text)
+static mr_transform *parse_transform(const char *text)
 {
     mr_transform *transform;
     mr_error error;
@@ -53,9 +53,9 @@ static void expect_same(const mr_transform *a, const mr_transform *b)
 
 static void expect_long_form(const char *text, const char *want)
 {
-    mr_transform *transform = parse(text);
+    mr_transform *transform = parse_transform(text);
     expect_text(transform, want);
-    mr_transform *again = parse(want);
+    mr_transform *again = parse_transform(want);
     expect_same(transform, again);
     mr_transform_destroy(transform);
     mr_transform_destroy(again);
@@ -105,7 +105,7 @@ static void a_given_normalise_replaces_the_implied_one(void **state)
 {
     (void)state;
     const double mean[3] = {0.5, 0.5, 0.5}, std[3] = {0.25, 0.25, 0.25};
-    mr_transform *transform = parse("train:224");
+    mr_transform *transform = parse_transform("train:224");
     assert_int_equal(mr_transform_normalize(transform, 3, mean, std, false, NULL), MR_OK);
     expect_text(transform, CROP "+hflip(0.5)+normalize(mean=0.5:0.5:0.5,std=0.25:0.25:0.25)");
     mr_error error;
@@ -206,7 +206,7 @@ static void the_builder_refuses_what_makes_no_sense(void **state)
 static void format_writes_no_more_than_it_may(void **state)
 {
     (void)state;
-    mr_transform *t = parse("train:224");
+    mr_transform *t = parse_transform("train:224");
     char text[64];
     memset(text, 'x', sizeof text);
     size_t len = mr_transform_format(t, text, 10);
@@ -267,7 +267,7 @@ static void hostile_texts_are_refused_or_round_trip(void **state)
             continue;
         }
         mr_transform_format(transform, formatted, sizeof formatted);
-        again = parse(formatted);
+        again = parse_transform(formatted);
         expect_same(transform, again);
         mr_transform_destroy(transform);
         mr_transform_destroy(again);

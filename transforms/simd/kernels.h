@@ -27,7 +27,7 @@ struct mr_resample_horizontal {
     uint32_t channels;  /* 1, 3 or 4 */
     uint32_t row_bytes; /* of an input row; more than it has, and it must be copied to memory that is so long */
     size_t stride;      /* values that a strip has room for in each row */
-    uint8_t *tables;    /* the set's own, table_bytes() */
+    uint8_t *tables;    /* the set's own, horizontal_bytes() */
     uint32_t way;       /* which loop, the set's own */
     uint32_t n_steps;   /* the set's own */
 };

@@ -16,7 +16,7 @@
 /* Weights are rounded one by one, so many of them may sum to more than 1; up to here no sum reaches 256. */
 #define MAX_TAPS_UNCLIPPED 16000
 
-static inline uint8_t clip(uint32_t sum)
+static inline uint8_t clip_sum(uint32_t sum)
 {
     uint32_t value = sum >> MR_WEIGHT_BITS;
     return (uint8_t)(value > 255 ? 255 : value);
@@ -58,8 +58,8 @@ static inline __attribute__((always_inline)) void filter_pairs(const struct mr_a
             for (uint32_t c = 0; c < channels; c++)
                 sum[c] += from[k * channels + c] * (uint32_t)weight[k * pitch];
         for (uint32_t c = 0; c < channels; c++) {
-            a[c] = clipped ? clip((uint32_t)sum[c]) : (uint8_t)(sum[c] >> MR_WEIGHT_BITS);
-            b[c] = clipped ? clip((uint32_t)(sum[c] >> 32)) : (uint8_t)(sum[c] >> (32 + MR_WEIGHT_BITS));
+            a[c] = clipped ? clip_sum((uint32_t)sum[c]) : (uint8_t)(sum[c] >> MR_WEIGHT_BITS);
+            b[c] = clipped ? clip_sum((uint32_t)(sum[c] >> 32)) : (uint8_t)(sum[c] >> (32 + MR_WEIGHT_BITS));
         }
     }
 }
@@ -133,7 +133,7 @@ static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uin
                 sums[i] += w * row[i];
         }
         for (uint32_t i = 0; i < n; i++)
-            out[at + i] = clip(sums[i]);
+            out[at + i] = clip_sum(sums[i]);
     }
 }
 
@@ -160,11 +160,11 @@ static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i, 
 
 /* To the tensor: by table, so that floats are those of fmaf() on every machine (and u8 has only 256 values). */
 
-static void put_values(const struct mr_tensor_writer *s, const uint8_t *row, size_t n, size_t step, uint32_t c,
+static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, size_t n, size_t step, uint32_t c,
                        void *out, size_t out_step)
 {
-    const float *floats = s->dtype == MR_F32 ? s->table[c] : NULL;
-    const uint16_t *halves = s->dtype == MR_F32 || s->dtype == MR_U8 ? NULL : s->half[c];
+    const float *floats = writer->dtype == MR_F32 ? writer->table[c] : NULL;
+    const uint16_t *halves = writer->dtype == MR_F32 || writer->dtype == MR_U8 ? NULL : writer->half[c];
     for (size_t i = 0; i < n; i++) {
         uint8_t value = row[i * step];
         if (floats)

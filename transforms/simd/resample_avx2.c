@@ -90,7 +90,7 @@ INLINE __m256i min_of_half(__m256i v)
     return _mm256_min_epi32(v, _mm256_shuffle_epi32(v, 0x4e));
 }
 
-INLINE int32_t largest(__m256i v)
+INLINE int32_t find_largest(__m256i v)
 {
     int32_t each[8], most = 0;
     store256(each, v);
@@ -232,10 +232,10 @@ static bool make_groups(struct mr_resample_horizontal *a)
     for (uint32_t step = 0; step < a->n_steps; step++) {
         for (uint32_t at = 0; at < x->pitch; at += 8, group += a->channels, offsets += a->channels)
             make_block(&making, x, at, step, group, offsets);
-        if (largest(making.reach2) > 15)
+        if (find_largest(making.reach2) > 15)
             return false;
     }
-    a->way = x->max_taps <= 2 ? TWO_TAPS : largest(making.reach4) <= 15 ? QUADS : PAIRS;
+    a->way = x->max_taps <= 2 ? TWO_TAPS : find_largest(making.reach4) <= 15 ? QUADS : PAIRS;
     if (a->way == QUADS)
         join_pairs(a);
     return true;

@@ -35,7 +35,7 @@ INLINE void put_bf16(void *out, size_t at, __m256 value)
     _mm_storeu_si128((__m128i *)(void *)((uint16_t *)out + at), _mm256_castsi256_si128(words));
 }
 
-INLINE void put(mr_dtype dtype, void *out, size_t at, __m256i bytes, __m256 scale, __m256 bias)
+INLINE void put_floats(mr_dtype dtype, void *out, size_t at, __m256i bytes, __m256 scale, __m256 bias)
 {
     __m256 value = fused(_mm256_cvtepi32_ps(bytes), scale, bias);
     if (dtype == MR_F32)
@@ -69,7 +69,7 @@ static const uint8_t places[3][3][16] = {{{0, 3, 6, 9, 12, 15, 128, 128, 128, 12
                                           {128, 128, 128, 128, 128, 1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128},
                                           {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15}}};
 
-static void split(const uint8_t *row, uint32_t n, void *const out[3])
+static void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 {
     __m256i byte_of[3][3];
     for (int i = 0; i < 3; i++)
@@ -91,7 +91,7 @@ INLINE void put_planes_8(mr_dtype dtype, const uint8_t *row, const __m256 scale[
     __m256i bytes = load_halves(row, row + 8);
     for (int c = 0; c < 3; c++) {
         __m256i channel = _mm256_add_epi8(first, _mm256_set1_epi32(c));
-        put(dtype, out[c], at, _mm256_shuffle_epi8(bytes, channel), scale[c], bias[c]);
+        put_floats(dtype, out[c], at, _mm256_shuffle_epi8(bytes, channel), scale[c], bias[c]);
     }
 }
 
@@ -115,7 +115,7 @@ void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const ui
     if (n < (writer->dtype == MR_U8 ? 32 : 8))
         mr_kernels_c.planes(writer, row, n, out);
     else if (writer->dtype == MR_U8)
-        split(row, n, out);
+        split_planes(row, n, out);
     else if (writer->dtype == MR_F32)
         put_planes(MR_F32, writer, row, n, out);
     else if (writer->dtype == MR_F16)
@@ -131,12 +131,12 @@ INLINE void put_24(mr_dtype dtype, const uint8_t *row, const __m256 scale[3], co
 {
     for (size_t i = 0; i < 3; i++) {
         __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(row + at + 8 * i)));
-        put(dtype, out, at + 8 * i, bytes, scale[i], bias[i]);
+        put_floats(dtype, out, at + 8 * i, bytes, scale[i], bias[i]);
     }
 }
 
 /* Vector i of three holds channels (8i), (8i + 1), ... of `channels`, 1 or 3, from the first one on. */
-INLINE void repeat(const float *of_channel, uint32_t first, uint32_t channels, __m256 out[3])
+INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, __m256 out[3])
 {
     float a = of_channel[first], b = channels == 1 ? a : of_channel[first + 1];
     float c = channels == 1 ? a : of_channel[first + 2];
@@ -150,8 +150,8 @@ INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, co
                        uint32_t first, uint32_t channels, void *out)
 {
     __m256 scale[3], bias[3];
-    repeat(writer->scale, first, channels, scale);
-    repeat(writer->bias, first, channels, bias);
+    repeat_channels(writer->scale, first, channels, scale);
+    repeat_channels(writer->bias, first, channels, bias);
     for (uint32_t at = 0; at + 24 <= n; at += 24)
         put_24(dtype, row, scale, bias, out, at);
     if (n % 24)

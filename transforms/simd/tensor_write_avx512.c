@@ -23,7 +23,7 @@ INLINE __m256i to_bf16(__m512 value)
 }
 
 /* A mask costs time in a store: only the last step of a row has one. */
-INLINE void put(mr_dtype dtype, void *out, size_t at, __m512i bytes, __m512 scale, __m512 bias, uint32_t n)
+INLINE void put_floats(mr_dtype dtype, void *out, size_t at, __m512i bytes, __m512 scale, __m512 bias, uint32_t n)
 {
     __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), scale, bias);
     __mmask16 live = (__mmask16)first_bytes(n);
@@ -80,7 +80,7 @@ static const uint8_t thirds[64] = {0,   3,   6,   9,   12,  15,  18,  21,  24,  
                                    144, 147, 150, 153, 156, 159, 162, 165, 168, 171, 174, 177, 180, 183, 186, 189};
 
 /* The end of a row is a step that overlaps the one before; a store with a mask takes longer. */
-INLINE void split(const uint8_t *row, uint32_t n, void *const out[3])
+INLINE void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 {
     __m512i byte_of[3];
     __mmask64 in_third[3];
@@ -107,7 +107,7 @@ INLINE void put_planes_16(mr_dtype dtype, const uint8_t *row, const __m512 scale
     __m512i bytes = _mm512_maskz_loadu_epi8(first_bytes(3 * n), row + 3 * (size_t)at);
     for (int c = 0; c < 3; c++) {
         __m512i from = _mm512_add_epi32(pixel, _mm512_set1_epi32(c));
-        put(dtype, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes), scale[c], bias[c], n);
+        put_floats(dtype, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes), scale[c], bias[c], n);
     }
 }
 
@@ -130,7 +130,7 @@ void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const 
                                    void *const out[3])
 {
     if (writer->dtype == MR_U8)
-        split(row, n, out);
+        split_planes(row, n, out);
     else if (writer->dtype == MR_F32)
         put_planes(MR_F32, writer, row, n, out);
     else if (writer->dtype == MR_F16)
@@ -142,7 +142,7 @@ void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const 
 /* ---- Values ---- */
 
 /* Vector i of three holds channels (16i), (16i + 1), ... of `channels`, 1 or 3, from the first one on. */
-INLINE void repeat(const float *of_channel, uint32_t first, uint32_t channels, __m512 out[3])
+INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, __m512 out[3])
 {
     if (channels == 1) {
         out[0] = out[1] = out[2] = _mm512_set1_ps(of_channel[first]);
@@ -159,15 +159,15 @@ INLINE void put_values_16(mr_dtype dtype, const uint8_t *row, void *out, uint32_
                           uint32_t n)
 {
     __m128i bytes = _mm_maskz_loadu_epi8((__mmask16)first_bytes(n), row + at);
-    put(dtype, out, at, _mm512_cvtepu8_epi32(bytes), scale, bias, n);
+    put_floats(dtype, out, at, _mm512_cvtepu8_epi32(bytes), scale, bias, n);
 }
 
 INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        uint32_t first, uint32_t channels, void *out)
 {
     __m512 scale[3], bias[3];
-    repeat(writer->scale, first, channels, scale);
-    repeat(writer->bias, first, channels, bias);
+    repeat_channels(writer->scale, first, channels, scale);
+    repeat_channels(writer->bias, first, channels, bias);
     uint32_t at = 0;
     for (; at + 48 <= n; at += 48)
         for (uint32_t i = 0; i < 3; i++)

@@ -26,7 +26,7 @@ struct rest {
     uint16_t patches[MR_TILE_MAX_BLOCKS * 64][2];
 };
 
-INLINE __m512i words(const uint8_t *bytes)
+INLINE __m512i load_words(const uint8_t *bytes)
 {
     return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)bytes));
 }
@@ -81,7 +81,7 @@ INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k
 /* Headers and masks; returns the byte behind them. */
 INLINE uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *headers)
 {
-    const struct order order = {.low = words(natural_of), .high = words(natural_of + 32)};
+    const struct order order = {.low = load_words(natural_of), .high = load_words(natural_of + 32)};
     uint8_t *masks = headers + 2 * (size_t)n_blocks;
     assert(n_blocks > 0 && n_blocks <= MR_TILE_MAX_BLOCKS);
     rest->n_values = rest->n_patches = 0;
