@@ -98,9 +98,8 @@ static mr_status check_rows(const struct mr_packed_image *image, mr_error *error
     struct mr_packed_layout layout;
     mr_packed_layout(image, &layout);
     if (image->n_rows != layout.n_rows)
-        return mr_error_set(error, MR_ERR_DAMAGED,
-                            "the pack says %" PRIu32 " rows of MCUs where the size makes %" PRIu32, image->n_rows,
-                            layout.n_rows);
+        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " rows of MCUs; its size makes %" PRIu32,
+                            image->n_rows, layout.n_rows);
     const uint32_t *rows = image->rows;
     uint32_t least = layout.n_tiles * (uint32_t)sizeof(uint16_t);
     bool fits = rows[0] == 0 && rows[image->n_rows] == image->len;
@@ -139,13 +138,13 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
         return MR_OK; /* its own header counts */
     bool raw = image->encoding == MR_PACKED_RAW;
     if (!raw && !mr_packed_image_has_tiles(image->encoding))
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says encoding %" PRIu32 ", which is not known",
+        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says encoding %" PRIu32 ", which is unknown",
                             image->encoding);
     if (image->width == 0 || image->height == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " x %" PRIu32 " pixels", image->width,
                             image->height);
     if (image->orientation < 1 || image->orientation > 8)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says orientation %" PRIu32 "; there are 1 to 8",
+        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says orientation %" PRIu32 "; it must be 1 to 8",
                             image->orientation);
     struct mr_codec_limits resolved = mr_codec_limits_resolve(limits);
     mr_status status = mr_codec_limits_check_pixels(&resolved, image->width, image->height, error);

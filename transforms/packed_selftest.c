@@ -222,7 +222,7 @@ static mr_status compare_box(struct selftest *selftest, void *jpeg, void *packed
     if (status == MR_OK)
         status = read_box(&mr_codec_packed, packed, box, selftest->pixels[1], error);
     if (status == MR_OK && memcmp(selftest->pixels[0], selftest->pixels[1], (size_t)box->width * box->height * 3) != 0)
-        status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg makes other pixels of a packed JPEG");
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg gives different pixels for a packed JPEG");
     return status;
 }
 

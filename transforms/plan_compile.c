@@ -24,7 +24,7 @@ static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, str
     const struct mr_sample_kind *kind = &plan->kind;
     for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
         if (!transform->ops[i].implied)
-            return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: the samples are no pictures",
+            return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: the samples are not pictures",
                                 mr_transform_op_name(transform->ops[i].kind));
     }
     if (dtype != MR_DTYPE_DEFAULT && dtype != kind->dtype)
@@ -68,7 +68,8 @@ static mr_status compile_normalize(const struct mr_op *op, struct mr_plan *plan,
         return MR_OK;
     }
     if (op && op->n_channels == 3 && plan->channels == 1)
-        return mr_error_set(error, MR_ERR_INVALID, "normalize cannot be applied: it has 3 channels, the pictures 1");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "normalize cannot be applied: it has 3 channels, the pictures have 1");
     mr_tensor_write_tables(plan, op ? op->mean : NULL, op ? op->std : NULL, op ? op->n_channels : 0, op && op->exact);
     return MR_OK;
 }
@@ -81,12 +82,12 @@ static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
     int64_t height = kind->shape[planes ? 1 : 0];
     int64_t width = kind->shape[planes ? 2 : 1];
     if (kind->dtype != MR_U8 || kind->ndim != 3 || (channels != 1 && channels != 3))
-        return mr_error_set(error, MR_ERR_INVALID, "raw pictures are u8 with 3 dimensions and 1 or 3 channels");
+        return mr_error_set(error, MR_ERR_INVALID, "raw pictures must be u8 with 3 dimensions and 1 or 3 channels");
     if (width < 1 || width > MR_MAX_RESIZED || height < 1 || height > MR_MAX_RESIZED ||
         kind->data_bytes / (uint64_t)channels != (uint64_t)width * (uint64_t)height ||
         kind->data_bytes % (uint64_t)channels)
-        return mr_error_set(error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels and %llu bytes", (long long)width,
-                            (long long)height, (unsigned long long)kind->data_bytes);
+        return mr_error_set(error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels cannot have %llu bytes",
+                            (long long)width, (long long)height, (unsigned long long)kind->data_bytes);
     plan->channels = plan->work_channels = (uint32_t)channels;
     return MR_OK;
 }

@@ -63,7 +63,7 @@ static mr_status append_op(mr_transform *t, const struct mr_op *op, mr_error *er
         return mr_error_set(error, MR_ERR_INVALID, "exif stands after %s; it must come first",
                             mr_transform_op_name(t->ops[at - 1].kind));
     if (t->n_ops == MR_PLAN_MAX_OPS && !replaces)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is operation %d; a transform has %d at most",
+        return mr_error_set(error, MR_ERR_INVALID, "%s is operation %d; a transform has at most %d",
                             mr_transform_op_name(op->kind), MR_PLAN_MAX_OPS + 1, MR_PLAN_MAX_OPS);
     if (!replaces) {
         if (at < t->n_ops)
@@ -198,7 +198,8 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
         return mr_error_set(error, MR_ERR_INVALID, "normalize: mean or std is NULL");
     for (uint32_t c = 0; c < n_channels; c++) {
         if (!isfinite((float)mean[c]))
-            return mr_error_set(error, MR_ERR_INVALID, "normalize: mean %g of channel %u", mean[c], c);
+            return mr_error_set(error, MR_ERR_INVALID, "normalize: mean %g of channel %u is not a finite f32", mean[c],
+                                c);
         if (!isfinite((float)std[c]) || !isnormal((float)std[c]) || !isfinite((float)(mean[c] / std[c])) ||
             !isfinite((float)(1.0 / std[c])))
             return mr_error_set(error, MR_ERR_INVALID, "normalize: std %g of channel %u cannot be divided by", std[c],

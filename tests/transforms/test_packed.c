@@ -77,9 +77,9 @@ static void sizes_that_cannot_be_are_damage(void **state)
     struct sample s;
     make_sample(&s);
     s.image.encoding = 5;
-    expect_damage(&s, "the pack says encoding 5, which is not known");
+    expect_damage(&s, "the pack says encoding 5, which is unknown");
     s.image.encoding = 0;
-    expect_damage(&s, "the pack says encoding 0, which is not known");
+    expect_damage(&s, "the pack says encoding 0, which is unknown");
     make_sample(&s);
     s.image.width = 0;
     expect_damage(&s, "the pack says 0 x 50 pixels");
@@ -92,9 +92,9 @@ static void sizes_that_cannot_be_are_damage(void **state)
     expect_damage(&s, "the pack says 100 x 65536 pixels for a JPEG");
     make_sample(&s);
     s.image.orientation = 0;
-    expect_damage(&s, "the pack says orientation 0; there are 1 to 8");
+    expect_damage(&s, "the pack says orientation 0; it must be 1 to 8");
     s.image.orientation = 9;
-    expect_damage(&s, "the pack says orientation 9; there are 1 to 8");
+    expect_damage(&s, "the pack says orientation 9; it must be 1 to 8");
     s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 1, .len = 62};
     expect_damage(&s, "the pack says 62 bytes for 7 x 3 pixels of 3");
     s.image.len = 64;
@@ -149,9 +149,9 @@ static void tables_of_rows_that_cannot_be_are_damage(void **state)
     const char *damaged = "the pack's table of the sample's rows is damaged";
     make_sample(&s);
     s.image.n_rows = 3;
-    expect_damage(&s, "the pack says 3 rows of MCUs where the size makes 4");
+    expect_damage(&s, "the pack says 3 rows of MCUs; its size makes 4");
     s.image.n_rows = UINT32_MAX;
-    expect_damage(&s, "the pack says 4294967295 rows of MCUs where the size makes 4");
+    expect_damage(&s, "the pack says 4294967295 rows of MCUs; its size makes 4");
     const uint32_t values[] = {0, 1, 99, 101, 199, 201, 299, 400, 401, UINT32_MAX};
     for (uint32_t row = 0; row <= 4; row++) {
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {

@@ -303,7 +303,7 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     struct packed_sample *s = &p.ways[AS_DCT];
     s->image.n_rows--;
     assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
-    assert_string_equal(error.text, "the pack says 3 rows of MCUs where the size makes 4");
+    assert_string_equal(error.text, "the pack says 3 rows of MCUs; its size makes 4");
     assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes, s->image.len, 0, &rng, out, &report, &error),
                      MR_ERR_DAMAGED);
     s = &p.ways[AS_PIXELS];

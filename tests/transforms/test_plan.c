@@ -94,7 +94,7 @@ static void records_are_taken_as_they_are(void **state)
     assert_int_equal(plan.out_shape[0], 1024);
     assert_int_equal(plan.out_bytes, 2048);
     expect_plan("none", &tokens, MR_U16, MR_NHWC);
-    expect_refused("hflip", &tokens, MR_U16, "hflip cannot be applied: the samples are no pictures");
+    expect_refused("hflip", &tokens, MR_U16, "hflip cannot be applied: the samples are not pictures");
     expect_refused(NULL, &tokens, MR_F32, "dtype f32 cannot be made of records of u16");
 }
 
@@ -102,7 +102,7 @@ static void normalise_needs_a_float(void **state)
 {
     (void)state;
     expect_refused("normalize(mean=0,std=1)", &files, MR_U8, "normalize cannot be applied: dtype is u8, not a float");
-    expect_refused("cifar", &gray, MR_F32, "normalize cannot be applied: it has 3 channels, the pictures 1");
+    expect_refused("cifar", &gray, MR_F32, "normalize cannot be applied: it has 3 channels, the pictures have 1");
     expect_refused("none", &files, MR_I32, "dtype i32 cannot hold pictures: u8, f32, f16 and bf16 can");
     struct mr_plan plan = expect_plan("train:224", &files, MR_F32, MR_NCHW);
     assert_true(plan.bias[0] < -2.1f && plan.bias[0] > -2.2f);
@@ -123,7 +123,7 @@ static void rgb_makes_three_channels_of_one(void **state)
     expect_plan("rgb+train:8", &gray, MR_F32, MR_NCHW);
     plan = expect_plan("rgb", &cifar, MR_U8, MR_NCHW);
     assert_true(plan.copy);
-    expect_refused("rgb", &tokens, MR_U16, "rgb cannot be applied: the samples are no pictures");
+    expect_refused("rgb", &tokens, MR_U16, "rgb cannot be applied: the samples are not pictures");
 }
 
 static void exif_is_for_files(void **state)

@@ -199,7 +199,7 @@ static void the_builder_refuses_what_makes_no_sense(void **state)
         assert_int_equal(mr_transform_hflip(t, 0.5, NULL), MR_OK);
     mr_error error;
     assert_int_equal(mr_transform_hflip(t, 0.5, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "hflip is operation 17; a transform has 16 at most");
+    assert_string_equal(error.text, "hflip is operation 17; a transform has at most 16");
     mr_transform_destroy(t);
 }
 
