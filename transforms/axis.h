@@ -58,7 +58,7 @@ void mr_axis_fini(struct mr_axis *axis);
  */
 void mr_axis_span(int64_t in, int64_t out, int64_t lo, int64_t n, int64_t *first_out, int64_t *end_out);
 
-/* Can the axis be one of those that other sets than plain C take? */
+/* May sets other than plain C take this axis? */
 bool mr_axis_is_usual(int64_t in, int64_t out);
 
 /*

@@ -15,7 +15,7 @@ struct mr_codec;
 mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error);
 void mr_codec_destroy(struct mr_codec *codec);
 
-/* Read the header. bytes must stay valid until mr_codec_close(). MR_ERR_DAMAGED: the words are the decoder's. */
+/* Read the header. bytes must stay valid until mr_codec_close(). MR_ERR_DAMAGED with the decoder's own message. */
 mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
                         mr_error *error);
 
@@ -24,7 +24,7 @@ struct mr_packed_image;
 /*
  * The same for a sample of a pack: bytes are [offset, offset + len) of it, at least those that mr_packed_range() names
  * for the box, with MR_TILE_SLACK readable bytes behind; image has passed mr_packed_check() and stays valid as they do.
- * MR_PACKED_JPEG goes the way of mr_codec_open(); MR_PACKED_RAW is not for codecs.
+ * MR_PACKED_JPEG is opened as by mr_codec_open(); MR_PACKED_RAW needs no codec.
  * MR_ERR_UNSUPPORTED, for every sample of coefficients, where this machine's libjpeg cannot be fed with them.
  */
 mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
@@ -41,8 +41,8 @@ mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_
 mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
                         mr_error *error);
 
-/* End this image, whatever was decoded; returns the decoder's warnings that damaged nothing. Needed after each open
- * that succeeded. */
+/* End this image, whatever was decoded; returns the number of the decoder's warnings that damaged nothing. Needed after
+ * each open that succeeded. */
 uint32_t mr_codec_close(struct mr_codec *codec);
 
 /* What the first bytes look like: "jpeg", "png", or "webp", "gif", "bmp", "tiff", "ppm", "text", "empty", "unknown". */

@@ -13,8 +13,8 @@
 #define MR_CODEC_ROWS 8
 
 /*
- * Pixels around the box that a JPEG's are decoded with, since upsampling looks at neighbours. One is too few where the
- * cut is narrow: 4:2:0 crops that are one pixel wide differ.
+ * Pixels around a JPEG's box that are decoded too, since upsampling looks at neighbours. One is too few: 4:2:0 crops
+ * that are one pixel wide would differ.
  */
 #define MR_CODEC_JPEG_MARGIN 2
 

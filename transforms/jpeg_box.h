@@ -41,7 +41,7 @@ void mr_jpeg_box_fini(struct mr_jpeg_box *box);
 /* Run step; an error that escapes from it is set with its words. */
 mr_status mr_jpeg_box_guard(struct mr_jpeg_box *box, void (*step)(struct mr_jpeg_box *box), mr_error *error);
 
-/* Inside a step: out of it, with libjpeg's words for its present error, or with box->words. */
+/* Inside a step: leave it, with libjpeg's message for its present error, or with box->words. */
 _Noreturn void mr_jpeg_box_fail(j_common_ptr cinfo);
 _Noreturn void mr_jpeg_box_escape(struct mr_jpeg_box *box, mr_status status);
 

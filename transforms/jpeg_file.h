@@ -29,7 +29,7 @@ void mr_jpeg_file_init(struct mr_jpeg_file *file, const struct mr_codec_limits *
 
 /*
  * The header, then the limits; many_scans as in mr_jpeg_box_check(). bytes must stay until the decompressor is
- * destroyed, which is the caller's affair after both have succeeded, and done already when one fails.
+ * destroyed. The caller destroys it after both have succeeded; when one fails, that is done already.
  */
 mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, size_t len, mr_error *error);
 mr_status mr_jpeg_file_check(struct mr_jpeg_file *file, bool many_scans, struct mr_image_head *head_out,

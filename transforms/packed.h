@@ -35,12 +35,13 @@ struct mr_packed_copy {
     uint32_t rows[MR_PACKED_MAX_ROWS + 1];
 };
 
-/* Returns the image in copy. One with more rows keeps its table, and mr_packed_check() refuses it by their number. */
+/* Returns the image in copy. An image with too many rows keeps its own table; mr_packed_check() refuses it by their
+ * number. */
 const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image);
 
 /*
- * Whatever a hostile index may say: sizes within limits, sampling factors, quantisation tables, offsets that grow and
- * end at len, lengths of raw pixels. MR_ERR_DAMAGED with words (without the sample's name).
+ * Checks everything that a hostile index may say: sizes within limits, sampling factors, quantisation tables, offsets
+ * that grow and end at len, lengths of raw pixels. MR_ERR_DAMAGED with words (without the sample's name).
  */
 mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits, mr_error *error);
 

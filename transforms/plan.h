@@ -58,11 +58,10 @@ struct mr_plan {
     uint64_t out_bytes;                 /* of one sample */
     uint32_t out_height;
     uint32_t out_width;
-    uint32_t channels; /* of the output: 3, or 1 for raw pictures of one channel */
-    uint32_t
-        work_channels; /* of the rows on their way: 1 as well where the tensor writer makes three of one (MR_OP_RGB) */
-    uint32_t exact;    /* floats come from table, not from fma */
-    float scale[4];    /* one rule for floats: fmaf(x, scale[c], bias[c]) */
+    uint32_t channels;      /* of the output: 3, or 1 for raw pictures of one channel */
+    uint32_t work_channels; /* of the rows before the tensor writer: 1 too where it makes three of one (MR_OP_RGB) */
+    uint32_t exact;         /* floats come from table, not from fma */
+    float scale[4];         /* one rule for floats: fmaf(x, scale[c], bias[c]) */
     float bias[4];
     float table[4][256];
 };

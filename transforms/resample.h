@@ -45,7 +45,7 @@ struct mr_resample {
 /* The struct starts as zeros; memory grows to the largest stage seen and is kept. */
 void mr_resample_fini(struct mr_resample *resample);
 
-/* Start a stage whose output goes to writer. What is zero whatever comes is written now. */
+/* Start a stage whose output goes to writer. What is zero for any input is written now. */
 mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage, uint32_t channels,
                             struct mr_tensor_writer *writer, mr_error *error);
 

@@ -44,8 +44,7 @@ void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct m
 /* Bytes of scratch for each pixel of a row. */
 uint32_t mr_tensor_write_row_bytes(const struct mr_plan *plan);
 
-/* Is a row that lies where mr_tensor_write_target() says part of the output already? Then nothing is to be committed.
- */
+/* True: mr_tensor_write_target() is in the output itself, so there is nothing to commit. */
 bool mr_tensor_write_is_in_place(const struct mr_tensor_writer *writer);
 /* Where to put output row y, as interleaved pixels ... */
 uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t y);

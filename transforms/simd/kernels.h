@@ -25,7 +25,7 @@ struct mr_tensor_writer;
 struct mr_resample_horizontal {
     const struct mr_axis *x;
     uint32_t channels;  /* 1, 3 or 4 */
-    uint32_t row_bytes; /* of an input row; more than it has, and it must be copied to memory that is so long */
+    uint32_t row_bytes; /* that are read of an input row; where it has fewer, it must be copied to longer memory */
     size_t stride;      /* values that a strip has room for in each row */
     uint8_t *tables;    /* the set's own, horizontal_bytes() */
     uint32_t way;       /* which loop, the set's own */
