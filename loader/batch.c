@@ -2,11 +2,12 @@
 /*
  * Lent batches. A batch holds a reference to the core, so its memory outlives the loader.
  */
+#include "loader/batch.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "loader/core.h"
 #include "transforms/pixels.h"
 
 static void set_strides(mr_array *array)

@@ -11,6 +11,7 @@
 
 #include "base/futex.h"
 #include "base/thread.h"
+#include "loader/batch.h"
 #include "loader/damage.h"
 #include "loader/numa.h"
 

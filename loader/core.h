@@ -152,20 +152,8 @@ void mr_core_release(struct mr_core *core);
 /* With the lock held: publish every batch for which there is a slot, and wake the workers. */
 void mr_core_publish(struct mr_core *core);
 
-/* With the lock held: begin with the first epoch, once the samplers and the slab are there. */
-void mr_core_open(struct mr_core *core);
-
-/* Where to begin. */
-struct mr_epoch_start {
-    uint64_t epoch;
-    const int64_t *indices; /* an order of the caller's own, n of them; NULL: the sampler's */
-    int64_t n;
-    uint64_t skip; /* batches that were used already */
-    bool restored; /* from a saved position: using an epoch again is meant */
-};
-
-/* With the lock held: go there. On failure the loader stands where it stood. */
-mr_status mr_core_set_epoch(struct mr_core *core, const struct mr_epoch_start *start, mr_error *error);
+/* With the lock held: drop the batches that are published; with keep, all but those of this epoch. */
+void mr_core_drop_published(struct mr_core *core, bool keep, uint64_t epoch);
 
 /* With the lock held: the batch of this sequence is the next one to return. */
 void mr_core_move_head(struct mr_core *core, uint64_t head);
@@ -190,26 +178,5 @@ void mr_core_give_buffer(struct mr_core *core, struct mr_batch *batch);
 
 /* End the loader with this error, once; wakes next(). Takes the lock. */
 void mr_core_fail(struct mr_core *core, const mr_error *error);
-
-/* The body of the thread that makes the order of next_epoch when that is wanted, until the core is closed. */
-void mr_core_make_next_epochs(struct mr_core *core);
-
-/* Make the batches of a core whose options, placement and slab are known. */
-mr_status mr_batch_make_all(struct mr_core *core, mr_error *error);
-/* Copy what the slot's book says of its batch. */
-void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
-/* With the lock held: lend it. Its arrays are filled in, and it holds the core. */
-void mr_batch_lend(struct mr_batch *batch);
-/* A further hold on the whole lent batch; each is ended by one mr_batch_release(). */
-void mr_batch_retain(mr_batch *batch);
-/*
- * mr_batch_release() by somebody who cannot try again: where a capture forbids it now, the next mr_loader_next() does
- * it.
- */
-void mr_batch_release_anyway(mr_batch *batch);
-/* Try to give back what is owed. */
-void mr_batch_settle_owed(struct mr_core *core);
-/* The batch that this is a part of. */
-mr_batch *mr_batch_whole(mr_batch *batch);
 
 #endif

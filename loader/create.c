@@ -15,7 +15,9 @@
 #include "dataset/dataset.h"
 #include "dataset/file_cache.h"
 #include "cache/cache_thread.h"
+#include "loader/batch.h"
 #include "loader/copying.h"
+#include "loader/epoch.h"
 #include "loader/finishing.h"
 #include "loader/loader.h"
 #include "loader/numa.h"
@@ -177,18 +179,18 @@ static mr_status make_batches(struct mr_core *core, mr_error *error)
 
 static void *next_epoch_main(void *core)
 {
-    mr_core_make_next_epochs(core);
+    mr_epoch_make_next(core);
     return NULL;
 }
 
-static mr_status start_planner(mr_loader *loader, mr_error *error)
+static mr_status start_next_epoch(mr_loader *loader, mr_error *error)
 {
     if (!loader->core->has_next_epoch)
         return MR_OK;
     int failed = mr_thread_start(&loader->next_epoch_thread, next_epoch_main, loader->core);
     if (failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that makes the next epoch's order");
-    loader->has_planner = true;
+    loader->has_next_epoch_thread = true;
     return MR_OK;
 }
 
@@ -273,13 +275,13 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&core->lock);
-    mr_core_open(core); /* workers find their work */
+    mr_epoch_open(core); /* workers find their work */
     pthread_mutex_unlock(&core->lock);
     status = start_workers(loader, error);
     if (status == MR_OK && processes)
         status = start_reserver(loader, error);
     if (status == MR_OK)
-        status = start_planner(loader, error);
+        status = start_next_epoch(loader, error);
     if (status == MR_OK && !device_first)
         status = start_copying(loader, error);
     return status;
@@ -376,7 +378,7 @@ void mr_loader_destroy(mr_loader *loader)
     core->closed = true;
     pthread_cond_broadcast(&core->next_epoch_changed);
     pthread_mutex_unlock(&core->lock);
-    if (loader->has_planner)
+    if (loader->has_next_epoch_thread)
         pthread_join(loader->next_epoch_thread, NULL);
     mr_supervisor_destroy(loader->supervisor);
     if (loader->has_copying) {

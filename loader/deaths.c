@@ -3,11 +3,12 @@
  * What follows from a worker's death: whose sample was it, who is to blame, when is it started again, and when is the
  * whole loader at its end. Nothing here goes by a clock but the delay of restarts.
  */
+#include "loader/deaths.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "dataset/dataset.h"
 #include "loader/death_cause.h"
-#include "loader/supervisor_state.h"
 
 enum { MAX_EARLY_DEATHS = 3, MAX_VAIN_DEATHS = 20, MAX_LOGGED = 10, MAX_RESTART_DELAY_MS = 1000 };
 

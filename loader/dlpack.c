@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "loader/core.h"
+#include "loader/batch.h"
 
 struct tensor {
     DLManagedTensor managed; /* first: what the deleter gets */

@@ -16,7 +16,7 @@ struct mr_loader {
     struct mr_worker *worker;             /* in the caller's thread, with MR_NO_WORKERS only */
     struct mr_cache_thread *cache_thread; /* NULL without a cache */
     pthread_t next_epoch_thread;
-    bool has_planner;
+    bool has_next_epoch_thread;
     pthread_t copying; /* to devices */
     bool has_copying;
     pthread_t reserver;

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/dataset.h"
+#include "loader/batch.h"
+#include "loader/epoch.h"
 #include "loader/loader.h"
 
 /* Leaves the error in the loader and returns its status. */
@@ -256,7 +258,7 @@ static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *sta
     pthread_mutex_lock(&core->lock);
     mr_status status = core->fatal.status ? fail(loader, &core->fatal) : MR_OK;
     if (status == MR_OK) {
-        status = mr_core_set_epoch(core, start, &error);
+        status = mr_epoch_set(core, start, &error);
         if (status != MR_OK)
             fail(loader, &error);
     }

@@ -7,7 +7,7 @@
 #define LOADER_SAMPLE_MAKE_H
 
 #include "dataset/reader.h"
-#include "loader/worker.h"
+#include "loader/worker_job.h"
 
 struct mr_sample_maker;
 

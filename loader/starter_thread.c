@@ -12,6 +12,7 @@
 
 #include "dataset/dataset.h"
 #include "loader/worker.h"
+#include "loader/worker_setup.h"
 
 struct mr_starter {
     struct mr_worker_job job;

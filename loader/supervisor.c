@@ -14,7 +14,9 @@
 #include "base/futex.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
+#include "loader/deaths.h"
 #include "loader/supervisor_state.h"
+#include "loader/time_limit.h"
 
 enum { MIN_TICK_MS = 10, MAX_TICK_MS = 500, RETRY_MS = 1000, MAX_START_FAILURES = 10 };
 

@@ -9,7 +9,6 @@
 #include <poll.h>
 
 #include "loader/starter.h"
-#include "loader/supervisor.h"
 
 /* A killed worker that lives longer than that cannot be killed. */
 #define MR_SUPERVISED_END_MS 10000u
@@ -54,11 +53,5 @@ static inline struct mr_worker_record *mr_supervised_record(const struct mr_supe
 {
     return &s->core->shared.records[i];
 }
-
-/* deaths.c: worker i has ended: collect it, give its samples back, say when to start it again. */
-void mr_deaths_take(struct mr_supervisor *s, uint32_t i);
-
-/* time_limit.c: tick_ms have passed: who has not got on? */
-void mr_time_limit_tick(struct mr_supervisor *s, uint64_t tick_ms);
 
 #endif

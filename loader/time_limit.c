@@ -3,10 +3,11 @@
  * The time limit: a worker that has work and does not get on is ended. Time is counted in ticks of the supervisor, so
  * that a stopped program times nobody out; a worker's beat is what shows that it gets on.
  */
+#include "loader/time_limit.h"
+
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/dataset.h"
-#include "loader/supervisor_state.h"
 
 static bool work_waits(const struct mr_supervisor *s)
 {

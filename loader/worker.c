@@ -13,6 +13,7 @@
 #include "base/futex.h"
 #include "dataset/reader.h"
 #include "loader/sample_make.h"
+#include "loader/worker_setup.h"
 
 enum { MAX_AHEAD = 64 };
 

@@ -6,19 +6,9 @@
 #ifndef LOADER_WORKER_H
 #define LOADER_WORKER_H
 
-#include "dataset/catalog.h"
-#include "loader/control.h"
-
-#include <millrace/dataset.h>
+#include "loader/worker_job.h"
 
 struct mr_worker;
-
-struct mr_worker_job {
-    struct mr_shared shared;
-    const struct mr_catalog *catalog; /* of the dataset; NULL with callbacks */
-    const mr_callbacks *callbacks;    /* NULL unless the dataset is the program's own */
-    uint32_t id;
-};
 
 mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out, mr_error *error);
 void mr_worker_destroy(struct mr_worker *worker);
@@ -34,11 +24,5 @@ void mr_worker_run(struct mr_worker *worker);
  * Returns the exit status for a process, 0 after stop.
  */
 int mr_worker_main(const struct mr_worker_job *job);
-
-/* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
-void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
-
-/* To the CPUs near the device, once the host has named them; true then. */
-bool mr_worker_setup_move_near(const struct mr_worker_job *job);
 
 #endif

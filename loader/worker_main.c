@@ -11,6 +11,7 @@
 
 #include "loader/worker.h"
 #include "loader/worker_fds.h"
+#include "loader/worker_setup.h"
 
 static int complain(const mr_error *error)
 {

@@ -3,6 +3,8 @@
  * What a worker does first: its name, its share of the machine, and, in a process of its own, a fault handler that
  * leaves the cause in shared memory, because the exit status may be taken by a host that reaps everything.
  */
+#include "loader/worker_setup.h"
+
 #include <assert.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,8 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "loader/worker.h"
 
 static struct mr_worker_record *fault_record; /* of this process; set once before the handlers */
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lent batches, from the loader's side; <millrace/batch.h> has what the program calls. */
+#ifndef LOADER_BATCH_H
+#define LOADER_BATCH_H
+
+#include "loader/core.h"
+
+/* Make the batches of a core whose options, placement and slab are known. */
+mr_status mr_batch_make_all(struct mr_core *core, mr_error *error);
+/* Copy what the slot's book says of its batch. */
+void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
+/* With the lock held: lend it. Its arrays are filled in, and it holds the core. */
+void mr_batch_lend(struct mr_batch *batch);
+/* A further hold on the whole lent batch; each is ended by one mr_batch_release(). */
+void mr_batch_retain(mr_batch *batch);
+/*
+ * mr_batch_release() by somebody who cannot try again: where a capture forbids it now, the next mr_loader_next() does
+ * it.
+ */
+void mr_batch_release_anyway(mr_batch *batch);
+/* Try to give back what is owed. */
+void mr_batch_settle_owed(struct mr_core *core);
+/* The batch that this is a part of. */
+mr_batch *mr_batch_whole(mr_batch *batch);
+
+#endif
