@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files are read whole, records as the catalog says. Of a pack's sample the index tells its size before the read, so
- * only the rows of a crop are read. Easy to get wrong: a limit must not depend on the crop, so it is held against all
- * that the pack keeps of the sample.
+ * Reads what one sample is made of, and hands its bytes to the codec. Files are read whole, records as the catalog
+ * says. Of a pack's sample the size is known before the read, so only the rows of a crop are read.
+ *
+ * Invariant: a limit on bytes does not depend on the crop. It is checked against all that the pack keeps of the sample.
  */
 #include "loader/sample_fetch.h"
 
@@ -18,25 +19,25 @@ void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_er
     error->index = index;
 }
 
-/* Which bytes of a pack's sample these draws need. */
-static mr_status find_range(const struct mr_sample_source *source, int64_t index, const struct mr_rng *rng,
+/* Which bytes of a pack's sample the candidate's draws need. */
+static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job,
                             uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     struct mr_packed_image image;
     struct mr_extent whole;
-    mr_status status = mr_catalog_packed(source->catalog, index, &image, error);
+    mr_status status = mr_catalog_packed(source->catalog, job->index, &image, error);
     if (status != MR_OK) {
-        error->index = index;
+        error->index = job->index;
         return status;
     }
-    mr_catalog_extent_whole(source->catalog, index, &whole);
+    mr_catalog_extent_whole(source->catalog, job->index, &whole);
     if (whole.len > source->max_bytes)
         status = mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
                               (unsigned long long)whole.len, (unsigned long long)source->max_bytes);
     else
-        status = mr_pixels_range(source->pixels, &image, rng, offset_out, len_out, error);
+        status = mr_pixels_range(source->pixels, &image, &job->draws, offset_out, len_out, error);
     if (status != MR_OK) {
-        mr_sample_fetch_name(source->catalog, index, error);
+        mr_sample_fetch_name(source->catalog, job->index, error);
         return status;
     }
     if (source->verifies) {
@@ -46,17 +47,17 @@ static mr_status find_range(const struct mr_sample_source *source, int64_t index
     return MR_OK;
 }
 
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, struct mr_reader *reader, uint64_t tag,
-                                 int64_t index, const struct mr_rng *rng, mr_error *error)
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job,
+                                 struct mr_reader *reader, mr_error *error)
 {
     uint64_t offset, len;
     if (!mr_catalog_is_described(source->catalog)) {
-        mr_reader_submit(reader, tag, index);
+        mr_reader_submit(reader, job->tag, job->index);
         return MR_OK;
     }
-    mr_status status = find_range(source, index, rng, &offset, &len, error);
+    mr_status status = find_range(source, job, &offset, &len, error);
     if (status == MR_OK)
-        mr_reader_submit_range(reader, tag, index, offset, len);
+        mr_reader_submit_range(reader, job->tag, job->index, offset, len);
     return status;
 }
 
@@ -90,13 +91,15 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const stru
     return status;
 }
 
-mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_fetched *fetched,
-                              struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error)
+mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,
+                              const struct mr_fetched *fetched, void *out, struct mr_pixels_report *report_out,
+                              mr_error *error)
 {
+    struct mr_rng draws = job->draws;
     memset(report_out, 0, sizeof *report_out);
     if (!fetched->is_packed)
-        return mr_pixels_run(source->pixels, fetched->bytes, fetched->len, fetched->encoded, rng, out, report_out,
+        return mr_pixels_run(source->pixels, fetched->bytes, fetched->len, fetched->encoded, &draws, out, report_out,
                              error);
-    return mr_pixels_run_packed(source->pixels, &fetched->packed, fetched->bytes, fetched->len, fetched->offset, rng,
+    return mr_pixels_run_packed(source->pixels, &fetched->packed, fetched->bytes, fetched->len, fetched->offset, &draws,
                                 out, report_out, error);
 }

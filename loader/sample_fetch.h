@@ -9,6 +9,7 @@
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"
+#include "pinned/slot.h"
 #include "transforms/pixels.h"
 
 /* Where a worker's samples come from, and how they are looked at; constant. */
@@ -19,6 +20,21 @@ struct mr_sample_source {
     bool verifies;      /* samples of a pack are read whole and held against their checksum */
 };
 
+/*
+ * One sample under way: a place of a batch, and the candidate that is to fill it. worker.c finds the place and holds
+ * it, sample_make.c chooses the candidate, which is only a guess until the place is held.
+ */
+struct mr_sample_job {
+    struct mr_slot_view view; /* of the batch's slot */
+    uint32_t place;
+    uint32_t tag;        /* of its read, among those that the worker has in flight */
+    uint64_t word;       /* the place's: as it was seen OPEN, then BUSY while it is held */
+    uint64_t begin_ns;   /* of the read, for the trace */
+    int64_t index;       /* the candidate's in the dataset; -1: there is none */
+    struct mr_rng draws; /* the candidate's in the batch's epoch; nothing is drawn from it, copies are */
+};
+
+/* The bytes of a sample. */
 struct mr_fetched {
     const uint8_t *bytes;
     size_t len;
@@ -29,21 +45,22 @@ struct mr_fetched {
 };
 
 /*
- * Begin to read a sample for these draws, which stay as they are.
+ * Begin to read the candidate.
  *
  * Returns MR_OK when the reader has it; otherwise nothing was submitted, and error names the sample: what the index of
  * a pack says makes no sense (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, struct mr_reader *reader, uint64_t tag,
-                                 int64_t index, const struct mr_rng *rng, mr_error *error);
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job,
+                                 struct mr_reader *reader, mr_error *error);
 
 /* After the read: fetched_out points into its bytes. error names the sample. */
 mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read, void *label_out,
                                struct mr_fetched *fetched_out, mr_error *error);
 
-/* The pixels, with the same draws. error lacks the sample's name. report_out is set in any case. */
-mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_fetched *fetched,
-                              struct mr_rng *rng, void *out, struct mr_pixels_report *report_out, mr_error *error);
+/* Make the candidate's pixels. error lacks the sample's name. report_out is set in any case. */
+mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,
+                              const struct mr_fetched *fetched, void *out, struct mr_pixels_report *report_out,
+                              mr_error *error);
 
 /* Put "path (index 7): " before an error's words, and the index into its record. catalog NULL: a sample of callbacks.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One sample, and the policy for damaged ones. The count of candidates found damaged lies in the slot, so a worker that
- * dies loses nothing: whoever takes the place next goes on at the next candidate.
+ * Makes one sample in a place that its worker holds, and applies the policy for damaged ones. The count of candidates
+ * found damaged lies in the slot, so nothing is lost when a worker dies: the next one that takes the place continues at
+ * the next candidate.
  */
 #include "loader/sample_make.h"
 
@@ -10,7 +11,6 @@
 #include <string.h>
 
 #include "loader/worker_cache.h"
-#include "loader/sample_fetch.h"
 
 struct mr_sample_maker {
     struct mr_worker_job job;
@@ -65,10 +65,10 @@ static bool may_substitute(const struct mr_sample_maker *p)
     return p->control->on_error == MR_ON_ERROR_SKIP && !p->control->holes;
 }
 
-int64_t mr_sample_make_candidate(const struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place)
+static int64_t find_candidate(const struct mr_sample_maker *p, const struct mr_sample_job *job)
 {
-    int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    uint32_t skipped = atomic_load_explicit(&view->skipped[place], memory_order_relaxed);
+    int64_t want = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
+    uint32_t skipped = atomic_load_explicit(&job->view.skipped[job->place], memory_order_relaxed);
     if (skipped == 0)
         return want;
     if (!may_substitute(p) || skipped >= p->control->n_samples)
@@ -76,23 +76,23 @@ int64_t mr_sample_make_candidate(const struct mr_sample_maker *p, const struct m
     return (want + skipped) % p->control->n_samples;
 }
 
-/* The draws of a candidate in the epoch of its slot. */
-static void init_draws(const struct mr_sample_maker *p, const struct mr_slot_view *view, int64_t index,
-                       struct mr_rng *rng_out)
+bool mr_sample_make_choose(const struct mr_sample_maker *p, struct mr_sample_job *job)
 {
-    uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
-    mr_rng_init(rng_out, p->control->seed, epoch, (uint64_t)index);
+    job->index = find_candidate(p, job);
+    if (job->index < 0)
+        return false;
+    uint64_t epoch = atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed);
+    mr_rng_init(&job->draws, p->control->seed, epoch, (uint64_t)job->index);
+    return true;
 }
 
-enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *p, const struct mr_slot_view *view, int64_t index,
-                                        struct mr_reader *reader, uint64_t tag)
+enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *p, const struct mr_sample_job *job,
+                                        struct mr_reader *reader)
 {
-    struct mr_rng rng;
     mr_error unused;
-    init_draws(p, view, index, &rng);
-    if (mr_worker_cache_prefetch(p->cache, index, &rng))
+    if (mr_worker_cache_prefetch(p->cache, job))
         return MR_SUBMITTED_CACHED;
-    bool submitted = mr_sample_fetch_submit(&p->source, reader, tag, index, &rng, &unused) == MR_OK;
+    bool submitted = mr_sample_fetch_submit(&p->source, job, reader, &unused) == MR_OK;
     return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
 }
 
@@ -106,62 +106,58 @@ static void trace_pixels(const struct mr_sample_maker *p, int64_t index, uint64_
     mr_trace_ring_put_span(p->ring, MR_TRACE_TRANSFORM, decoded_ns, decoded_ns + report->transform_ns, index);
 }
 
-static mr_status run_pixels(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
+static mr_status run_pixels(struct mr_sample_maker *p, const struct mr_sample_job *job,
                             const struct mr_fetched *fetched, mr_error *error)
 {
-    struct mr_rng rng;
     struct mr_pixels_report report;
-    init_draws(p, view, index, &rng);
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    mr_status status = mr_sample_fetch_run(&p->source, fetched, &rng,
-                                           view->data + place * p->control->layout.sample_bytes, &report, error);
+    uint8_t *out = job->view.data + job->place * p->control->layout.sample_bytes;
+    mr_status status = mr_sample_fetch_run(&p->source, job, fetched, out, &report, error);
     if (p->control->with_timing) {
         atomic_fetch_add_explicit(&p->record->decode_ns, report.decode_ns, memory_order_relaxed);
         atomic_fetch_add_explicit(&p->record->transform_ns, report.transform_ns, memory_order_relaxed);
     }
-    trace_pixels(p, index, begin_ns, &report);
+    trace_pixels(p, job->index, begin_ns, &report);
     if (status != MR_OK) {
-        mr_sample_fetch_name(p->job.catalog, index, error);
+        mr_sample_fetch_name(p->job.catalog, job->index, error);
         return status;
     }
-    memcpy(view->geometry + place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
+    memcpy(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
     if (report.n_warnings)
-        atomic_fetch_add_explicit(&view->slot->n_warnings, report.n_warnings, memory_order_relaxed);
+        atomic_fetch_add_explicit(&job->view.slot->n_warnings, report.n_warnings, memory_order_relaxed);
     return MR_OK;
 }
 
-static uint8_t *label_at(const struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place)
+static uint8_t *label_at(const struct mr_sample_maker *p, const struct mr_sample_job *job)
 {
-    return view->label + place * p->control->layout.label_bytes;
+    return job->view.label + job->place * p->control->layout.label_bytes;
 }
 
-static mr_status use_read(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
-                          const struct mr_read *read, mr_error *error)
+static mr_status use_read(struct mr_sample_maker *p, const struct mr_sample_job *job, const struct mr_read *read,
+                          mr_error *error)
 {
     struct mr_fetched fetched;
-    mr_status status = mr_sample_fetch_take(&p->source, read, label_at(p, view, place), &fetched, error);
-    return status == MR_OK ? run_pixels(p, view, place, read->index, &fetched, error) : status;
+    mr_status status = mr_sample_fetch_take(&p->source, read, label_at(p, job), &fetched, error);
+    return status == MR_OK ? run_pixels(p, job, &fetched, error) : status;
 }
 
 /* From the cache. False: nothing was done, or what was done does not count, and the file is to be read. */
-static bool use_cached(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
+static bool use_cached(struct mr_sample_maker *p, const struct mr_sample_job *job)
 {
-    struct mr_rng rng;
     struct mr_fetched fetched;
     mr_error unused;
     if (!p->cache)
         return false;
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    init_draws(p, view, index, &rng);
-    if (!mr_worker_cache_take(p->cache, index, &rng, label_at(p, view, place), &fetched))
+    if (!mr_worker_cache_take(p->cache, job, label_at(p, job), &fetched))
         return false;
-    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
+    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, job->index);
     atomic_fetch_add_explicit(&p->record->bytes_read, fetched.len, memory_order_relaxed);
-    if (run_pixels(p, view, place, index, &fetched, &unused) == MR_OK) {
+    if (run_pixels(p, job, &fetched, &unused) == MR_OK) {
         atomic_fetch_add_explicit(&p->record->n_cached, 1, memory_order_relaxed);
         return true;
     }
-    mr_worker_cache_drop(p->cache, index);
+    mr_worker_cache_drop(p->cache, job->index);
     return false;
 }
 
@@ -171,22 +167,19 @@ static mr_status open_spare(struct mr_sample_maker *p, mr_error *error)
     return p->spare ? MR_OK : mr_reader_create(p->job.catalog, &options, &p->spare, error);
 }
 
-static mr_status read_and_use(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
-                              mr_error *error)
+static mr_status read_and_use(struct mr_sample_maker *p, const struct mr_sample_job *job, mr_error *error)
 {
-    struct mr_rng rng;
     struct mr_read read;
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    init_draws(p, view, index, &rng);
     mr_status status = open_spare(p, error);
     if (status == MR_OK)
-        status = mr_sample_fetch_submit(&p->source, p->spare, 0, index, &rng, error);
+        status = mr_sample_fetch_submit(&p->source, job, p->spare, error);
     if (status != MR_OK)
         return status;
     if (!mr_reader_reap(p->spare, true, &read))
-        return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)index);
-    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
-    status = use_read(p, view, place, &read, error);
+        return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)job->index);
+    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, job->index);
+    status = use_read(p, job, &read, error);
     mr_reader_recycle(p->spare, &read);
     return status;
 }
@@ -207,15 +200,14 @@ static mr_status check_callback_sample(const struct mr_sample_maker *p, const mr
     return MR_OK;
 }
 
-static mr_status use_callback(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index,
-                              mr_error *error)
+static mr_status use_callback(struct mr_sample_maker *p, const struct mr_sample_job *job, mr_error *error)
 {
     const mr_callbacks *callbacks = p->job.callbacks;
     mr_sample sample;
     memset(&sample, 0, sizeof sample);
     uint64_t begin_ns = mr_trace_ring_begin(p->ring);
-    int rc = callbacks->get(callbacks->user, index, &sample);
-    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, index);
+    int rc = callbacks->get(callbacks->user, job->index, &sample);
+    mr_trace_ring_put(p->ring, MR_TRACE_READ, begin_ns, job->index);
     mr_status status;
     if (rc != 0) {
         sample.error[sizeof sample.error - 1] = '\0';
@@ -225,95 +217,94 @@ static mr_status use_callback(struct mr_sample_maker *p, const struct mr_slot_vi
         status = check_callback_sample(p, &sample, error);
     }
     if (status != MR_OK) {
-        mr_sample_fetch_name(p->job.catalog, index, error);
+        mr_sample_fetch_name(p->job.catalog, job->index, error);
     } else {
         uint64_t label_bytes = p->control->layout.label_bytes;
         const void *label = sample.label_record ? sample.label_record : (const void *)&sample.label;
-        memcpy(label_at(p, view, place), label, label_bytes);
+        memcpy(label_at(p, job), label, label_bytes);
         struct mr_fetched fetched = {.bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
-        status = run_pixels(p, view, place, index, &fetched, error);
+        status = run_pixels(p, job, &fetched, error);
     }
     if (callbacks->release)
         callbacks->release(callbacks->user, &sample);
     return status;
 }
 
-static mr_status try_candidate(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
-                               int64_t index, const struct mr_read *read, mr_error *error)
+static mr_status try_candidate(struct mr_sample_maker *p, const struct mr_sample_job *job, const struct mr_read *read,
+                               mr_error *error)
 {
-    atomic_store_explicit(&p->record->index, index, memory_order_relaxed);
+    atomic_store_explicit(&p->record->index, job->index, memory_order_relaxed);
     atomic_fetch_add_explicit(&p->record->beat, 1, memory_order_relaxed); /* the time limit is each candidate's */
     if (p->job.callbacks)
-        return use_callback(p, view, place, index, error);
-    bool is_read = read && read->index == index;
-    if (!is_read && use_cached(p, view, place, index))
+        return use_callback(p, job, error);
+    bool is_read = read && read->index == job->index;
+    if (!is_read && use_cached(p, job))
         return MR_OK;
-    mr_status status = is_read ? use_read(p, view, place, read, error) : read_and_use(p, view, place, index, error);
+    mr_status status = is_read ? use_read(p, job, read, error) : read_and_use(p, job, error);
     if (status == MR_OK)
-        mr_worker_cache_met(p->cache, index);
+        mr_worker_cache_met(p->cache, job->index);
     return status;
 }
 
 /* What a device will find at this place. */
-static void describe(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
-                     enum mr_encoding encoding)
+static void describe_sample(struct mr_sample_maker *p, const struct mr_sample_job *job, enum mr_encoding encoding)
 {
     const struct mr_plan *plan = &p->control->plan;
     uint64_t len = p->control->layout.sample_bytes;
-    view->descriptors[place] =
+    job->view.descriptors[job->place] =
         (struct mr_descriptor){.encoding = encoding,
-                               .offset = place * len,
+                               .offset = job->place * len,
                                .len = len,
-                               .place = place,
+                               .place = job->place,
                                .box = {0, 0, (int32_t)plan->out_width, (int32_t)plan->out_height}};
 }
 
 /* No sample here: zeros and mask 0. */
-static void leave_hole(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place,
-                       enum mr_outcome outcome)
+static void leave_hole(struct mr_sample_maker *p, const struct mr_sample_job *job, enum mr_outcome outcome)
 {
     const struct mr_slot_layout *layout = &p->control->layout;
-    memset(view->data + place * layout->sample_bytes, 0, layout->sample_bytes);
-    memset(label_at(p, view, place), 0, layout->label_bytes);
-    memset(view->geometry + place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));
-    view->index[place] = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    view->mask[place] = 0;
-    describe(p, view, place, MR_ENCODING_NONE);
-    atomic_store_explicit(&view->outcome[place], outcome, memory_order_relaxed);
+    memset(job->view.data + job->place * layout->sample_bytes, 0, layout->sample_bytes);
+    memset(label_at(p, job), 0, layout->label_bytes);
+    memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));
+    job->view.index[job->place] = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
+    job->view.mask[job->place] = 0;
+    describe_sample(p, job, MR_ENCODING_NONE);
+    atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
 }
 
-static void give_sample(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, int64_t index)
+static void give_sample(struct mr_sample_maker *p, const struct mr_sample_job *job)
 {
-    view->index[place] = index;
-    view->mask[place] = 1;
-    describe(p, view, place, MR_ENCODING_U8);
-    atomic_store_explicit(&view->outcome[place], MR_OUTCOME_GOOD, memory_order_relaxed);
+    job->view.index[job->place] = job->index;
+    job->view.mask[job->place] = 1;
+    describe_sample(p, job, MR_ENCODING_U8);
+    atomic_store_explicit(&job->view.outcome[job->place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }
 
-void mr_sample_make_run(struct mr_sample_maker *p, const struct mr_slot_view *view, uint32_t place, uint64_t *held,
-                        const struct mr_read *read)
+bool mr_sample_make_run(struct mr_sample_maker *p, struct mr_sample_job *job, const struct mr_read *read)
 {
     mr_error error;
-    int64_t index;
-    while ((index = mr_sample_make_candidate(p, view, place)) >= 0) {
+    bool tried = false;
+    while (mr_sample_make_choose(p, job)) {
+        tried = true;
         /* What has cost a worker its life is made from its file: that may be good where the cache's entry is not. */
-        if (mr_place_blame(*held) >= MR_BLAME_CRASH)
-            mr_worker_cache_drop(p->cache, index);
-        mr_status status = try_candidate(p, view, place, index, read, &error);
+        if (mr_place_blame(job->word) >= MR_BLAME_CRASH)
+            mr_worker_cache_drop(p->cache, job->index);
+        mr_status status = try_candidate(p, job, read, &error);
         if (status == MR_OK) {
-            give_sample(p, view, place, index);
-            return;
+            give_sample(p, job);
+            return true;
         }
-        mr_slot_record(view, place, &error);
+        mr_slot_record(&job->view, job->place, &error);
         if (status != MR_ERR_DAMAGED) { /* no policy helps against this machine's troubles */
-            leave_hole(p, view, place, MR_OUTCOME_FAILED);
-            return;
+            leave_hole(p, job, MR_OUTCOME_FAILED);
+            return true;
         }
-        mr_place_absolve(&view->places[place], held);
-        atomic_fetch_add_explicit(&view->skipped[place], 1, memory_order_relaxed);
+        mr_place_absolve(&job->view.places[job->place], &job->word);
+        atomic_fetch_add_explicit(&job->view.skipped[job->place], 1, memory_order_relaxed);
     }
     bool hole = p->control->on_error == MR_ON_ERROR_ZERO || p->control->holes;
-    leave_hole(p, view, place, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_FAILED);
+    leave_hole(p, job, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_FAILED);
+    return tried;
 }
 
 void mr_sample_make_fill(struct mr_sample_maker *p, uint64_t worked_ns)

@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "loader/worker_fds.h"
 #include "loader/worker_image.h"
 
 enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
@@ -37,7 +36,7 @@ enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
 
 struct mr_starter {
     int image_fd;             /* the helper program */
-    int fds[MR_WORKER_N_FDS]; /* in the order of worker_fds.h; borrowed, -1 where there is none */
+    int fds[MR_WORKER_N_FDS]; /* in the order of worker_image.h; borrowed, -1 where there is none */
     void *stack;              /* of the child until it execs */
 };
 
@@ -191,7 +190,7 @@ struct child {
     int failed;       /* errno of the step that failed, written by the child */
 };
 
-/* Descriptors 0 and 1 on /dev/null, 2 as inherited, then those of worker_fds.h, nothing else. */
+/* Descriptors 0 and 1 on /dev/null, 2 as inherited, then those of worker_image.h, nothing else. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static int arrange_fds(const struct mr_starter *s,
                                                                                       int *image_out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's loop: tickets, reads in flight, and who may decode.
+ * The worker's loop: takes tickets, keeps reads in flight, and makes a sample as soon as its bytes are there.
  *
- * Easy to get wrong: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker
- * may overtake; only the swap OPEN -> BUSY decides, and whoever loses it drops what he has read.
+ * Invariant: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker may
+ * overtake. Only the swap OPEN -> BUSY decides; the worker that loses it drops what it has read.
  */
 #include "loader/worker.h"
 
@@ -17,14 +17,6 @@
 
 enum { MAX_AHEAD = 64 };
 
-/* A place that this worker looks at: suggested by a ticket or found open below the counter. */
-struct lead {
-    struct mr_slot_view view;
-    uint32_t place;
-    uint64_t seen;     /* the OPEN word */
-    uint64_t begin_ns; /* of the read, for the trace */
-};
-
 struct mr_worker {
     struct mr_worker_job job;
     struct mr_control *control;
@@ -32,39 +24,39 @@ struct mr_worker {
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_reader *reader;   /* NULL with callbacks */
     struct mr_sample_maker *maker;
-    struct lead leads[MAX_AHEAD]; /* by tag of the read */
-    uint64_t free_tags;           /* bit t: leads[t] is unused */
-    uint8_t cached[MAX_AHEAD];    /* tags of leads whose samples are in the cache: a ring, the oldest at first */
+    struct mr_sample_job in_flight[MAX_AHEAD]; /* by tag */
+    uint64_t free_tags;                        /* bit t: in_flight[t] is unused */
+    uint8_t cached[MAX_AHEAD]; /* tags of jobs whose samples are in the cache: a ring, the oldest at first_cached */
     uint32_t first_cached;
     uint32_t n_cached;
-    bool reads_next;      /* reads and cached leads take turns, so that neither waits for the other's end */
+    bool reads_next;      /* reads and cached samples take turns, so that neither waits for the other's end */
     uint32_t deaths_seen; /* control's n_deaths when this worker last swept for it */
 };
 
-static void beat(struct mr_worker *w, enum mr_doing doing)
+static void report_doing(struct mr_worker *w, enum mr_doing doing)
 {
     atomic_store_explicit(&w->record->doing, doing, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->record->beat, 1, memory_order_relaxed);
 }
 
-/* Is the place of this ticket open and of the batch that the ticket means? */
-static bool look_at(struct mr_worker *w, uint64_t ticket, struct lead *lead_out)
+/* The place that a ticket suggests. True when it is open and of the batch that the ticket means. */
+static bool look_at(struct mr_worker *w, uint64_t ticket, struct mr_sample_job *job_out)
 {
     uint64_t sequence = ticket / w->control->layout.batch_size;
-    lead_out->view = mr_control_slot(&w->job.shared, sequence);
-    lead_out->place = (uint32_t)(ticket % w->control->layout.batch_size);
-    lead_out->seen = mr_place_load(&lead_out->view.places[lead_out->place]);
-    return mr_place_state(lead_out->seen) == MR_PLACE_OPEN &&
-           atomic_load_explicit(&lead_out->view.slot->sequence, memory_order_relaxed) == sequence;
+    job_out->view = mr_control_slot(&w->job.shared, sequence);
+    job_out->place = (uint32_t)(ticket % w->control->layout.batch_size);
+    job_out->word = mr_place_load(&job_out->view.places[job_out->place]);
+    return mr_place_state(job_out->word) == MR_PLACE_OPEN &&
+           atomic_load_explicit(&job_out->view.slot->sequence, memory_order_relaxed) == sequence;
 }
 
-static bool take_ticket(struct mr_worker *w, struct lead *lead_out)
+static bool take_ticket(struct mr_worker *w, struct mr_sample_job *job_out)
 {
     uint64_t ticket = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
     while (ticket < atomic_load_explicit(&w->control->limit, memory_order_acquire)) {
         if (!atomic_compare_exchange_weak(&w->control->ticket, &ticket, ticket + 1))
             continue;
-        if (look_at(w, ticket, lead_out))
+        if (look_at(w, ticket, job_out))
             return true;
         ticket = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
     }
@@ -72,27 +64,29 @@ static bool take_ticket(struct mr_worker *w, struct lead *lead_out)
 }
 
 /* Is this place among the reads that this worker has in flight? */
-static bool is_mine(const struct mr_worker *w, const struct lead *lead)
+static bool is_mine(const struct mr_worker *w, const struct mr_sample_job *job)
 {
     for (uint64_t used = ~w->free_tags; used; used &= used - 1) {
-        const struct lead *mine = &w->leads[__builtin_ctzll(used)];
-        if (mine->view.slot == lead->view.slot && mine->place == lead->place && mine->seen == lead->seen)
+        const struct mr_sample_job *mine = &w->in_flight[__builtin_ctzll(used)];
+        if (mine->view.slot == job->view.slot && mine->place == job->place && mine->word == job->word)
             return true;
     }
     return false;
 }
 
 /* An OPEN word below the counter that is not read by this worker already. */
-static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view, struct lead *lead_out)
+static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view, struct mr_sample_job *job_out)
 {
     uint32_t batch_size = w->control->layout.batch_size;
     if (mr_slot_state(view->slot) != MR_SLOT_FILLING)
         return false;
     uint64_t first = atomic_load_explicit(&view->slot->sequence, memory_order_relaxed) * batch_size;
     uint64_t counter = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
+    job_out->view = *view;
     for (uint32_t p = 0; p < batch_size && first + p < counter; p++) {
-        *lead_out = (struct lead){.view = *view, .place = p, .seen = mr_place_load(&view->places[p])};
-        if (mr_place_state(lead_out->seen) == MR_PLACE_OPEN && !is_mine(w, lead_out))
+        job_out->place = p;
+        job_out->word = mr_place_load(&view->places[p]);
+        if (mr_place_state(job_out->word) == MR_PLACE_OPEN && !is_mine(w, job_out))
             return true;
     }
     return false;
@@ -102,12 +96,12 @@ static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view, str
  * An OPEN word below the counter was left by a death, or is being read ahead by somebody slower. Each worker begins at
  * another slot, so that two seldom find the same.
  */
-static bool sweep(struct mr_worker *w, struct lead *lead_out)
+static bool sweep_all_slots(struct mr_worker *w, struct mr_sample_job *job_out)
 {
     uint32_t n = w->control->layout.n_slots;
     for (uint32_t i = 0; i < n; i++) {
         struct mr_slot_view view = mr_slot_at(&w->control->layout, w->job.shared.base, (i + w->job.id) % n);
-        if (sweep_slot(w, &view, lead_out))
+        if (sweep_slot(w, &view, job_out))
             return true;
     }
     return false;
@@ -117,12 +111,12 @@ static bool sweep(struct mr_worker *w, struct lead *lead_out)
  * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a batch that the
  * counter has passed by two batches, what somebody slow still has in that batch.
  */
-static bool find_urgent(struct mr_worker *w, struct lead *lead_out)
+static bool find_urgent(struct mr_worker *w, struct mr_sample_job *job_out)
 {
     const struct mr_control *c = w->control;
     uint32_t n_deaths = atomic_load_explicit(&c->n_deaths, memory_order_acquire);
     if (n_deaths != w->deaths_seen) {
-        if (sweep(w, lead_out))
+        if (sweep_all_slots(w, job_out))
             return true;
         w->deaths_seen = n_deaths;
     }
@@ -132,64 +126,60 @@ static bool find_urgent(struct mr_worker *w, struct lead *lead_out)
     if (atomic_load_explicit(&c->ticket, memory_order_relaxed) / c->layout.batch_size < head + 2)
         return false;
     struct mr_slot_view view = mr_control_slot(&w->job.shared, head);
-    return sweep_slot(w, &view, lead_out);
+    return sweep_slot(w, &view, job_out);
 }
 
-/* Take the place, make its sample, say so. read is NULL when nothing was read for it. */
-static void decode(struct mr_worker *w, const struct lead *lead, const struct mr_read *read)
+/* Hold the place, make its sample, mark it done. read is NULL when nothing was read for it. */
+static void make_sample(struct mr_worker *w, struct mr_sample_job *job, const struct mr_read *read)
 {
-    uint64_t held;
-    struct mr_place *place = &lead->view.places[lead->place];
-    if (!mr_place_take(place, lead->seen, w->job.id, &held))
+    struct mr_place *place = &job->view.places[job->place];
+    if (!mr_place_take(place, job->word, w->job.id, &job->word))
         return;
-    beat(w, MR_DOING_DECODING);
+    report_doing(w, MR_DOING_DECODING);
     uint64_t begin = mr_clock_now_ns();
+    bool tried = mr_sample_make_run(w->maker, job, read);
+    mr_place_finish(place, job->word);
     /* A sample that was given up because of deaths does not show that workers live. */
-    bool counts = mr_sample_make_candidate(w->maker, &lead->view, lead->place) >= 0;
-    mr_sample_make_run(w->maker, &lead->view, lead->place, &held, read);
-    mr_place_finish(place, held);
-    atomic_fetch_add_explicit(&w->record->n_done, counts, memory_order_relaxed);
-    if (mr_slot_count_down(&lead->view))
+    atomic_fetch_add_explicit(&w->record->n_done, tried, memory_order_relaxed);
+    if (mr_slot_count_down(&job->view))
         mr_control_wake_host(&w->job.shared);
     uint64_t worked_ns = mr_clock_now_ns() - begin;
     atomic_fetch_add_explicit(&w->record->busy_ns, worked_ns, memory_order_relaxed);
-    beat(w, MR_DOING_PACKING);
+    report_doing(w, MR_DOING_PACKING);
     mr_sample_make_fill(w->maker, worked_ns);
-    beat(w, MR_DOING_NOTHING);
+    report_doing(w, MR_DOING_NOTHING);
 }
 
-static bool submit(struct mr_worker *w, const struct lead *lead, int64_t index)
+static bool submit_read(struct mr_worker *w, struct mr_sample_job *job)
 {
-    uint32_t tag = (uint32_t)__builtin_ctzll(w->free_tags);
-    uint64_t begin_ns = mr_trace_ring_begin(w->ring);
-    enum mr_submitted submitted = mr_sample_make_submit(w->maker, &lead->view, index, w->reader, tag);
+    job->tag = (uint32_t)__builtin_ctzll(w->free_tags);
+    job->begin_ns = mr_trace_ring_begin(w->ring);
+    enum mr_submitted submitted = mr_sample_make_submit(w->maker, job, w->reader);
     if (submitted == MR_SUBMITTED_NOTHING)
         return false;
     if (submitted == MR_SUBMITTED_CACHED)
-        w->cached[(w->first_cached + w->n_cached++) % MAX_AHEAD] = (uint8_t)tag;
-    w->free_tags &= ~(UINT64_C(1) << tag);
-    w->leads[tag] = *lead;
-    w->leads[tag].begin_ns = begin_ns;
+        w->cached[(w->first_cached + w->n_cached++) % MAX_AHEAD] = (uint8_t)job->tag;
+    w->free_tags &= ~(UINT64_C(1) << job->tag);
+    w->in_flight[job->tag] = *job;
     return true;
 }
 
-/* Begin to read for a lead, or decode at once where there is nothing to read. True when a sample was dealt with. */
-static bool begin(struct mr_worker *w, const struct lead *lead)
+/* Begin to read, or make the sample at once where there is nothing to read. True when a sample was dealt with. */
+static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 {
-    int64_t index = mr_sample_make_candidate(w->maker, &lead->view, lead->place);
-    if (w->reader && index >= 0 && submit(w, lead, index))
+    if (w->reader && mr_sample_make_choose(w->maker, job) && submit_read(w, job))
         return false;
-    decode(w, lead, NULL);
+    make_sample(w, job, NULL);
     return true;
 }
 
 /* Keep the reads in flight. True when a sample was dealt with meanwhile. */
 static bool read_ahead(struct mr_worker *w)
 {
-    struct lead lead;
+    struct mr_sample_job job;
     while ((!w->reader || mr_reader_n_busy(w->reader) + w->n_cached < w->control->read_ahead) &&
-           (find_urgent(w, &lead) || take_ticket(w, &lead)))
-        if (begin(w, &lead))
+           (find_urgent(w, &job) || take_ticket(w, &job)))
+        if (begin_sample(w, &job))
             return true;
     return false;
 }
@@ -199,34 +189,33 @@ static bool finish_a_read(struct mr_worker *w)
     struct mr_read read;
     bool timed = w->control->with_timing;
     uint64_t begin = timed ? mr_clock_now_ns() : 0;
-    beat(w, MR_DOING_READING);
+    report_doing(w, MR_DOING_READING);
     if (!mr_reader_reap(w->reader, true, &read))
         return false;
     if (timed)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->record->bytes_read, read.len, memory_order_relaxed);
-    struct lead lead = w->leads[read.tag];
-    mr_trace_ring_put(w->ring, MR_TRACE_READ, lead.begin_ns, read.index);
-    w->free_tags |= UINT64_C(1) << read.tag;
-    decode(w, &lead, &read);
+    struct mr_sample_job *job = &w->in_flight[read.tag];
+    mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
+    make_sample(w, job, &read);
+    w->free_tags |= UINT64_C(1) << job->tag;
     mr_reader_recycle(w->reader, &read);
     return true;
 }
 
 static bool finish_a_cached(struct mr_worker *w)
 {
-    uint32_t tag = w->cached[w->first_cached];
-    struct lead lead = w->leads[tag];
+    struct mr_sample_job *job = &w->in_flight[w->cached[w->first_cached]];
     w->first_cached = (w->first_cached + 1) % MAX_AHEAD;
     w->n_cached--;
-    w->free_tags |= UINT64_C(1) << tag;
-    decode(w, &lead, NULL);
+    make_sample(w, job, NULL);
+    w->free_tags |= UINT64_C(1) << job->tag;
     return true;
 }
 
 bool mr_worker_step(struct mr_worker *w)
 {
-    struct lead lead;
+    struct mr_sample_job job;
     if (read_ahead(w))
         return true;
     bool reads = w->reader && mr_reader_n_pending(w->reader) > 0;
@@ -235,39 +224,39 @@ bool mr_worker_step(struct mr_worker *w)
         return finish_a_cached(w);
     if (reads)
         return finish_a_read(w);
-    if (!sweep(w, &lead))
+    if (!sweep_all_slots(w, &job))
         return false;
-    begin(w, &lead);
+    begin_sample(w, &job);
     return true;
 }
 
 static bool work_waits(struct mr_worker *w)
 {
-    struct lead unused;
+    struct mr_sample_job unused;
     const struct mr_control *c = w->control;
-    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) || sweep(w, &unused);
+    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) || sweep_all_slots(w, &unused);
 }
 
 static void sleep_until_work(struct mr_worker *w)
 {
     uint32_t seen = atomic_load(&w->control->work_word);
     uint64_t begin = mr_clock_now_ns();
-    beat(w, MR_DOING_NOTHING);
+    report_doing(w, MR_DOING_NOTHING);
     atomic_store(&w->record->asleep, 1);
     /* A dead host kills this process (or has ended this thread), so nothing else needs to end the wait. */
     if (!work_waits(w))
         mr_futex_wait(&w->control->work_word, seen, UINT32_MAX);
     atomic_store(&w->record->asleep, 0);
     atomic_fetch_add_explicit(&w->record->wait_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
-    beat(w, MR_DOING_NOTHING);
+    report_doing(w, MR_DOING_NOTHING);
 }
 
 /* Nothing else is to be done: pack a sample for the cache, if there is one. */
 static bool pack_idly(struct mr_worker *w)
 {
-    beat(w, MR_DOING_PACKING);
+    report_doing(w, MR_DOING_PACKING);
     bool packed = mr_sample_make_fill_idle(w->maker);
-    beat(w, MR_DOING_NOTHING);
+    report_doing(w, MR_DOING_NOTHING);
     return packed;
 }
 

@@ -6,7 +6,7 @@
 #ifndef LOADER_WORKER_H
 #define LOADER_WORKER_H
 
-#include "loader/worker_job.h"
+#include "loader/worker_setup.h"
 
 struct mr_worker;
 

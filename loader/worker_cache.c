@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's cache. Easy to get wrong: whatever is wrong with it must never be seen in a batch, so each failure here
- * ends in reading the file, whose errors are the sample's.
+ * Takes samples from the cache in place of their files, and packs samples into it.
+ *
+ * Invariant: no fault of the cache is seen in a batch. Each failure here ends in reading the file, whose errors are the
+ * sample's.
  */
 #include "loader/worker_cache.h"
 
@@ -44,29 +46,29 @@ void mr_worker_cache_destroy(struct mr_worker_cache *cache)
 }
 
 /* An entry whose description makes no sense is dropped. */
-static bool find(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng, struct mr_cache_hit *hit_out,
-                 uint64_t *offset_out, uint64_t *len_out)
+static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job *job, struct mr_cache_hit *hit_out,
+                       uint64_t *offset_out, uint64_t *len_out)
 {
     mr_error unused;
-    if (!mr_cache_use_find(cache->use, index, hit_out))
+    if (!mr_cache_use_find(cache->use, job->index, hit_out))
         return false;
-    if (mr_pixels_range(cache->pixels, &hit_out->image, rng, offset_out, len_out, &unused) == MR_OK)
+    if (mr_pixels_range(cache->pixels, &hit_out->image, &job->draws, offset_out, len_out, &unused) == MR_OK)
         return true;
-    mr_cache_use_drop(cache->use, index);
+    mr_cache_use_drop(cache->use, job->index);
     return false;
 }
 
-bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng)
+bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, const struct mr_sample_job *job)
 {
     struct mr_cache_hit hit;
     uint64_t offset, len;
-    if (!cache || !find(cache, index, rng, &hit, &offset, &len))
+    if (!cache || !find_entry(cache, job, &hit, &offset, &len))
         return false;
     mr_cache_use_prefetch(cache->use, &hit, offset, len);
     return true;
 }
 
-bool mr_worker_cache_take(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng, void *label_out,
+bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, void *label_out,
                           struct mr_fetched *fetched_out)
 {
     struct mr_cache_hit hit;
@@ -74,15 +76,15 @@ bool mr_worker_cache_take(struct mr_worker_cache *cache, int64_t index, const st
     const uint8_t *bytes, *unused;
     size_t unused_len;
     mr_error error;
-    if (!cache || !find(cache, index, rng, &hit, &offset, &len))
+    if (!cache || !find_entry(cache, job, &hit, &offset, &len))
         return false;
     if (!mr_cache_use_read(cache->use, &hit, offset, len, &bytes)) {
-        mr_cache_use_drop(cache->use, index);
+        mr_cache_use_drop(cache->use, job->index);
         return false;
     }
     *fetched_out = (struct mr_fetched){
         .bytes = bytes, .len = (size_t)len, .encoded = true, .is_packed = true, .offset = offset, .packed = hit.image};
-    return mr_catalog_split(cache->catalog, index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==
+    return mr_catalog_split(cache->catalog, job->index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==
            MR_OK;
 }
 

@@ -16,11 +16,11 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, c
                                                struct mr_pixels *pixels);
 void mr_worker_cache_destroy(struct mr_worker_cache *cache);
 
-/* Is the sample there? Then the system is told which bytes these draws will need. */
-bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng);
+/* Is the candidate there? Then the system is asked to read ahead the bytes that its draws need. */
+bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, const struct mr_sample_job *job);
 
-/* The sample with its label, for these draws; fetched_out is valid until the next call. False: read the file. */
-bool mr_worker_cache_take(struct mr_worker_cache *cache, int64_t index, const struct mr_rng *rng, void *label_out,
+/* The candidate's bytes and label; fetched_out is valid until the next call. False: read the file. */
+bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, void *label_out,
                           struct mr_fetched *fetched_out);
 /* What was taken could not be decoded. */
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "loader/worker.h"
-#include "loader/worker_fds.h"
+#include "loader/worker_image.h"
 #include "loader/worker_setup.h"
 
 static int complain(const mr_error *error)

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker does before its first sample: name, nice level, CPUs, fault handler. */
+/* What a worker is started with, and what it does before its first sample. */
 #ifndef LOADER_WORKER_SETUP_H
 #define LOADER_WORKER_SETUP_H
 
-#include "loader/worker_job.h"
+#include "dataset/catalog.h"
+#include "loader/control.h"
+
+#include <millrace/dataset.h>
+
+struct mr_worker_job {
+    struct mr_shared shared;
+    const struct mr_catalog *catalog; /* of the dataset; NULL with callbacks */
+    const mr_callbacks *callbacks;    /* NULL unless the dataset is the program's own */
+    uint32_t id;
+};
 
 /* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
 void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);

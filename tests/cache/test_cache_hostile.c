@@ -146,14 +146,14 @@ static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const s
     for (int64_t i = 0; i < N; i++) {
         struct mr_fetched material;
         struct mr_pixels_report report;
-        struct mr_rng rng;
+        struct mr_sample_job job = {.index = i};
         int64_t label;
         mr_error error;
-        mr_rng_init(&rng, 1, epoch, (uint64_t)i);
-        mr_worker_cache_prefetch(cached, i, &rng);
-        if (!mr_worker_cache_take(cached, i, &rng, &label, &material))
+        mr_rng_init(&job.draws, 1, epoch, (uint64_t)i);
+        mr_worker_cache_prefetch(cached, &job);
+        if (!mr_worker_cache_take(cached, &job, &label, &material))
             continue;
-        if (mr_sample_fetch_run(&source, &material, &rng, out, &report, &error) == MR_OK)
+        if (mr_sample_fetch_run(&source, &job, &material, out, &report, &error) == MR_OK)
             n++;
         else
             mr_worker_cache_drop(cached, i);
