@@ -71,7 +71,7 @@ static bool stage_failure(struct mr_core *core)
 }
 
 /* With the lock held: the batch that was taken is this one; from here on it can be dropped, but is not ready yet. */
-static void stage(struct mr_core *core, struct mr_batch *batch)
+static void stage_batch(struct mr_core *core, struct mr_batch *batch)
 {
     uint32_t slot = mr_core_slot_of(core, core->staged);
     struct mr_slot_view view = mr_core_slot(core, slot);
@@ -90,7 +90,7 @@ static void stage(struct mr_core *core, struct mr_batch *batch)
 }
 
 /* Without the lock. */
-static mr_status issue(struct mr_core *core, const struct mr_batch *batch)
+static mr_status issue_copy(struct mr_core *core, const struct mr_batch *batch)
 {
     mr_error error;
     struct mr_slot_view view = mr_core_slot(core, batch->slot);
@@ -126,9 +126,9 @@ static void end_copy(struct mr_core *core, struct mr_batch *batch, const struct 
 /* With the lock held on entry and return; it is let go meanwhile. False: the device has failed. */
 static bool issue_one(struct mr_core *core, struct mr_batch *batch)
 {
-    stage(core, batch);
+    stage_batch(core, batch);
     pthread_mutex_unlock(&core->lock);
-    mr_status status = issue(core, batch);
+    mr_status status = issue_copy(core, batch);
     pthread_mutex_lock(&core->lock);
     batch->is_issued = status == MR_OK;
     mr_control_wake_host(&core->shared);
@@ -198,7 +198,7 @@ static void sleep_until_work(struct mr_core *core)
 }
 
 /* With the lock held: one thing. False when the device has failed. */
-static bool step(struct mr_core *core, struct queue *queue)
+static bool copy_step(struct mr_core *core, struct queue *queue)
 {
     bool next_is_there = !core->closed && mr_core_copier_is_next(core);
     if (next_is_there && stage_failure(core))
@@ -218,12 +218,12 @@ static bool step(struct mr_core *core, struct queue *queue)
     return await_one(core, batch);
 }
 
-static void run(struct mr_core *core)
+static void copy_batches(struct mr_core *core)
 {
     struct queue queue = {.n = 0};
     pthread_mutex_lock(&core->lock);
     while (!core->closed || queue.n > 0)
-        if (!step(core, &queue))
+        if (!copy_step(core, &queue))
             break;
     pthread_mutex_unlock(&core->lock);
 }
@@ -243,7 +243,7 @@ static void *copying_main(void *arg)
     if (open_devices(core) != MR_OK)
         return NULL;
     if (mr_copier_pin(core->copier, &error) == MR_OK)
-        run(core);
+        copy_batches(core);
     else
         mr_core_fail(core, &error);
     end_copying(core);

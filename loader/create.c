@@ -309,7 +309,7 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     return status;
 }
 
-static mr_status build(mr_loader *loader, const mr_transform *transform, mr_error *error)
+static mr_status build_loader(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_core *core = loader->core;
     struct mr_plan plan;
@@ -359,7 +359,7 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, c
     loader->dataset = dataset;
     warn_of_many_workers(&resolved);
     if (status == MR_OK)
-        status = build(loader, transform, error);
+        status = build_loader(loader, transform, error);
     if (status != MR_OK) {
         mr_loader_destroy(loader);
         return status;

@@ -35,7 +35,7 @@ static bool is_kept(const struct mr_damage *damage, int64_t index)
     return false;
 }
 
-static void keep(struct mr_damage *damage, const mr_error *error)
+static void keep_error(struct mr_damage *damage, const mr_error *error)
 {
     if (damage->n_kept >= MR_DAMAGE_KEPT || is_kept(damage, error->index))
         return;
@@ -59,7 +59,7 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view
         if (skipped == 0)
             continue;
         for (const struct mr_record *r = find_record(view, place, 0, &at); r; r = find_record(view, place, at + 1, &at))
-            keep(damage, &r->error);
+            keep_error(damage, &r->error);
     }
 }
 

@@ -26,7 +26,7 @@ struct describe_job {
     const struct mr_death_cause *cause;
 };
 
-static void describe(void *user, int64_t index, mr_error *error_out)
+static void describe_death(void *user, int64_t index, mr_error *error_out)
 {
     const struct describe_job *job = user;
     char which[MR_CATALOG_WHICH];
@@ -36,14 +36,14 @@ static void describe(void *user, int64_t index, mr_error *error_out)
 }
 
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
-static uint32_t recover(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
+static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
 {
     struct mr_core *core = s->core;
     struct describe_job job = {s, cause};
     struct mr_death death = {.worker = i,
                              .blame = cause->blame,
                              .n_samples = core->shared.control->n_samples,
-                             .describe = describe,
+                             .describe = describe_death,
                              .user = &job};
     uint32_t n_held = 0;
     pthread_mutex_lock(&core->lock);
@@ -138,7 +138,7 @@ void mr_deaths_take(struct mr_supervisor *s, uint32_t i)
     mr_death_cause_find(&end, mr_supervised_record(s, i), worker->limit_kill, s->core->options.time_limit_ms, &cause);
     if (cause.our_fault)
         log_death(s, i, &cause);
-    uint32_t n_held = recover(s, i, &cause);
+    uint32_t n_held = recover_samples(s, i, &cause);
     count_early_death(s, i, &cause);
     count_vain_death(s, i, &cause, n_held);
     plan_restart(s, i);

@@ -11,8 +11,8 @@
 #include "loader/probe.h"
 #include "transforms/plan_compile.h"
 
-static mr_status compile(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
-                         mr_layout layout, struct mr_plan *plan_out, mr_error *error)
+static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
+                              mr_layout layout, struct mr_plan *plan_out, mr_error *error)
 {
     mr_status status = mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
     if (status == MR_OK && !plan_out->out_known)
@@ -36,7 +36,7 @@ static void keep_form(struct mr_core *core, const struct mr_plan *plan)
 }
 
 /* Everything but u8 and interleaved moves from the plan to the device. */
-static void cut(struct mr_core *core, struct mr_plan *plan)
+static void cut_plan(struct mr_core *core, struct mr_plan *plan)
 {
     struct mr_finish *f = &core->finish;
     *f = (struct mr_finish){.needed = 1,
@@ -90,12 +90,12 @@ mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const 
     if (status != MR_OK)
         return status;
     bool left = is_left_to_device(core, kind, o->dtype);
-    status = compile(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
+    status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
     if (status != MR_OK)
         return status;
     keep_form(core, plan_out);
     if (left) {
-        cut(core, plan_out);
+        cut_plan(core, plan_out);
         shape_image(core);
     }
     return MR_OK;

@@ -14,7 +14,7 @@
 #include "loader/loader.h"
 
 /* Leaves the error in the loader and returns its status. */
-static mr_status fail(mr_loader *loader, const mr_error *error)
+static mr_status keep_error(mr_loader *loader, const mr_error *error)
 {
     loader->error = *error;
     return (mr_status)error->status;
@@ -25,7 +25,7 @@ static mr_status refuse_fork(mr_loader *loader)
     return mr_error_set(&loader->error, MR_ERR_STATE, "a loader cannot be used in a forked child");
 }
 
-/* What a call of next() asks for. */
+/* What a call of next_batch() asks for. */
 struct ask {
     enum mr_head_is how;
     void *stream; /* with MR_HEAD_ISSUED */
@@ -43,7 +43,7 @@ static mr_status refuse_stuck(mr_loader *loader)
 }
 
 /* With the lock held: MR_OK when the head batch is there, MR_PENDING when it is worth waiting, else the outcome. */
-static mr_status look(mr_loader *loader, enum mr_head_is how)
+static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 {
     struct mr_core *core = loader->core;
     if (core->canceled) {
@@ -53,12 +53,12 @@ static mr_status look(mr_loader *loader, enum mr_head_is how)
     if (core->n_returned >= core->n_batches)
         return MR_END;
     if (core->fatal.status == MR_ERR_DEVICE) /* what was issued may never have arrived */
-        return fail(loader, &core->fatal);
+        return keep_error(loader, &core->fatal);
     mr_core_publish(core);
     if (mr_core_head_is_ready(core, how))
         return MR_OK;
     if (core->fatal.status && !mr_core_head_is_coming(core))
-        return fail(loader, &core->fatal);
+        return keep_error(loader, &core->fatal);
     return mr_core_is_stuck(core) ? refuse_stuck(loader) : MR_PENDING;
 }
 
@@ -72,7 +72,7 @@ static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
         mr_futex_wait(&control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
 }
 
-/* Wait, with the lock held on entry and on return, until look() has more to say than MR_PENDING. */
+/* Wait, with the lock held on entry and on return, until look_at_head() has more to say than MR_PENDING. */
 static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
 {
     struct mr_core *core = loader->core;
@@ -84,13 +84,13 @@ static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
     atomic_fetch_add(&control->host_waits, 1);
     do {
         uint32_t seen = atomic_load(&control->filled_word);
-        status = look(loader, ask->how);
+        status = look_at_head(loader, ask->how);
         if (status != MR_PENDING)
             break;
         pthread_mutex_unlock(&core->lock);
         wait_or_work(loader, seen, left_ms);
         pthread_mutex_lock(&core->lock);
-        status = look(loader, ask->how);
+        status = look_at_head(loader, ask->how);
         uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;
         if (ask->timeout_ms != MR_FOREVER)
             left_ms = passed_ms < ask->timeout_ms ? ask->timeout_ms - passed_ms : 0;
@@ -124,7 +124,7 @@ static mr_status give_failure(mr_loader *loader, uint32_t slot)
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
     leave_head(loader);
     mr_core_publish(core);
-    return fail(loader, &error);
+    return keep_error(loader, &error);
 }
 
 static void count_lent(mr_loader *loader, const struct mr_batch *batch)
@@ -181,7 +181,7 @@ static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch 
     if (status == MR_ERR_DEVICE && !core->fatal.status)
         core->fatal = error; /* the copying thread may find out later, or never */
     if (status != MR_OK)
-        return fail(loader, &error);
+        return keep_error(loader, &error);
     collect_copied(loader, batch);
     mr_batch_lend(batch);
     leave_head(loader);
@@ -206,7 +206,7 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
     pthread_mutex_lock(&core->lock);
     if (loader->first_next_ns == 0)
         loader->first_next_ns = mr_clock_now_ns();
-    mr_status status = look(loader, ask->how);
+    mr_status status = look_at_head(loader, ask->how);
     bool waited = status == MR_PENDING;
     if (waited)
         status = wait_for_head(loader, ask);
@@ -218,7 +218,7 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
     return status;
 }
 
-static mr_status next(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+static mr_status next_batch(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
     if (batch_out)
         *batch_out = NULL;
@@ -235,13 +235,13 @@ static mr_status next(mr_loader *loader, const struct ask *ask, mr_batch **batch
 mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out)
 {
     struct ask ask = {.how = MR_HEAD_ENDED, .timeout_ms = timeout_ms};
-    return next(loader, &ask, batch_out);
+    return next_batch(loader, &ask, batch_out);
 }
 
 mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out)
 {
     struct ask ask = {.how = MR_HEAD_ISSUED, .stream = stream, .timeout_ms = timeout_ms};
-    return next(loader, &ask, batch_out);
+    return next_batch(loader, &ask, batch_out);
 }
 
 const mr_error *mr_loader_error(const mr_loader *loader)
@@ -256,11 +256,11 @@ static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *sta
     if (core->pid != getpid()) /* before the lock: another thread may have held it at the fork */
         return refuse_fork(loader);
     pthread_mutex_lock(&core->lock);
-    mr_status status = core->fatal.status ? fail(loader, &core->fatal) : MR_OK;
+    mr_status status = core->fatal.status ? keep_error(loader, &core->fatal) : MR_OK;
     if (status == MR_OK) {
         status = mr_epoch_set(core, start, &error);
         if (status != MR_OK)
-            fail(loader, &error);
+            keep_error(loader, &error);
     }
     pthread_mutex_unlock(&core->lock);
     return status;
@@ -334,7 +334,7 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
                                            &epoch, &batches, &error);
     pthread_mutex_unlock(&core->lock);
     if (status != MR_OK)
-        return fail(loader, &error);
+        return keep_error(loader, &error);
     struct mr_epoch_start start = {.epoch = epoch, .skip = batches, .restored = true};
     return begin_epoch(loader, &start);
 }

@@ -275,7 +275,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int child_
 }
 
 /* Clone and exec once. Returns 0 or the errno of what failed. */
-static int spawn(struct mr_starter *s, struct child *child, struct mr_process *process_out)
+static int spawn_child(struct mr_starter *s, struct child *child, struct mr_process *process_out)
 {
     int pidfd = -1;
     child->failed = 0;
@@ -299,11 +299,11 @@ static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process
     struct child child = {.starter = s, .host = getpid()};
     struct helper helper;
     snprintf(child.id, sizeof child.id, "%u", id);
-    int failed = spawn(s, &child, process_out);
+    int failed = spawn_child(s, &child, process_out);
     if (failed == EACCES || failed == EPERM || failed == ENOSYS) {
         find_helper(&helper);
         child.path = helper.path;
-        int again = helper.is_found ? spawn(s, &child, process_out) : failed;
+        int again = helper.is_found ? spawn_child(s, &child, process_out) : failed;
         if (again != 0)
             return fail_helper(&helper, again, "cannot exec the worker helper from a memfd", error);
         return MR_OK;

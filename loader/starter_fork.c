@@ -182,7 +182,7 @@ static void give_up_template(struct mr_starter *s)
     s->socket = -1;
 }
 
-static bool ask(struct mr_starter *s, enum op op, int32_t value, struct reply *reply_out, int *pidfd_out)
+static bool ask_template(struct mr_starter *s, enum op op, int32_t value, struct reply *reply_out, int *pidfd_out)
 {
     struct request request = {op, value};
     if (send(s->socket, &request, sizeof request, MSG_NOSIGNAL) == sizeof request && await_reply(s->socket) &&
@@ -256,12 +256,12 @@ static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process
 {
     struct reply reply;
     int pidfd;
-    if (!ask(s, OP_START, (int32_t)id, &reply, &pidfd))
+    if (!ask_template(s, OP_START, (int32_t)id, &reply, &pidfd))
         return mr_error_set(error, MR_ERR_WORKER, "the worker template (process %d) is gone", (int)s->template_pid);
     if (reply.failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, reply.failed, "the template cannot fork worker %u", id);
     if (pidfd < 0) { /* there was no descriptor left here to receive it with */
-        ask(s, OP_REAP, reply.pid, &reply, &pidfd);
+        ask_template(s, OP_REAP, reply.pid, &reply, &pidfd);
         return mr_error_os(error, MR_ERR_WORKER, EMFILE, "no descriptor for worker %u", id);
     }
     *process_out = (struct mr_process){.pid = reply.pid, .pidfd = pidfd};
@@ -277,7 +277,7 @@ static struct mr_exit fork_reap(struct mr_starter *s, struct mr_process *process
 {
     struct reply reply;
     int unused;
-    struct mr_exit end = {.known = ask(s, OP_REAP, process->pid, &reply, &unused) && reply.failed == 0};
+    struct mr_exit end = {.known = ask_template(s, OP_REAP, process->pid, &reply, &unused) && reply.failed == 0};
     close(process->pidfd);
     if (end.known && reply.code == CLD_EXITED)
         end.code = reply.status;

@@ -9,12 +9,12 @@
 #include "loader/loader.h"
 
 /* A forked child has the host's state at the fork to itself; the lock may have been another thread's then. */
-static bool lock(const mr_loader *loader)
+static bool lock_core(const mr_loader *loader)
 {
     return loader->core->pid == getpid() && pthread_mutex_lock(&loader->core->lock) == 0;
 }
 
-static void unlock(const mr_loader *loader, bool locked)
+static void unlock_core(const mr_loader *loader, bool locked)
 {
     if (locked)
         pthread_mutex_unlock(&loader->core->lock);
@@ -22,26 +22,26 @@ static void unlock(const mr_loader *loader, bool locked)
 
 uint64_t mr_loader_n_batches(const mr_loader *loader)
 {
-    bool locked = lock(loader);
+    bool locked = lock_core(loader);
     uint64_t n = loader->core->n_batches;
-    unlock(loader, locked);
+    unlock_core(loader, locked);
     return n;
 }
 
 int64_t mr_loader_n_samples(const mr_loader *loader)
 {
     const mr_loader_options *o = &loader->core->options;
-    bool locked = lock(loader);
+    bool locked = lock_core(loader);
     int64_t n = mr_sampler_length(loader->core->sampler);
-    unlock(loader, locked);
+    unlock_core(loader, locked);
     return o->drop_last ? n - n % o->batch_size : n;
 }
 
 uint64_t mr_loader_epoch(const mr_loader *loader)
 {
-    bool locked = lock(loader);
+    bool locked = lock_core(loader);
     uint64_t epoch = loader->core->epoch;
-    unlock(loader, locked);
+    unlock_core(loader, locked);
     return epoch;
 }
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/futex.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
 #include "loader/deaths.h"
@@ -135,7 +134,7 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
     }
 }
 
-static void supervise(struct mr_supervisor *s)
+static void watch_workers(struct mr_supervisor *s)
 {
     int tick_ms = (int)(s->core->options.time_limit_ms / 8);
     tick_ms = tick_ms < MIN_TICK_MS ? MIN_TICK_MS : tick_ms > MAX_TICK_MS ? MAX_TICK_MS : tick_ms;
@@ -163,7 +162,7 @@ static void keep_alive(struct mr_supervisor *s)
 }
 
 /* Wait for the worker's end until then. One that does not end keeps what it works on alive for good. */
-static void see_off(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
+static void await_end(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 {
     struct mr_supervised *worker = &s->workers[i];
     struct pollfd ended = {.fd = worker->process.pidfd, .events = POLLIN};
@@ -184,15 +183,14 @@ static void see_off(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 static void end_workers(struct mr_supervisor *s)
 {
     atomic_store(&s->core->shared.control->stop, 1);
-    atomic_fetch_add(&s->core->shared.control->work_word, 1);
-    mr_futex_wake(&s->core->shared.control->work_word, UINT32_MAX);
+    mr_control_wake_workers(&s->core->shared);
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
             s->ops->kill(&s->workers[i].process);
     uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_SUPERVISED_END_MS; /* of all of them together */
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
-            see_off(s, i, until_ns);
+            await_end(s, i, until_ns);
 }
 
 static void report_ready(struct mr_supervisor *s, const mr_error *failed)
@@ -214,15 +212,15 @@ static void *supervisor_main(void *arg)
         status = start_worker(s, i, &error);
     report_ready(s, status == MR_OK ? NULL : &error);
     if (status == MR_OK)
-        supervise(s);
+        watch_workers(s);
     end_workers(s);
     if (s->starter)
         s->ops->destroy(s->starter);
     return NULL;
 }
 
-static mr_status allocate(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
-                          mr_error *error)
+static mr_status alloc_supervisor(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
+                                  mr_error *error)
 {
     uint32_t n = core->shared.control->n_workers;
     struct mr_supervisor *s = calloc(1, sizeof *s);
@@ -256,7 +254,7 @@ static mr_status allocate(struct mr_core *core, mr_dataset *dataset, struct mr_s
     return MR_OK;
 }
 
-static void deallocate(struct mr_supervisor *s)
+static void free_supervisor(struct mr_supervisor *s)
 {
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->ready_changed);
@@ -270,12 +268,12 @@ mr_status mr_supervisor_create(struct mr_core *core, mr_dataset *dataset, struct
                                mr_error *error)
 {
     struct mr_supervisor *s = NULL;
-    mr_status status = allocate(core, dataset, &s, error);
+    mr_status status = alloc_supervisor(core, dataset, &s, error);
     if (status != MR_OK)
         return status;
     int failed = mr_thread_start(&s->thread, supervisor_main, s);
     if (failed != 0) {
-        deallocate(s);
+        free_supervisor(s);
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the supervisor's thread");
     }
     pthread_mutex_lock(&s->lock);
@@ -301,7 +299,7 @@ void mr_supervisor_destroy(struct mr_supervisor *s)
     pthread_mutex_unlock(&s->lock);
     eventfd_write(s->wake, 1);
     pthread_join(s->thread, NULL);
-    deallocate(s);
+    free_supervisor(s);
 }
 
 uint32_t mr_supervisor_n_alive(struct mr_supervisor *s)

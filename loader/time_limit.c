@@ -6,7 +6,6 @@
 #include "loader/time_limit.h"
 
 #include "base/clock.h"
-#include "base/futex.h"
 #include "dataset/dataset.h"
 
 static bool work_waits(const struct mr_supervisor *s)
@@ -71,11 +70,8 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
     uint64_t before = worker->stuck_ms;
     uint32_t limit_ms = s->core->options.time_limit_ms;
     worker->stuck_ms += tick_ms;
-    if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2) {
-        /* Asleep while others do the work? Then it answers to this with a beat. */
-        atomic_fetch_add(&s->core->shared.control->work_word, 1);
-        mr_futex_wake(&s->core->shared.control->work_word, UINT32_MAX);
-    }
+    if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2) /* asleep while others work? It answers by a beat */
+        mr_control_wake_workers(&s->core->shared);
     if (worker->stuck_ms >= limit_ms)
         end_for_limit(s, i);
 }

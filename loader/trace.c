@@ -126,7 +126,7 @@ static void write_event(struct mr_trace *trace, struct row *row, struct mr_trace
                       kinds[event->kind].value, (long long)event->value);
 }
 
-static void drain(struct mr_trace *trace)
+static void drain_rings(struct mr_trace *trace)
 {
     for (uint32_t r = 0; r < trace->n_rows; r++) {
         struct row *row = &trace->rows[r];
@@ -143,7 +143,7 @@ static void *trace_main(void *arg)
     bool last;
     do {
         last = atomic_load(&trace->stop); /* before the drain, which then finds all that was put */
-        drain(trace);
+        drain_rings(trace);
         if (!last)
             mr_futex_wait(&trace->stop, 0, DRAIN_MS);
     } while (!last);

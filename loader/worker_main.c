@@ -13,7 +13,7 @@
 #include "loader/worker_image.h"
 #include "loader/worker_setup.h"
 
-static int complain(const mr_error *error)
+static int print_error(const mr_error *error)
 {
     fprintf(stderr, "millrace-worker: %s\n", error->text);
     return 1;
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     }
     if (mr_slab_attach(MR_WORKER_FIRST_FD + MR_WORKER_FD_SLAB, &slab, &error) != MR_OK ||
         mr_control_attach(&slab, &job.shared, &error) != MR_OK)
-        return complain(&error);
+        return print_error(&error);
     if (job.shared.control->slab_pages == MR_SLAB_PAGES_ASKED)
         mr_slab_ask(&slab);
     /* The death signal was set before the exec; a host that died before that is noticed here. */
