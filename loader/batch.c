@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lent batches. A batch holds a reference to the core, so its memory outlives the loader.
+ * Batches: their arrays, lending and release. A lent batch holds a reference to the core, so its memory outlives the
+ * loader.
  */
 #include "loader/batch.h"
 
@@ -281,7 +282,7 @@ static bool drop_hold(struct mr_batch *batch)
     return last;
 }
 
-/* The last holder alone is here; on MR_ERR_STATE he stays it. */
+/* Only the last holder calls this. On MR_ERR_STATE the batch stays lent. */
 static mr_status give_back(struct mr_batch *batch)
 {
     struct mr_core *core = batch->core;

@@ -13,10 +13,8 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
 void mr_batch_lend(struct mr_batch *batch);
 /* A further hold on the whole lent batch; each is ended by one mr_batch_release(). */
 void mr_batch_retain(mr_batch *batch);
-/*
- * mr_batch_release() by somebody who cannot try again: where a capture forbids it now, the next mr_loader_next() does
- * it.
- */
+/* mr_batch_release() for a caller that cannot try again: if a capture forbids it now, the next mr_loader_next() does
+ * it. */
 void mr_batch_release_anyway(mr_batch *batch);
 /* Try to give back what is owed. */
 void mr_batch_settle_owed(struct mr_core *core);

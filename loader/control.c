@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared head of a slab. The wake-ups follow one pattern: the sleeper raises its flag and then looks for work, the
- * waker makes work and then looks at the flag; both in seq_cst order, so one of them sees the other.
+ * Lays out and maps the start of the slab, and wakes whoever sleeps on its words.
+ *
+ * Invariant: the sleeper raises its flag and then looks for work; the waker makes work and then looks at the flag. Both
+ * use seq_cst order, so at least one of them sees the other.
  */
 #include "loader/control.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host and its workers share beside the slots: constants that workers need, the ticket counter, the words they
- * sleep on, and one record per worker. It lies at the start of the slab; offsets, never pointers.
+ * The start of the slab: what the host and its workers share beside the slots. It has the constants that workers need,
+ * the ticket counter, the words they sleep on, and one record per worker. It holds offsets, never pointers.
  */
 #ifndef LOADER_CONTROL_H
 #define LOADER_CONTROL_H

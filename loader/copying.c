@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The copying thread: takes filled slots in the order of their batches, issues every copy that is possible, and only
- * then sleeps until the oldest one has ended. Whatever a device needs a thread for happens here: opening, memory,
- * page-locking.
+ * then sleeps until the oldest one has ended. It also opens the devices, takes their memory and locks the slab's pages.
  *
- * Easy to get wrong: a slot is free when its copy has ended, not when it was issued; and a buffer that was given back
- * in between may not be issued again before its last copy was seen to end, because its events are used again.
+ * Invariant: a slot is free when its copy has ended, not when it was issued. A buffer that was released early is not
+ * used for another copy before its last copy was seen to end, because its events are used again.
  */
 #include "loader/copying.h"
 

@@ -27,10 +27,7 @@ static void *destroy_copier(void *copier)
     return NULL;
 }
 
-/*
- * In a thread of ours, since whoever gives the last batch back may never have chosen a device, and would find one
- * chosen for him.
- */
+/* In a thread of its own: the thread that releases the last batch may have no current device, and must get none. */
 static void end_copier(struct mr_copier *copier)
 {
     pthread_t thread;

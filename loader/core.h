@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of the slab: which batches are published, filled, lent, free, and which samples come next. Shared by
- * the loader and its lent batches, so it lives until the last of them is gone.
+ * The host's side of the slab: which batches are published, filled, lent or free, and which samples come next. The
+ * loader and its lent batches share it, so it lives until the last of them is gone.
  *
- * One private mutex guards everything here; no mutex lies in shared memory.
+ * Invariant: one private mutex guards everything here. No mutex lies in shared memory.
  */
 #ifndef LOADER_CORE_H
 #define LOADER_CORE_H
@@ -159,7 +159,7 @@ void mr_core_drop_published(struct mr_core *core, bool keep, uint64_t epoch);
 void mr_core_move_head(struct mr_core *core, uint64_t head);
 /* With the lock held: can the batch at head be returned? */
 bool mr_core_head_is_ready(const struct mr_core *core, enum mr_head_is how);
-/* With the lock held: is it decoded, and on its way to a device? Then it comes whatever became of the workers. */
+/* With the lock held: is it decoded, and on its way to a device? Then it arrives even if every worker has died. */
 bool mr_core_head_is_coming(const struct mr_core *core);
 /* With the lock held: will the batch at head never come unless the caller releases one? */
 bool mr_core_is_stuck(const struct mr_core *core);

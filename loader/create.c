@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making and ending a loader. Order matters: the control block is complete and the first batches are published before
- * the first worker starts, so that workers find work at once; the slab's pages are reserved while they begin.
+ * Creates and destroys a loader.
+ *
+ * Invariant: the control block is complete and the first batches are published before the first worker starts, so
+ * workers find work at once. The slab's pages are reserved while they start.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -259,9 +261,9 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
 }
 
 /*
- * Worker processes begin while the slab's pages are reserved; a thread of the program must not meet a page that is not
- * to be had, so there the pages come first. On a machine of several nodes the device comes before both, since pages
- * stay where they were touched first; but a template is forked before any device is opened.
+ * Worker processes start while the slab's pages are reserved. A thread of the program must not touch a page that the
+ * machine cannot give, so before threads the pages are reserved first. On a machine of several nodes the device comes
+ * before both, since pages stay where they were touched first; but a template is forked before any device is opened.
  */
 static mr_status begin_work(mr_loader *loader, mr_error *error)
 {

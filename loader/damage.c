@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damage is counted when its batch is returned, so work that was dropped leaves no trace. A place may have left the
- * same words twice, when its worker died in between; the list holds each index once.
+ * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. A place may have left
+ * the same record twice, if its worker died in between; the list holds each index once.
  */
 #include "loader/damage.h"
 

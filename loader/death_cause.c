@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blame. A crash or our own time limit counts 1 of 2, a SIGKILL that is not ours (an operator, the out-of-memory
- * killer) 1 of 20. A status that somebody else has reaped is judged by the cause that the fault handler left.
+ * Says why a worker died, and how much its sample is to blame. A crash or the time limit counts 1 of 2. A SIGKILL from
+ * elsewhere (an operator, the out-of-memory killer) counts 1 of 20. If another part of the program has reaped the
+ * status, the cause that the fault handler left decides.
  */
 #include "loader/death_cause.h"
 
@@ -26,7 +27,7 @@ void mr_death_cause_find(const struct mr_exit *end, const struct mr_worker_recor
     size_t size = sizeof cause_out->words;
     if (limit_kill) {
         snprintf(words, size, "decoding took longer than %u ms, twice", time_limit_ms);
-        snprintf(cause, size, "did not get on for %u ms and was killed", time_limit_ms);
+        snprintf(cause, size, "made no progress for %u ms and was killed", time_limit_ms);
     } else if (signal == SIGKILL || (signal == 0 && !end->known)) {
         cause_out->blame = MR_BLAME_KILL;
         cause_out->our_fault = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows from a worker's death: whose sample was it, who is to blame, when is it started again, and when is the
- * whole loader at its end. Nothing here goes by a clock but the delay of restarts.
+ * Handles a worker's death: gives its sample back, blames a sample or nobody, plans the restart, and ends the loader
+ * when restarts are pointless. Only the delay of restarts uses a clock.
  */
 #include "loader/deaths.h"
 

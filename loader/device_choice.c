@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a loader's batches go: the options' names, resolved, and kept as they are read back. */
+/* Resolves the options' device names, and keeps them so that the options can be read back. */
 #include "loader/device_choice.h"
 
 #include <stdio.h>

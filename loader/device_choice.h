@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The devices that the options name. */
 #ifndef LOADER_DEVICE_CHOICE_H
 #define LOADER_DEVICE_CHOICE_H
 
@@ -12,7 +13,7 @@ void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR
 /* core->placement from the names in core->options, which become the core's own texts. */
 mr_status mr_device_choice_resolve(struct mr_core *core, mr_error *error);
 
-/* Once the devices are open: "cuda:local" is told by its number. */
+/* Once the devices are open: replace "cuda:local" by the device's number. */
 mr_status mr_device_choice_confirm(struct mr_core *core, mr_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch's array as a DLPack tensor. Each tensor is a hold of its own on the whole batch, ended by the tensor's
- * deleter. Easy to get wrong: DLPack counts strides in elements, and the host's only device is number 0.
+ * Gives a batch's array as a DLPack tensor. Each tensor holds the whole batch until its deleter is called. DLPack
+ * counts strides in elements, and the host's only device is number 0.
  */
 #include <dlpack/dlpack.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of dlpack.c where <dlpack/dlpack.h> was not there at build time. */
+/* Replaces dlpack.c if <dlpack/dlpack.h> was missing at build time. */
 #include "loader/core.h"
 
 mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream, struct DLManagedTensor **tensor_out)

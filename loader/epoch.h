@@ -17,10 +17,10 @@ struct mr_epoch_start {
     bool restored; /* from a saved position: using an epoch again is meant */
 };
 
-/* With the lock held: go there. On failure the loader stands where it stood. */
+/* With the lock held: go there. On failure the loader stays where it was. */
 mr_status mr_epoch_set(struct mr_core *core, const struct mr_epoch_start *start, mr_error *error);
 
-/* The body of the thread that makes the order of next_epoch when that is wanted, until the core is closed. */
+/* The body of a thread: makes the order of the next epoch whenever that is wanted, until the core is closed. */
 void mr_epoch_make_next(struct mr_core *core);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A digest of what a loader feeds, for ranks to compare. Easy to get wrong: it must be the same for the same files in
- * another place and for another way to make the same batches, so neither the root's path nor what is done by workers or
- * devices is in it.
+ * Computes a digest of what a loader feeds, for ranks to compare.
+ *
+ * Invariant: the digest is the same for the same files in another folder, and for another way to make the same batches.
+ * So it contains neither the root's path nor any option of workers and devices.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One transform, cut in two: pixels are u8 up to the last step, so that step can be the device's. The numbers of that
- * step are those of the plan, whoever takes it.
+ * Cuts one transform in two. Pixels are u8 up to the last step, so the device can do that step. It uses the plan's
+ * numbers, on the host and on a device.
  */
 #include "loader/finishing.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a transform's last steps is left to the device. */
+/* Which of a transform's last steps the device does. */
 #ifndef LOADER_FINISHING_H
 #define LOADER_FINISHING_H
 

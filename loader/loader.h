@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Behind the public handle; seen by the loader's own files only. */
+/* The struct behind the public handle; for the files that implement <millrace/loader.h>. */
 #ifndef LOADER_LOADER_H
 #define LOADER_LOADER_H
 

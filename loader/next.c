@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer's side: the next batch, epochs, positions. Waiting for a batch ends by the batch, the time, a cancel, or
- * the loader's end; each of them changes filled_word.
+ * The consumer's side: the next batch, epochs, positions.
+ *
+ * Invariant: the wait for a batch ends with the batch, the time-out, a cancel, or the loader's failure. Each event that
+ * ends it changes filled_word.
  */
 #include <string.h>
 #include <unistd.h>
@@ -118,7 +120,7 @@ static mr_status give_failure(mr_loader *loader, uint32_t slot)
     mr_damage_collect(&loader->damage, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     if (!mr_damage_first_failure(&view, mr_dataset_catalog(loader->dataset), &error))
-        mr_error_set(&error, MR_ERR_WORKER, "slot %u was said to have failed and has not", slot);
+        mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is", slot);
     if (error.status == MR_ERR_UNSUPPORTED && !core->fatal.status)
         core->fatal = error; /* what this machine cannot decode it cannot decode in the next batch either */
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Near the GPU: on a machine of several NUMA nodes the slab and the workers prefer the node of the device. Nothing of
- * this can fail; where the kernel does not say or refuses, all stays as it is. Also the words about too few CPUs.
+ * Places the slab and the workers near the GPU on a machine of several NUMA nodes. Nothing here can fail: if the kernel
+ * refuses or does not know, all stays as it is. Also the warning about too few CPUs.
  *
  * nodes  is the folder that says which nodes there are; NULL for the kernel's own. Tests have one of theirs.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The size of a batch whose images bring their own size: that of the first image that is not damaged. A pack's index
- * says it without a read, but for files that are kept as they were.
+ * Finds the size of a batch whose transform does not fix one: that of the first image that is not damaged. Of a pack
+ * the index knows it; only files that are kept unchanged are read.
  */
 #include "loader/probe.h"
 

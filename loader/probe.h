@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The size of images that the transform leaves as they are. */
 #ifndef LOADER_PROBE_H
 #define LOADER_PROBE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One function per group of options: default, range, and what does not go together. */
+/* Fills in and checks the options. One function per group: defaults, ranges, and combinations that are refused. */
 #include "loader/resolve.h"
 
 #include <sched.h>

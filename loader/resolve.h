@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The loader's options with every default filled in. */
 #ifndef LOADER_RESOLVE_H
 #define LOADER_RESOLVE_H
 

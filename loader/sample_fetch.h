@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sample is made of, on its way from a reader to its pixels: a file, a record, or as much of a pack's sample as
- * one crop needs. Of a pack the crop is drawn before the read, to know those bytes, and once more after it: draws are
- * counter-based, so nothing is kept in between.
+ * One sample under way, from the read to its pixels: of a file, a record, or as much of a pack's sample as one crop
+ * needs. Of a pack the crop is drawn before the read, to know those bytes, and again after it. Draws are counter-based,
+ * so both give the same crop.
  */
 #ifndef LOADER_SAMPLE_FETCH_H
 #define LOADER_SAMPLE_FETCH_H
@@ -12,7 +12,7 @@
 #include "pinned/slot.h"
 #include "transforms/pixels.h"
 
-/* Where a worker's samples come from, and how they are looked at; constant. */
+/* Where a worker's samples come from and how they are read; constant. */
 struct mr_sample_source {
     const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own */
     struct mr_pixels *pixels;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a place that a worker holds to the finished sample: which candidate, its bytes, its pixels, and what to do when
- * it is damaged.
+ * Makes the sample of a place: chooses the candidate, gets its bytes and pixels, and applies the policy if it is
+ * damaged.
  */
 #ifndef LOADER_SAMPLE_MAKE_H
 #define LOADER_SAMPLE_MAKE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reserving the slab's pages, so that a machine that fills up later is no SIGBUS in the middle of an epoch. Whether
- * they are to be had was checked against the limits when the slab was made.
+ * Reserves the slab's pages, so that a machine that runs out of memory later causes no SIGBUS in the middle of an
+ * epoch. The limits were checked when the slab was created.
  */
 #include "loader/slab_reserve.h"
 

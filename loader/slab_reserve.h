@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reserving the slab's pages, now or in a thread. */
 #ifndef LOADER_SLAB_RESERVE_H
 #define LOADER_SLAB_RESERVE_H
 

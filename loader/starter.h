@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to start a worker: one table of functions each. Called by the supervisor's thread only, because
- * PR_SET_PDEATHSIG is tied to the thread that spawns.
+ * The ways to start a worker: one table of functions each.
+ *
+ * Invariant: only the supervisor's thread calls them, because PR_SET_PDEATHSIG is tied to the thread that spawns.
  */
 #ifndef LOADER_STARTER_H
 #define LOADER_STARTER_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers as small helper programs. The program is carried inside the library, copied once per loader into a memfd, and
- * started from that descriptor: no path to lose. Where that is forbidden an installed helper takes its place: one
- * beside the library or the program, wherever they lie now, or that of the installation prefix. The child shares this
- * process's memory until it execs (CLONE_VM and CLONE_VFORK, as posix_spawn does), so starting costs the same whatever
- * the program's size.
+ * Starts workers as small helper programs. The helper is carried inside the library, copied once per loader into a
+ * memfd, and started from that descriptor, so no path is needed. If that is forbidden, an installed helper is used: one
+ * beside the library or the program, where they are now, or the one of the installation prefix. The child shares this
+ * process's memory until it execs (CLONE_VM and CLONE_VFORK, as posix_spawn does), so the cost of a start does not
+ * depend on the program's size.
  *
- * Easy to get wrong: between clone and exec the child runs on this process's memory. It calls system calls only, and
- * leaves an error number behind, nothing else.
+ * Invariant: between clone and exec the child runs on this process's memory. It makes system calls only, and writes
+ * nothing but an error number.
  */
 #include "loader/starter.h"
 
@@ -64,7 +64,7 @@ static bool write_all(int fd, const uint8_t *bytes, size_t len)
     return true;
 }
 
-/* The carried image in a memfd; a negative errno where that is not to be had. */
+/* The carried image in a memfd; or a negative errno. */
 static int open_carried_image(void)
 {
     int fd = memfd_create("millrace-worker", MFD_CLOEXEC | MFD_EXEC);

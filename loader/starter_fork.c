@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers forked from a template: a copy of the program, forked once at the loader's creation, before any device is
- * opened. It does nothing but fork workers when asked, so the program itself is never forked again. For callbacks.
+ * Forks workers from a template: a copy of the program, forked once when the loader is created, before any device is
+ * opened. The template only forks workers on request, so the program itself is never forked again. For callbacks.
  *
- * Easy to get wrong: the workers are the template's children, not ours. The template passes their pidfds back, reaps
- * them on request, and takes them along when it dies. A worker whose pidfd did not arrive must not live: nobody would
- * learn of its death, and its number is given to another one.
+ * Invariant: the workers are the template's children, not ours. The template passes their pidfds back and reaps them on
+ * request; they die with it. A worker whose pidfd did not arrive is ended at once: nobody would learn of its death, and
+ * its number is given to another one.
  */
 #include "loader/starter.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers as threads of the program: for callbacks that need its memory. A crash ends the program, and a stuck sample
- * cannot be ended; the supervisor names it.
+ * Starts workers as threads of the program, for callbacks that need its memory. A crash ends the program. A stuck
+ * sample cannot be ended; the error names it.
  */
 #include "loader/starter.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics, and the small questions that a loader answers. */
+/* Statistics of a loader, and its small getters. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's thread: starts the workers, waits for what happens to them, ends them. A worker is dead when its
- * pidfd says so, never by a clock; only then are its samples given back (deaths.c).
+ * The supervisor's thread: starts the workers, waits for deaths and ticks, and ends the workers.
+ *
+ * Invariant: a worker is dead when its pidfd says so, never by a clock. Only then are its samples given back
+ * (deaths.c).
  */
 #include "loader/supervisor.h"
 

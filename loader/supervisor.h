@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread per loader that starts every worker, learns of their deaths, gives their samples back, and enforces the
- * time limit. All signals are blocked in it.
+ * The supervisor: one thread per loader that starts the workers, waits for their deaths, gives their samples back, and
+ * enforces the time limit. All signals are blocked in it.
  */
 #ifndef LOADER_SUPERVISOR_H
 #define LOADER_SUPERVISOR_H

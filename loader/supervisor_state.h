@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor knows of its workers. Shared by the files that make it up: supervisor.c (starting and ending),
- * deaths.c, time_limit.c. All of it belongs to the supervisor's thread, but for what the lock guards.
+ * What the supervisor knows about its workers; for supervisor.c, deaths.c and time_limit.c. All of it belongs to the
+ * supervisor's thread, except what the lock guards.
  */
 #ifndef LOADER_SUPERVISOR_STATE_H
 #define LOADER_SUPERVISOR_STATE_H
@@ -45,7 +45,7 @@ struct mr_supervisor {
     uint64_t n_deaths;
     mr_error failed;
     uint32_t early_deaths;   /* thread only */
-    uint32_t n_logged;       /* thread only; deaths told in the log */
+    uint32_t n_logged;       /* thread only; deaths written to the log */
     uint32_t start_failures; /* thread only; passes in a row in which a worker could not be started */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time limit: a worker that has work and does not get on is ended. Time is counted in ticks of the supervisor, so
- * that a stopped program times nobody out; a worker's beat is what shows that it gets on.
+ * The time limit: ends a worker that has work and makes no progress. Its beat in shared memory shows progress. Time is
+ * counted in ticks of the supervisor, so no worker times out while the program is stopped.
  */
 #include "loader/time_limit.h"
 

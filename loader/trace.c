@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace's rows and its thread. Spans of one row lie beside or inside one another, as the format demands of them,
- * but for reads and lent batches, of which there are several at a time: those are written as asynchronous events.
+ * The trace's rows and its thread. Spans of one row must lie beside or inside each other in this format. Reads and lent
+ * batches overlap, so they are written as asynchronous events.
  */
 #include "loader/trace.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else writes to the file is told by a lock that the kernel drops with its holder, and by the first line, which
- * names the process. Easy to get wrong: the file must be opened without truncation, since it may be another's.
+ * Writes a trace's file. A file in use is found by a lock, which the kernel drops when its holder dies, and by the
+ * first line, which names the process.
+ *
+ * Invariant: the file is opened without truncation, since another loader may be writing it.
  */
 #include "loader/trace_file.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of a trace: JSON objects in an array, as Chrome's trace event format has them. What was flushed is readable
- * without the closing bracket, so a program that crashes leaves a trace too.
+ * The file of a trace: an array of JSON objects in Chrome's trace event format. It is readable without the closing
+ * bracket, so a program that crashes leaves a trace too.
  */
 #ifndef LOADER_TRACE_FILE_H
 #define LOADER_TRACE_FILE_H

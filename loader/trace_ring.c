@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of a trace. The side that takes lives in the host and does not trust what a worker may have left in shared
- * memory.
+ * The ring of a trace. The reading side runs in the host and checks what it finds, because a worker may have left
+ * anything in shared memory.
  */
 #include "loader/trace_ring.h"
 

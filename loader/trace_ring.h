@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Spans of time on their way to a trace: a ring with one producer (a worker, by its number; or a thread of the host)
- * and one consumer, the trace's own thread. Workers' rings lie in the slab, and only where there is a trace.
+ * and one consumer, the trace's own thread. The workers' rings lie in the slab, if there is a trace.
  *
- * Easy to get wrong: a worker may die at any instruction and its successor goes on in the same ring, so an event counts
- * only once head has moved past it. A full ring drops the new event and counts it; nobody ever waits.
+ * Invariant: a worker may die at any instruction and its successor continues in the same ring, so an event counts only
+ * once head has moved past it. A full ring drops the new event and counts it; nobody ever waits.
  */
 #ifndef LOADER_TRACE_RING_H
 #define LOADER_TRACE_RING_H

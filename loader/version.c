@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this build is and has. */
+/* The version of this build and its features. */
 #include <millrace/status.h>
 
 const char *mr_version(void)

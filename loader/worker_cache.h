@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's cache, if there is one: samples that it takes from there in place of their files, and samples that it
- * packs for later. Every call takes NULL for no cache, and does nothing then.
+ * A worker's side of the cache: takes samples from it in place of their files, and packs samples into it. If there is
+ * no cache the object is NULL, and every call does nothing.
  */
 #ifndef LOADER_WORKER_CACHE_H
 #define LOADER_WORKER_CACHE_H

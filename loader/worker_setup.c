@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker does first: its name, its share of the machine, and, in a process of its own, a fault handler that
- * leaves the cause in shared memory, because the exit status may be taken by a host that reaps everything.
+ * What a worker does first: sets its name, nice level and CPUs, and in a process of its own installs a fault handler.
+ * The handler leaves the cause in shared memory, because a program that reaps all children may take the exit status.
  */
 #include "loader/worker_setup.h"
 

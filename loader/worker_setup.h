@@ -18,7 +18,7 @@ struct mr_worker_job {
 /* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
 void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
 
-/* To the CPUs near the device, once the host has named them; true then. */
+/* Move to the CPUs near the device, once the host has named them. True when that is done. */
 bool mr_worker_setup_move_near(const struct mr_worker_job *job);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damaged samples of every kind, under every policy: the policy's result, or one line that names file, index and cause.
- * The folder holds good photographs and one bad file; a list puts it at a known index.
+ * Damaged samples of every kind, under every policy: either the policy's result, or one line with file, index and
+ * cause. The folder holds good photographs and one bad file; a list puts it at a known index.
  */
 #include <setjmp.h>
 #include <stdarg.h>

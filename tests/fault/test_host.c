@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host may go through: being killed, stopped, interrupted, ending its creating thread, reaping everything.
+ * Hosts that are killed, stopped or interrupted, that end the thread which created the loader, or reap every child.
  * Each test runs a host of its own as a child of this program.
  */
 #include <setjmp.h>

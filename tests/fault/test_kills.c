@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Workers that are killed, stopped, crash, leave or hang: nothing is lost, nothing hangs, and what is to blame is
- * named.
- */
+/* Workers that are killed, stopped, crash, exit or hang: nothing is lost, nothing hangs, and the cause is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The template that forked workers come from: stopped, killed, and short of descriptors. Nobody waits for it for ever,
- * and no worker lives that its loader does not know.
+ * The template of forked workers: stopped, killed, and short of descriptors. Nobody waits for it for ever, and no
+ * worker lives that its loader does not know.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rig's callbacks run in threads and in forked workers, so that what they count lies in shared memory, and a
- * sample's bytes are a fresh allocation that only release frees.
+ * The rig's callbacks. They run in threads and in forked workers, so their counts lie in shared memory. A sample's
+ * bytes are a fresh allocation that only release frees.
  */
 #include "tests/loader/rig.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset of callbacks whose samples can be recomputed from their index, that counts what is asked of it (also by
- * forked workers), and loaders over it. What fails here ends the test.
+ * A dataset of callbacks, and loaders over it. Its samples can be recomputed from their index, and it counts the calls,
+ * also those of forked workers. A failure here ends the test.
  */
 #ifndef TESTS_LOADER_RIG_H
 #define TESTS_LOADER_RIG_H

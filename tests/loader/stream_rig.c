@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: a kernel of a test runs when the double runs it, perhaps in another thread and long after the
- * batch was released, so it writes to memory that lives until its stream was waited for.
+ * Kernels of tests on streams of the double.
+ *
+ * Invariant: a kernel runs when the double runs it, perhaps in another thread and long after the batch was released. So
+ * it writes to memory that lives until its stream was waited for.
  */
 #include "tests/loader/stream_rig.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loaders on the double of the CUDA runtime, as a training loop uses them: batches are read by kernels on streams, and
- * what those saw is compared with what a loader on the host lends. What fails here ends the test.
+ * what those saw is compared with what a loader on the host lends. A failure here ends the test.
  */
 #ifndef TESTS_LOADER_STREAM_RIG_H
 #define TESTS_LOADER_STREAM_RIG_H

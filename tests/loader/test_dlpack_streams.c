@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DLPack tensors of batches on a GPU, by the double of the CUDA runtime: whose stream waits, and for what. */
+/* DLPack tensors of batches on the double of the CUDA runtime: which stream waits, and for what. */
 #include "tests/loader/rig.h"
 
 #include <dlpack/dlpack.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of real files: once every buffer has met its largest sample, neither a worker nor the consumer asks for
- * memory, and none is mapped. The linker turns the calls of this program, with the library in it, here (--wrap). Easy
- * to get wrong: what libjpeg and libpng do within is theirs; and another epoch's order is made while this one runs, so
- * an epoch's beginning is not counted.
+ * Once every buffer has seen its largest sample, neither a worker nor the consumer allocates or maps memory; with real
+ * files. The linker redirects the calls of this program and the library in it (--wrap). Allocations inside libjpeg and
+ * libpng do not count. Neither does the beginning of an epoch, while the next epoch's order is made.
  */
 #include "tests/loader/rig.h"
 

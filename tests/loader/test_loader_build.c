@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker helper of another build than the library, as an installed one may be: it says so and ends, before it
- * believes a single offset. The slabs here promise a loader of no workers, so that the right build ends at once too
- * (status 2).
+ * A worker helper from another build than the library, as an installed one may be: it reports that and exits before it
+ * uses a single offset. The slabs here belong to a loader without workers, so the right build exits at once too (status
+ * 2).
  */
 #include <setjmp.h>
 #include <stdarg.h>

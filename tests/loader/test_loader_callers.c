@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What belongs to the caller's thread stays as it was after every call: the current device, the last error (one that
- * waits to be asked for, too) and the capture mode.
+ * No call changes the state of the caller's thread: the current device, the last error (also one that was not read yet)
+ * and the capture mode.
  */
 #include "tests/loader/stream_rig.h"
 

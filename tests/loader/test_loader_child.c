@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that forks while it holds a loader: the child is refused everything, at once, whatever the parent's threads
- * were doing, and the parent goes on unharmed.
+ * A program forks while it has a loader: every call in the child fails at once, whatever the parent's threads were
+ * doing, and the parent continues unharmed.
  */
 #include "loader/loader.h"
 #include "tests/loader/rig.h"

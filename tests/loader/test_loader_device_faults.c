@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fails on a device ends in a status with the CUDA function and its words; batches are released, destroy returns,
- * the workers are gone and everything was given back.
+ * A failure on a device gives a status that names the CUDA function and its error. Batches can be released, destroy
+ * returns, the workers are gone and everything was given back.
  */
 #include "tests/loader/stream_rig.h"
 

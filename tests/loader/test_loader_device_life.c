@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loader's life on a device while copies are under way: other epochs, positions, cancel, the end with batches and
- * copies that the device has not come to yet, several loaders, and forks.
+ * A loader on a device while copies are under way: other epochs, positions, cancel, destroy before the device has
+ * finished, several loaders, and forks.
  */
 #include "tests/loader/stream_rig.h"
 

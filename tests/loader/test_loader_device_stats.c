@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The statistics of copies: buffers, bytes, time, and whether the device found its batches ready; and the rows of the
- * trace. Steps and copies take virtual time here, so that both ends of ready_share can be had.
+ * trace. Steps and copies take virtual time here, so ready_share can reach 0 and 1.
  */
 #include "tests/loader/stream_rig.h"
 

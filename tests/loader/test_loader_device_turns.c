@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is between the consumer, the copying thread and the workers where each of them has run out of
- * something: nobody may wait for a wake-up that does not come.
+ * The consumer, the copying thread and the workers, each when it has run out of something: nobody waits for a wake-up
+ * that does not come.
  */
 #include "tests/loader/stream_rig.h"
 

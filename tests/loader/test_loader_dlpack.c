@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches as DLPack tensors: what they say, and how long the batch's memory stays. */
+/* Batches as DLPack tensors: their fields, and how long the batch's memory stays. */
 #include "tests/loader/rig.h"
 
 #include <dlpack/dlpack.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device finishes has the bytes of a loader on the host: every dtype and layout, normalised by either rule, raw
- * pictures and files, and holes; further channels are zeros.
+ * Batches finished by a device have the same bytes as a loader's on the host: every dtype and layout, normalised by
+ * either rule, raw pictures and files, and holes. Padded channels are zeros.
  */
 #include "tests/loader/stream_rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_loader_set_epoch_order(): subsets, repeats, rubbish, and the way back to the sampler's order. */
+/* mr_loader_set_epoch_order(): subsets, repeats, invalid orders, and the way back to the sampler's order. */
 #include "tests/loader/rig.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between its first and its last batch the consumer's thread asks for no memory. The linker turns all calls of this
- * program here (--wrap); what the double takes for itself is no part of the product and is told apart.
+ * Between its first and its last batch the consumer's thread allocates no memory. The linker redirects all calls of
+ * this program here (--wrap). Allocations of the double itself are not counted.
  */
 #include "tests/loader/stream_rig.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches ordered with the consumer's streams, on the double of the CUDA runtime: whoever reads them on a stream, and
- * whenever the device does what it was given, the bytes are the host's and no two accesses are without an order.
+ * Batches ordered with the consumer's streams, on the double of the CUDA runtime: on every stream, and whenever the
+ * device does its work, the bytes equal the host's and no two accesses are unordered.
  */
 #include "tests/loader/stream_rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes of a made-up machine, and the words about a narrow mask. */
+/* Placement on the NUMA nodes of a made-up machine, and the warning about a narrow CPU mask. */
 #include "loader/numa.h"
 
 #include <setjmp.h>

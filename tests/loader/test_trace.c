@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace without a loader: rings as workers leave them, and what becomes of the file. */
+/* A trace without a loader: rings as workers may leave them, and the file that is written. */
 #include "loader/trace.h"
 
 #include <pthread.h>

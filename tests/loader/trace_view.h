@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace's file as a reader sees it. What is wrong with it fails the test. */
+/* A trace's file as a reader sees it. A fault in it fails the test. */
 #ifndef TESTS_LOADER_TRACE_VIEW_H
 #define TESTS_LOADER_TRACE_VIEW_H
 

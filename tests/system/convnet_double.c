@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network's kernels and products on the double of the CUDA runtime: the same source as a GPU's, compiled for the
- * CPU, and BLAS for cuBLAS; the double judges what each reads and writes. Easy to get wrong: arguments are taken at the
- * launch, memory is looked at when the kernel runs.
+ * CPU, and BLAS for cuBLAS; the double judges what each reads and writes. A kernel's arguments are copied at
+ * the launch; its memory is read when it runs.
  */
 #include <cblas.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole epochs with a cache: the bytes are those of the files, while it fills, when it is full, when workers are killed
- * over it and when two loaders share it. The oracle is the folder without a cache in the caller's own thread.
+ * Whole epochs with a cache: the bytes are those of the files while it fills, when it is full, when workers are killed
+ * and when two loaders share it. The oracle is the folder without a cache, loaded in the caller's own thread.
  */
 #include <fcntl.h>
 #include <setjmp.h>

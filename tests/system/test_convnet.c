@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network of the training examples. Its gradients are compared with differences of the loss; easy to get wrong:
- * near a kink of ReLU or of the maximum a difference sees both sides, so steps are small and f64 is needed.
+ * The network of the training examples. Its gradients are compared with differences of the loss. Near a kink of ReLU or
+ * of the maximum a difference sees both sides, so steps are small and f64 is needed.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network of the training examples on a GPU, beside the one on the CPU: the GPU's kernels are compiled for the CPU
- * and run on the double of the CUDA runtime, which also says whether streams and events order what they touch. Easy to
- * get wrong: a batch of more rows than go through a convolution at once is added up in pieces, so one here is.
+ * and run on the double of the CUDA runtime, which also checks that streams and events order their accesses. One
+ * batch here has more rows than go through a convolution at once, because such a batch is summed in pieces.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epochs in any order: whatever came before, an epoch equals that of a fresh loader. */
+/* Epochs in any order: each equals the same epoch of a fresh loader. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The examples of the GPU path as programs, linked with the double of the CUDA runtime: what they print must be what a
- * loader on host:0 gives, whatever the order in which the double runs what is queued. The double ends a program with
+ * The examples of the GPU path as programs, linked with the double of the CUDA runtime: they must print what a loader
+ * on host:0 gives, in whatever order the double runs the queued work. The double ends a program with
  * status 86 when two accesses to memory are unordered or something is not given back.
  */
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pack gives the bytes of its folder, in every array, whatever its encoding and however it is read. The oracle is the
- * folder in the caller's own thread. Easy to get wrong: damaged files belong to it, so their words are compared too,
- * but for the name at their beginning.
+ * A pack gives the same bytes as its folder, in every array, for every encoding and reader. The oracle is the folder,
+ * loaded in the caller's own thread. Damaged files are included: their errors are compared too, except for the name at
+ * the beginning.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs that are cut short or altered, in shard or index: the samples that suffer are damaged, named and counted under
- * the chosen policy, all others stay as they are, and nothing crashes.
+ * Packs that are cut short or altered, in shard or index: the affected samples are damaged, named and counted under the
+ * chosen policy. All others keep their bytes, and nothing crashes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine whose libjpeg cannot be fed with coefficients: a loader over them ends with that error, under every policy,
- * in place of calling each sample damaged. The linker turns the codec's call here (--wrap), so workers are threads.
+ * A machine whose libjpeg cannot take coefficients: a loader over a pack ends with that error under every policy, and
+ * does not call each sample damaged. The linker redirects the codec's call here (--wrap), so workers are threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same (seed, epoch) gives the same bytes, however they are made. The oracle is the caller's own thread with the
- * simplest reader; every other way must agree with it in every byte of every array.
+ * simplest reader; every other way must give the same bytes in every array.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker process is: its name, group, share of the machine, signals and descriptors, whatever the host's are. */
+/* A worker process's name, group, nice level, CPUs, signals and descriptors, whatever the host's are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
