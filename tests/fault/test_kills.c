@@ -20,6 +20,7 @@
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"
+#include "tests/support/scale.h"
 
 enum { N_CLASSES = 4, N_IMAGES = 40, N_SAMPLES = N_CLASSES * N_IMAGES };
 
@@ -86,22 +87,16 @@ static void run_under_fire(mr_start start, uint32_t n_kills)
     assert_int_equal(mr_test_count_workers(getpid()), 0);
 }
 
-/* Ten times as many where the test is run as a long one. */
-static uint32_t n_kills_of(uint32_t n)
-{
-    return getenv("MR_TEST_LONG") ? 10 * n : n;
-}
-
-static void two_hundred_kills_change_no_byte(void **state)
+static void many_kills_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(MR_START_EXEC, n_kills_of(200));
+    run_under_fire(MR_START_EXEC, mr_test_scale(200));
 }
 
 static void kills_of_forked_workers_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(MR_START_FORK, n_kills_of(40));
+    run_under_fire(MR_START_FORK, mr_test_scale(40));
 }
 
 static void stopped_workers_are_replaced_after_the_time_limit(void **state)
@@ -423,7 +418,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_hundred_kills_change_no_byte),
+        cmocka_unit_test(many_kills_change_no_byte),
         cmocka_unit_test(kills_of_forked_workers_change_no_byte),
         cmocka_unit_test(stopped_workers_are_replaced_after_the_time_limit),
         cmocka_unit_test(a_consumer_that_sleeps_loses_nothing),

@@ -24,6 +24,7 @@
 #include "tests/fault/rank_program.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"
+#include "tests/support/scale.h"
 
 #ifdef MR_TEST_TRAIN
 
@@ -41,12 +42,6 @@ static uint32_t draw(uint32_t n)
 {
     random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407u;
     return (uint32_t)(random_state >> 33) % n;
-}
-
-/* A tenth where the test is not run as a long one. */
-static uint32_t n_kills_of(uint32_t n)
-{
-    return getenv("MR_TEST_LONG") ? n : n / 10;
 }
 
 static void add_training(struct mr_rank_words *argv)
@@ -193,14 +188,14 @@ static void strike(uint32_t rank, int number, uint32_t after_ms)
 static void survivors_of_a_kill_name_the_rank(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < n_kills_of(90); i++)
+    for (uint32_t i = 0; i < mr_test_scale(9); i++)
         strike(draw(N_RANKS), SIGKILL, draw(LATEST_MS));
 }
 
 static void survivors_of_a_silent_rank_name_it(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < n_kills_of(10); i++)
+    for (uint32_t i = 0; i < mr_test_scale(1); i++)
         strike(draw(N_RANKS), SIGSTOP, draw(LATEST_MS));
 }
 
@@ -279,7 +274,7 @@ static bool tells_of_kill(const char *said, uint32_t rank, pid_t pid)
 static void a_launch_says_who_was_killed_first(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < n_kills_of(50); i++) {
+    for (uint32_t i = 0; i < mr_test_scale(5); i++) {
         struct mr_rank_program launch;
         pid_t pids[N_RANKS];
         uint32_t rank = draw(N_RANKS);
@@ -297,7 +292,7 @@ static void a_launch_says_who_was_killed_first(void **state)
 static void of_ranks_that_are_killed_at_once_one_is_named(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < n_kills_of(30); i++) {
+    for (uint32_t i = 0; i < mr_test_scale(3); i++) {
         struct mr_rank_program launch;
         pid_t pids[N_RANKS];
         uint32_t first = draw(N_RANKS), n_named = 0;
@@ -318,7 +313,7 @@ static void of_ranks_that_are_killed_at_once_one_is_named(void **state)
 static void no_rank_outlives_a_killed_launcher(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < n_kills_of(30); i++) {
+    for (uint32_t i = 0; i < mr_test_scale(3); i++) {
         struct mr_rank_program launch;
         pid_t pids[N_RANKS];
         start_ranks_of_launch(&launch, pids);

@@ -16,22 +16,17 @@
 
 #include "tests/fault/rank_program.h"
 #include "tests/support/folder.h"
+#include "tests/support/scale.h"
 
 enum { LIMIT_MS = 280000, MAX_RANKS = 2 };
 
 static const char *other_backend;
 
-/* A tenth where the test is not run as a long one. */
-static const char *n_cycles(void)
-{
-    return getenv("MR_TEST_LONG") ? "1000" : "100";
-}
-
 static void add_cycles(struct mr_rank_words *argv, const char *backend)
 {
     mr_rank_words_add(argv, "%s", MR_TEST_CYCLES_RANK);
     mr_rank_words_add(argv, "%s", backend);
-    mr_rank_words_add(argv, "%s", n_cycles());
+    mr_rank_words_add(argv, "%u", mr_test_scale(100));
 }
 
 static void finish(struct mr_rank_program *programs, uint32_t n)

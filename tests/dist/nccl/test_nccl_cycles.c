@@ -7,7 +7,7 @@
 
 #include <dirent.h>
 #include <malloc.h>
-#include <stdlib.h>
+#include "tests/support/scale.h"
 
 enum { WARM_UP = 5, CYCLES = 100, GROWTH = 20000 };
 
@@ -48,7 +48,7 @@ static void cycle(int n)
 static void many_groups_leave_nothing(void **state)
 {
     (void)state;
-    int n = getenv("MR_TEST_LONG") ? 10 * CYCLES : CYCLES;
+    int n = (int)mr_test_scale(CYCLES);
     cycle(WARM_UP);
     unsigned n_fds = count_entries("/proc/self/fd");
     unsigned n_threads = count_entries("/proc/self/task");
