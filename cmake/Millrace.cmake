@@ -57,7 +57,8 @@ function(mr_tables target)
 endfunction()
 
 # mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s] [TABLES mr_tables_x]): a cmocka program of its own process; exit 77
-# means "cannot run here". TABLES says which devices there are; the host's unless given.
+# means "cannot run here". TABLES says which devices there are; the host's unless given. TIMEOUT is also the test's tier
+# (tests/README.md) and its cost: those that may take long begin first.
 function(mr_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT;TABLES" "SOURCES;LIBS" ${ARGN})
   if(NOT TEST_TIMEOUT)
@@ -72,13 +73,19 @@ function(mr_test name)
   endif()
   target_compile_definitions(${name} PRIVATE MR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()
 
 # mr_label(label tests...): one more label for each of these tests. "tsan": ThreadSanitizer runs it. "optimised": clang's
 # Release build runs it too. "long": it takes minutes, and only script/test --long runs it.
 function(mr_label label)
   set_property(TEST ${ARGN} APPEND PROPERTY LABELS ${label})
+endfunction()
+
+# mr_busy(tests...): each keeps a processor busy for seconds, where most tests mostly wait. Four tests run at a time on
+# two processors; one of these counts for two.
+function(mr_busy)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 400)
 endfunction()
 
 # mr_contract(name LIBS ... DEVICES host host_split double double_split): the same test on devices with buffers of their own.
@@ -110,7 +117,7 @@ function(mr_contract name)
     add_test(NAME ${name}.${device} COMMAND ${program})
     set_tests_properties(
       ${name}.${device}
-      PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}" ENVIRONMENT
+      PROPERTIES TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}" ENVIRONMENT
                  "MR_TEST_DEVICE=${names_${device}};MR_CUDA_DOUBLE=devices=2,policy=random,seed=1")
   endforeach()
 endfunction()

@@ -6,6 +6,7 @@ if(TARGET train_cifar10 AND TARGET millrace AND TARGET mr_gloo_module)
                                                      MR_TEST_MILLRACE="$<TARGET_FILE:millrace>")
   add_dependencies(test_rank_kills train_cifar10 millrace mr_gloo_module)
 endif()
+mr_busy(test_rank_kills) # three ranks that train
 # Ten times as many.
 add_test(NAME test_rank_kills_long COMMAND test_rank_kills)
 set_tests_properties(test_rank_kills_long PROPERTIES ENVIRONMENT MR_TEST_LONG=1 LABELS long TIMEOUT 1800
@@ -18,6 +19,7 @@ if(TARGET double_train_cifar10 AND TARGET mr_nccl_double_module)
   set(environment MR_MODULE_PATH=$<TARGET_FILE_DIR:mr_nccl_double_module>)
   add_test(NAME test_rank_kills_nccl COMMAND ${command})
   set_tests_properties(test_rank_kills_nccl PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  mr_busy(test_rank_kills_nccl)
   add_test(NAME test_rank_kills_nccl_long COMMAND ${command})
   set_tests_properties(test_rank_kills_nccl_long PROPERTIES ENVIRONMENT "${environment};MR_TEST_LONG=1" LABELS long
                                                             TIMEOUT 1800 SKIP_RETURN_CODE 77)

@@ -9,5 +9,5 @@ if(Python3_FOUND AND NOT MILLRACE_SANITIZE)
            COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/test_peers.py ${PROJECT_SOURCE_DIR} ${programs})
   add_test(NAME gpu_peers_are_run_by_the_rules
            COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/test_gpu_peers.py ${PROJECT_SOURCE_DIR})
-  set_tests_properties(peers_are_measured_by_the_rules gpu_peers_are_run_by_the_rules PROPERTIES TIMEOUT 300)
+  set_tests_properties(peers_are_measured_by_the_rules gpu_peers_are_run_by_the_rules PROPERTIES TIMEOUT 300 COST 300)
 endif()

@@ -5,6 +5,7 @@ target_link_libraries(mr_training_rig PUBLIC mr_dist mr_test_runs PkgConfig::CMO
 target_compile_definitions(mr_training_rig PUBLIC MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>)
 mr_test(test_training SOURCES test_training.c LIBS mr_training_rig TIMEOUT 300 TABLES mr_tables_host)
 mr_test(test_training_modes SOURCES test_training_modes.c LIBS mr_training_rig TIMEOUT 300 TABLES mr_tables_host)
+mr_busy(test_training test_training_modes)
 if(NOT TARGET train_cifar10)
   return()
 endif()
@@ -19,6 +20,7 @@ set(mr_examples ${PROJECT_SOURCE_DIR}/examples)
 mr_test(test_convnet SOURCES test_convnet.c ${mr_examples}/convnet.c ${mr_examples}/convnet_host.c
                              ${mr_examples}/convnet_no_gpu.c
         LIBS mr_devices PkgConfig::OPENBLAS)
+mr_busy(test_convnet)
 if(NOT TARGET mr_cuda_double)
   return()
 endif()
@@ -29,6 +31,7 @@ add_library(mr_convnet_double OBJECT convnet_double.c ${mr_examples}/convnet_cud
 target_link_libraries(mr_convnet_double PUBLIC mr_cuda_double PkgConfig::OPENBLAS m)
 mr_test(test_convnet_gpu SOURCES test_convnet_gpu.c ${mr_examples}/convnet.c ${mr_examples}/convnet_host.c
         LIBS mr_convnet_double mr_devices TABLES mr_tables_cuda)
+mr_busy(test_convnet_gpu)
 add_executable(double_train_cifar10 ${mr_examples}/train_cifar10.c)
 target_link_libraries(double_train_cifar10 PRIVATE mr_trainer mr_convnet_double mr_loader mr_dist mr_tables_cuda)
 target_compile_definitions(test_training_modes PRIVATE MR_TEST_DOUBLE_TRAIN="$<TARGET_FILE:double_train_cifar10>")
