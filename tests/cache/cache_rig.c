@@ -21,6 +21,7 @@
 #include "dataset/file.h"
 #include "cache/cache_folder.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/images.h"
 #include "tests/support/processes.h"
 

@@ -7,12 +7,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/support/folder.h"
 
 const struct way ways[N_WAYS] = {
     {"pread", MR_READER_PREAD, false},
@@ -22,7 +24,7 @@ const struct way ways[N_WAYS] = {
 
 const uint32_t depths[N_DEPTHS] = {1, 4, 64};
 
-static char folder_path[64];
+static char *folder_path;
 
 const char *folder(void)
 {
@@ -32,20 +34,15 @@ const char *folder(void)
 int enter_folder(void **state)
 {
     (void)state;
-    snprintf(folder_path, sizeof folder_path, "/tmp/millrace-reader-XXXXXX");
-    return mkdtemp(folder_path) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
+    folder_path = mr_test_folder_create();
+    return 0;
 }
 
 int leave_folder(void **state)
 {
     (void)state;
-    return nftw(folder_path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mr_test_folder_remove(folder_path);
+    return 0;
 }
 
 const char *in_folder(const char *name)

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +19,15 @@
 
 #include "dataset/dataset.h"
 #include "dataset/file_cache.h"
+#include "tests/support/folder.h"
 
 #define N_SHARDS 30
 
 struct fixture {
-    char folder[64];
+    char *folder;
     mr_dataset *dataset;
     const struct mr_catalog *catalog;
 };
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
 
 static void shard_path(const struct fixture *fixture, uint64_t file, char path[128])
 {
@@ -47,9 +41,7 @@ static int set_up(void **state)
     size_t len = (size_t)snprintf(spec, sizeof spec, "records:");
     if (!fixture)
         return -1;
-    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/millrace-cache-XXXXXX");
-    if (!mkdtemp(fixture->folder))
-        return -1;
+    fixture->folder = mr_test_folder_create();
     for (unsigned i = 0; i < N_SHARDS; i++) {
         shard_path(fixture, i, path);
         FILE *file = fopen(path, "w");
@@ -69,7 +61,7 @@ static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
     mr_dataset_destroy(fixture->dataset);
-    nftw(fixture->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mr_test_folder_remove(fixture->folder);
     free(fixture);
     return 0;
 }

@@ -26,6 +26,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 
 enum { N_SAMPLES = 60, CANNOT_RUN = 77 };

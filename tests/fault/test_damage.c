@@ -17,6 +17,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/images.h"
 
 enum { N_GOOD = 20, BAD = 7 };

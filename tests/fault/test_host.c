@@ -23,6 +23,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 
 enum { N_SAMPLES = 90 };

@@ -19,6 +19,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 #include "tests/support/scale.h"
 

@@ -3,6 +3,7 @@
 #include "tests/gpu/gpu_setup.h"
 
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 #include <sched.h>
 #include <stdarg.h>

@@ -87,7 +87,7 @@ int __wrap_munmap(void *at, size_t len)
 }
 
 struct folder {
-    char path[64];
+    char *path;
     mr_dataset *dataset;
     mr_dataset *pack; /* of the same files */
 };
@@ -116,9 +116,7 @@ static int make_folder(void **state)
     char path[128];
     mr_error error;
 
-    strcpy(folder.path, "/tmp/millrace-allocations-XXXXXX");
-    if (!mkdtemp(folder.path))
-        return -1;
+    folder.path = mr_test_folder_create();
     snprintf(path, sizeof path, "%s/class", folder.path);
     if (mkdir(path, 0777) != 0)
         return -1;
@@ -144,13 +142,8 @@ static int remove_folder(void **state)
     mr_dataset_destroy(folder->pack);
     snprintf(path, sizeof path, "%s-pack", folder->path);
     mr_test_folder_remove(strdup(path));
-    for (unsigned i = 0; i < N_IMAGES; i++) {
-        name_of(folder, i, path);
-        unlink(path);
-    }
-    snprintf(path, sizeof path, "%s/class", folder->path);
-    rmdir(path);
-    return rmdir(folder->path);
+    mr_test_folder_remove(folder->path);
+    return 0;
 }
 
 /* What was asked for after the first batches of the last epochs. */

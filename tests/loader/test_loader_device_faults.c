@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 static char *folder;
 

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 
 enum { N_BATCHES = 13 };

@@ -12,6 +12,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 static DLManagedTensor *export_array(mr_batch *batch, const char *name)
 {

@@ -13,6 +13,7 @@
 
 #include "tests/support/devices.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 enum { N_RAW = 20, RAW_HEIGHT = 7, RAW_WIDTH = 6, BATCH = 8 };
 

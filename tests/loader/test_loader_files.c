@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/folder.h"
 #include "tests/support/images.h"
 
 enum { N_CLASSES = 2, PER_CLASS = 9, N_IMAGES = N_CLASSES * PER_CLASS, CROP = 16 };
 
 struct folder {
-    char path[64];
+    char *path;
     mr_dataset *dataset;
 };
 
@@ -30,9 +31,7 @@ static int make_folder(void **state)
     struct folder *folder = calloc(1, sizeof *folder);
     char path[128];
     mr_error error;
-    strcpy(folder->path, "/tmp/millrace-loader-XXXXXX");
-    if (!mkdtemp(folder->path))
-        return -1;
+    folder->path = mr_test_folder_create();
     for (int i = 0; i < N_CLASSES; i++) {
         snprintf(path, sizeof path, "%s/class%d", folder->path, i);
         if (mkdir(path, 0777) != 0)
@@ -54,17 +53,10 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     struct folder *folder = *state;
-    char path[128];
     mr_dataset_destroy(folder->dataset);
-    for (int i = 0; i < N_IMAGES; i++)
-        unlink(name_of(folder, i));
-    for (int i = 0; i < N_CLASSES; i++) {
-        snprintf(path, sizeof path, "%s/class%d", folder->path, i);
-        rmdir(path);
-    }
-    int rc = rmdir(folder->path);
+    mr_test_folder_remove(folder->path);
     free(folder);
-    return rc;
+    return 0;
 }
 
 static mr_loader *make(const struct folder *folder, const mr_loader_options *options)

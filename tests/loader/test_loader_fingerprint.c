@@ -11,6 +11,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/packs.h"
 
 #include <millrace/run.h>

@@ -14,6 +14,7 @@
 #include "tests/loader/trace_view.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 enum { N_CLASSES = 2, PER_CLASS = 21, N_IMAGES = N_CLASSES * PER_CLASS, BATCH = 8, N_BATCHES = 6 };
 

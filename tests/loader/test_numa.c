@@ -20,6 +20,7 @@
 #include "loader/worker_setup.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 static cpu_set_t cpus_of(const char *text)
 {

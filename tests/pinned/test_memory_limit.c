@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits on memory, read from a made-up /proc and /sys: which of them counts, and the message. */
 #include "pinned/memory_limit.h"
+#include "tests/support/folder.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,25 +15,20 @@
 
 #define MB UINT64_C(1000000)
 
-static char root[] = "/tmp/millrace-limits-XXXXXX";
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
+static char *root;
 
 static int make_root(void **state)
 {
     (void)state;
-    strcpy(root + strlen(root) - 6, "XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
+    root = mr_test_folder_create();
+    return 0;
 }
 
 static int remove_root(void **state)
 {
     (void)state;
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mr_test_folder_remove(root);
+    return 0;
 }
 
 /* A file below the root, with the folders above it. */

@@ -5,10 +5,10 @@
  */
 #include "pinned/huge_pages.h"
 #include "pinned/slab.h"
+#include "tests/support/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,26 +65,21 @@ bool __wrap_mr_huge_pages_on_request(const char *root)
     return root[0] ? __real_mr_huge_pages_on_request(root) : kernel.on_request;
 }
 
-static char root[] = "/tmp/millrace-huge-XXXXXX";
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
+static char *root;
 
 static int set_up(void **state)
 {
     (void)state;
     memset(&kernel, 0, sizeof kernel);
-    strcpy(root + strlen(root) - 6, "XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
+    root = mr_test_folder_create();
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mr_test_folder_remove(root);
+    return 0;
 }
 
 /* A file below the root, with the folders above it. */

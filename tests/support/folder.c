@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes and removes folders for tests. Removal follows no links. */
+/* Makes and removes temporary folders. Removal follows no links. */
 #include "tests/support/folder.h"
 
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-#include "tests/support/images.h"
 
 static void die(const char *what)
 {
@@ -36,29 +33,6 @@ void mr_test_folder_write(const char *folder, const char *name, const void *byte
     FILE *file = fopen(path, "wb");
     if (!file || (len > 0 && fwrite(bytes, 1, len, file) != len) || fclose(file) != 0)
         die(path);
-}
-
-void mr_test_folder_fill(const char *folder, uint32_t n_classes, uint32_t n_images)
-{
-    char path[4096];
-    for (uint32_t c = 0; c < n_classes; c++) {
-        snprintf(path, sizeof path, "%s/class_%u", folder, c);
-        if (mkdir(path, 0777) != 0)
-            die(path);
-        for (uint32_t i = 0; i < n_images; i++) {
-            uint32_t seed = c * 1000 + i;
-            struct mr_test_jpeg jpeg = {.width = 40 + (seed * 37) % 160,
-                                        .height = 40 + (seed * 53) % 130,
-                                        .seed = seed,
-                                        .colour = i % 7 == 3 ? MR_TEST_GREY : MR_TEST_YCC,
-                                        .progressive = i % 5 == 4,
-                                        .restart = i % 11 == 5 ? 3 : 0};
-            struct mr_test_image image = mr_test_jpeg(&jpeg);
-            snprintf(path, sizeof path, "class_%u/%03u.jpg", c, i);
-            mr_test_folder_write(folder, path, image.bytes, image.len);
-            mr_test_image_free(&image);
-        }
-    }
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

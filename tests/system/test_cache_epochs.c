@@ -20,6 +20,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/images.h"
 #include "tests/support/processes.h"
 

@@ -16,6 +16,7 @@
 #include <millrace/millrace.h>
 
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 /* 66 images: two batches of 32 and one of 2, which is fewer than four GPUs can share; eight of 8. */
 enum { N_CLASSES = 2, N_EACH = 33, SEEN = 256, N_EPOCHS = 2, TEXT = 4000 };

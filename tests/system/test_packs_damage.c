@@ -22,6 +22,7 @@
 #include "dataset/pack_format.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/packs.h"
 #include "tests/support/processes.h"
 

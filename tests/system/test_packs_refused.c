@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/packs.h"
 #include "transforms/codec_packed.h"
 

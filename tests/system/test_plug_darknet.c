@@ -18,6 +18,7 @@ int mr_test_plug_main(int argc, char **argv);
 #undef main
 
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 enum { N_CLASSES = 3, N_EACH = 11, N_IMAGES = N_CLASSES * N_EACH, SIDE = 32, RECORD = 1 + 3 * SIDE * SIDE };
 

@@ -15,6 +15,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 enum { N_CLASSES = 5, N_IMAGES = 29, N_EPOCHS = 2 };
 

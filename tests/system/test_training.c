@@ -16,6 +16,7 @@
 #include <millrace/millrace.h>
 
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 #include "tests/support/scale.h"
 #include "tests/system/training_rig.h"

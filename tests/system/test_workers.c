@@ -19,6 +19,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
 
 static char *folder;
 static mr_dataset *dataset;

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/folder.h"
 #include "tests/support/images.h"
 
 enum { MAX_ARGS = 64 };
@@ -115,29 +115,19 @@ void mr_run_command(struct mr_run *run, ...)
 
 int mr_run_enter_folder(void **state)
 {
-    const char *base = getenv("TMPDIR");
-    char *folder = NULL;
+    char *folder = mr_test_folder_create();
 
-    if (asprintf(&folder, "%s/millrace-test-XXXXXX", base != NULL ? base : "/tmp") < 0 || mkdtemp(folder) == NULL ||
-        chdir(folder) < 0)
-        die("temporary folder");
+    if (chdir(folder) < 0)
+        die(folder);
     *state = folder;
     return 0;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
-{
-    (void)info;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
 int mr_run_leave_folder(void **state)
 {
-    if (chdir("/") < 0 || nftw(*state, remove_entry, 16, FTW_DEPTH | FTW_PHYS) < 0)
-        die(*state);
-    free(*state);
+    if (chdir("/") < 0)
+        die("/");
+    mr_test_folder_remove(*state);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "tests/dist/group/device_engine_double.h"
+#include "tests/support/folder.h"
 
 #define CHILD_S 30
 
@@ -123,28 +124,21 @@ static void *be_thread(void *arg)
     return NULL;
 }
 
-/* A file in a folder of its own for the ranks to meet; init_out: 64 bytes. */
-static void make_meeting(char *folder_out, char *init_out)
-{
-    strcpy(folder_out, "/tmp/mr_group_XXXXXX");
-    assert_non_null(mkdtemp(folder_out));
-    snprintf(init_out, 64, "file://%s/store", folder_out);
-}
+enum { MEETING = 600 };
 
-static void remove_meeting(const char *folder)
+/* A file in a folder of its own for the ranks to meet. */
+static char *make_meeting(char init_out[MEETING])
 {
-    char path[64];
-    snprintf(path, sizeof path, "%s/store", folder);
-    unlink(path);
-    rmdir(folder);
+    char *folder = mr_test_folder_create();
+    assert_true((size_t)snprintf(init_out, MEETING, "file://%s/store", folder) < MEETING);
+    return folder;
 }
 
 void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, mr_error results_out[RIG_RANKS])
 {
-    char folder[64];
-    char init[64];
+    char init[MEETING];
     struct rank ranks[RIG_RANKS];
-    make_meeting(folder, init);
+    char *folder = make_meeting(init);
     atomic_store(&n_failed, 0);
     for (uint32_t r = 0; r < n_ranks; r++) {
         ranks[r] =
@@ -155,7 +149,7 @@ void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, mr
         pthread_join(ranks[r].thread, NULL);
         results_out[r] = ranks[r].error;
     }
-    remove_meeting(folder);
+    mr_test_folder_remove(folder);
     assert_int_equal(atomic_load(&n_failed), 0);
 }
 
@@ -182,10 +176,9 @@ static int be_child(struct rank *rank)
 
 void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, int results_out[RIG_RANKS])
 {
-    char folder[64];
-    char init[64];
+    char init[MEETING];
     pid_t pids[RIG_RANKS];
-    make_meeting(folder, init);
+    char *folder = make_meeting(init);
     atomic_store(&n_failed, 0);
     for (uint32_t r = 0; r < n_ranks; r++) {
         struct rank rank = {.rank = r, .n_ranks = n_ranks, .timeout_ms = timeout_ms, .init = init, .f = f, .arg = arg};
@@ -199,5 +192,5 @@ void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, int 
         assert_int_equal(waitpid(pids[r], &how, 0), pids[r]);
         results_out[r] = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
     }
-    remove_meeting(folder);
+    mr_test_folder_remove(folder);
 }

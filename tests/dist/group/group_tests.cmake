@@ -13,7 +13,7 @@ set_target_properties(mr_device_engine_double PROPERTIES OUTPUT_NAME millrace-nc
                                                                                    ${device_double_folder})
 
 add_library(mr_group_rig STATIC group_rig.c group_rig.h)
-target_link_libraries(mr_group_rig PUBLIC mr_dist mr_base PkgConfig::CMOCKA Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(mr_group_rig PUBLIC mr_test_folder mr_dist mr_base PkgConfig::CMOCKA Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(mr_group_rig PUBLIC MR_TEST_DOUBLE="${double_folder}"
                                                MR_TEST_DEVICE_DOUBLE="${device_double_folder}")
 add_dependencies(mr_group_rig mr_engine_double mr_device_engine_double)

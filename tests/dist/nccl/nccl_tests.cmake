@@ -5,7 +5,7 @@ if(NOT TARGET mr_nccl_double_module)
 endif()
 
 add_library(mr_nccl_world STATIC nccl_world.c nccl_world.h)
-target_link_libraries(mr_nccl_world PUBLIC mr_dist mr_base mr_nccl_double mr_cuda_double PkgConfig::CMOCKA Threads::Threads)
+target_link_libraries(mr_nccl_world PUBLIC mr_test_folder mr_dist mr_base mr_nccl_double mr_cuda_double PkgConfig::CMOCKA Threads::Threads)
 target_compile_definitions(mr_nccl_world PUBLIC MR_TEST_NCCL_FOLDER="$<TARGET_FILE_DIR:mr_nccl_double_module>")
 add_dependencies(mr_nccl_world mr_nccl_double_module)
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/support/folder.h"
 
 #define CHILD_S 30
 #define TIMEOUT_MS 20000
@@ -152,20 +153,14 @@ static int be_child(struct rank *rank)
     return result == NCCL_FINE ? NCCL_REPORTED : result;
 }
 
-/* A file in a folder of its own for the ranks to meet; init_out: 64 bytes. */
-static void make_meeting(char *folder_out, char *init_out)
-{
-    strcpy(folder_out, "/tmp/mr_nccl_XXXXXX");
-    assert_non_null(mkdtemp(folder_out));
-    snprintf(init_out, 64, "file://%s/store", folder_out);
-}
+enum { MEETING = 600 };
 
-static void remove_meeting(const char *folder)
+/* A file in a folder of its own for the ranks to meet. */
+static char *make_meeting(char init_out[MEETING])
 {
-    char path[64];
-    snprintf(path, sizeof path, "%s/store", folder);
-    unlink(path);
-    rmdir(folder);
+    char *folder = mr_test_folder_create();
+    assert_true((size_t)snprintf(init_out, MEETING, "file://%s/store", folder) < MEETING);
+    return folder;
 }
 
 static void fork_ranks(const struct nccl_world *world, const char *init, mr_error *errors, int results_out[NCCL_RANKS])
@@ -190,15 +185,14 @@ static void fork_ranks(const struct nccl_world *world, const char *init, mr_erro
 
 void nccl_world_fork(const struct nccl_world *world, int results_out[NCCL_RANKS], mr_error words_out[NCCL_RANKS])
 {
-    char folder[64];
-    char init[64];
+    char init[MEETING];
     size_t len = NCCL_RANKS * sizeof(mr_error);
     mr_error *errors = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(errors, MAP_FAILED);
-    make_meeting(folder, init);
+    char *folder = make_meeting(init);
     atomic_store(&n_failed, 0);
     fork_ranks(world, init, errors, results_out);
-    remove_meeting(folder);
+    mr_test_folder_remove(folder);
     for (uint32_t r = 0; r < world->n_ranks; r++)
         if (results_out[r] == NCCL_NO_GROUP && !words_out)
             print_error("rank %u: %s\n", r, errors[r].text);
@@ -217,12 +211,11 @@ void nccl_world_run(const struct nccl_world *world)
 
 void nccl_world_threads(const struct nccl_world *world)
 {
-    char folder[64];
-    char init[64];
+    char init[MEETING];
     struct rank ranks[NCCL_RANKS];
     mr_error errors[NCCL_RANKS] = {0};
     ncclUniqueId id;
-    make_meeting(folder, init);
+    char *folder = make_meeting(init);
     atomic_store(&n_failed, 0);
     open_machine(world);
     assert_int_equal(ncclGetUniqueId(&id), ncclSuccess);
@@ -235,7 +228,7 @@ void nccl_world_threads(const struct nccl_world *world)
         if (ranks[r].status)
             print_error("rank %u: %s\n", r, errors[r].text);
     }
-    remove_meeting(folder);
+    mr_test_folder_remove(folder);
     for (uint32_t r = 0; r < world->n_ranks; r++)
         assert_int_equal(ranks[r].status, MR_OK);
     assert_int_equal(atomic_load(&n_failed), 0);
