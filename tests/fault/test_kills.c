@@ -207,7 +207,7 @@ static void check_harm(int (*act)(void), const char *words)
         mr_loader_options o = base_options(MR_START_FORK);
         o.on_error = (mr_on_error)policy;
         o.no_shuffle = true;
-        o.time_limit_ms = 500;
+        o.time_limit_ms = 250;
         mr_loader *loader = mr_test_loader(d, NULL, &o);
         struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
         mr_error damage;
@@ -245,7 +245,7 @@ static void a_sample_that_ends_its_worker_is_damaged_and_named(void **state)
 static void a_hanging_sample_is_damaged_and_named(void **state)
 {
     (void)state;
-    check_harm(hang, "longer than 500 ms");
+    check_harm(hang, "longer than 250 ms");
 }
 
 static void workers_that_all_die_at_once_end_the_loader(void **state)

@@ -12,14 +12,15 @@
 
 #include <millrace/run.h>
 
-enum { N = 20000, TIMEOUT_MS = 2500, SOON_MS = 8000, RANKS = 3, VICTIM = 1 };
+enum { N = 20000, TIMEOUT_MS = 2500, SHORT_MS = 1500, SOON_MS = 8000, RANKS = 3, VICTIM = 1 };
 
 struct fault {
     mr_status status; /* of the survivors; MR_OK: any error */
     const char *words;
-    bool dies;     /* the victim, by SIGKILL in the middle of the works */
-    bool stays;    /* away */
-    bool is_async; /* with works that nobody waits for at once */
+    bool dies;           /* the victim, by SIGKILL in the middle of the works */
+    bool stays;          /* away */
+    bool is_async;       /* with works that nobody waits for at once */
+    uint32_t timeout_ms; /* 0: TIMEOUT_MS; shorter where it is what ends the group */
 };
 
 static mr_status reduce_once(mr_group *group, float *buffer, bool is_async)
@@ -65,7 +66,7 @@ static void work_until_it_ends(mr_group *group, void *arg)
         if (is_victim && fault->dies && i == 4)
             raise(SIGKILL);
         if (is_victim && fault->stays)
-            nccl_world_rest_ms(TIMEOUT_MS + 1500);
+            nccl_world_rest_ms(fault->timeout_ms + 1000);
         status = reduce_once(group, buffer, fault->is_async);
     }
     NCCL_CHECK(group, nccl_world_now_ms() < begin_ms + SOON_MS);
@@ -80,7 +81,7 @@ static void run(const struct fault *fault, struct double_nccl_options nccl, enum
 {
     int results[NCCL_RANKS];
     struct nccl_world world = {.n_ranks = RANKS,
-                               .timeout_ms = TIMEOUT_MS,
+                               .timeout_ms = fault->timeout_ms ? fault->timeout_ms : TIMEOUT_MS,
                                .policy = policy,
                                .seed = 3,
                                .nccl = nccl,
@@ -114,7 +115,7 @@ static void survivors_name_the_rank_that_was_killed_when_nccl_does_not(void **st
 static void a_rank_that_stays_away_ends_the_others_by_their_deadline(void **state)
 {
     (void)state;
-    struct fault fault = {.stays = true, .words = "all_reduce"};
+    struct fault fault = {.stays = true, .words = "all_reduce", .timeout_ms = SHORT_MS};
     run(&fault, (struct double_nccl_options){.silent = true}, DOUBLE_RANDOM, NCCL_FINE);
 }
 
@@ -122,7 +123,7 @@ static void a_device_that_hangs_ends_all_by_their_deadline(void **state)
 {
     (void)state;
     for (int is_async = 0; is_async < 2; is_async++) {
-        struct fault fault = {.words = "all_reduce", .is_async = is_async};
+        struct fault fault = {.words = "all_reduce", .is_async = is_async, .timeout_ms = SHORT_MS};
         struct double_nccl_options nccl = {.only_rank = VICTIM + 1, .hang = "all_reduce", .hang_at = 9, .silent = true};
         run(&fault, nccl, DOUBLE_EARLY, NCCL_FINE);
     }

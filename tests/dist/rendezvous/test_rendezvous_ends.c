@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,11 +18,18 @@
 #define ENOUGH_MS 20000
 #define SHORT_MS 1500
 
+static atomic_bool is_answering;
+static atomic_uint n_asked, n_answered;
+
+/* Until the test has seen what it wanted to see. */
 static int stand_still(const char *host, struct addrinfo **list_out)
 {
     (void)host;
     *list_out = NULL;
-    mr_clock_sleep_ms(3000);
+    atomic_fetch_add(&n_asked, 1);
+    while (!atomic_load(&is_answering))
+        mr_clock_sleep_ms(5);
+    atomic_fetch_add(&n_answered, 1);
     return EAI_AGAIN;
 }
 
@@ -40,7 +48,10 @@ static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
     assert_in_range((mr_clock_now_ns() - begun) / 1000000, 590, 2500);
     mr_test_ranks_expect_error(&ranks[0], 1, MR_ERR_TIMEOUT, "rank 0's host 'some-host' is still being looked up");
     mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_TIMEOUT, "host 'some-host' is still being looked up");
-    mr_clock_sleep_ms(3000); /* the threads that were left behind have ended */
+    atomic_store(&is_answering, true);
+    while (atomic_load(&n_answered) < atomic_load(&n_asked))
+        mr_clock_sleep_ms(5);
+    mr_clock_sleep_ms(100); /* the threads that were left behind end */
 }
 
 /* What a second group of the same ranks is told; the first goes on. under: a launcher whose port is not its own. */
