@@ -24,7 +24,7 @@ static mr_status check_op(const struct mr_collective *c, mr_error *error)
         c->kind != MR_COLLECTIVE_REDUCE_SCATTER)
         return MR_OK;
     if (c->op > MR_MAX)
-        return mr_error_set(error, MR_ERR_INVALID, "op %u is no mr_reduction", c->op);
+        return mr_error_set(error, MR_ERR_INVALID, "op %u is not an mr_reduction", c->op);
     if (c->op == MR_MEAN && (c->dtype == MR_I32 || c->dtype == MR_I64))
         return mr_error_set(error, MR_ERR_INVALID, "MR_MEAN of %s: integers have no mean",
                             mr_dtype_name((mr_dtype)c->dtype));
@@ -102,8 +102,8 @@ static mr_status check_on_device(const struct mr_group *group, const char *name,
     if (is->is_device)
         return mr_error_set(error, MR_ERR_INVALID, "%s is memory of cuda:%d; the group's device is cuda:%d", name,
                             is->ordinal, (int)group->ordinal);
-    return mr_error_set(error, MR_ERR_INVALID, "%s is %smemory of the host; %s takes its device's: copy it", name,
-                        is->is_pinned ? "pinned " : "", group->backend);
+    return mr_error_set(error, MR_ERR_INVALID, "%s is %smemory of the host; %s needs memory of its device: copy it",
+                        name, is->is_pinned ? "pinned " : "", group->backend);
 }
 
 mr_status mr_collectives_check_memory(const struct mr_group *group, const char *name, const void *buffer,

@@ -221,7 +221,8 @@ void mr_device_watch_stop(struct mr_group *group)
 {
     mr_error error;
     int rc = 0;
-    mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before all had ended; the engine does not come back");
+    mr_error_set(&error, MR_ERR_STATE,
+                 "the group was destroyed before all collectives had ended; the engine does not come back");
     pthread_mutex_lock(&group->lock);
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
     struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + limit_ms * MS);

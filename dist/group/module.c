@@ -33,12 +33,12 @@ static bool has_all(const struct mr_engine_device *device)
 static mr_status check_table(const struct mr_engine_table *table, const char *path, mr_error *error)
 {
     if (table->abi != MR_ENGINE_ABI)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is of interface %u, this library needs %u", path, table->abi,
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has interface %u, this library needs %u", path, table->abi,
                             MR_ENGINE_ABI);
     if (!table->name || !table->create || !table->destroy || (!table->run && !table->on_device))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks its name, create, destroy or run", path);
     if (table->on_device && !has_all(table->device))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks a function of an engine of devices", path);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks a function that an engine of a device needs", path);
     return MR_OK;
 }
 

@@ -53,7 +53,7 @@ static mr_status hold_free_port(struct mr_rank_env *env, mr_error *error)
     if (setsockopt(env->port_holder, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
         bind(env->port_holder, (struct sockaddr *)&address, sizeof address) != 0 ||
         getsockname(env->port_holder, (struct sockaddr *)&address, &len) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "no free port of 127.0.0.1");
+        return mr_error_os(error, MR_ERR_IO, errno, "no free port on 127.0.0.1");
     snprintf(env->master_addr, sizeof env->master_addr, "MASTER_ADDR=127.0.0.1");
     snprintf(env->master_port, sizeof env->master_port, "MASTER_PORT=%u", (unsigned)ntohs(address.sin_port));
     return MR_OK;

@@ -23,7 +23,7 @@ static int32_t check_place(const struct mr_engine_setup *setup, MPI_Comm comm, m
     bool is_known = MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
     mr_mpi_process_unlock();
     if (!is_known)
-        return setup->fail(error, MR_ERR_INVALID, "mpi_comm is no communicator");
+        return setup->fail(error, MR_ERR_INVALID, "mpi_comm is not a communicator");
     if ((uint32_t)rank != setup->rank || (uint32_t)size != setup->world_size)
         return setup->fail(
             error, MR_ERR_PEER,

@@ -262,7 +262,7 @@ int32_t mr_mpi_process_finalize(const struct mr_engine_setup *setup, mr_error *e
 static void finish_at_exit(void)
 {
     if (is_to_be_finalized() && finalize_mpi(mr_clock_now_ns() + process.timeout_ms * MS, NULL, NULL) == MR_ERR_TIMEOUT)
-        fprintf(stderr, "millrace: MPI_Finalize has not ended within %u ms and is left\n", process.timeout_ms);
+        fprintf(stderr, "millrace: MPI_Finalize has not ended within %u ms and is left behind\n", process.timeout_ms);
 }
 
 static int32_t start_thread(const struct mr_engine_setup *setup, mr_error *error)

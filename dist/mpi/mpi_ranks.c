@@ -37,7 +37,7 @@ static int32_t own_claim(const struct mr_engine_setup *setup, MPI_Comm comm, str
     bool is_known = MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
     mr_mpi_process_unlock();
     if (!is_known)
-        return setup->fail(error, MR_ERR_INVALID, "mpi_comm is no communicator");
+        return setup->fail(error, MR_ERR_INVALID, "mpi_comm is not a communicator");
     *claim_out = (struct claim){.rank = (uint32_t)rank, .n_ranks = (uint32_t)size};
     return MR_OK;
 }
@@ -85,7 +85,7 @@ static int32_t decide_for_all(const struct mr_engine_setup *setup, bool is_whole
         status = setup->store.get(setup->store.user, key, &claim, sizeof claim, &len, setup->deadline_ns, error);
         if (status == MR_OK && len != sizeof claim)
             status =
-                setup->fail(error, MR_ERR_PEER, "rank %u says %u bytes of itself, not %zu", rank, len, sizeof claim);
+                setup->fail(error, MR_ERR_PEER, "rank %u sent %u bytes about itself, not %zu", rank, len, sizeof claim);
         if (status == MR_OK)
             judge_claim(setup, is_whole, rank, &claim, seen, verdict);
     }
@@ -105,7 +105,7 @@ static int32_t exchange_claims(const struct mr_engine_setup *setup, bool is_whol
     if (status == MR_OK)
         status = setup->store.get(setup->store.user, "mpi/ranks", verdict, size, &len, setup->deadline_ns, error);
     if (status == MR_OK && len != size)
-        status = setup->fail(error, MR_ERR_PEER, "rank 0 says %u bytes of MPI's ranks, not %u", len, size);
+        status = setup->fail(error, MR_ERR_PEER, "rank 0 sent %u bytes about MPI's ranks, not %u", len, size);
     return status;
 }
 

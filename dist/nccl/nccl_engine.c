@@ -38,7 +38,7 @@ static int32_t parse_device(const struct mr_engine_setup *setup, uint32_t *ordin
     const char *device = setup->device;
     if (!device || !device[0])
         return mr_error_set(error, MR_ERR_INVALID,
-                            "nccl needs to be told its device: \"cuda:local\" (by the local rank) or \"cuda:N\"");
+                            "nccl needs a device: \"cuda:local\" (by the local rank) or \"cuda:N\"");
     *ordinal_out = setup->local_rank;
     if (strcmp(device, "cuda:local") == 0)
         return MR_OK;

@@ -48,7 +48,8 @@ static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_c
 {
     size_t size = mr_dtype_size((mr_dtype)c->dtype);
     if (size == 0 || c->count > MR_NCCL_POOL_MAX / size / engine->n_ranks)
-        return mr_error_set(error, MR_ERR_INVALID, "%llu %s of host memory: nccl takes 1 MiB of all ranks",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%llu %s of host memory: nccl takes at most 1 MiB for all ranks together",
                             (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype));
     size_t one = (size_t)c->count * size;
     bool is_root = c->root == engine->rank;
@@ -76,7 +77,7 @@ static int32_t check_sums(const struct mr_collective *c, mr_error *error)
     const struct mr_nccl_metric_sums *adds = c->sums;
     if (!adds || (c->kind == MR_COLLECTIVE_ALL_REDUCE && c->op == MR_SUM && c->dtype == MR_F64 && adds->n <= c->count))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "sums on the device go with an all_reduce of as many f64 sums");
+    return mr_error_set(error, MR_ERR_INVALID, "sums on the device need an all_reduce of as many f64 sums");
 }
 
 /* From the host to the stage, and what lies on the device besides. */

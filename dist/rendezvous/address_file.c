@@ -61,7 +61,7 @@ mr_status mr_address_file_read(const char *path, struct mr_address_file *file_ou
     if (rc < 0)
         return mr_error_os(error, MR_PENDING, -rc, "%s", path);
     if (!parse_line(line, file_out))
-        return mr_error_set(error, MR_PENDING, "%s is no store's address", path);
+        return mr_error_set(error, MR_PENDING, "%s is not a store's address", path);
     return MR_OK;
 }
 
@@ -95,7 +95,7 @@ mr_status mr_address_file_write(const char *path, const struct mr_address_file *
     struct mr_address_file stale;
     int rc = read_line(path, line);
     if (rc != -ENOENT && rc != 0 && !(rc > 0 && parse_line(line, &stale)))
-        return mr_error_set(error, MR_ERR_INVALID, "%s is there and is no store's address", path);
+        return mr_error_set(error, MR_ERR_INVALID, "%s exists and is not a store's address", path);
     int len = snprintf(aside, sizeof aside, "%s.%016" PRIx64 ".%ld", path, file->run, (long)getpid());
     if (len < 0 || (size_t)len >= sizeof aside)
         return mr_error_set(error, MR_ERR_INVALID, "the path of file:// has %zu bytes", strlen(path));

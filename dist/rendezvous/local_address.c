@@ -80,9 +80,9 @@ mr_status mr_local_address_of_host(const char *host, mr_store_resolver *resolver
     if (choose_address(&all, address_out, tried))
         return MR_OK;
     if (strcmp(tried, host) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "rank 0 is here, and %s is no address of this machine", host);
-    return mr_error_set(error, MR_ERR_INVALID, "rank 0 is here, and \"%s\" (%s) is no address of this machine", host,
-                        tried);
+        return mr_error_set(error, MR_ERR_INVALID, "this is rank 0, and %s is not an address of this machine", host);
+    return mr_error_set(error, MR_ERR_INVALID, "this is rank 0, and \"%s\" (%s) is not an address of this machine",
+                        host, tried);
 }
 
 /* Reaches no further than one network, and not without the name of the interface on the other end. */

@@ -120,7 +120,7 @@ static mr_status find_master(const struct mr_rank_identity *who, struct mr_rende
     uint32_t first = who->master_port + (who->port_is_taken ? 1u : 0u);
     uint32_t n = who->port_is_taken || who->port_is_derived ? MR_RANK_IDENTITY_PORTS : 1;
     if (first > 65535)
-        return mr_error_set(error, MR_ERR_INVALID, "MASTER_PORT=%u is torchrun's, and there is none above it",
+        return mr_error_set(error, MR_ERR_INVALID, "MASTER_PORT=%u is torchrun's, and there is no port above it",
                             who->master_port);
     memcpy(plan->host, who->master_addr, sizeof plan->host);
     plan->port = (uint16_t)first;

@@ -406,7 +406,7 @@ static mr_status explain_code(struct mr_store_client *client, const char *key, u
     if (code == MR_STORE_FULL)
         return mr_error_set(error, MR_ERR_NO_MEMORY, "the store has no room for key '%s'", key);
     if (code == MR_STORE_NO_NUMBER)
-        return mr_error_set(error, MR_ERR_INVALID, "key '%s' holds no number of 64 bits that this can be added to",
+        return mr_error_set(error, MR_ERR_INVALID, "key '%s' does not hold a 64-bit number to which this can be added",
                             key);
     if (code == MR_STORE_TOO_MANY)
         return mr_error_set(error, MR_ERR_STATE, "key '%s': too many gets of this rank are waiting", key);

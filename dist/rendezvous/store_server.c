@@ -62,7 +62,7 @@ static void set_listening(struct mr_store *store, bool listening)
 static void note_shortage(struct mr_store *store, int os_error)
 {
     pthread_mutex_lock(&store->lock);
-    mr_error_os(&store->refusal, MR_ERR_IO, os_error, "a connection could not be taken");
+    mr_error_os(&store->refusal, MR_ERR_IO, os_error, "a connection could not be accepted");
     pthread_mutex_unlock(&store->lock);
 }
 

@@ -108,9 +108,9 @@ static void on_the_device(mr_group *group, void *arg)
     mr_metrics *metrics = NULL;
     (void)arg;
     RIG_CHECK(group, mr_all_reduce(group, &usual[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "buffer is memory of the host; nccl takes its device's: copy it");
+    RIG_SAYS(group, "buffer is memory of the host; nccl needs memory of its device: copy it");
     RIG_CHECK(group, mr_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "buffer is pinned memory of the host; nccl takes its device's: copy it");
+    RIG_SAYS(group, "buffer is pinned memory of the host; nccl needs memory of its device: copy it");
     RIG_CHECK(group, mr_all_reduce(group, &on_first[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is memory of cuda:0; the group's device is cuda:1");
     on_second[rank] = 1;

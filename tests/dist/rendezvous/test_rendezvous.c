@@ -268,7 +268,7 @@ static void a_file_that_is_no_address_stays_as_it_is(void **state)
     ranks[0].options.init = init;
     ranks[1].is_absent = true;
     mr_test_ranks_join(ranks, 2);
-    mr_test_ranks_expect_error(ranks, 2, MR_ERR_INVALID, "is there and is no store's address");
+    mr_test_ranks_expect_error(ranks, 2, MR_ERR_INVALID, "exists and is not a store's address");
     file = fopen(path, "re");
     assert_non_null(file);
     assert_non_null(fgets(text, sizeof text, file));

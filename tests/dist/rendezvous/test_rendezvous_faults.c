@@ -208,10 +208,10 @@ static void rank_0_must_be_where_its_address_is(void **state)
     mr_test_ranks_set(ranks, 2, "MASTER_PORT", "29500");
     ranks[1].is_absent = true;
     mr_test_ranks_join(ranks, 2);
-    expect_words(&ranks[0], MR_ERR_INVALID, "rank 0 is here, and 192.0.2.77 is no address of this machine");
+    expect_words(&ranks[0], MR_ERR_INVALID, "this is rank 0, and 192.0.2.77 is not an address of this machine");
     ranks[0].options.init = "tcp://0.0.0.0:1234";
     mr_test_ranks_join(ranks, 2);
-    expect_words(&ranks[0], MR_ERR_INVALID, "0.0.0.0 is no address of this machine");
+    expect_words(&ranks[0], MR_ERR_INVALID, "0.0.0.0 is not an address of this machine");
     ranks[0].options.init = "tcp://no-such-host.invalid:1234";
     mr_test_ranks_join(ranks, 2);
     expect_words(&ranks[0], MR_ERR_INVALID, "rank 0's host 'no-such-host.invalid': ");
@@ -230,7 +230,8 @@ static void missing_variables_are_named(void **state)
     mr_test_ranks_set(ranks, 2, "MASTER_PORT", "65535");
     mr_test_ranks_set(ranks, 2, "TORCHELASTIC_RUN_ID", "x");
     mr_test_ranks_join(ranks, 2);
-    mr_test_ranks_expect_error(ranks, 2, MR_ERR_INVALID, "MASTER_PORT=65535 is torchrun's, and there is none above it");
+    mr_test_ranks_expect_error(ranks, 2, MR_ERR_INVALID,
+                               "MASTER_PORT=65535 is torchrun's, and there is no port above it");
 }
 
 static void expect_of_options(mr_group_options options, const char *words)

@@ -114,7 +114,7 @@ static void of_several_addresses_one_of_this_machine_is_bound(void **state)
     assert_int_equal(mr_local_address_of_host("host", know_three, in_ms(5000), own, &error), MR_OK);
     assert_string_equal(own, "127.0.0.1");
     assert_int_equal(mr_local_address_of_host("192.0.2.77", NULL, in_ms(5000), own, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "rank 0 is here, and 192.0.2.77 is no address of this machine");
+    assert_string_equal(error.text, "this is rank 0, and 192.0.2.77 is not an address of this machine");
     assert_int_equal(mr_local_address_of_host("0.0.0.0", NULL, in_ms(5000), own, &error), MR_ERR_INVALID);
 }
 

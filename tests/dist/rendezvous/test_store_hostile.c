@@ -162,7 +162,7 @@ static void without_descriptors_it_goes_on_when_there_are_some(void **state)
                    (double)(busy[1].ru_stime.tv_usec - busy[0].ru_stime.tv_usec) / 1e6;
     assert_true(spent < 0.15); /* it does not spin on accept */
     assert_true(mr_store_refused(store, &error));
-    assert_string_equal(error.text, "a connection could not be taken: Too many open files");
+    assert_string_equal(error.text, "a connection could not be accepted: Too many open files");
     assert_serves(client);
     struct timeval limit = {.tv_sec = 5};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
