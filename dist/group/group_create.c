@@ -17,7 +17,7 @@
 #include "dist/group/group_keys.h"
 #include "dist/group/module.h"
 #include "dist/group/mpi_bootstrap.h"
-#include "dist/group/work.h"
+#include "dist/group/work_threads.h"
 
 #define DEFAULT_TIMEOUT_MS 600000u
 #define MS 1000000u /* ns */
@@ -92,7 +92,7 @@ static mr_status start_engine(struct mr_group *group, mr_error *error)
         return status;
     snprintf(group->backend, sizeof group->backend, "%s", group->table->name);
     mr_group_find_device(group);
-    status = mr_work_start_threads(group, error);
+    status = mr_work_threads_start(group, error);
     if (status)
         group->table->destroy(group->engine, false);
     return status;
@@ -191,7 +191,7 @@ void mr_group_destroy(mr_group *group)
     if (!group || group->pid != getpid()) /* a child's copy: its threads and connections are the parent's */
         return;
     if (group->has_threads)
-        mr_work_stop_threads(group);
+        mr_work_threads_stop(group);
     else
         group->is_closing = true;
     mr_group_say_left(group);

@@ -15,6 +15,7 @@
 #include "dist/group/collectives.h"
 #include "dist/group/group_keys.h"
 #include "dist/group/work.h"
+#include "dist/group/work_threads.h"
 
 #define MS 1000000u /* ns */
 
@@ -217,7 +218,7 @@ static mr_status make_part(struct split *split, mr_group **group_out, mr_error *
         status = make_engine(split, group, error);
     if (!status && group && group->table) {
         mr_group_find_device(group);
-        status = mr_work_start_threads(group, error);
+        status = mr_work_threads_start(group, error);
     }
     status = agree_parts(split, status, error);
     if (group)

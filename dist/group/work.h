@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Collectives under way: submitting them, and the two threads of a group whose engine works on the host's memory. The
- * public handle of one, mr_work, is in <millrace/group.h>.
- */
+/* Collectives under way, for the caller's thread. The public handle of one, mr_work, is in <millrace/group.h>. */
 #ifndef DIST_GROUP_WORK_H
 #define DIST_GROUP_WORK_H
 
 #include "dist/group/group.h"
 
-mr_status mr_work_start_threads(struct mr_group *group, mr_error *error);
-/* End what is under way, and the engine. Bounded, also when the engine does not come back. */
-void mr_work_stop_threads(struct mr_group *group);
 /* Give a collective a number and do it; work_out NULL: wait for it. Arguments have been checked. */
 mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out);
 /*
