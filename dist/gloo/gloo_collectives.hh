@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an engine is, and its collectives: each is one exchange, or gloo's own. */
+#ifndef DIST_GLOO_GLOO_COLLECTIVES_HH
+#define DIST_GLOO_GLOO_COLLECTIVES_HH
+
+#include "dist/group/engine_table.h"
+#include "dist/gloo/gloo_exchange.hh"
+#include "dist/gloo/gloo_mesh.hh"
+#include "dist/gloo/gloo_reduce.hh"
+#include "dist/gloo/gloo_watch.hh"
+
+#include <chrono>
+#include <memory>
+
+/* One engine; a group has one. */
+struct mr_gloo_engine {
+    uint32_t rank;
+    uint32_t world_size;
+    decltype(mr_engine_setup::fail) fail;
+    mr_gloo_mesh mesh; /* empty in a world of one */
+    std::unique_ptr<mr_gloo_exchange> exchange;
+    /*
+     * Counts the collectives of all ranks; sends and receives, of which other ranks know nothing, are told apart by
+     * their pair and their order.
+     */
+    uint32_t tag = 0;
+    bool closed = false;
+    mr_gloo_watch watch;
+};
+
+/* One collective, checked, with what doing it needs. */
+struct mr_gloo_job {
+    mr_gloo_engine &e;
+    const struct mr_collective &c;
+    size_t size;    /* of an element */
+    size_t n_bytes; /* count * size */
+    mr_gloo_reduce_function reduce;
+    std::chrono::milliseconds timeout;
+};
+
+/* Is c.op used? */
+bool mr_gloo_collectives_is_reduction(const struct mr_collective &c);
+
+/* Do one collective, in a world of more than one. Throws mr_gloo_failure, and what gloo throws. */
+void mr_gloo_collectives_do(mr_gloo_job &j);
+
+#endif
