@@ -31,7 +31,7 @@ class mr_gloo_context : public gloo::transport::Context
 
     /* Threads: any, for these three. */
 
-    /* Does the wait under way hang on a connection that has ended? Then it ends. To be called again and again. */
+    /* If the connection of the wait under way has ended, end the wait. To be called again and again. */
     void look();
     /* Ends the wait under way and all to come, and closes all connections; the other ranks notice. */
     void end() noexcept;

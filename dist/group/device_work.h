@@ -54,10 +54,10 @@ bool mr_device_work_leave(struct mr_work *work);
 
 /* May the engine be asked? */
 bool mr_device_work_is_well(const struct mr_group *group);
-/* A failure; the first one counts. final: the words are complete. */
+/* Note a failure; the first one counts. final: the words are complete. */
 void mr_device_work_note(struct mr_group *group, const struct mr_collective *collective, mr_status status,
                          bool is_final, const mr_error *error);
-/* May something begin? Of a group that has failed when the watch has done with it; the group's error is its own. */
+/* May something begin? If the group has failed, waits until the watch has ended it, and sets the group's error. */
 mr_status mr_device_work_enter(struct mr_group *group);
 /* The oldest one that has not ended; NULL: none. */
 struct mr_work *mr_device_work_oldest(const struct mr_device_works *works);

@@ -23,7 +23,7 @@ enum mr_collective_kind {
     MR_COLLECTIVE_RECV
 };
 
-/* Checked by group.c: ranges, dtypes, NULL only where count is 0. */
+/* Checked by collectives.c: ranges, dtypes, NULL only if count is 0. */
 struct mr_collective {
     uint32_t kind; /* enum mr_collective_kind */
     uint32_t root; /* or the other rank */
@@ -38,7 +38,7 @@ struct mr_collective {
     void *sums;      /* with on_host and MR_COLLECTIVE_ALL_REDUCE of f64 sums: device sums to be added first; or NULL */
 };
 
-/* Of the store, with keys of this group's own. deadline_ns is CLOCK_MONOTONIC. Return mr_status. */
+/* The store, with keys of this group's own. deadline_ns is of CLOCK_MONOTONIC. Both return an mr_status. */
 struct mr_engine_store {
     void *user;
     int32_t (*set)(void *user, const char *key, const void *value, uint32_t len, mr_error *error);
@@ -57,7 +57,7 @@ struct mr_engine_setup {
     const char *local_address; /* numeric, of the interface to the others */
     const char *device;        /* nccl */
     void *adopt;               /* MPI_Comm *, ncclComm_t *, or NULL */
-    /* Leaves the words and returns status: mr_error_set(). */
+    /* mr_error_set(): writes the message and returns status. */
     int32_t (*fail)(mr_error *error, int32_t status, const char *format, ...) MR_PRINTF(3, 4);
 };
 
@@ -68,24 +68,24 @@ struct mr_engine_setup {
  */
 struct mr_engine_device {
     /*
-     * Put a collective behind what c->stream was given so far. Returns when it stands in the engine's stream; an engine
-     * that is still connecting is waited for until deadline_ns (MR_ERR_TIMEOUT) or *stop (MR_ERR_CANCELED).
+     * Issue a collective, ordered after what its stream was given so far. Returns when it is in the engine's stream. If
+     * the engine is still connecting, waits until deadline_ns (MR_ERR_TIMEOUT) or *stop (MR_ERR_CANCELED).
      * MR_ERR_INVALID and MR_ERR_STATE (a stream that is being captured) mean that nothing was begun. all_gather and
      * reduce_scatter may be in place: in lies in out, or out in in, at rank * count elements.
-     * Ownership: *ticket_out is the caller's, to be dropped before destroy(); NULL on failure.
+     * Ownership: *ticket_out is the caller's, which drops it before destroy(); NULL on failure.
      */
     int32_t (*issue)(void *engine, const struct mr_collective *collective, uint64_t deadline_ns,
                      const volatile uint32_t *stop, void **ticket_out, mr_error *error);
     /* MR_OK: ended, and with on_host the result is in out. MR_PENDING, MR_ERR_DEVICE, MR_ERR_PEER. Never blocks. */
     int32_t (*test)(void *engine, void *ticket, mr_error *error);
-    /* What this stream is given from now on comes after the collective. Never blocks. */
+    /* Order what this stream is given from now on after the collective. Never blocks. */
     int32_t (*wait)(void *engine, void *ticket, void *stream, mr_error *error);
     /* Any time; with on_host only when it has ended or after abort(). Never blocks. */
     void (*drop)(void *engine, void *ticket);
     /* MR_OK, or what has happened since (ncclCommGetAsyncError): MR_ERR_PEER, MR_ERR_DEVICE. Never blocks. */
     int32_t (*health)(void *engine, mr_error *error);
-    /* End what is under way on the device; of the calls only drop, sums_destroy and destroy follow. Not for a
-     * communicator that was adopted. */
+    /* End what is under way on the device. Only drop, sums_destroy and destroy are called after it. Not called for an
+     * adopted communicator. */
     void (*abort)(void *engine);
     /* n sums in f64 on the device, all 0: what metrics collect there between two reductions. */
     int32_t (*sums_create)(void *engine, uint32_t n, void **sums_out, mr_error *error);
@@ -105,7 +105,7 @@ struct mr_engine_table {
     const char *version; /* of the library behind it */
     bool on_device;      /* buffers are the device's */
     int32_t (*create)(const struct mr_engine_setup *setup, void **engine_out, mr_error *error);
-    /* healthy false: others may be gone; wait for nobody. */
+    /* healthy false: other ranks may be gone, so this waits for none of them. */
     void (*destroy)(void *engine, bool healthy);
     /*
      * Do one collective; blocks until it has ended, its deadline has passed (MR_ERR_TIMEOUT) or *stop became nonzero
@@ -115,22 +115,22 @@ struct mr_engine_table {
                    const volatile uint32_t *stop, mr_error *error);
     /* May this buffer be used? NULL: any. MR_ERR_INVALID names the reason (a device pointer on a host engine). */
     int32_t (*check)(void *engine, const void *buffer, mr_error *error);
-    /* A further engine of the ranks that have the same color; setup is the new group's. NULL: create() does it. */
+    /* An engine for the ranks of one color; setup is the new group's. All ranks call it. NULL: create() does it. */
     int32_t (*split)(void *engine, uint32_t color, uint32_t key, const struct mr_engine_setup *setup, void **engine_out,
                      mr_error *error);
     const struct mr_engine_device *device; /* with on_device, else NULL */
 };
 
 /*
- * A second symbol, of the mpi module alone, for the rendezvous: under mpirun MPI knows the way to rank 0 before anybody
- * else does.
+ * A second symbol, of the mpi module alone, for the rendezvous: under mpirun MPI knows the way to rank 0 before
+ * there is a store.
  */
 #define MR_MPI_BOOTSTRAP_SYMBOL "mr_mpi_bootstrap"
 
 /*
  * Rank 0's bytes to all others; all ranks call it together. Of the setup: abi, rank, world_size, deadline_ns,
  * timeout_ms, adopt and fail. is_all: MPI is needed for nothing else (the backend is another one), so it is finalised
- * here, where all ranks are together, and not at an exit that a rank may never come to.
+ * here, where all ranks are together, and not at an exit that a rank may never reach.
  *
  * MR_ERR_PEER when MPI's rank or size is not the setup's, with both numbers; MR_ERR_TIMEOUT.
  */

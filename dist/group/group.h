@@ -43,7 +43,7 @@ struct mr_group {
     uint32_t timeout_ms;
     uint32_t device_rank; /* local rank in the whole world: engines find "cuda:local" by it */
     int32_t ordinal;      /* of an engine of a device: N of its "cuda:N" */
-    pid_t pid;            /* who may use it */
+    pid_t pid;            /* the process that may use it */
     bool is_checked;      /* MR_COMM_CHECK=1 */
     bool has_threads;
     uint32_t *world_ranks; /* the number in the store's world of each rank of this group; errors name that one */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a collective under way and of its group: it ends, it fails, the engine is told to stop. */
+/* A collective under way, and how it and its group end. */
 #ifndef DIST_GROUP_WORK_STATE_H
 #define DIST_GROUP_WORK_STATE_H
 
@@ -26,7 +26,7 @@ void mr_work_state_set_dead(struct mr_group *group, const mr_error *error);
 void mr_work_state_set_failed(struct mr_group *group, const mr_error *error);
 /* Tell the engine to come back from what it is doing. */
 void mr_work_state_set_stop(struct mr_group *group);
-/* The work has ended: well where error is NULL. Wakes who waits for it. */
+/* The work has ended: well if error is NULL. Wakes its waiters. */
 void mr_work_state_end(struct mr_group *group, struct mr_work *work, const mr_error *error);
 /* MR_PENDING, or how it ended; a failure is also left as the group's error. */
 mr_status mr_work_state_get(struct mr_work *work);

@@ -42,8 +42,7 @@ void mr_mpi_process_leave(bool healthy);
 int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns,
                           int32_t (*fail)(mr_error *, int32_t, const char *, ...), mr_error *error);
 
-/* MPI is not needed any more: MPI_Finalize now and not at exit, where it is we who initialised it and no engine lives.
- */
+/* MPI is not needed any more: finalise it now and not at exit, if this library initialised it and no engine is left. */
 int32_t mr_mpi_process_finalize(const struct mr_engine_setup *setup, mr_error *error);
 
 /* No further call of MPI by this process: one is under way that will not end, and it holds buffers of its caller. */

@@ -5,7 +5,7 @@
 
 #include "dist/nccl/nccl_state.h"
 
-#define MR_NCCL_ADDERS 8 /* streams that are told apart */
+#define MR_NCCL_ADDERS 8 /* streams that are distinguished */
 
 /* The last add of one stream since the last reduction; after it come all adds of that slot. */
 struct mr_nccl_adder {

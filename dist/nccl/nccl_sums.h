@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* Load the kernels on the current device. CUDA else does that at their first launch, and may then wait for all that is
- * on the device: for a collective that waits for another rank. */
+/* Load the kernels on the current device. Otherwise CUDA loads them at their first launch, and may then wait for all
+ * that is on the device, such as a collective that waits for another rank. */
 cudaError_t mr_nccl_sums_load(void);
 /* sums[0] += *value, one number of dtype (mr_dtype), and sums[1] += count; in f64, on the current device. */
 cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream);

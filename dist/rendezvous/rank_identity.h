@@ -19,7 +19,7 @@ struct mr_rank_identity {
     char master_addr[256]; /* "" when not known */
     uint16_t master_port;  /* 0: not known */
     bool port_is_taken;    /* by torchrun's agent: our store takes a free port above it */
-    uint64_t run;          /* id of this run, equal on all ranks; 0 where nobody gave one */
+    uint64_t run;          /* id of this run, equal on all ranks; 0 if none was given */
     uint32_t restart;      /* how often it was restarted */
     bool knows_node;       /* node was given */
     bool port_is_derived;  /* from job and step: where it is taken, our store takes a free one above it */
@@ -27,7 +27,7 @@ struct mr_rank_identity {
 
 /* Ranks of a world, at most. */
 #define MR_RANK_IDENTITY_MAX_WORLD 16384u
-/* How many ports, the first one included, the store looks for a free one in where the launcher's is not its own. */
+/* How many ports, with the first, the store tries if the launcher's port is not its own. */
 #define MR_RANK_IDENTITY_PORTS 16u
 
 /* get: getenv, or a test's. MR_ERR_INVALID names the variable and its value. */

@@ -20,7 +20,7 @@ struct mr_rendezvous {
  * the deadline, rank 0 says which.
  */
 mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error);
-/* Rank 0 waits up to two seconds for the others to leave, whose store it ends. All zero: does nothing. */
+/* Rank 0 waits up to two seconds for the others to leave before it ends the store. All zero: does nothing. */
 void mr_rendezvous_leave(struct mr_rendezvous *rendezvous);
 
 /* The same by other means than getenv(); for the group and for tests. */

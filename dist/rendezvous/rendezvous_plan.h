@@ -40,7 +40,7 @@ struct mr_rendezvous_plan {
     char store_address[MR_RENDEZVOUS_ADDRESS]; /* once it is known */
 };
 
-/* Checks all options and variables. options are resolved, and theirs is the memory that the plan points to. */
+/* Check all options and variables. options are resolved; the plan points to their memory. */
 mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
                                   struct mr_rendezvous_plan *plan_out, struct mr_rank_identity *who_out,
                                   char backend_out[8], mr_error *error);

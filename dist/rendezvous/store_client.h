@@ -13,7 +13,7 @@ struct mr_store_client;
  */
 mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_store_client **client_out,
                            mr_error *error);
-/* Says goodbye, so that nobody calls this rank broken. NULL does nothing. Blocks: for a second at most. */
+/* Says goodbye, so that this rank is not reported as broken. NULL does nothing. Blocks: for a second at most. */
 void mr_store_close(struct mr_store_client *client);
 /* This end's address of the connection, numeric: the interface by which other machines reach this one. */
 const char *mr_store_local_address(const struct mr_store_client *client);

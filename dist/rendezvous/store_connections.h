@@ -21,7 +21,7 @@ struct mr_store {
     uint32_t n_listen;
     int listen_fd[MR_STORE_ADDRESSES];
     uint16_t port;
-    struct mr_store_identity identity; /* its token is not used: */
+    struct mr_store_identity identity; /* without its token: */
     uint8_t token[MR_STORE_TOKEN];
     pthread_t thread;
     _Atomic bool stopping;
@@ -36,7 +36,7 @@ struct mr_store {
     uint32_t n_here;
     uint32_t n_strangers;
     uint32_t n_logged;
-    bool again; /* frames were made that nobody has tried to send */
+    bool again; /* frames were queued for which no send was tried yet */
     bool deaf;  /* without descriptors: listens again at the next sweep */
     struct mr_store_peer *first;
     struct mr_store_peer *last;
@@ -50,11 +50,11 @@ void mr_store_connections_read(struct mr_store *store, struct mr_store_peer *pee
 void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
 /* Send what waits. True when nothing is left. */
 bool mr_store_connections_flush(struct mr_store *store, uint64_t now);
-/* A rank is lost: all others learn it. */
+/* A rank is lost: report it to all others. */
 void mr_store_connections_break(struct mr_store *store, uint32_t rank, uint8_t how);
-/* Take away those who are doomed. */
+/* Remove the doomed peers. */
 void mr_store_connections_bury(struct mr_store *store);
-/* The stranger that has been here longest makes room. */
+/* Drop the stranger that has been connected longest, to make room. */
 void mr_store_connections_evict(struct mr_store *store);
 
 #endif

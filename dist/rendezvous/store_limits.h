@@ -18,10 +18,10 @@
 #define MR_STORE_WORLD 65536u    /* ranks */
 #define MR_STORE_STRANGERS 32u   /* connections without a greeting, beyond the ranks that are still to come */
 
-#define MR_STORE_GREET_MS 5000u    /* who has not greeted by then is dropped */
+#define MR_STORE_GREET_MS 5000u    /* a connection without a greeting is dropped by then */
 #define MR_STORE_SILENCE_MS 10000u /* after so long without a beat a rank counts as silent */
 #define MR_STORE_BEAT_MS 1000u
-#define MR_STORE_GOODBYE_MS 1000u  /* that an end waits for the other one to read its last bytes */
+#define MR_STORE_GOODBYE_MS 1000u  /* one end waits so long for the other to read its last bytes */
 #define MR_STORE_SPOT_MS 8000u     /* for a server to take the connection and say hello; others are tried meanwhile */
 #define MR_STORE_LOOK_UP_MS 30000u /* for the name of the address that a server binds */
 

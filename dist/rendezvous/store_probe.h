@@ -13,10 +13,10 @@ struct mr_store_probe {
 };
 
 /*
- * Hear a store's hello and go without greeting, so that it counts nobody as broken. host is numeric.
+ * Hear a store's hello and leave without a greeting, so that it counts no rank as broken. host is numeric.
  *
- * Returns MR_OK; MR_PENDING when nobody is there, or someone who does not say in time that he is a store: error says
- * which.
+ * Returns MR_OK; MR_PENDING when nobody listens there, or what listens does not say in time that it is a store: error
+ * says which.
  */
 mr_status mr_store_probe_hello(const char *host, uint16_t port, uint64_t deadline_ns, struct mr_store_probe *probe_out,
                                mr_error *error);

@@ -17,14 +17,14 @@ struct mr_store_table {
 };
 
 void mr_store_table_fini(struct mr_store_table *table);
-/* What a peer asks for; what is no request dooms it. */
+/* Do what a peer asks for. A frame that is not a request dooms the peer. */
 void mr_store_table_request(struct mr_store_table *table, struct mr_store_peer *peer,
                             const struct mr_store_frame *frame);
-/* Answer the waits of this peer whose key is there: it has room again. */
+/* The peer has room again: answer those of its waits whose key is there. */
 void mr_store_table_serve(struct mr_store_table *table, const struct mr_store_peer *peer);
-/* A rank has broken: who waits now, or asks later for a key that is not there, is told so. */
+/* A rank broke off: gets that wait, and later gets of a missing key, are answered with that. */
 void mr_store_table_break(struct mr_store_table *table);
-/* The peer goes, and its waits with it. */
+/* Drop the waits of a peer that goes. */
 void mr_store_table_forget(struct mr_store_table *table, const struct mr_store_peer *peer);
 
 #endif
