@@ -127,8 +127,8 @@ static void open_parts(void *arg)
 }
 
 /* *is_left: the thread still has the engine, which is given up. */
-static int32_t open_aside(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, const ncclUniqueId *id,
-                          bool *is_left, mr_error *error)
+static int32_t open_detached(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, const ncclUniqueId *id,
+                             bool *is_left, mr_error *error)
 {
     uint64_t now_ns = mr_clock_now_ns();
     uint64_t left_ms = setup->deadline_ns > now_ns ? (setup->deadline_ns - now_ns) / 1000000u : 0;
@@ -155,7 +155,7 @@ static int32_t open_engine(struct mr_nccl_engine *engine, const struct mr_engine
     int32_t status = setup->adopt ? mr_nccl_comm_adopt(engine, setup, error) : MR_OK;
     if (status == MR_OK)
         status = mr_nccl_ranks_agree(engine, setup, &id, error);
-    return status == MR_OK ? open_aside(engine, setup, &id, is_left, error) : status;
+    return status == MR_OK ? open_detached(engine, setup, &id, is_left, error) : status;
 }
 
 struct end {

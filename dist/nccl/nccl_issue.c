@@ -74,8 +74,8 @@ static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_c
 
 static int32_t check_sums(const struct mr_collective *c, mr_error *error)
 {
-    const struct mr_nccl_metric_sums *adds = c->sums;
-    if (!adds || (c->kind == MR_COLLECTIVE_ALL_REDUCE && c->op == MR_SUM && c->dtype == MR_F64 && adds->n <= c->count))
+    const struct mr_nccl_metric_sums *sums = c->sums;
+    if (!sums || (c->kind == MR_COLLECTIVE_ALL_REDUCE && c->op == MR_SUM && c->dtype == MR_F64 && sums->n <= c->count))
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID, "sums on the device need an all_reduce of as many f64 sums");
 }

@@ -21,7 +21,7 @@
 #define RESOLVE_NS (5000 * MS) /* then a name is looked up again */
 #define FIRST_PAUSE_MS 20u
 #define MAX_PAUSE_MS 1000u
-#define N_SPOTS 128
+#define N_ENDPOINTS 128
 
 struct search {
     const struct mr_store_connect *want;
@@ -29,10 +29,10 @@ struct search {
     uint64_t resolved_ns; /* 0: never, or not well */
     uint64_t begun_ns;
     uint32_t n_rounds;
-    uint32_t n_spots;
+    uint32_t n_endpoints;
     uint32_t found; /* the endpoint whose server is ours */
     mr_error last;  /* what the last failed try said */
-    struct mr_store_endpoint endpoints[N_SPOTS];
+    struct mr_store_endpoint endpoints[N_ENDPOINTS];
 };
 
 enum found { NOTHING_YET, THIS_ONE, NOT_THIS_ONE, GIVE_UP };
@@ -84,7 +84,7 @@ static enum found look_at(struct search *search, struct mr_store_endpoint *endpo
 
 static enum found look_at_all(struct search *search, const struct pollfd *fds)
 {
-    for (uint32_t i = 0; i < search->n_spots; i++) {
+    for (uint32_t i = 0; i < search->n_endpoints; i++) {
         if (fds[i].fd < 0 || fds[i].revents == 0)
             continue;
         enum found found = look_at(search, &search->endpoints[i]);
@@ -101,11 +101,11 @@ static enum found look_at_all(struct search *search, const struct pollfd *fds)
 /* Try each endpoint that is not being tried, and wait until one is right or until_ns. */
 static enum found look_around(struct search *search, uint64_t until_ns)
 {
-    struct pollfd fds[N_SPOTS];
+    struct pollfd fds[N_ENDPOINTS];
     search->n_rounds++;
-    for (uint32_t i = 0; i < search->n_spots; i++) {
+    for (uint32_t i = 0; i < search->n_endpoints; i++) {
         struct mr_store_endpoint *endpoint = &search->endpoints[i];
-        if (endpoint->fd >= 0 && mr_clock_now_ns() - endpoint->since_ns > MR_STORE_SPOT_MS * MS) {
+        if (endpoint->fd >= 0 && mr_clock_now_ns() - endpoint->since_ns > MR_STORE_ENDPOINT_MS * MS) {
             note_failure(search, endpoint, ETIMEDOUT);
             mr_store_endpoint_close(endpoint);
         }
@@ -114,22 +114,22 @@ static enum found look_around(struct search *search, uint64_t until_ns)
             note_failure(search, endpoint, rc);
     }
     for (;;) {
-        for (uint32_t i = 0; i < search->n_spots; i++) {
+        for (uint32_t i = 0; i < search->n_endpoints; i++) {
             const struct mr_store_endpoint *endpoint = &search->endpoints[i];
             fds[i] = (struct pollfd){.fd = endpoint->fd, .events = mr_store_endpoint_events(endpoint)};
         }
         if (mr_clock_now_ns() >= until_ns)
             return NOTHING_YET;
-        mr_store_endpoint_poll(fds, search->n_spots, until_ns);
+        mr_store_endpoint_poll(fds, search->n_endpoints, until_ns);
         enum found found = look_at_all(search, fds);
         if (found != NOTHING_YET)
             return found;
     }
 }
 
-static void close_spots(struct search *search, bool but_found)
+static void close_endpoints(struct search *search, bool but_found)
 {
-    for (uint32_t i = 0; i < search->n_spots; i++)
+    for (uint32_t i = 0; i < search->n_endpoints; i++)
         if (!but_found || i != search->found)
             mr_store_endpoint_close(&search->endpoints[i]);
 }
@@ -147,16 +147,16 @@ static mr_status resolve_host(struct search *search)
     if (status != MR_OK)
         return status;
     search->resolved_ns = mr_clock_now_ns();
-    if (search->n_spots > 0 && memcmp(&addresses, &search->addresses, sizeof addresses) == 0)
+    if (search->n_endpoints > 0 && memcmp(&addresses, &search->addresses, sizeof addresses) == 0)
         return MR_OK;
-    close_spots(search, false);
+    close_endpoints(search, false);
     search->addresses = addresses;
-    search->n_spots = 0;
-    for (uint32_t i = 0; i < n_ports * addresses.n && search->n_spots < N_SPOTS; i++) {
+    search->n_endpoints = 0;
+    for (uint32_t i = 0; i < n_ports * addresses.n && search->n_endpoints < N_ENDPOINTS; i++) {
         uint32_t port = search->want->port + i / addresses.n;
         if (port > UINT16_MAX)
             break;
-        struct mr_store_endpoint *endpoint = &search->endpoints[search->n_spots++];
+        struct mr_store_endpoint *endpoint = &search->endpoints[search->n_endpoints++];
         *endpoint = (struct mr_store_endpoint){.fd = -1, .address = addresses.at[i % addresses.n]};
         mr_store_address_set_port(&endpoint->address, (uint16_t)port);
     }
@@ -272,7 +272,7 @@ static mr_status find_and_greet(struct search *search, int *fd_out, struct mr_st
         if (status != MR_OK)
             return status;
         struct mr_store_endpoint *endpoint = &search->endpoints[search->found];
-        close_spots(search, true); /* they may lead to the same server */
+        close_endpoints(search, true); /* they may lead to the same server */
         status = greet_store(search, endpoint, in_out, &lost, error);
         if (status == MR_OK) {
             *fd_out = endpoint->fd;
@@ -298,7 +298,7 @@ mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_ou
     search->want = connect;
     search->begun_ns = mr_clock_now_ns();
     mr_status status = find_and_greet(search, fd_out, in_out, error);
-    close_spots(search, false);
+    close_endpoints(search, false);
     free(search);
     return status;
 }
