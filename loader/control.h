@@ -27,12 +27,13 @@ enum mr_doing {
 
 /* One per worker, by its number. Written by the worker with relaxed order unless said otherwise. */
 struct mr_worker_record {
-    alignas(64) _Atomic uint32_t beat; /* changes whenever the worker gets on; the supervisor's time limit watches it */
-    _Atomic uint32_t doing;            /* enum mr_doing */
-    _Atomic uint32_t asleep;           /* 1 around the wait on work_word; seq_cst, see mr_control_wake_workers() */
-    _Atomic uint32_t cause;            /* signal of a crash, written by the fault handler */
-    _Atomic int64_t index;             /* dataset index of the sample in decoding */
-    _Atomic uint64_t n_done;           /* samples finished, since the loader began */
+    alignas(64) _Atomic uint32_t
+        beat;                /* changes whenever the worker makes progress; the supervisor's time limit watches it */
+    _Atomic uint32_t doing;  /* enum mr_doing */
+    _Atomic uint32_t asleep; /* 1 around the wait on work_word; seq_cst, see mr_control_wake_workers() */
+    _Atomic uint32_t cause;  /* signal of a crash, written by the fault handler */
+    _Atomic int64_t index;   /* dataset index of the sample in decoding */
+    _Atomic uint64_t n_done; /* samples finished, since the loader began */
     _Atomic uint64_t read_ns;
     _Atomic uint64_t decode_ns;
     _Atomic uint64_t transform_ns;

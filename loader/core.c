@@ -151,8 +151,8 @@ uint32_t mr_core_slot_of(const struct mr_core *core, uint64_t sequence)
     return atomic_load_explicit(&core->shared.ring[sequence & core->shared.control->ring_mask], memory_order_relaxed);
 }
 
-/* Workers hurry for the batch that is needed first: by the copier, where there is one. */
-static void tell_workers(struct mr_core *core)
+/* Say which batch is needed first, by the copier if there is one: workers make its samples first. */
+static void publish_head(struct mr_core *core)
 {
     uint64_t needed = core->placement.lends_slots ? core->head : core->staged;
     atomic_store_explicit(&core->shared.control->head, needed, memory_order_relaxed);
@@ -163,14 +163,14 @@ void mr_core_move_head(struct mr_core *core, uint64_t head)
     core->head = head;
     if (core->staged < head)
         core->staged = head;
-    tell_workers(core);
+    publish_head(core);
 }
 
 void mr_core_move_staged(struct mr_core *core, const struct mr_staged *staged)
 {
     core->staging[core->staged & core->staging_mask] = *staged;
     core->staged++;
-    tell_workers(core);
+    publish_head(core);
 }
 
 /* Tickets below the head mean nothing any more: spare the workers the walk through them. */

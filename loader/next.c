@@ -280,7 +280,7 @@ mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int
     if (!loader)
         return MR_ERR_INVALID;
     if (n < 0 || (n > 0 && !indices))
-        return mr_error_set(&loader->error, MR_ERR_INVALID, "an order of %lld indices at %p", (long long)n,
+        return mr_error_set(&loader->error, MR_ERR_INVALID, "%lld indices at %p are not an order", (long long)n,
                             (const void *)indices);
     struct mr_epoch_start start = {.epoch = epoch, .indices = indices ? indices : none, .n = n};
     return begin_epoch(loader, &start);

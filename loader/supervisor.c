@@ -118,7 +118,7 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
     if (poll(s->polls, 1 + s->n_workers, timeout_ms) < 0) {
         if (errno == EINTR)
             return;
-        mr_error_os(&error, MR_ERR_WORKER, errno, "cannot watch over %u workers", s->n_workers);
+        mr_error_os(&error, MR_ERR_WORKER, errno, "cannot poll the descriptors of %u workers", s->n_workers);
         mr_core_fail(s->core, &error);
         mr_clock_sleep_ms((uint32_t)timeout_ms);
         return;

@@ -209,14 +209,14 @@ const char *mr_trace_path(const struct mr_trace *trace)
     return trace ? trace->file.path : NULL;
 }
 
-static void tell_dropped(const struct mr_trace *trace)
+static void report_dropped(const struct mr_trace *trace)
 {
     uint64_t n = 0;
     for (uint32_t r = 0; r < trace->n_rows; r++)
         n += atomic_load_explicit(&trace->rows[r].ring->n_dropped, memory_order_relaxed);
     if (n > 0)
-        mr_log_line(MR_LOG_WARNING, "trace %s lacks %llu spans that came too fast", trace->file.path,
-                    (unsigned long long)n);
+        mr_log_line(MR_LOG_WARNING, "trace %s lacks %llu spans: they came faster than they were written",
+                    trace->file.path, (unsigned long long)n);
 }
 
 void mr_trace_destroy(struct mr_trace *trace)
@@ -227,7 +227,7 @@ void mr_trace_destroy(struct mr_trace *trace)
         atomic_store(&trace->stop, 1);
         mr_futex_wake(&trace->stop, 1);
         pthread_join(trace->thread, NULL);
-        tell_dropped(trace);
+        report_dropped(trace);
     }
     mr_trace_file_close(&trace->file);
     free(trace->host_rings);

@@ -91,7 +91,7 @@ mr_status mr_trace_file_open(struct mr_trace_file *file, const char *path, mr_er
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "trace %s", file->path);
     if (strcmp(file->path, path) != 0)
-        mr_log_line(MR_LOG_INFO, "trace %s is another loader's; this one goes to %s", path, file->path);
+        mr_log_line(MR_LOG_INFO, "trace %s is in use by another loader; this one is written to %s", path, file->path);
     file->len = strlen(head);
     memcpy(file->buffer, head, file->len);
     mr_trace_file_flush(file); /* who comes next must find the head */
