@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decodes boxes and compares them with the same box of a full picture. */
 #include "tests/transforms/codec_support.h"
 
 #include <setjmp.h>

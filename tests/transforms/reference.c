@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The slow references themselves: double loops over whole images. */
 #include "tests/transforms/reference.h"
 
 #include <math.h>
