@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the command line by argp. */
+/* Reads the command line with argp. */
 #include "bench/arguments.h"
 
 #include "bench/engine.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gloo's all_reduce as a program of its own would call it. No exception comes out. */
+/* gloo's all_reduce as a program of its own would call it. No exception leaves these functions. */
 #ifndef BENCH_BARE_GLOO_H
 #define BENCH_BARE_GLOO_H
 

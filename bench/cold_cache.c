@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first epoch from a disk: the same photographs as a folder and as packs, in turn, with none of their pages in the
- * page cache. What a round gives is images a second from the opening of the dataset to the last batch, and the bytes
- * that came from the disk. Easy to get wrong: POSIX_FADV_DONTNEED is only a wish (dirty pages stay), so mincore()
- * counts what is left, and it is printed.
+ * Measures the first epoch from a disk: the same photographs as a folder and as packs, in turn, with none of their
+ * pages in the page cache. Each round gives images a second, from the opening of the dataset to the last batch, and the
+ * bytes that came from the disk. POSIX_FADV_DONTNEED is only a request (dirty pages stay), so mincore() counts what is
+ * left, and the count is printed.
  */
 #include <millrace/millrace.h>
 

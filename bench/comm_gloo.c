@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The group over gloo beside gloo itself, whose ranks find each other in a folder that rank 0 makes. Started by
- * `millrace launch --nproc N`.
+ * Measures the group over gloo against gloo itself, whose ranks find each other in a folder that rank 0 makes. Started
+ * by `millrace launch --nproc N`.
  */
 #include "bench/bare_gloo.h"
 #include "bench/comm_latency.h"

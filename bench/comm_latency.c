@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds in which the ways take turns, so that whatever the machine does meanwhile meets all of them. A round's times
- * are compared with each other only; of these comparisons come the medians and their intervals.
+ * Runs the ways in turns, round by round, so that a disturbance of the machine affects all of them. Times are compared
+ * only within a round; the results are the medians of these comparisons and their intervals.
  *
- * Easy to get wrong: with more ranks than cores, what is measured is also who lets whom run; and who comes first in a
- * round finds the caches as the last one left them, so each round begins with another way.
+ * With more ranks than cores, the times also measure the scheduler. The first way of a round finds the caches as the
+ * last one left them, so each round begins with another way.
  */
 #include "bench/comm_latency.h"
 

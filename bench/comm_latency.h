@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the group adds to its engine's library: the time of all_reduce by mr_all_reduce() beside the library's own call,
- * in the same processes, in turns. METHOD.md defines every column that comes out.
+ * Measures what the group adds to its engine's library: the time of mr_all_reduce() against the library's own
+ * all_reduce, in the same processes, in turns. METHOD.md defines every column of the output.
  */
 #ifndef BENCH_COMM_LATENCY_H
 #define BENCH_COMM_LATENCY_H

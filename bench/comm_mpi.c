@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The group over MPI beside MPI itself: the blocking call, and the nonblocking one with a loop of MPI_Test, which is
- * what a call with a deadline has to be. Started by `mpirun -n N`.
+ * Measures the group over MPI against MPI itself: the blocking call, and the nonblocking one with a loop of MPI_Test,
+ * which a call with a deadline needs. Started by `mpirun -n N`.
  */
 #include "bench/comm_latency.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does an epoch begin without a pause? The time from the last batch of an epoch to the first one of the next, set_epoch
- * between them, against the usual time from one batch to the next, for a consumer that does nothing.
+ * Measures the pause at the start of an epoch: the time from the last batch of an epoch to the first of the next, with
+ * set_epoch between them, against the usual time from one batch to the next. The consumer does nothing.
  */
 #include "bench/end_to_end.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists that end to end needs, in the form that list:FILE reads. */
+/* Makes the lists that end to end needs, in the form that list:FILE reads. */
 #include "bench/end_to_end.h"
 
 #include "bench/write_list.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What 8 workers over 10^6 samples cost in memory: the PSS of all processes against tables, slab and 8 MB a worker.
- * Easy to get wrong: what this program itself keeps (the photographs, the engine) is no cost of the loader, so its own
- * PSS is taken before and after.
+ * Measures the memory of 8 workers over 10^6 samples: the PSS of all processes against tables, slab and 8 MB for each
+ * worker. What this program itself keeps (the photographs, the engine) is no cost of the loader, so its own PSS is read
+ * before and after.
  */
 #include "bench/end_to_end.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From create to the first batch, against the time that two processes need for the same samples once they run; and what
- * it takes to make a loader over a long list.
+ * Measures the time from create to the first batch, against the time that two running processes need for the same
+ * samples; and the time to make a loader over a long list.
  */
 #include "bench/end_to_end.h"
 

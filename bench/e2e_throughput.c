@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples per second, with several numbers of workers, and of the speed of light over the same boxes. A loader is made,
- * used for one epoch and then measured over the following ones: its slots are then as empty at the start as at the end.
+ * Measures samples per second with several numbers of workers, and against the speed of light over the same boxes. A
+ * loader is made, used for one epoch and measured over the following ones, so that its slots are as empty at the start
+ * as at the end.
  */
 #include "bench/end_to_end.h"
 

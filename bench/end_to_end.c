@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* millrace-bench-end-to-end: the loader in one run, case after case in every round. See METHOD.md for the columns. */
+/*
+ * millrace-bench-end-to-end: measures the loader in one run, case after case in every round. METHOD.md defines the
+ * columns.
+ */
 #include "bench/end_to_end.h"
 
 #include "bench/arguments.h"

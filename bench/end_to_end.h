@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader as a whole against the speed of light and against itself. One file per group of cases. */
+/* The loader as a whole against the speed of light and against itself. One file for each group of cases. */
 #ifndef BENCH_END_TO_END_H
 #define BENCH_END_TO_END_H
 

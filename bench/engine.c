@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds, medians, ratios, the table and the JSON. Easy to get wrong: a ratio of two medians is not the median of the
- * ratios; only the latter compares what ran side by side.
+ * Rounds, medians, ratios, the table and the JSON.
+ * Invariant: a ratio is the median of the ratios within rounds, which compare what ran side by side; a ratio of two
+ * medians does not.
  */
 #include "bench/engine.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine of all benchmarks: cases run in rounds (A B C, A B C, ...), so that whatever the machine does meanwhile
- * meets all of them alike; one round of warm-up, which also checks results, then the measured ones. METHOD.md defines
- * every column that comes out.
+ * The engine of all benchmarks. Cases run in rounds (A B C, A B C, ...), so that a disturbance of the machine affects
+ * all of them. One round of warm-up also checks results; the rounds after it are measured. METHOD.md defines every
+ * column of the output.
  */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H

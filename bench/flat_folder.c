@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any folder of photographs as a dataset: a list in an anonymous file, which the dataset reads when it is opened. */
+/*
+ * Opens any folder of photographs as a dataset: a list in an anonymous file, which the dataset reads when it is opened.
+ */
 #include "bench/flat_folder.h"
 
 #include "bench/write_list.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A folder of photographs without classes, as a dataset. */
 #ifndef BENCH_FLAT_FOLDER_H
 #define BENCH_FLAT_FOLDER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forking, starting together, ending together. Items are taken one by one from a shared counter, so no process waits
- * for another's slow share: a static split would make the bound easier to reach.
+ * Forks processes, starts them together and waits for them. Items are taken one by one from a shared counter, so no
+ * process waits for another's slow share; a static split would make the bound easier to reach.
  */
 #include "bench/forked.h"
 

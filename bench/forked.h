@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Plain forked processes that share a list of items by one counter and nothing else: what no loader can be faster than.
- */
+/* Plain forked processes that share a list of items by one counter and nothing else: no loader can be faster. */
 #ifndef BENCH_FORKED_H
 #define BENCH_FORKED_H
 

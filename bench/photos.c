@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading the photographs. Files that are no JPEG are left out and counted: the speed of light knows only JPEG. */
+/*
+ * Loads the photographs. Files that are not JPEG are left out and counted, because the speed of light decodes only
+ * JPEG.
+ */
 #include "bench/photos.h"
 
 #include "bench/flat_folder.h"

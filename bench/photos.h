@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The photographs of a benchmark: a dataset's JPEG files in one shuffled order, with the boxes of train:224 (seed 0,
- * epoch 0), and their bytes in memory, so that all benchmarks do the same work.
+ * epoch 0) and their bytes in memory, so that all benchmarks do the same work.
  */
 #ifndef BENCH_PHOTOS_H
 #define BENCH_PHOTOS_H

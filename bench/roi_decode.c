@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain ROI decoding. The margin of two pixels is what makes a crop equal a full decode; the library has it too. */
+/* Plain ROI decoding. With a margin of two pixels a crop equals a full decode; the library has the same margin. */
 #include "bench/roi_decode.h"
 
 #include <fcntl.h>

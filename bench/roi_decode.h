@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The speed of light: libjpeg-turbo alone, decoding the box of each photograph and nothing else. It shares no code with
- * the library's codec, so that the library cannot be slow and look fast.
+ * the library's codec, so that a slow library cannot look fast.
  */
 #ifndef BENCH_ROI_DECODE_H
 #define BENCH_ROI_DECODE_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From finished u8 rows to the tensor: what dtype and layout cost, the same rows for every photograph. */
+/*
+ * Stage: from finished u8 rows to the tensor. Measures what dtype and layout cost; the rows are the same for every
+ * photograph.
+ */
 #include "bench/stages.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's codec: whole photographs, and only the boxes of train:224. Bytes come from memory. */
+/* Stage: the library's codec on whole photographs, and only on the boxes of train:224. Bytes come from memory. */
 #include "bench/stages.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expanding the tiles of packed photographs: those that the boxes touch, and of them the MCUs in the boxes. Reading the
- * coefficients and coding them comes before the clock starts; so the tiles are in the cache, as they are after a read.
+ * Stage: expanding the tiles of packed photographs that the boxes touch, and of these tiles the MCUs in the boxes.
+ * Coefficients are read and coded before the clock starts, so the tiles are in the cache, as after a read.
  */
 #include "bench/stages.h"
 

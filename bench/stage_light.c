@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The speed of light: plain processes that read each file and decode its box, nothing else. */
+/* Stage: the speed of light. Plain processes read each file and decode its box, nothing else. */
 #include "bench/stages.h"
 
 #include "bench/roi_decode.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading whole files, several in flight, by both readers. The pages are in the cache after the warm-up. */
+/* Stage: reading whole files, several in flight, with both readers. After the warm-up the pages are in the cache. */
 #include "bench/stages.h"
 
 #include "base/clock.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place: no conversion is in it. The box
- * is decoded into a frame before. Easy to get wrong: rows must lie in the cache, as behind a decoder, and those of a
- * frame of ten megabytes do not; so a band of rows at a time is copied to where a decoder would have put it, and the
- * clock runs between.
+ * Stage: resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place without a conversion. The
+ * box is decoded into a frame before. Behind a decoder, rows lie in the cache; those of a frame of ten megabytes do
+ * not. So one band of rows at a time is copied to where a decoder would have put it, and the clock stops during the
+ * copy.
  */
 #include "bench/stages.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker does with the bytes of one sample: geometry, decoding, resampling, conversion (train:224, u8, NCHW). */
+/*
+ * Stage: all that a worker does with the bytes of one sample: geometry, decoding, resampling, conversion (train:224,
+ * u8, NCHW).
+ */
 #include "bench/stages.h"
 
 #include "base/clock.h"

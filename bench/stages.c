@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* millrace-bench-stages: what each stage of one image costs, in one run. See METHOD.md for what the columns mean. */
+/* millrace-bench-stages: measures what each stage of one image costs, in one run. METHOD.md defines the columns. */
 #include "bench/stages.h"
 
 #include "bench/arguments.h"

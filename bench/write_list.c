@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of a list: path, tab, label; what would break the line is escaped. */
+/* Writes one line of a list: path, tab, label. Bytes that would break the line are escaped. */
 #include "bench/write_list.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes lists for list:FILE. */
 #ifndef BENCH_WRITE_LIST_H
 #define BENCH_WRITE_LIST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: without fsync() before rename() a crash of the machine can leave an empty file under the good
- * name, and a full disk may be told only by fsync() or fclose().
+ * Writes and reads checkpoints. Without fsync() before rename(), a crash of the machine can leave an empty file under
+ * the final name; and a full disk may be reported only by fsync() or fclose().
  */
 #include "examples/checkpoint.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of the training examples: a head, then weights, then velocity, in the type of number of the network and
- * in this machine's byte order. A file is written aside and renamed, so that there is always a whole one under its
- * name.
+ * Checkpoints of the training examples: a header, then weights, then velocity, in the network's type of number and this
+ * machine's byte order. A file is written under another name and renamed, so that the file under its final name is
+ * always complete.
  */
 #ifndef EXAMPLES_CHECKPOINT_H
 #define EXAMPLES_CHECKPOINT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's memory and weights, and which table does the arithmetic. Easy to get wrong: weights must not depend on
- * the rank, the device or the type of number, so they are drawn here, in f64, from a counter that also passes over the
- * layers that are on another device.
+ * The network's memory and weights, and the choice of the table that does the arithmetic.
+ * Invariant: weights do not depend on the rank, the device or the type of number. They are drawn here, in f64, from a
+ * counter that also passes over the layers that are on another device.
  */
 #include "examples/convnet.h"
 

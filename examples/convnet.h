@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small network for pictures of 32 x 32 pixels: three times convolution 3 x 3, ReLU and 2 x 2 maximum (32, 64, 128
- * channels), then one linear layer; with 10 classes 113,738 parameters. No batch norm. In f32 and f64 by the same code,
- * on the CPU by BLAS, on a GPU by cuBLAS and a few kernels. Larger pictures are made 32 x 32 by averages first. A step:
+ * channels), then one linear layer; with 10 classes it has 113,738 parameters. No batch norm. f32 and f64 use the same
+ * code: BLAS on the CPU, cuBLAS and a few kernels on a GPU. Larger pictures are reduced to 32 x 32 by averages first. A
+ * step:
  *
  *   convnet_take(net, images);
  *   convnet_forward(net);
@@ -11,9 +12,9 @@
  *       convnet_backward(net, layer);
  *   convnet_update(net, lr, momentum, decay);
  *
- * On the CPU each sample goes through the matrix products by itself, so that its loss has the same bits in whatever
- * batch and on whatever rank it comes; gradients are added in the order of the batch. On a GPU all this is queued in
- * the net's stream, and nobody waits. Easy to get wrong: what lies behind a pointer here is the device's.
+ * On the CPU each sample goes through the matrix products alone, so that its loss has the same bits in any batch and on
+ * any rank; gradients are added in the order of the batch. On a GPU all this is queued in the net's stream, and the
+ * host does not wait. Pointers in this header point to memory of the net's device.
  */
 #ifndef EXAMPLES_CONVNET_H
 #define EXAMPLES_CONVNET_H

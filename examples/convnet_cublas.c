@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by cuBLAS. Easy to get wrong: cuBLAS counts by columns, so that the product of the transposed matrices in
- * the reverse order is asked for; and by default it may round f32 to fewer bits, which is switched off.
+ * Matrix products by cuBLAS. cuBLAS stores matrices by columns, so the product of the transposed matrices is requested
+ * in the reverse order. By default it may round f32 to fewer bits; that is switched off.
  */
 #include <cublas_v2.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network's arithmetic on a GPU: kernels and products, queued in the net's stream. Only a copy to or from the host
- * waits. Easy to get wrong: a copy between two devices stands in the receiver's stream, and the sender must not write
- * again before it is done, so each waits for the other's event. What fails ends the program.
+ * waits. An error ends the program.
+ * Invariant: a copy between two devices is queued in the receiver's stream, and the sender must not write again before
+ * it is done, so each stream waits for the other's event.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic on the CPU, by BLAS; convnet_real.h has it once for each type of number. Easy to get wrong:
- * BLAS must not use threads of its own, since ranks share the cores and sums must keep their order.
+ * The network's arithmetic on the CPU, by BLAS; convnet_real.h has it once for each type of number. BLAS must not use
+ * threads of its own, because ranks share the cores and sums must keep their order.
  */
 #include <cblas.h>
 #include <math.h>

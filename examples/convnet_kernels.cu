@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's kernels, one thread for each number that is made. A test compiles this file as C
- * for the CPU, with CUDA's words and CONVNET_RUN defined by a double. Easy to get wrong: a launch does not fail where
- * it is written; cudaGetLastError() says whether it was taken.
+ * The network's kernels, one thread for each number of the result. A test compiles this file as C for the CPU; a double
+ * of CUDA then defines CUDA's keywords and CONVNET_RUN. A launch that fails is reported only by cudaGetLastError().
  */
 #include <math.h>
 

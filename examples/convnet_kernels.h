@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's kernels on a GPU (convnet_kernels.cu), and its products of matrices (convnet_cublas.c), behind plain C
+ * The network's kernels on a GPU (convnet_kernels.cu) and its matrix products (convnet_cublas.c), behind plain C
  * functions. Rows of a batch lie one after the other in columns and planes: columns [in x 9, rows x pixels], plane
- * [out, rows x pixels], so that a product takes many rows at once.
+ * [out, rows x pixels], so that one product takes many rows.
  */
 #ifndef EXAMPLES_CONVNET_KERNELS_H
 #define EXAMPLES_CONVNET_KERNELS_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels for one type of number; convnet_kernels.cu includes this twice, with REAL and NAME defined. Each thread
- * makes one number and reads what it needs, in a fixed order: no thread waits for another, and sums have the same bits
- * each time. Easy to get wrong: this is C and CUDA's C++ at once, because a test runs it on the CPU.
+ * makes one number and reads what it needs in a fixed order: no thread waits for another, and sums have the same bits
+ * each time.
+ * Invariant: this is valid C and valid CUDA C++, because a test runs it on the CPU.
  */
 
 static __global__ void NAME(shrink)(struct convnet_job job)

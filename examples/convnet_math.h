@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the network's arithmetic is done: one table for the CPU (convnet_host.c), one for GPUs (convnet_cuda.c), and
- * the shapes that both go by. Easy to get wrong: layers are numbered as in the whole network, but weights begin with
- * those of the first layer that is here.
+ * The table of functions that does the network's arithmetic: one for the CPU (convnet_host.c), one for GPUs
+ * (convnet_cuda.c), and the shapes that both use.
+ * Invariant: layers are numbered as in the whole network, but weights begin with those of the first layer that is on
+ * this device.
  */
 #ifndef EXAMPLES_CONVNET_MATH_H
 #define EXAMPLES_CONVNET_MATH_H

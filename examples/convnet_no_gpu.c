@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of convnet_cuda.c where the examples are built without cuBLAS. */
+/* Replaces convnet_cuda.c in a build of the examples without cuBLAS. */
 #include "examples/convnet_math.h"
 
 const struct convnet_math *convnet_gpu(void)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network's arithmetic for one type of number; convnet_host.c includes it twice, with REAL, NAME, GEMM and GEMV
- * defined. A convolution is a product of matrices: weights [out, in x 9] times columns [in x 9, pixels], of which each
- * holds what the kernel sees at one pixel. Easy to get wrong: gradients are sums, never means, because only the sum
- * over all ranks can be divided by the number of samples on all ranks.
+ * defined. A convolution is a product of matrices: weights [out, in x 9] times columns [in x 9, pixels], where a column
+ * holds what the kernel sees at one pixel.
+ * Invariant: gradients are sums, never means, because only the sum over all ranks can be divided by the number of
+ * samples on all ranks.
  */
 
 /* Row y + dy - 1 of a channel as the kernel's column dx sees it: shifted by dx - 1, with zeros outside. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg on one GPU, with a stream for training and one for
- * metrics. Nobody waits: a step is queued and its batch released before the GPU has begun with it.
+ * metrics. The host does not wait: a step is queued and its batch released before the GPU has begun with it.
  */
 #include <cuda_runtime_api.h>
 

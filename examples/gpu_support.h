@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the examples for GPUs share and what is not about millrace: checks, and copies that stand for the kernels of a
- * training step. A step looks at a little of every image and at its label; what it has seen of an epoch comes to
- * page-locked memory without anybody waiting, and is summed up at the end. To be included behind CUDA's header.
+ * What the GPU examples share and what is not about millrace: checks, and copies in place of the kernels of a training
+ * step. A step copies a few bytes of every image and its label to page-locked memory, without waiting; they are summed
+ * up at the end of the epoch. Include it after CUDA's header.
  */
 #ifndef EXAMPLES_GPU_SUPPORT_H
 #define EXAMPLES_GPU_SUPPORT_H

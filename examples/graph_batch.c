@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * graph_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg, each step a CUDA graph. A graph holds
- * addresses, and a buffer of the loader keeps its own: one graph is captured for each buffer, the first time that a
- * batch lies in it. next and release stand between the launches; inside a capture they would refuse. All batches must
- * be of one size, hence drop_last.
+ * addresses, and each buffer of the loader keeps its own, so one graph is captured for each buffer, when a batch lies
+ * in it for the first time. next and release are called between the launches; inside a capture they refuse. All batches
+ * must have the same size, hence drop_last.
  */
 #include <cuda_runtime_api.h>
 

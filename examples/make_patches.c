@@ -3,8 +3,8 @@
  * make_patches OUT N PHOTO.jpg...: cut N patches of 300 to 500 pixels out of every photograph into OUT/<photo>/, so
  * that a dozen photographs become an image folder of a few thousand JPEG files with one class for each.
  *
- * The places are pseudo-random but the same in every run. OUT appears by rename when everything is written: a run that
- * was cut off leaves OUT.part, which must be removed before the next one (script/demo does).
+ * The places are pseudo-random but the same in every run. OUT appears by rename when everything is written. A run that
+ * was interrupted leaves OUT.part, which must be removed before the next one (script/demo does).
  */
 #include <errno.h>
 #include <setjmp.h>

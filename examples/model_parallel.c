@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_parallel FOLDER GPU GPU|host: two epochs over FOLDER/<class>/<image>.jpg through a model whose first half lies
- * on one GPU, and whose second half with the loss on another, or on the host. Images go straight to the first half,
- * labels to the second. A little of each image becomes its activations, which travel from one to the other.
+ * model_parallel FOLDER GPU GPU|host: two epochs over FOLDER/<class>/<image>.jpg through a model whose first half is on
+ * one GPU, and whose second half with the loss is on another GPU or on the host. Images are copied to the first half,
+ * labels to the second. A few bytes of each image stand for its activations, which travel from the first to the second.
  */
 #include <cuda_runtime_api.h>
 

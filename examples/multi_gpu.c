@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * multi_gpu FOLDER GPU GPU...: two epochs over FOLDER/<class>/<image>.jpg on several GPUs in one process. Each batch is
- * split over them, images and labels alike, as torch.chunk splits, and each part is copied straight to its GPU. What
- * each GPU has seen is told for itself and for all.
+ * split over them, images and labels alike, as torch.chunk splits, and each part is copied straight to its GPU. Prints
+ * what each GPU has received, and the sum.
  */
 #include <cuda_runtime_api.h>
 

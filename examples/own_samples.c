@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset of the program's own: every sample is a picture that a function draws when its index is asked for. The
- * function runs in worker processes that are forked from this program as it is when the loader is created, so what it
- * reads must be ready by then, and what it writes stays in the worker.
+ * A dataset of the program's own: a function draws each sample when its index is requested. The function runs in worker
+ * processes, which are forked from this program when the loader is created. What it reads must be ready by then, and
+ * what it writes stays in the worker.
  */
 #include <inttypes.h>
 #include <millrace/millrace.h>

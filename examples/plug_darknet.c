@@ -2,9 +2,9 @@
 /*
  * plug_darknet SPEC [EPOCHS]: a trainer in darknet's manner, whose images come from millrace (docs/plug-in.md).
  *
- * What the trainer knows is as it was: data with X, rows of planar floats in [0, 1], and y, rows of zeros and a one;
- * train_network(), free_data(). The threads that loaded and the lists of paths are gone. Easy to get wrong: rows of X
- * lie in the batch, so free_data() is what gives it back, and nothing may keep a row beyond that.
+ * The trainer keeps its interface: data with X, rows of planar floats in [0, 1], and y, rows of zeros and a one;
+ * train_network(), free_data(). Its loading threads and lists of paths are gone.
+ * Invariant: rows of X lie in the batch, so free_data() releases the batch, and no row may be used after that.
  */
 #include <inttypes.h>
 #include <math.h>

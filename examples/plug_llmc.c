@@ -5,8 +5,8 @@
  *   plug_llmc 'data/train_*.bin' 100
  *   millrace launch --nproc 2 -- plug_llmc 'data/train_*.bin' 100
  *
- * What the trainer knows is as it was: dataloader_next_batch() leaves B x T inputs, and targets one token further, and
- * multi_gpu_config knows the ranks. Easy to get wrong: a window is T tokens and one more, and windows begin T apart.
+ * The trainer keeps its interface: dataloader_next_batch() gives B x T inputs, and targets that are one token further;
+ * multi_gpu_config has the ranks. A window is T + 1 tokens, and windows begin T apart.
  */
 #include <glob.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokens FILE: a language model's batches out of a file of 16-bit tokens. Each sample is a window of 1024 tokens and
- * one more; windows begin 1024 tokens apart, so they overlap by that one, which is the last target of one window and
- * the first input of the next.
+ * tokens FILE: batches for a language model from a file of 16-bit tokens. Each sample is a window of 1024 + 1 tokens.
+ * Windows begin 1024 tokens apart, so two neighbours share one token: the last target of one is the first input of the
+ * next.
  *
  * A "?", "," or "%" in the file's name must be written as %3F, %2C, %25.
  */

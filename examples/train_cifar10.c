@@ -6,12 +6,13 @@
  *   millrace launch --nproc 2 -- train_cifar10 --data cifar-10-batches-bin --out run
  *   train_cifar10 --mode dp --devices cuda:0,cuda:1 --data cifar-10-batches-bin --out run
  *
- * The same loop for all: train_modes.c knows on which devices the network is, and on GPUs a step is queued in their
- * streams: the host waits for batches, not for results.
+ * The loop is the same for all modes: train_modes.c places the network on devices. On GPUs a step is queued in their
+ * streams; the host waits for batches, not for results.
  *
- * The batch size is that of all ranks together, and a step takes the same samples however many ranks share it, so the
- * same weights come out but for the order of sums. Easy to get wrong: gradients are divided by the number of samples on
- * all ranks, not by that of this one; the last batch of an epoch may differ between ranks, or be empty on some.
+ * The batch size is that of all ranks together. A step takes the same samples on any number of ranks, so the weights
+ * come out the same but for the order of sums.
+ * Invariant: gradients are divided by the number of samples on all ranks, not on this one; the last batch of an epoch
+ * may differ between ranks, or be empty on some.
  */
 #include <inttypes.h>
 #include <millrace/dist.h>

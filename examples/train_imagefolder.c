@@ -6,8 +6,8 @@
  *   millrace launch --nproc 2 -- train_imagefolder --data FOLDER --out run
  *
  * What differs: files may be damaged, and photographs take long to decode. A damaged file is a row of zeros whose mask
- * is 0; it adds nothing to loss, gradients or counts, which is why the number of rows on all ranks travels with the
- * gradients. Easy to get wrong: both folders must have the same classes, or the same number means two things.
+ * is 0. It adds nothing to loss, gradients or counts; therefore the number of rows on all ranks travels with the
+ * gradients. Both folders must have the same classes, or one number would mean two things.
  */
 #include <inttypes.h>
 #include <millrace/dist.h>

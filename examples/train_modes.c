@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: a short last batch has fewer parts than there are devices, and the networks that got none must not
- * add the gradients of the batch before; they run with no rows, which makes zeros.
+ * Places the network on devices and runs a step in each mode.
+ * Invariant: a short last batch has fewer parts than there are devices, and a network without a part must not add the
+ * gradients of the batch before; it runs with no rows, which makes zeros.
  */
 #include "examples/train_modes.h"
 

@@ -5,8 +5,9 @@
  *   ddp      one device and the whole network; the ranks share the step
  *   dp       several devices with the same weights: the loader scatters the images; scores are gathered on the first
  *            device, which gets the labels from the host and takes the loss; gradients are added up there and weights
- * copied back dp-loss  the same, but labels are scattered too, and each device takes the loss of its own part mp the
- * first half of the layers on one device, the second half and the labels on another
+ *            copied back
+ *   dp-loss  the same, but labels are scattered too, and each device takes the loss of its own part
+ *   mp       the first half of the layers on one device, the second half and the labels on another
  */
 #ifndef EXAMPLES_TRAIN_MODES_H
 #define EXAMPLES_TRAIN_MODES_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: strtoull() takes "-1" for the largest number there is. */
+/*
+ * Parses the command line of the training examples. strtoull() reads "-1" as the largest number, so signs are refused
+ * first.
+ */
 #include "examples/train_options.h"
 
 #include <argp.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Easy to get wrong: rank 0 alone writes files and the terminal, but whatever is collective (a reduction, a broadcast)
- * is called by all ranks, or the others wait for ever.
+ * The parts of a training run around the loop: group, files, log, checkpoint, signals.
+ * Invariant: rank 0 alone writes files and the terminal, but all ranks call every collective (a reduction, a
+ * broadcast); otherwise the others wait for ever.
  */
 #include "examples/trainer.h"
 

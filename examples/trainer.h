@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the training examples share and what is not their loop: how a run is kept, continued and told of. */
+/*
+ * What the training examples share apart from the loop itself: how a run is started, recorded, continued and reported.
+ */
 #ifndef EXAMPLES_TRAINER_H
 #define EXAMPLES_TRAINER_H
 

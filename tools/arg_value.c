@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options. Easy to get wrong: strtoull() takes "-1", " 7" and "", and strtod() takes "inf", "0x1" and a comma
- * in some locales (the command never calls setlocale()).
+ * Checks the values of options. strtoull() accepts "-1", " 7" and ""; strtod() accepts "inf" and "0x1", and in some
+ * locales a comma for the point. So the characters are checked first, and the command never calls setlocale().
  */
 #include "tools/arg_value.h"
 

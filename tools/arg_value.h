@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options, checked to the last character. A wrong one ends the program through argp_error(), which names the
- * option and the value.
+ * Checks the values of options to the last character. A wrong value ends the program through argp_error(), which names
+ * the option and the value.
  */
 #ifndef TOOLS_ARG_VALUE_H
 #define TOOLS_ARG_VALUE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files written aside. Easy to get wrong: write() takes at most 2 GiB at once, a full disk may be told only by fsync()
+ * Writes files under a temporary name. write() takes at most 2 GiB at once, a full disk may be reported only by fsync()
  * or close(), and the descriptor must not reach the workers.
  */
 #include "tools/aside.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file written under a temporary name in the same directory and renamed when it is whole, so that nobody ever sees
- * half of it. Functions that return bool have printed a message when they return false.
+ * A file that is written under a temporary name in the same directory and renamed when it is complete, so that nobody
+ * sees half of it. Functions that return bool have printed a message when they return false.
  */
 #ifndef TOOLS_ASIDE_H
 #define TOOLS_ASIDE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench and tune are told on the command line. Easy to get wrong: the loader keeps pointers into the list of
- * devices, so the struct must not move between parsing and measuring.
+ * Parses the command line of bench and tune.
+ * Invariant: the loader keeps pointers into the list of devices, so the struct must not move between parsing and
+ * measuring.
  */
 #include "tools/bench_args.h"
 

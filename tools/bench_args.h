@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that bench and tune share: the loader's, and how it is measured. */
+/* The options that bench and tune share: those of the loader, and how to measure it. */
 #ifndef TOOLS_BENCH_ARGS_H
 #define TOOLS_BENCH_ARGS_H
 

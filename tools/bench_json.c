@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON of a benchmark: {"meta": {...}, "rows": [{...}, ...]}, and of a tuning "answer": {...} beside them. Easy to
- * get wrong: paths may hold bytes that are no UTF-8, which JSON cannot carry, so each such byte becomes a question
- * mark.
+ * Writes a benchmark as JSON: {"meta": {...}, "rows": [{...}, ...]}, and for tune also "answer": {...}. A path may hold
+ * bytes that are not UTF-8, which JSON cannot carry; each such byte becomes a question mark.
  */
 #include "tools/bench_json.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gnuplot as a child: the script goes to its stdin, the picture to a temporary file. Easy to get wrong: titles come
- * from the user (quotes, control characters, gnuplot's own markup), and a gnuplot that dies early closes the pipe,
- * which must not end this program (mr_interrupt_catch() ignores SIGPIPE; the child gets the default back).
+ * Runs gnuplot as a child: the script goes to its stdin, the picture to a temporary file. Titles come from the user
+ * (quotes, control characters, gnuplot's own markup), so they are escaped. A gnuplot that dies early closes the pipe,
+ * which must not end this program: mr_interrupt_catch() ignores SIGPIPE, and the child gets the default back.
  */
 #include "tools/bench_plot.h"
 

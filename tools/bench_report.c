@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of `millrace bench` and what it says of the machine. Easy to get wrong: the CPUs that count are those that
- * this process may use, not those of the machine.
+ * Prints the table of `millrace bench` and describes the machine. The CPUs that are counted are those that this process
+ * may use, not those of the machine.
  */
 #include "tools/bench_report.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measuring one row. The clock runs from the return of the first batch to the return of the last, and the CPU seconds
- * are of the same time. Easy to get wrong: whatever the benchmark itself does between batches (progress, memory) is
- * measured too unless it is taken off or rare.
+ * Measures one row. The clock runs from the return of the first batch to the return of the last, and the CPU seconds
+ * are of the same time.
+ * Invariant: what the benchmark itself does between batches (progress, memory) is subtracted or rare; otherwise it
+ * would be measured too.
  */
 #include "tools/bench_row.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench and tune do alike. Easy to get wrong: a sample that fails does not end the measuring, but the exit status
- * has to say so at the end.
+ * What bench and tune have in common. A sample that fails does not end the measurement; the exit status reports it at
+ * the end.
  */
 #include "tools/bench_run.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of bench or tune: one loader after the other over the same dataset, each of them a row of the table. */
+/* One run of bench or tune: one loader after the other over the same dataset, each a row of the table. */
 #ifndef TOOLS_BENCH_RUN_H
 #define TOOLS_BENCH_RUN_H
 

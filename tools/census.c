@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting a dataset. Medians need all values, so there are three numbers per sample in memory: 16 bytes, 160 MB for
- * 10^7 samples. Easy to get wrong: labels of a list are any int64, so they are sorted and not used as an index.
+ * Counts what a dataset holds. Medians need all values, so memory holds three numbers for each sample: 16 bytes, 160 MB
+ * for 10^7 samples. Labels of a list are any int64, so they are sorted and not used as an index.
  */
 #include "tools/census.h"
 

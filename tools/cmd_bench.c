@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace bench: throughput against the number of workers, one loader after the other over the same dataset. Easy to
- * get wrong: what the options cannot deliver (a plot without gnuplot) is said before minutes of measuring, not after.
+ * millrace bench: throughput against the number of workers, one loader after the other over the same dataset. What the
+ * options cannot deliver (a plot without gnuplot) is reported before minutes of measuring, not after.
  */
 #include <argp.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace cache: what the directory of a cache holds, and emptying it. Easy to get wrong: a path that is no cache must
- * never be emptied, so the library looks for its marker and removes only files that bear its names.
+ * millrace cache: prints what a cache's directory holds, or empties it.
+ * Invariant: a path that is not a cache is never emptied. The library looks for its marker and removes only files with
+ * its own names.
  */
 #include <argp.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace check: which samples are damaged. Easy to get wrong: what is found is the result, so it goes to stdout, all
- * of it; stderr is for what hindered the work.
+ * millrace check: finds the samples that are damaged. These are the result, so all of them go to stdout; stderr reports
+ * what went wrong with the check itself.
  */
 #include <argp.h>
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it. Easy to get wrong: the
- * four files belong together, so none gets its name before all are whole, and the images get theirs last.
+ * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it.
+ * Invariant: the four files belong together. None gets its final name before all are complete, and the images get
+ * theirs last.
  */
 #include <argp.h>
 #include <errno.h>

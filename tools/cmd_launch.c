@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace launch: a program as the ranks of this machine. Easy to get wrong: what the program inherits. SIGXFSZ, which
- * this command ignores for its own files, is set back, and the first word that is no option ends the options, so that
- * the program's own are left to it, with or without "--".
+ * millrace launch: starts a program as the ranks of this machine. SIGXFSZ, which this command ignores for its own
+ * files, is set back, because the program would inherit it. The first word that is not an option ends the options, so
+ * that the program's own options reach the program, with or without "--".
  */
 #include <argp.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace list: what a dataset holds. Easy to get wrong: a file whose header is not that of an image is what this
- * command is there to show, so it is named and the work goes on; only one that cannot be read makes it fail. And a
- * dataset that cannot be a list is refused before minutes of counting, so the list is saved first.
+ * millrace list: prints what a dataset holds. A file whose header is not an image's is named, and the work continues;
+ * only a file that cannot be read makes the command fail. The list is saved before the samples are counted, so that a
+ * dataset that cannot be a list is refused at once.
  */
 #include <argp.h>
 #include <inttypes.h>

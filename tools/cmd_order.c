@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace order: the indices of one rank in one epoch, one a line. Millions of lines are usual, so they are formatted
- * into a block of our own; a reader that has seen enough closes the pipe, which is the end and no accident.
+ * millrace order: prints the indices of one rank in one epoch, one on each line. Millions of lines are usual, so they
+ * are formatted into a block of our own. A reader that has seen enough closes the pipe; that ends the command and is
+ * not an error.
  */
 #include <argp.h>
 #include <errno.h>

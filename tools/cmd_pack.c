@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace pack: a dataset of image files as a pack. All of the work is the library's. Easy to get wrong: an
- * interrupted pack is no failure to clean up after, but is kept for the same command to go on with.
+ * millrace pack: makes a pack of a dataset of image files. The library does all of the work. An interrupted pack is
+ * kept, so that the same command can continue it.
  */
 #include <argp.h>
 #include <inttypes.h>

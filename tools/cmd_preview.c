@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace preview: the first batch of an epoch as a contact sheet, pixel for pixel what training would receive. Easy
- * to get wrong: normalised floats are no colours, so the batch is always u8 here.
+ * millrace preview: draws the first batch of an epoch as a contact sheet, pixel for pixel what training would receive.
+ * Normalised floats are not colours, so the batch is always u8 here.
  */
 #include <argp.h>
 #include <inttypes.h>

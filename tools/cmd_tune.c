@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace tune: the smallest number of workers that is enough. All numbers are measured twice, upwards and downwards;
- * those that came near the best are measured again in turns, until it is clear which of them are within the bound. Easy
- * to get wrong: a machine that others use changes from one second to the next, so only figures of the same round are
- * compared.
+ * millrace tune: finds the smallest number of workers that is enough. All numbers are measured twice, upwards and
+ * downwards; those near the best are measured again in turns, until it is clear which of them are within the bound.
+ * Invariant: only figures of the same round are compared, because a machine that others use changes from one second to
+ * the next.
  */
 #include <argp.h>
 #include <inttypes.h>

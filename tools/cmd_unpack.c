@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace unpack: the files of a pack again. Easy to get wrong: one damaged sample makes the command fail, but only
- * after all others are written.
+ * millrace unpack: writes the files of a pack again. One damaged sample makes the command fail, but only after all
+ * others are written.
  */
 #include <argp.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU seconds. Easy to get wrong: the name in /proc/PID/stat may hold spaces and brackets, so fields are counted from
- * the last bracket; a worker that died is found among the children that ended; and /proc/PID/schedstat is that of one
- * thread, so those of a process are added up.
+ * Reads CPU seconds from /proc. The name in /proc/PID/stat may hold spaces and brackets, so fields are counted from the
+ * last bracket. A worker that has died is counted among the children that ended. /proc/PID/schedstat is of one thread,
+ * so the threads of a process are added up.
  */
 #include "tools/cpu_time.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One run's dataset, transform and loader. Easy to get wrong: a wait without limit would not see Ctrl-C, because
- * mr_loader_next() goes on waiting after a signal; so it is asked in short pieces.
+ * Opens dataset, transform and loader for one run. mr_loader_next() keeps waiting after a signal, so a wait without
+ * limit would not notice Ctrl-C; it is called with short limits instead.
  */
 #include "tools/feed.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a folder and hands what it finds to the library as a list in memory. Easy to get wrong: folders may be links,
- * and links may lead back, so a folder that is one of its own parents is left out; and a path may hold the bytes that
- * mean something in a list.
+ * Walks a folder and passes the image files to the library as a list in memory. Folders may be links, and links may
+ * lead back, so a folder that is its own parent is left out. Bytes of a path that have a meaning in a list are escaped.
  */
 #include "tools/image_files.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every image file of a folder, however deep, as a dataset: for what looks at files and not at classes. */
+/*
+ * Every image file of a folder and its subfolders as a dataset, for a command that looks at files and not at classes.
+ */
 #ifndef TOOLS_IMAGE_FILES_H
 #define TOOLS_IMAGE_FILES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ctrl-C as a flag. Easy to get wrong: a signal that the parent ignores (nohup) must stay ignored, a second Ctrl-C must
- * end a program that does not look at its flag, and SIGXCPU comes again every second while the program cleans up.
+ * Turns Ctrl-C into a flag. A signal that the parent ignores (nohup) must stay ignored. A second Ctrl-C must end a
+ * program that does not look at the flag. SIGXCPU comes again every second while the program cleans up.
  */
 #include "tools/interrupt.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C as a flag, so that workers are ended and temporary files removed before the program goes. */
+/* Ctrl-C as a flag, so that workers are ended and temporary files removed before the program exits. */
 #ifndef TOOLS_INTERRUPT_H
 #define TOOLS_INTERRUPT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loader's options on the command line. A value's own range is checked here, so that the message names the option;
- * what several options mean together is the library's to check. Easy to get wrong: zero means "default" in the
- * library's struct, and "none" in --workers.
+ * Parses the loader's options. The range of each value is checked here, so that the message names the option; the
+ * library checks what several options mean together. Zero means "default" in the library's struct, but "none" in
+ * --workers.
  */
 #include "tools/loader_args.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace: a table of subcommands. Easy to get wrong: options before the subcommand's name are ours, those after it
- * are its own, so this parser must not look past the first word.
+ * Runs a subcommand of millrace from a table.
+ * Invariant: options before the subcommand's name are ours, those after it are its own, so this parser never looks past
+ * the first word.
  */
 #include <argp.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peak memory of several processes: the sum of their proportional set sizes (PSS), in which a page shared by k of them
- * counts 1/k in each. Easy to get wrong: the kernel walks every page table for it, which costs more the larger the slab
- * is, so the pause grows with what a look has cost.
+ * Measures the peak memory of several processes: the sum of their proportional set sizes (PSS), in which a page that k
+ * of them share counts 1/k in each. For each reading the kernel walks every page table, which costs more the larger the
+ * slab is, so the pause grows with the cost of a reading.
  */
 #include "tools/memory_watch.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * .npy: magic, version, length of the header, a Python dictionary padded with spaces to a multiple of 64 bytes, data.
- * Easy to get wrong: the header is written last but lies first, so room is kept for the longest number of rows.
+ * Writes .npy files: magic, version, length of the header, a Python dictionary padded with spaces to a multiple of 64
+ * bytes, data. The header comes first but is complete last, so room is kept for the largest number of rows.
  */
 #include "tools/npy.h"
 

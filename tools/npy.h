@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NumPy's .npy files (version 1.0), written row by row; the number of rows is known at the end. */
+/* Writes NumPy's .npy files (version 1.0) row by row; the number of rows is known at the end. */
 #ifndef TOOLS_NPY_H
 #define TOOLS_NPY_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: a percentile by rank is always one of the values, a median of an even number of them is not. */
+/*
+ * Sorts measured values and finds order statistics. A percentile by rank is always one of the values; the median of an
+ * even number of values is not.
+ */
 #include "tools/numbers.h"
 
 #include <math.h>

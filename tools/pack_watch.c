@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of pack, check and unpack. Easy to get wrong: a path becomes part of a SPEC, in which some bytes mean
- * something, and the live line must be gone before anything else is written.
+ * The common part of pack, check and unpack. A path becomes part of a SPEC, in which some bytes have a meaning, so it
+ * is escaped.
+ * Invariant: the live line is cleared before anything else is written.
  */
 #include "tools/pack_watch.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pack, check and unpack have in common: the dataset, the live line, words about samples, and how a call ended. */
+/*
+ * What pack, check and unpack have in common: opening the dataset, the live line, lines about samples, and how a call
+ * ended.
+ */
 #ifndef TOOLS_PACK_WATCH_H
 #define TOOLS_PACK_WATCH_H
 

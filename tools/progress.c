@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live line. Easy to get wrong: a line longer than the terminal is wide cannot be erased, so lines are kept short.
- */
+/* Draws the live line. A line longer than the terminal is wide cannot be erased, so lines are kept short. */
 #include "tools/progress.h"
 
 #include <inttypes.h>

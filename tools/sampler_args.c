@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order and shard of an epoch, as options. Whether rank, world size and tail fit together is checked by the library, so
- * that there is one set of messages.
+ * Parses the options for order and shard of an epoch. The library checks whether rank, world size and tail fit
+ * together, so that the messages exist once.
  */
 #include "tools/sampler_args.h"
 

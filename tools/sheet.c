@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contact sheet, drawn by libgd. Easy to get wrong: gd's own fonts know one byte per character, so a UTF-8 name is
- * written with one '?' for each character outside ASCII.
+ * Draws the contact sheet with libgd. gd's own fonts know one byte per character, so each character outside ASCII of a
+ * UTF-8 name is drawn as one '?'.
  */
 #include "tools/sheet.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The choice of `millrace tune`. Ratios are taken within a round, where the machine was the same, and their median
- * counts. Easy to get wrong: the row that was picked does not say why more workers are no better; the row with the most
- * workers does.
+ * Makes the choice of `millrace tune`. Ratios are taken within a round, where the machine was the same, and their
+ * median counts.
+ * Invariant: the reason why more workers are no better is read from the row with the most workers, not from the row
+ * that was picked.
  */
 #include "tools/tune_pick.h"
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the adapters of bench/peers share: the command line, and the moments that bench/peers/run waits for.
+"""What the adapters of bench/peers share: the command line, and the marks that bench/peers/run waits for.
 
 An adapter gives Adapter.run() two functions. batches() is an endless iterator of (images, labels) that goes through
-epoch after epoch as that peer's users do; whole() gives the images of one pass for the quality gate and the look at the
-boxes. A line that marks a moment is answered by one on standard input, so that the runner's look at the process tree
-falls between two batches. Easy to get wrong: whatever a peer prints must not get between those lines, so standard
-output is turned to standard error before the peer is imported.
+epoch after epoch as that peer's users do; whole() gives the images of one pass for the quality gate and the check of
+the boxes. A line that marks a moment is answered by one on standard input, so that the runner reads the process tree
+between two batches. Invariant: nothing that a peer prints may get between those lines, so standard output is redirected
+to standard error before the peer is imported.
 """
 
 import argparse

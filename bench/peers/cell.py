@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cell of bench/peers: a fresh process, its marks, and what its process tree used.
 
-The process says what it has come to (adapter.py, ours.c), is looked at, and goes on when it is answered. CPU time is
-the tree's at the end of the measured time less that at its beginning; a process that has ended stays in the sums of the
-parent that waited for it. Memory is weighed only before and after the measured time, because reading smaps_rollup walks
-page tables and would slow down whoever has large ones. Easy to get wrong: processes whose parent has died belong to the
-tree too, so the runner makes itself the one that inherits them.
+The process prints a mark (adapter.py, ours.c), waits while the runner reads its process tree, and continues when it is
+answered. CPU time is the tree's at the end of the measured time minus that at its beginning; a process that has ended
+stays in the sums of the parent that waited for it. Memory is read only before and after the measured time, because
+reading smaps_rollup walks page tables and would slow down processes with large ones. Processes whose parent has died
+belong to the tree too, so the runner makes itself their new parent.
 """
 
 import collections

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace's row of bench/peers/gpu: u8 batches that workers decode, finished to normalised bf16 on the GPU, taken by a
- * loop that does nothing, or that puts a step of known length on its stream. It speaks as ours.c does. The step is one
- * thread that spins, as torch.cuda._sleep() is, so that no row has more of the GPU left than another. Easy to get
- * wrong: the host runs ahead of the stream, so the end of the measured time is the end of the stream.
+ * millrace's row of bench/peers/gpu: u8 batches decoded by workers and finished to normalised bf16 on the GPU. The loop
+ * that takes them does nothing, or puts a step of known length on its stream. Marks are those of ours.c. The step is
+ * one spinning thread, as in torch.cuda._sleep(), so that every row has the same rest of the GPU. The host runs ahead
+ * of the stream, so the measured time ends with the stream.
  *
- * --device host:0 goes without a GPU: the step is a sleep then, and batches are f32, for what a host can make.
+ * --device host:0 runs without a GPU: the step is a sleep, and batches are f32, which a host can make.
  */
 #include "bench/peers/marks.h"
 #include "tests/gpu/gpu_kernels.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The speed of light as rows of bench/peers: plain processes that read the files of the same boxes and decode them,
- * whole or only the box, and do nothing else. Easy to get wrong: which files count. The photographs were read once to
- * find them, in this process, and every one must decode; so the loader's files and these are the same.
+ * whole or only the box, and do nothing else. Every photograph was read once in this process and must decode, so the
+ * files are those of the loader.
  */
 #include "bench/peers/marks.h"
 #include "bench/photos.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of JSON on standard output; every mark is answered by a line on standard input, or the runner has died. */
+/*
+ * Prints lines of JSON on standard output. Every mark is answered by a line on standard input; no answer means that the
+ * runner has died.
+ */
 #include "bench/peers/marks.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What our own rows of bench/peers say to the runner, as adapter.py says it for the others. */
+/* The marks that our own rows of bench/peers print for the runner, as adapter.py does for the others. */
 #ifndef BENCH_PEERS_MARKS_H
 #define BENCH_PEERS_MARKS_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace's side of bench/peers: what a user's program does with the public API, and the lines that bench/peers/run
- * waits for (adapter.py has the same for the peers written in Python). A line that marks a moment is answered by one on
- * standard input, so that the runner's look at the process tree falls between two batches. Easy to get wrong: the time
- * of the first batch counts from the start of the process, so nothing may be done before it that a user would not do.
+ * millrace's side of bench/peers: a user's program with the public API, and the marks that bench/peers/run waits for
+ * (adapter.py prints the same for the peers written in Python). A mark is answered by a line on standard input, so that
+ * the runner reads the process tree between two batches.
+ * Invariant: the time of the first batch counts from the start of the process, so nothing may be done before it that a
+ * user would not do.
  */
 #include "bench/peers/marks.h"
 

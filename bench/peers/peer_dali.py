@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA DALI on the CPU, with the operators of its ResNet-50 example.
 
-Easy to get wrong: its reader goes on from one epoch into the next, so batches do not stop at the end of an epoch as
-drop_last has it elsewhere; nothing is left out and nothing is waited for, which is no disadvantage to it. A batch is
-taken as one dense array, by as_tensor(), which copies nothing.
+Its reader continues from one epoch into the next, so batches do not stop at the end of an epoch as drop_last has it
+elsewhere; nothing is left out and nothing waits, which is no disadvantage to it. A batch is taken as one dense array,
+by as_tensor(), which copies nothing.
 """
 
 from adapter import BATCH, MEAN, STD, Adapter, list_images

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FFCV, on a file of its own that holds re-encoded JPEGs (quality 90, longest side 512), as its ImageNet example has.
+"""FFCV, on a file of its own that holds re-encoded JPEGs (quality 90, longest side 512), as in its ImageNet example.
 
     peer_ffcv.py --data FILE.beton ...       a cell
     peer_ffcv.py --write FOLDER OUT          make OUT/train.beton, and OUT/jpeg/ with the very JPEG files inside it
     peer_ffcv.py --write-raw FOLDER OUT      make OUT/train.beton of pixels, longest side 256
 
-Easy to get wrong: the JPEG files for the other loaders must be FFCV's own bytes, taken out of its file; encoding the
-photographs once more would compare different files. It crops by INTER_AREA and knows no Resize(256): what it gives for
-eval:256:224 is its CenterCrop with the ratio 224/256. It allocates all its buffers anew for each epoch, which counts
-for a third of its time where an epoch is 500 images: hence long epochs (adapter.py).
+Invariant: the JPEG files for the other loaders are FFCV's own bytes, taken out of its file; encoding the photographs
+once more would compare different files. FFCV crops by INTER_AREA and has no Resize(256): for eval:256:224 it gives its
+CenterCrop with the ratio 224/256. It allocates all its buffers anew for each epoch, which is a third of its time where
+an epoch is 500 images; therefore epochs are long (adapter.py).
 """
 
 import os

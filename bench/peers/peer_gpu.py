@@ -4,9 +4,9 @@
     pin     DataLoader of Pillow images, u8; pin_memory, a non_blocking copy, normalised to bf16 on the GPU
     nvjpeg  DataLoader that only reads files; torchvision's decode_jpeg, crop, resize and flip on the GPU, bf16
 
-Easy to get wrong: batches of decode_jpeg differ in size, so its crops are made image by image on the GPU, as
-torchvision's transforms do; and the step is one spinning thread on the training stream, the same as in gpu_ours.c.
---device cpu goes without a GPU: nothing is pinned, and the step is a sleep.
+Images of decode_jpeg differ in size, so they are cropped one by one on the GPU, as torchvision's transforms do. The
+step is one spinning thread on the training stream, the same as in gpu_ours.c. --device cpu runs without a GPU: nothing
+is pinned, and the step is a sleep.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a peer's pixels are worth: run by bench/peers/run with the environment of torch, which has Pillow and NumPy.
+"""Judges a peer's pixels. bench/peers/run runs it in the environment of torch, which has Pillow and NumPy.
 
     peer_judge.py eval DATA DUMP       differences of DUMP from Pillow's Resize(256) and CenterCrop(224), as JSON
     peer_judge.py chart FOLDER N       write N images whose pixels say where they are, and nothing else
     peer_judge.py boxes DUMP           which boxes of such images were seen, and how many of them flipped, as JSON
 
-DUMP is a file with DUMP.json beside it (images, dtype, layout). Easy to get wrong: images of one size would hide a
-mistake in which side is which, so the charts are landscape and portrait.
+DUMP is a file with DUMP.json beside it (images, dtype, layout). Images of one size would hide a swap of the sides, so
+the charts are landscape and portrait.
 """
 
 import json

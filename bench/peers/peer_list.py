@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who takes part in bench/peers/run: the rows, their commands, and the pairs whose ratios are the result.
+"""The rows of bench/peers/run, their commands, and the pairs whose ratios are the result.
 
-Easy to get wrong: what a row reads. "photos" are the files as they are; "beton" is FFCV's file of re-encoded ones;
-"jpeg" are the same JPEG files as in there, one by one; "pack" is a millrace pack of the photos; "raw_beton" and
-"raw_pack" hold their pixels, the longest side 256.
+What a row reads: "photos" are the files as they are; "beton" is FFCV's file of re-encoded ones; "jpeg" are the same
+JPEG files as in there, one by one; "pack" is a millrace pack of the photos; "raw_beton" and "raw_pack" hold their
+pixels, the longest side 256.
 """
 
 import os

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table and the figures of a file that bench/peers/run has written. Everything shown is computed here, from cells.
 
-Easy to get wrong: a missing peer and a void cell are results too, and must not drop out of a table because they have no
-figures.
+Invariant: a missing peer and a void cell are results too, and stay in a table although they have no figures.
 """
 
 import json

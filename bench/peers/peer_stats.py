@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arithmetic of bench/peers: medians, paired ratios, bootstrap intervals.
 
-Easy to get wrong: a ratio is taken within a round, between two cells that ran minutes apart at most, and the median of
-these is the figure. A ratio of two medians would compare different minutes.
+Invariant: a ratio is taken within a round, between two cells that ran minutes apart at most, and the result is the
+median of these. A ratio of two medians would compare different minutes.
 """
 
 import random

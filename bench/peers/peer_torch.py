@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's DataLoader, in the two ways that its documents show: Pillow images, and torchvision's tensors.
 
-Which one it is comes first on the command line: pillow or tensors. Easy to get wrong: the workers persist, as every
-guide to its speed says, each uses one thread, and the loader sees long epochs (adapter.py).
+The first argument chooses: pillow or tensors. The workers persist, as every guide to its speed recommends, each uses
+one thread, and the loader sees long epochs (adapter.py).
 """
 
 import sys

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every form in which pixels and other records arrive, against the host's bytes. */
+/* Compares pixels and other records, in every form in which they arrive, with the host's bytes. */
 #include "tests/gpu/gpu_contract.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epochs, positions, damaged files, dead workers, lent batches and ends, against the host's loader. */
+/* Compares epochs, positions, damaged files, dead workers, lent batches and ends with the host's loader. */
 #include "tests/gpu/gpu_contract.h"
 
 #include "tests/support/folder.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where arrays lie: buffers, labels elsewhere, several devices, names that lead nowhere. */
+/* Where arrays lie: buffers, labels elsewhere, several devices, names of no device. */
 #include "tests/gpu/gpu_contract.h"
 
 #include <stdlib.h>

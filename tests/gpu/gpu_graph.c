@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer, and what next, use and release do
- * inside a capture: they refuse, and the capture stays valid.
+ * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer; and next, use and release inside
+ * a capture: they refuse, and the capture stays valid.
  */
 #include "tests/gpu/gpu_cuda.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_h2d [--device cuda:0] [--workers N] [--brief]: how fast the loader's copies are, against a bare loop of
- * cudaMemcpyAsync over page-locked memory. Batches are 256 x 224 x 224 x 3 bytes of records, all of an epoch filled
- * into slots before the clock starts, so that neither decoding nor reading is measured.
+ * cudaMemcpyAsync over page-locked memory. Batches are 256 x 224 x 224 x 3 bytes of records. All batches of an epoch
+ * are filled into slots before the clock starts, so that neither decoding nor reading is measured.
  *
  * Each round runs all cases in turn and ratios are taken within a round, as bench/METHOD.md says.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs of tests/gpu/ print, one line each, for people and for script/gpu-check:
+ * The lines that the programs of tests/gpu/ print, for people and for script/gpu-check:
  *
  *   pass | CASE                fail | CASE             skip | CASE | REASON
  *   note | WORDS               fact | NAME | VALUE     figure | NAME | MEDIAN | LOWEST | HIGHEST | AIM | met or missed
  *
- * They carry no test library: they run on machines where nothing can be installed.
+ * They use no test library, because they run on machines where nothing can be installed.
  */
 #ifndef TESTS_GPU_GPU_REPORT_H
 #define TESTS_GPU_GPU_REPORT_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_step [--device cuda:0] [--data FOLDER] [--workers N] [--only WORD] [--brief]: a training loop whose step is a
- * spin of known length. How much of the time the accelerator computes, what the training thread costs, and, on a GPU,
- * whether copies slow a busy one down.
+ * spin of known length. Measures how much of the time the accelerator computes, what the training thread costs, and, on
+ * a GPU, whether copies slow down a busy GPU.
  *
- * The step is kernels of 1 ms that take every thread of the GPU, as a real step is many kernels: what the loader runs
- * there has to get in between. With --device host:0 the step is a sleep.
+ * The step is kernels of 1 ms that take every thread of the GPU, because a real step is many kernels; the loader's
+ * kernels must fit in between. With --device host:0 the step is a sleep.
  */
 #include "tests/gpu/gpu_step_busy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of both libraries: a rank that fails is reported by libmillrace-dist in a log line, which goes to the
- * function that libmillrace was given; then a group of one rank, and a sum over it. Prints "log: <line>" and "sum: 3".
+ * Uses both libraries: sets a log function with libmillrace, lets libmillrace-dist report a failed rank in a log line,
+ * then sums over a group of one rank. Prints "log: <line>" and "sum: 3".
  */
 #include <millrace/dist.h>
 #include <millrace/millrace.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refuse_execveat PROGRAM [ARGUMENTS]: run it where no program can be started from a descriptor, as some containers. */
+/*
+ * refuse_execveat PROGRAM [ARGUMENTS]: runs PROGRAM where no program can be started from a descriptor, as in some
+ * containers.
+ */
 #include <errno.h>
 #include <seccomp.h>
 #include <stdio.h>

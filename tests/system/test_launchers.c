@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training example, unchanged, under every launcher that is known: two ranks come to the same losses, digit by
- * digit. Those that are not here are made up by their variables. Easy to get wrong: a launcher's variables in the
- * environment of this test would be found by the ranks of another.
+ * The training example, unchanged, under every known launcher: two ranks get the same losses, digit by digit. Launchers
+ * that are not installed are played by their variables. A launcher's variables in the environment of this test are
+ * removed, because the ranks of another launcher would find them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

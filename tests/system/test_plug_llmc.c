@@ -2,7 +2,7 @@
 /*
  * What docs/plug-in.md says of llm.c-like trainers, on examples/plug_llmc.c: in order, one rank gets what llm.c's own
  * loader would read; several ranks share each step's tokens; and two ranks learn together. Every token of these files
- * is another number, so that a window is known by its first one.
+ * is a different number, so that the first token identifies a window.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_quotes.py ROOT DOCUMENT...: code that a document quotes stands in the file that it names.
+"""test_quotes.py ROOT DOCUMENT...: checks that code which a document quotes stands in the file that it names.
 
-A block of code after a line <!-- FILE --> is a quotation: it stands in ROOT/FILE so, whatever the indentation and the
-ends of lines; a line of three points leaves something out. Easy to get wrong: a document whose marks are misspelt would
-pass without a look, so at least one quotation in each is demanded.
+A block of code after a line <!-- FILE --> is a quotation: ROOT/FILE must contain it, apart from indentation and line
+breaks; a line of three points leaves something out. A document whose marks are misspelt would pass without a check, so
+each document must have at least one quotation.
 """
 
 import re

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training example as a program: it learns, one, two and four ranks come to the same weights, and a run that a
- * signal stops goes on where it was. What several devices in one process do is in test_training_modes.c. Easy to get
- * wrong: the machine may have a GPU, and what is compared here is the CPU's.
+ * The training example as a program: it learns; one, two and four ranks get the same weights; and a run that a signal
+ * stops continues where it was. test_training_modes.c tests several devices in one process. The machine may have a GPU,
+ * so the CPU is asked for here.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training example on several devices: every mode comes to the weights of one process on one device, on the host's
- * devices and on those of the double of the CUDA runtime, where ranks reduce over the double of NCCL. Easy to get
- * wrong: 49 or 33 pictures in batches of 16 leave a last one, which one device gets and the others do not.
+ * The training example on several devices: every mode gets the weights of one process on one device, on the host's
+ * devices and on those of the double of the CUDA runtime, where ranks reduce over the double of NCCL. 49 or 33 pictures
+ * in batches of 16 leave a last one, which one device gets and the others do not.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Easy to get wrong: a run that is killed must take its ranks along, so each process ends with the one that began it.
+/*
+ * Starts and watches training programs. A run that is killed must take its ranks along, so each process ends with the
+ * one that started it.
  */
 #include "tests/system/training_rig.h"
 

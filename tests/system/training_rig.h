@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of the training examples as programs, on pictures made here in CIFAR-10's files. Easy to get wrong: weights are
- * compared as the checkpoint holds them, all of them, since a loss can agree by chance.
+ * Runs the training examples as programs, on pictures made here in CIFAR-10's file format. All weights of the
+ * checkpoint are compared, because losses can agree by chance.
  */
 #ifndef TESTS_SYSTEM_TRAINING_RIG_H
 #define TESTS_SYSTEM_TRAINING_RIG_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading .npy files in tests, by the format's description and not by our writer. What is wrong fails the test. */
+/* Reads .npy files in tests, by the format's description and not by our writer. A wrong file fails the test. */
 #ifndef TESTS_TOOLS_NPY_FILE_H
 #define TESTS_TOOLS_NPY_FILE_H
 

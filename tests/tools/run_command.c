@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the command. Its outputs go to files in the working directory and not to pipes, so that neither can block the
+ * Runs the command. Its outputs go to files in the working directory and not to pipes, so that neither can block the
  * other.
  */
 #include "tests/tools/run_command.h"

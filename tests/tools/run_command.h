@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running the built `millrace` in tests, in a temporary folder of the test's own. What fails here ends the program. */
+/* Runs the built `millrace` in tests, in a temporary folder of the test's own. An error here ends the program. */
 #ifndef TESTS_TOOLS_RUN_COMMAND_H
 #define TESTS_TOOLS_RUN_COMMAND_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `millrace bench`: table, JSON, plot. Figures are checked for what must hold between them, never for speed. */
+/*
+ * `millrace bench`: table, JSON, plot. Figures are checked for relations that must hold between them, never for speed.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

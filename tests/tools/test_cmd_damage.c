@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command does with samples that cannot be decoded: the three policies, messages and exit statuses. */
+/* Samples that cannot be decoded: the three policies of the command, its messages and exit statuses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

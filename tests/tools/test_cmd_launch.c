@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `millrace launch`: its options, statuses and messages; what it does beneath is tests/dist/launch/test_launch*.c. */
+/* `millrace launch`: its options, statuses and messages. tests/dist/launch/test_launch*.c test the launching itself. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

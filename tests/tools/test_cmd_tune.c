@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `millrace tune`, with storage and consumers that are slow on purpose: the picked number, the reason, the last line
- * and the JSON. The decisions themselves are test_tune_pick.c's.
+ * and the JSON. test_tune_pick.c tests the decisions themselves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
