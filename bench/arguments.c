@@ -26,7 +26,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'r': arguments->n_repeats = (uint32_t)parse_number(state, text, MR_ENGINE_MAX_REPEATS); break;
     case 'e': arguments->n_epochs = (uint32_t)parse_number(state, text, 1000); break;
     case 's': arguments->strict = true; break;
-    case ARGP_KEY_ARG: argp_error(state, "%s is no option", text); break;
+    case ARGP_KEY_ARG: argp_error(state, "%s is not an option", text); break;
     case ARGP_KEY_END:
         if (!arguments->data)
             argp_error(state, "--data is missing");
@@ -43,7 +43,7 @@ void mr_arguments_parse(int argc, char **argv, const char *doc, struct mr_argume
         {"images", 'i', "N", 0, "at most N photographs (1000)", 0},
         {"repeats", 'r', "N", 0, "measured rounds (5)", 0},
         {"epochs", 'e', "N", 0, "epochs of one measured run of a loader (2)", 0},
-        {"json", 'j', "FILE", 0, "write the figures there too", 0},
+        {"json", 'j', "FILE", 0, "also write the figures to FILE", 0},
         {"strict", 's', NULL, 0, "exit with 1 when an aim is missed", 0},
         {0},
     };

@@ -28,7 +28,7 @@ static inline int gpu_number(const char *text)
     long number = strtol(text, &end, 10);
 
     if (*text < '0' || *text > '9' || *end != '\0' || number > 4095) {
-        fprintf(stderr, "'%s' is no number of a GPU\n", text);
+        fprintf(stderr, "'%s' is not the number of a GPU\n", text);
         exit(2);
     }
     return (int)number;

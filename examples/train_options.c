@@ -52,7 +52,7 @@ static uint64_t parse_whole(const char *name, const char *text, uint64_t min, ui
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || value < min || value > max)
-        argp_error(state, "%s: '%s' is no number from %" PRIu64 " to %" PRIu64, name, text, min, max);
+        argp_error(state, "%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, name, text, min, max);
     return value;
 }
 
@@ -62,7 +62,7 @@ static double parse_rate(const char *text, struct argp_state *state)
     double value = strtod(text, &end);
 
     if (end == text || *end != '\0' || !(value > 0 && value < 1000))
-        argp_error(state, "--lr: '%s' is no learning rate above 0 and below 1000", text);
+        argp_error(state, "--lr: '%s' is not a learning rate above 0 and below 1000", text);
     return value;
 }
 

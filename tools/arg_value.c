@@ -52,7 +52,7 @@ uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const 
         value = good ? value << shift : 0;
     }
     if (!good || value < lo)
-        argp_error(state, "--%s: '%s' is not a number of bytes from %" PRIu64 " on, with K, M, G or T behind it or not",
+        argp_error(state, "--%s: '%s' is not a number of bytes of at least %" PRIu64 " (K, M, G or T may follow it)",
                    option, text, lo);
     return value;
 }
@@ -69,7 +69,7 @@ size_t mr_arg_value_list(struct argp_state *state, const char *option, const cha
     }
     for (; count < n; at++) {
         if (!read_number(at, lo, hi, &at, &values_out[count]) || (*at != '\0' && *at != ','))
-            argp_error(state, "--%s: '%s' is not a list of numbers from %" PRIu64 " to %" PRIu64 " with commas between",
+            argp_error(state, "--%s: '%s' is not a list of numbers from %" PRIu64 " to %" PRIu64 " separated by commas",
                        option, text, lo, hi);
         count++;
         if (*at == '\0')
@@ -111,7 +111,7 @@ unsigned mr_arg_value_channels(struct argp_state *state, const char *option, con
         count++;
     }
     if (!good || more || count == 2)
-        argp_error(state, "--%s: '%s' is not one number or three with commas between%s", option, text,
+        argp_error(state, "--%s: '%s' is not one number, or three separated by commas%s", option, text,
                    above >= 0 ? ", each above 0" : "");
     return count;
 }

@@ -18,13 +18,13 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Measuring:", -1},
     {"seconds", KEY_SECONDS, "S", 0,
      "Time to measure for each number of workers, after the first batch (default: bench 5, tune 2)", 0},
-    {"step", KEY_STEP, "MS", 0, "Hold each batch so many milliseconds, as a training step would (default 0)", 0},
-    {"json", KEY_JSON, "FILE", 0, "Write the results as JSON too", 0},
+    {"step", KEY_STEP, "MS", 0, "Hold each batch for this many milliseconds, as a training step would (default 0)", 0},
+    {"json", KEY_JSON, "FILE", 0, "Also write the results as JSON", 0},
     {"device", KEY_DEVICE, "NAME[,NAME...]", 0,
-     "Where batches lie: host, cuda:N, cuda:local, auto, host:N (stands for a device); several split each batch "
-     "(default host)",
+     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several names split each "
+     "batch (default host)",
      0},
-    {"buffers", KEY_BUFFERS, "N", 0, "Batches that lie on a device at once, 2 to 64 (default 3)", 0},
+    {"buffers", KEY_BUFFERS, "N", 0, "Batches on a device at the same time, 2 to 64 (default 3)", 0},
     {0}};
 
 /* One name is a device, several are devices to split batches over. */

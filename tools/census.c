@@ -144,7 +144,7 @@ int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
         qsort(labels, (size_t)n, sizeof *labels, compare_i64);
         print_classes(dataset, labels, n, all, stream);
     } else if (status == MR_ERR_UNSUPPORTED) {
-        fprintf(stream, "labels are no numbers\n");
+        fprintf(stream, "labels are not numbers\n");
     }
     free(labels);
     return status < 0 && status != MR_ERR_UNSUPPORTED ? mr_say_status(status, &error) : MR_EXIT_OK;
@@ -225,7 +225,7 @@ static void print_suspects(const struct census *census, FILE *stream)
 
     if (census->n_suspects == 0)
         return;
-    fprintf(stream, "\nno JPEG or PNG image by the header: %" PRId64 "\n   index  format  name\n", census->n_suspects);
+    fprintf(stream, "\nnot a JPEG or PNG image by the header: %" PRId64 "\n   index  format  name\n", census->n_suspects);
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
         int64_t index = census->suspects[i];
         if (mr_dataset_inspect(census->dataset, index, &info, &error) < 0 ||

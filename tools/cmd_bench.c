@@ -45,7 +45,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
             loader->n_workers = sizeof workers / sizeof *workers;
         }
         if (loader->loader.trace != NULL && loader->n_workers > 1)
-            argp_error(state, "--trace needs one value of --workers: each would write the file anew");
+            argp_error(state, "--trace needs one value of --workers: each run would overwrite the file");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }

@@ -25,7 +25,7 @@ struct cache_args {
 };
 
 static const struct argp_option options[] = {
-    {"data", KEY_DATA, "SPEC", 0, "stat: how much of this dataset is there", 0},
+    {"data", KEY_DATA, "SPEC", 0, "stat: how much of this dataset the cache holds", 0},
     {"verify", KEY_VERIFY, NULL, 0, "stat: read all bytes and compare their checksums", 0},
     {0}};
 
@@ -36,7 +36,7 @@ static void take_word(struct cache_args *args, const char *word, struct argp_sta
     else if (args->dir == NULL)
         args->dir = word;
     else
-        argp_error(state, "'%s' is too many", word);
+        argp_error(state, "'%s' is one argument too many", word);
 }
 
 static void check_args(const struct cache_args *args, struct argp_state *state)
@@ -135,17 +135,18 @@ static int clear_cache(const struct cache_args *args)
 
 int mr_cmd_cache_run(int argc, char **argv)
 {
-    const struct argp argp = {options,
-                              parse_option,
-                              "stat DIR\nclear DIR",
-                              "Say what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
-                              "while they work, and read those instead of the files the next time."
-                              "\v"
-                              "Example: how much of a dataset is there\n"
-                              "  millrace cache stat cache-dir --data imagefolder:train",
-                              NULL,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        options,
+        parse_option,
+        "stat DIR\nclear DIR",
+        "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
+        "while they work, and read those instead of the files the next time."
+        "\v"
+        "Example: how much of a dataset the cache holds\n"
+        "  millrace cache stat cache-dir --data imagefolder:train",
+        NULL,
+        NULL,
+        NULL};
     struct cache_args args = {0};
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)

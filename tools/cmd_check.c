@@ -31,7 +31,7 @@ struct check {
 
 static const struct argp_option options[] = {
     {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
+    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
     {0}};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -127,9 +127,9 @@ int mr_cmd_check_run(int argc, char **argv)
         options,
         parse_option,
         "PATH",
-        "Decode every sample and name those that are damaged, with the decoder's words; of a pack, "
-        "verify every byte too. PATH is a SPEC, a pack's folder, or a folder of which every image "
-        "file is checked, however deep. The exit status is 1 if any is damaged or a folder cannot be read."
+        "Decode every sample and list those that are damaged, with the decoder's message; for a pack, "
+        "also verify every byte. PATH is a SPEC, a pack's folder, or a folder whose image files are "
+        "all checked, with its subfolders. The exit status is 1 if any is damaged or a folder cannot be read."
         "\v"
         "Example:\n"
         "  millrace check --workers 8 photos\n"

@@ -30,8 +30,9 @@ static const struct argp_option options[] = {
     {"node-rank", KEY_NODE_RANK, "R", 0, "This machine, 0 to M - 1 (default 0)", 0},
     {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0,
      "Where rank 0 will listen; needed with several machines (default 127.0.0.1 and a free port)", 0},
-    {"log-dir", KEY_LOG_DIR, "DIR", 0, "Write what each rank prints to DIR/rank-N.log (default: print it here)", 0},
-    {"no-prefix", KEY_NO_PREFIX, NULL, 0, "Leave stdout and stderr to the ranks, without their numbers", 0},
+    {"log-dir", KEY_LOG_DIR, "DIR", 0, "Write the output of each rank to DIR/rank-N.log (default: print it here)", 0},
+    {"no-prefix", KEY_NO_PREFIX, NULL, 0,
+     "Let the ranks use this command's stdout and stderr; their lines have no numbers", 0},
     {0}};
 
 static void take_nproc(struct launch_args *args, struct argp_state *state, const char *value)
@@ -123,9 +124,9 @@ int mr_cmd_launch_run(int argc, char **argv)
         "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
         "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
         "\v"
-        "Exit status: 0 when all ranks ended with 0, else that of the rank that failed first "
-        "(128 + signal where one killed it, 127 for a program that is not there, 126 for one that "
-        "cannot be run); 1 when no rank could be started, 2 when the call is wrong.\n\n"
+        "Exit status: 0 if all ranks ended with 0, otherwise that of the rank that failed first "
+        "(128 + signal if a signal killed it, 127 if the program does not exist, 126 if it cannot "
+        "be run); 1 if no rank could be started, 2 if the call is wrong.\n\n"
         "Examples: four ranks here; this machine's two ranks of four\n"
         "  millrace launch --nproc 4 -- ./train --epochs 3\n"
         "  millrace launch --nproc 2 --nnodes 2 --rendezvous a:29500 ./train",

@@ -30,10 +30,10 @@ static const struct argp_option options[] = {
      "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "
      "pack:DIR, or a directory (needed)",
      0},
-    {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, which list:FILE reads", 0},
+    {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, for list:FILE", 0},
     {"classes", KEY_CLASSES, NULL, 0, "Print all classes, also when there are more than 20", 0},
     {"no-inspect", KEY_NO_INSPECT, NULL, 0, "Do not open the samples: no formats and sizes", 0},
-    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
+    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
     {0}};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -93,7 +93,7 @@ int mr_cmd_list_run(int argc, char **argv)
     const struct argp argp = {options,
                               parse_option,
                               NULL,
-                              "Count a dataset's samples per class, their formats and sizes, and name those whose "
+                              "Count a dataset's samples per class, their formats and sizes, and list those whose "
                               "header is not that of a JPEG or PNG image."
                               "\v"
                               "Example: list a folder once, and train from the saved list\n"

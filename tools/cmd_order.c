@@ -99,7 +99,7 @@ int mr_cmd_order_run(int argc, char **argv)
     const struct argp argp = {options,
                               parse_option,
                               NULL,
-                              "Print the dataset indices that one rank sees in one epoch, one a line."
+                              "Print the dataset indices that one rank sees in one epoch, one on each line."
                               "\v"
                               "Example: the second of four ranks in epoch 3 of ImageNet\n"
                               "  millrace order --samples 1281167 --world-size 4 --rank 1 --epoch 3",

@@ -44,22 +44,22 @@ static const struct mr_arg_choice arrangements[] = {{"keep", ARRANGE_KEEP}, {"sh
 
 static const struct argp_option options[] = {
     {"encoding", KEY_ENCODING, "NAME", 0,
-     "dct: a JPEG's coefficients, about 1.35 times its bytes; dct8: about 1.7 times, sooner without AVX-512; jpeg: the "
-     "files as they are; raw: pixels (default dct)",
+     "dct: a JPEG's coefficients, about 1.35 times its bytes; dct8: about 1.7 times, decoded faster without AVX-512; "
+     "jpeg: the files as they are; raw: pixels (default dct)",
      0},
     {"max-side", KEY_MAX_SIDE, "N", 0, "Resize longer images so that their longest side is N", 0},
     {"resize", KEY_RESIZE, "N", 0, "Make the shortest side N", 0},
     {"quality", KEY_QUALITY, "Q", 0,
-     "Make JPEGs anew with this quality, 1 to 100 (default: only where they are resized, with 90)", 0},
+     "Encode all JPEGs anew with this quality, 1 to 100 (default: only those that are resized, with 90)", 0},
     {"shard-size", KEY_SHARD_SIZE, "BYTES", 0, "Bytes of a shard, with K, M, G or T for powers of 1024 (default 1G)",
      0},
     {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"restorable", KEY_RESTORABLE, NULL, 0, "dct, dct8: keep what gives the files back byte for byte", 0},
+    {"restorable", KEY_RESTORABLE, NULL, 0, "dct, dct8: keep what is needed to restore the files byte for byte", 0},
     {"align", KEY_ALIGN, NULL, 0, "Begin each sample at a multiple of 4096 bytes", 0},
     {"arrange", KEY_ARRANGE, "HOW", 0, "keep: the dataset's order; shuffle: a random one (default keep)", 0},
-    {"seed", KEY_SEED, "S", 0, "Of the random order (default 0)", 0},
-    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
-    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: a class without an image is no error", 0},
+    {"seed", KEY_SEED, "S", 0, "Seed of the random order (default 0)", 0},
+    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
+    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
     {0}};
 
 static void take_argument(struct pack_args *args, const char *value, struct argp_state *state)
@@ -77,7 +77,7 @@ static void check_end(const struct pack_args *args, struct argp_state *state)
     if (args->out == NULL)
         argp_error(state, "%s is missing", args->source == NULL ? "SRC" : "OUT");
     if (args->seed_given && !args->pack.shuffle)
-        argp_error(state, "--seed is of --arrange shuffle");
+        argp_error(state, "--seed needs --arrange shuffle");
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -160,10 +160,9 @@ int mr_cmd_pack_run(int argc, char **argv)
                               parse_option,
                               "SRC OUT",
                               "Make a pack of a dataset of image files: the same pixels, decoded several times faster. "
-                              "SRC is a SPEC or a directory, OUT a folder that is made; pack:OUT is then a SPEC. What "
-                              "is interrupted goes on where it stopped when the same command is given again. Samples "
-                              "that are kept as files although something else was asked for are named on stderr, the "
-                              "first 100 of them."
+                              "SRC is a SPEC or a directory. OUT is a folder, which is made; pack:OUT is then a SPEC. "
+                              "The same command continues an interrupted pack. Samples that cannot be packed as "
+                              "requested are kept as files; the first 100 of them are listed on stderr."
                               "\v"
                               "Example: pack a folder, then train from the pack\n"
                               "  millrace pack --workers 8 imagefolder:train train-pack\n"

@@ -52,7 +52,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->max_given && args->common.common.n_workers > 0)
-            argp_error(state, "--workers names what is tried, so --max-workers has no meaning");
+            argp_error(state, "--max-workers cannot be combined with --workers, which lists the numbers to try");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -187,8 +187,7 @@ int mr_cmd_tune_run(int argc, char **argv)
         options,
         parse_option,
         NULL,
-        "Find the smallest number of workers within 3 % of the best throughput, and what the bound is: decoding, "
-        "reading "
+        "Find the smallest number of workers within 3 % of the best throughput, and what limits it: decoding, reading "
         "or the consumer. --workers takes a list of the numbers to try (default 0,1,2,3,4,6,8,12,... up to "
         "--max-workers)."
         "\v"

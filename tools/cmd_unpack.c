@@ -23,7 +23,7 @@ struct unpack_args {
 
 static const struct argp_option options[] = {
     {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Larger images are damaged (default 178956970)", 0},
+    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
     {0}};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -75,9 +75,10 @@ int mr_cmd_unpack_run(int argc, char **argv)
     const struct argp argp = {options,
                               parse_option,
                               "PACK DIR",
-                              "Write the files of a pack into the folder DIR, which is made: byte for byte those that "
-                              "were packed where the pack is restorable or holds files as they are, else JPEGs of the "
-                              "same pixels; raw samples as PNG. No file is replaced."
+                              "Write the files of a pack into the folder DIR, which is made. Where the pack is "
+                              "restorable or holds files as they are, they equal the packed files byte for byte; "
+                              "otherwise they are JPEGs of the same pixels. Raw samples become PNG. No file is "
+                              "replaced."
                               "\v"
                               "Example:\n"
                               "  millrace unpack --workers 8 train-pack train-again",

@@ -21,12 +21,13 @@ static const struct mr_command commands[] = {
     {"list", "millrace list", "count a dataset's classes, formats and sizes; save it as a list", mr_cmd_list_run},
     {"export", "millrace export", "write what a training loop receives as NumPy files", mr_cmd_export_run},
     {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
-    {"tune", "millrace tune", "find the number of workers that is enough, and what the bound is", mr_cmd_tune_run},
+    {"tune", "millrace tune", "find the smallest number of workers that is enough, and what limits it",
+     mr_cmd_tune_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
     {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded sooner", mr_cmd_pack_run},
-    {"check", "millrace check", "decode everything and name what is damaged", mr_cmd_check_run},
+    {"check", "millrace check", "decode everything and list what is damaged", mr_cmd_check_run},
     {"unpack", "millrace unpack", "write the files of a pack", mr_cmd_unpack_run},
-    {"cache", "millrace cache", "say what the cache of a loader holds, or empty it", mr_cmd_cache_run},
+    {"cache", "millrace cache", "print what the cache of a loader holds, or empty it", mr_cmd_cache_run},
     {"launch", "millrace launch", "run a program as the ranks of a process group", mr_cmd_launch_run},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -108,7 +109,7 @@ static int run_help(const struct argp *argp, int argc, char **argv)
     }
     const struct mr_command *command = find_command(argv[1]);
     if (command == NULL || argc > 2) {
-        mr_say_error("'%s' is no command", command == NULL ? argv[1] : argv[2]);
+        mr_say_error("'%s' is not a command", command == NULL ? argv[1] : argv[2]);
         return MR_EXIT_USAGE;
     }
     return run_command(command, 2, rest);
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
         return mr_say_finish(MR_EXIT_OK);
     }
     if (command == NULL) {
-        mr_say_error("'%s' is no command; `millrace --help' names them", word);
+        mr_say_error("'%s' is not a command; `millrace --help' lists them", word);
         return MR_EXIT_USAGE;
     }
     return run_command(command, argc - args.command_at, argv + args.command_at);

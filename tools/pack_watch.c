@@ -153,7 +153,7 @@ int mr_pack_watch_end(struct mr_pack_watch *watch, mr_status status, const mr_er
         return MR_EXIT_OK;
     if (status != MR_ERR_CANCELED)
         return mr_say_status(status, error);
-    mr_say_error("interrupted%s", watch->goes_on ? "; the same command goes on with it" : "");
+    mr_say_error("interrupted%s", watch->goes_on ? "; the same command continues it" : "");
     return MR_EXIT_FAILED;
 }
 

@@ -20,7 +20,7 @@ static const struct argp_option options[] = {
     {"seed", KEY_SEED, "S", 0, "Seed of order and augmentation (default 0)", 0},
     {"no-shuffle", KEY_NO_SHUFFLE, NULL, 0, "Sequential order", 0},
     {"tail", KEY_TAIL, "pad|drop|exact", 0,
-     "When W does not divide the number of samples: repeat some, leave some out, or each once with ranks of unequal "
+     "If W does not divide the number of samples: repeat some, leave some out, or give each once to ranks of unequal "
      "length (default pad)",
      0},
     {"order", KEY_ORDER, "torch|keyed", 0, "PyTorch's permutation, or a keyed one that needs no memory (default torch)",

@@ -151,7 +151,7 @@ void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
         return;
     }
     answer->reason = last->shares.read / last->n_rounds > wanted ? MR_TUNE_READ : MR_TUNE_DECODE;
-    const char *more = may_grow(answer, wanted, n_cpus) ? "; more may do more: --max-workers" : "";
+    const char *more = may_grow(answer, wanted, n_cpus) ? "; more workers may be faster: --max-workers" : "";
     if (answer->reason == MR_TUNE_READ)
         snprintf(why, MR_TUNE_WHY, "%s wait for bytes %.0f %% of the time, at %.1f MB/s%s", who,
                  last->shares.read * per_cent, last->read_mb_s / last->n_rounds, more);

@@ -284,7 +284,7 @@ static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
                 assert_status(&run, 128 + signals[k]);
             n_signals += run.status != 0;
             if (run.err[0] != '\0') /* else it came before or after the work */
-                assert_string_equal(run.err, "millrace pack: interrupted; the same command goes on with it\n");
+                assert_string_equal(run.err, "millrace pack: interrupted; the same command continues it\n");
         }
         assert_same_packs("whole", args[2]);
     }

@@ -91,7 +91,7 @@ static void waiting_for_storage_is_called_read_bound(void **state)
                    "0.3", "--batch-size", "2", "--start", "thread", "--reader", "pread", "--json", "read.json", NULL);
     unsetenv("MR_TEST_READ_MS");
     assert_ends_with(&run, "workers 2: ", "the best; read-bound: 2 workers wait for bytes");
-    assert_non_null(strstr(last_line(&run), "more may do more: --max-workers"));
+    assert_non_null(strstr(last_line(&run), "more workers may be faster: --max-workers"));
     const json_t *answer = load_answer("read.json", &all);
     assert_int_equal(json_integer_value(json_object_get(answer, "workers")), 2);
     assert_int_equal(json_integer_value(json_object_get(answer, "best_workers")), 2);
@@ -140,7 +140,9 @@ static void wrong_calls_are_refused_before_measuring(void **state)
     } cases[] = {
         {{"tune"}, 2, "--data is missing"},
         {{"tune", "--data", "photos", "--max-workers", "x"}, 2, "--max-workers: 'x'"},
-        {{"tune", "--data", "photos", "--max-workers", "2", "--workers", "1"}, 2, "--max-workers has no meaning"},
+        {{"tune", "--data", "photos", "--max-workers", "2", "--workers", "1"},
+         2,
+         "--max-workers cannot be combined with --workers"},
         {{"tune", "--data", "photos", "--step", "-1"}, 2, "--step: '-1'"},
         {{"tune", "--data", "photos", "left"}, 2, "'left' is not an option"},
         {{"tune", "--data", "photos", "--json", "missing/t.json"}, 1, "missing/t.json"},

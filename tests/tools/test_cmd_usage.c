@@ -154,8 +154,8 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         const char *words;
     } cases[] = {
         {{NULL}, "a command is missing"},
-        {{"polish"}, "'polish' is no command"},
-        {{"help", "polish"}, "'polish' is no command"},
+        {{"polish"}, "'polish' is not a command"},
+        {{"help", "polish"}, "'polish' is not a command"},
         {{"order"}, "--samples is missing"},
         {{"order", "--samples", "10x"}, "--samples: '10x' is not a number from 0 to 1099511627776"},
         {{"order", "--samples", "-1"}, "--samples: '-1' is not a number"},
@@ -196,7 +196,7 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack", "empty", "out", "--shard-size", "1023K"}, "--shard-size: '1023K'"},
         {{"pack", "empty", "out", "--shard-size", "99999999T"}, "--shard-size: '99999999T'"},
         {{"pack", "empty", "out", "--quality", "101"}, "--quality: '101' is not a number from 1 to 100"},
-        {{"pack", "empty", "out", "--seed", "1"}, "--seed is of --arrange shuffle"},
+        {{"pack", "empty", "out", "--seed", "1"}, "--seed needs --arrange shuffle"},
         {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"}, "max_side and resize exclude each other"},
         {{"pack", "empty", "out", "--encoding", "raw", "--restorable"}, "restorable is for the encodings"},
         {{"pack", "empty", "out", "--restorable", "--resize", "9"}, "restorable keeps files as they are"},
