@@ -13,7 +13,7 @@ static void print_line(void *user, mr_log_level level, const char *line)
     printf("log: %d %s\n", (int)level, line);
 }
 
-static int fail(uint32_t local_rank, void *arg)
+static int fail_rank(uint32_t local_rank, void *arg)
 {
     (void)local_rank;
     (void)arg;
@@ -27,7 +27,7 @@ int main(void)
     mr_error error;
     double sum = 3;
     mr_log_set(print_line, NULL);
-    if (mr_spawn(fail, 1, NULL, NULL, &result, &error) < 0 || mr_group_create(NULL, &group, &error) < 0) {
+    if (mr_spawn(fail_rank, 1, NULL, NULL, &result, &error) < 0 || mr_group_create(NULL, &group, &error) < 0) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }

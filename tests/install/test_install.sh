@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_install.sh BUILD MAKE_FOLDER: install, move the installed tree, and build examples/first_batch.c against it by
+# test_install.sh BUILD MAKE_FOLDER: installs, moves the installed tree, and builds examples/first_batch.c against it by
 # find_package and by pkg-config, as C17 and C++17, shared and static. All programs print the same lines about a small
-# folder of images, and the static one does so in another directory with the installed tree gone.
+# folder of images, and the static one does so in another directory with the installed tree gone. group_alone.c does the
+# same for the process group. Then find_package() with other components.
 set -eu
 
 build=$1
@@ -19,18 +20,41 @@ fail() {
 # run_program NAME PROGRAM: its output must be that of the first program that was run.
 run_program() {
     "$2" "$folder/images" >"$folder/$1.txt" || fail "$1 ended with status $?"
-    test "$(grep -c '^epoch [01], batch' "$folder/$1.txt")" -ge 2 || fail "$1 printed no two epochs"
+    test "$(grep -c '^epoch [01], batch' "$folder/$1.txt")" -ge 2 || fail "$1 printed fewer than two epochs"
     test -f "$folder/expected.txt" || cp "$folder/$1.txt" "$folder/expected.txt"
     cmp "$folder/expected.txt" "$folder/$1.txt" || fail "$1 prints something else than the first program"
     echo "ok: $1"
 }
 
-# run_group NAME PROGRAM: both libraries are one to a program: the log line of one comes by the function of the other.
+# run_group NAME PROGRAM: the two libraries act as one: the log line of one goes to the function that the other was given.
 run_group() {
     "$2" >"$folder/$1.txt" || fail "$1 ended with status $?"
     grep -q '^log: 1 .*3' "$folder/$1.txt" || fail "$1: no log line of libmillrace-dist: $(cat "$folder/$1.txt")"
     grep -qx 'sum: 3' "$folder/$1.txt" || fail "$1: $(cat "$folder/$1.txt")"
     echo "ok: $1"
+}
+
+# find_millrace ARGUMENTS...: a project that only calls find_package(millrace ARGUMENTS...); it must define all targets.
+find_millrace() {
+    rm -rf "$folder/find"
+    mkdir "$folder/find"
+    cat >"$folder/find/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(find LANGUAGES C)
+find_package(millrace $*)
+foreach(target millrace millrace_static dist dist_static)
+  if(NOT TARGET millrace::\${target})
+    message(FATAL_ERROR "millrace::\${target} is not defined")
+  endif()
+endforeach()
+END
+    cmake -S "$folder/find" -B "$folder/find/build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$folder/moved" \
+        >"$folder/log" 2>&1
+}
+
+# expect_words WORDS...: the last find_millrace has printed them; CMake wraps its messages.
+expect_words() {
+    tr -s ' \n' ' ' <"$folder/log" | grep -qF "$*" || fail "not printed: $*: $(cat "$folder/log")"
 }
 
 "$make_folder" "$folder/images" 2 24
@@ -74,6 +98,25 @@ if readelf -d "$folder/consumer/c_shared" | grep libmillrace-dist; then
 fi
 run_group find_package_dist "$folder/consumer/group_dist"
 run_group find_package_dist_static "$folder/consumer/group_dist_static"
+
+echo "== components"
+find_millrace REQUIRED || fail "find_package without components: $(cat "$folder/log")"
+find_millrace REQUIRED COMPONENTS dist || fail "find_package with dist: $(cat "$folder/log")"
+if find_millrace REQUIRED COMPONENTS engine; then
+    fail "find_package accepts a component that does not exist"
+fi
+expect_words "there is no component 'engine', only shared, static and dist"
+find_millrace REQUIRED OPTIONAL_COMPONENTS engine || fail "an unknown optional component: $(cat "$folder/log")"
+expect_words "there is no component 'engine', only shared, static and dist"
+PKG_CONFIG_LIBDIR=$folder/nothing
+export PKG_CONFIG_LIBDIR
+if find_millrace REQUIRED COMPONENTS static; then
+    fail "find_package finds the static library without its dependencies"
+fi
+expect_words "millrace::millrace_static cannot be linked, not found: libjpeg"
+find_millrace REQUIRED COMPONENTS dist || fail "dist without what static needs: $(cat "$folder/log")"
+unset PKG_CONFIG_LIBDIR
+echo "ok: components"
 
 echo "== pkg-config"
 PKG_CONFIG_PATH=$(dirname "$pc")
