@@ -25,7 +25,7 @@ struct mr_latency {
     uint32_t rank;
     uint32_t world_size;
     uint32_t n_rounds; /* 0: the default */
-    const char *json;  /* rank 0 writes it; NULL: nobody */
+    const char *json;  /* rank 0 writes it; NULL: not written */
     bool strict;
     uint32_t n_ways;
     struct mr_latency_way ways[MR_LATENCY_WAYS];

@@ -71,7 +71,7 @@ static void *allocate_gpu(struct convnet *net, size_t n_bytes)
 
     enter_device(net);
     if (cudaMalloc(&memory, n_bytes) != cudaSuccess) {
-        (void)cudaGetLastError(); /* told by NULL; the next launch would report it */
+        (void)cudaGetLastError(); /* NULL reports it; the next launch would do so again */
         return NULL;
     }
     check_cuda(cudaMemsetAsync(memory, 0, n_bytes, net->stream));

@@ -153,7 +153,7 @@ void trainer_open(struct trainer *t, uint32_t n_classes)
         trainer_fail("--out %s: %s", o->out, strerror(errno));
 }
 
-/* Rank 0's, to all. nccl takes a device's memory: there the gradients are still nobody's. */
+/* Broadcast from rank 0. nccl takes a device's memory: the gradients, which are not in use yet. */
 static void share_bytes(struct trainer *t, void *memory, size_t n_bytes)
 {
     struct convnet *net = t->model.nets[0];
@@ -192,12 +192,12 @@ void trainer_save(struct trainer *t, const char *name)
 
 /* ---- during a run ---- */
 
-/* Rank 0 tells once, at the first batch, what its devices hold. */
+/* Rank 0 prints once, at the first batch, what its devices hold. */
 static void tell_memory(struct trainer *t, mr_batch *batch)
 {
-    if (!t->told && mr_group_rank(t->group) == 0)
+    if (!t->reported && mr_group_rank(t->group) == 0)
         train_modes_print_memory(&t->model, t->train, batch);
-    t->told = true;
+    t->reported = true;
 }
 
 void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const char *accuracy)

@@ -23,7 +23,7 @@ struct trainer {
     struct checkpoint state;
     int stop_signal; /* SIGTERM or SIGUSR1 that came to some rank, 0 while none did */
     bool terminal;   /* somebody sees the progress */
-    bool told;       /* what the devices hold has been printed */
+    bool reported;   /* what the devices hold has been printed */
 };
 
 /* End the program after a message, or where status is a failure; the other ranks hear of it from the group. */
@@ -36,7 +36,7 @@ void trainer_join(struct trainer *t);
 void trainer_open(struct trainer *t, uint32_t n_classes);
 /* Forward and loss of one batch, and trainer_count(). Ends the program where the batch does not fit. */
 void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const char *accuracy);
-/* Add the last batch's loss and correct answers to the metrics; on GPUs over nccl nobody waits for them. */
+/* Add the last batch's loss and correct answers to the metrics; on GPUs over nccl this does not wait for them. */
 void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy);
 /* Has a signal come to any rank? Asked every few steps where the answer means waiting for a GPU. */
 void trainer_agree(struct trainer *t, uint64_t step);

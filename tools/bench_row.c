@@ -153,7 +153,8 @@ static double clamp_share(double share)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* Threads of this process cannot be told from the consumer, which does little; its CPU time counts as theirs. */
+/* Threads of this process cannot be distinguished from the consumer, which does little; its CPU time counts as theirs.
+ */
 static struct mr_bench_shares divide_time(const struct run *run, const struct reading *before,
                                           const struct reading *after)
 {

@@ -65,29 +65,29 @@ static bool complete_meta(struct mr_bench_run *run, const struct mr_bench_row *r
     return run->meta.transform != NULL;
 }
 
-static void tell_failures(struct mr_bench_run *run, const struct mr_bench_row *row)
+static void report_failures(struct mr_bench_run *run, const struct mr_bench_row *row)
 {
     if (row->failure[0] != '\0') {
         mr_say_error("--workers %" PRIu32 ": %" PRIu64 " batches failed; the first: %s", row->workers, row->n_failed,
                      row->failure);
         run->failed = true;
-    } else if (row->n_failed > 0 && !run->damage_told) {
+    } else if (row->n_failed > 0 && !run->damage_reported) {
         mr_feed_report_damage(&run->feed); /* the same samples in every row */
-        run->damage_told = true;
+        run->damage_reported = true;
     }
 }
 
 static bool report_row(struct mr_bench_run *run, struct mr_bench_row *row)
 {
-    if (!run->head_told) {
+    if (!run->head_printed) {
         if (!complete_meta(run, row) || !mr_bench_report_head(&run->meta))
             return false;
-        run->head_told = true;
+        run->head_printed = true;
         run->first_img_s = row->img_s;
     }
     row->ratio = run->first_img_s > 0 ? row->img_s / run->first_img_s : 0;
     bool good = mr_bench_report_row(row);
-    tell_failures(run, row);
+    report_failures(run, row);
     return good;
 }
 

@@ -13,8 +13,8 @@ struct mr_bench_run {
     struct mr_bench_meta meta;
     struct mr_progress progress;
     double first_img_s; /* of the first row */
-    bool head_told;
-    bool damage_told;
+    bool head_printed;
+    bool damage_reported;
     bool failed; /* a sample failed under policy fail */
 };
 

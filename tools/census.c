@@ -67,13 +67,6 @@ static void *new_array(int64_t n, size_t size)
     return array;
 }
 
-/* A name as one line: bytes that would disturb a terminal become '?'. */
-static void print_name(FILE *stream, const char *name)
-{
-    for (; *name != '\0'; name++)
-        fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, stream);
-}
-
 /* The lines of the classes: walked twice, first to count them. */
 struct class_lines {
     const mr_dataset *dataset;
@@ -97,7 +90,7 @@ static void put_class(struct class_lines *lines, int64_t label, int64_t n_sample
         return;
     }
     fprintf(lines->stream, "%6" PRId64 " %8" PRId64 "  ", label, n_samples);
-    print_name(lines->stream, named ? mr_dataset_class_name(lines->dataset, (uint32_t)label) : "");
+    mr_say_put(lines->stream, named ? mr_dataset_class_name(lines->dataset, (uint32_t)label) : "");
     fprintf(lines->stream, "\n");
 }
 
@@ -225,14 +218,15 @@ static void print_suspects(const struct census *census, FILE *stream)
 
     if (census->n_suspects == 0)
         return;
-    fprintf(stream, "\nnot a JPEG or PNG image by the header: %" PRId64 "\n   index  format  name\n", census->n_suspects);
+    fprintf(stream, "\nnot a JPEG or PNG image by the header: %" PRId64 "\n   index  format  name\n",
+            census->n_suspects);
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
         int64_t index = census->suspects[i];
         if (mr_dataset_inspect(census->dataset, index, &info, &error) < 0 ||
             mr_dataset_name(census->dataset, index, name, sizeof name) < 0)
             continue;
         fprintf(stream, "%8" PRId64 "  %-6s  ", index, info.format);
-        print_name(stream, name);
+        mr_say_put(stream, name);
         fprintf(stream, "\n");
     }
     if (census->n_suspects > MAX_NAMED)

@@ -12,6 +12,7 @@
 #include "tools/census.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/loader_args.h"
 #include "tools/progress.h"
 #include "tools/say.h"
 
@@ -26,10 +27,7 @@ struct list_args {
 };
 
 static const struct argp_option options[] = {
-    {"data", KEY_DATA, "SPEC", 0,
-     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "
-     "pack:DIR, or a directory (needed)",
-     0},
+    {"data", KEY_DATA, "SPEC", 0, MR_LOADER_ARGS_DATA_HELP, 0},
     {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, for list:FILE", 0},
     {"classes", KEY_CLASSES, NULL, 0, "Print all classes, also when there are more than 20", 0},
     {"no-inspect", KEY_NO_INSPECT, NULL, 0, "Do not open the samples: no formats and sizes", 0},

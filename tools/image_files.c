@@ -96,7 +96,7 @@ static bool is_among(const struct parent *parent, const struct stat *info)
     return false;
 }
 
-/* Told, and the others are looked at all the same. */
+/* Report it; the other folders are still searched. */
 static void skip_folder(struct walk *walk, const char *path)
 {
     mr_progress_clear(walk->progress);

@@ -11,7 +11,7 @@
 
 struct mr_image_files {
     char *root;        /* the folder's absolute path, with which all names begin */
-    uint64_t n_unread; /* folders in it that could not be read; each was told */
+    uint64_t n_unread; /* folders in it that could not be read; each was reported */
 };
 
 /*

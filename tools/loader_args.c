@@ -49,10 +49,7 @@ static const struct mr_arg_choice readers[] = {
 
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Samples:", 1},
-    {"data", KEY_DATA, "SPEC", 0,
-     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "
-     "pack:DIR, or a directory (needed)",
-     0},
+    {"data", KEY_DATA, "SPEC", 0, MR_LOADER_ARGS_DATA_HELP, 0},
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
     {"transform", KEY_TRANSFORM, "T", 0,
      "train:224, eval:232:224, cifar, none, or operations with + between them (default train:224 for files, none for "

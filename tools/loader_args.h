@@ -9,6 +9,11 @@
 
 enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
 
+/* Help of --data, which list has too. */
+#define MR_LOADER_ARGS_DATA_HELP                                                                                       \
+    "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "    \
+    "pack:DIR, or a directory (needed)"
+
 struct mr_loader_args {
     const char *data;
     const char *transform; /* NULL: the library's default */

@@ -157,17 +157,11 @@ int mr_pack_watch_end(struct mr_pack_watch *watch, mr_status status, const mr_er
     return MR_EXIT_FAILED;
 }
 
-static void put_text(FILE *stream, const char *text)
-{
-    for (; *text != '\0'; text++)
-        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stream);
-}
-
 void mr_pack_watch_line(FILE *stream, const char *name, const char *text)
 {
-    put_text(stream, name);
+    mr_say_put(stream, name);
     fputs(": ", stream);
-    put_text(stream, text);
+    mr_say_put(stream, text);
     fputc('\n', stream);
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,13 +17,15 @@
 
 enum { LINE_BYTES = 8192 };
 
-static void replace_controls(char *text)
+static bool is_control(char c)
 {
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f)
-            *text = '?';
-    }
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+void mr_say_put(FILE *stream, const char *text)
+{
+    for (; *text != '\0'; text++)
+        fputc(is_control(*text) ? '?' : *text, stream);
 }
 
 static void print_line(const char *tail, const char *format, va_list args)
@@ -31,7 +34,9 @@ static void print_line(const char *tail, const char *format, va_list args)
 
     if (vsnprintf(line, sizeof line, format, args) < 0)
         line[0] = '\0';
-    replace_controls(line);
+    for (char *c = line; *c != '\0'; c++)
+        if (is_control(*c))
+            *c = '?'; /* here, because stderr has no buffer: the line is one write */
     fprintf(stderr, "%s: %s%s%s\n", program_invocation_short_name, line, *tail ? ": " : "", tail);
 }
 
@@ -55,7 +60,7 @@ void mr_say_errno(int os_error, const char *format, ...)
 
 void mr_say_sample(const mr_error *error)
 {
-    char named[32]; /* as mr_table_which() ends: "(index 7)", of a pack "(NAME, index 7)" */
+    char named[32]; /* as the library ends its text: "(index 7)", of a pack "(NAME, index 7)" */
 
     snprintf(named, sizeof named, "index %" PRId64 ")", error->index);
     if (error->index >= 0 && strstr(error->text, named) == NULL)

@@ -3,6 +3,8 @@
 #ifndef TOOLS_SAY_H
 #define TOOLS_SAY_H
 
+#include <stdio.h>
+
 #include <millrace/status.h>
 
 /* "millrace export: ..." and a newline; bytes that would disturb a terminal are written as '?'. */
@@ -14,6 +16,8 @@ void mr_say_errno(int os_error, const char *format, ...) MR_PRINTF(2, 3);
 int mr_say_status(mr_status status, const mr_error *error);
 /* Print a sample's error; its index is added where the text does not name it. */
 void mr_say_sample(const mr_error *error);
+/* Write text as it is, but with '?' for each byte that would disturb a terminal. */
+void mr_say_put(FILE *stream, const char *text);
 /* Flush stdout. Returns exit_status, or MR_EXIT_FAILED after a message when not everything could be written. */
 int mr_say_finish(int exit_status);
 

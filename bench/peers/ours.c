@@ -149,7 +149,7 @@ static mr_status run_peer(struct peer *peer)
     return status;
 }
 
-/* One pass, its images behind one another in a file. */
+/* Write one pass to a file, image after image. */
 static mr_status dump_epoch(struct peer *peer)
 {
     FILE *file = fopen(peer->dump, "wb");
