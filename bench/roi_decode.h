@@ -21,7 +21,7 @@ void mr_roi_decode_destroy(struct mr_roi_decode *decode);
 bool mr_roi_decode_run(struct mr_roi_decode *decode, const uint8_t *bytes, size_t len, struct mr_box box,
                        uint64_t *sum_out);
 
-/* What mr_roi_decode_run() makes its sum of. */
+/* What mr_roi_decode_run() sums up. */
 uint64_t mr_roi_decode_sum(uint64_t sum, const uint8_t *bytes, size_t len);
 
 /* A file by open, fstat, read, close, as a loader has to; paths as in struct mr_photo. For a forked process: never

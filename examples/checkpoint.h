@@ -22,7 +22,7 @@ struct checkpoint {
 
 /* numbers: n_params weights, then as many velocities, of head's dtype. False after a message on stderr. */
 bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head, const void *numbers);
-/* *head says what the network is, and gets what was saved; unchanged on failure, but for numbers. */
+/* *head describes the network and receives what was saved. On failure it is unchanged, but numbers may have changed. */
 bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers);
 
 #endif

@@ -36,7 +36,7 @@ struct convnet_plan {
     uint32_t n_classes; /* 2 to CONVNET_MAX_CLASSES */
     uint32_t max_batch; /* rows that there is room for */
     int first, end;     /* the layers that this device has: 0 and CONVNET_LAYERS, or a part of them */
-    uint64_t seed;      /* the same seed gives the same weights, on whatever device */
+    uint64_t seed;      /* the same seed gives the same weights on any device */
 };
 
 struct convnet {
@@ -62,16 +62,16 @@ struct convnet {
     void *plane;
 };
 
-/* NULL, after a line on stderr, where there is no memory, no such device, or the plan cannot be. */
+/* NULL after a line on stderr: no memory, no such device, or a plan that cannot be. */
 struct convnet *convnet_create(const struct convnet_plan *plan);
 void convnet_destroy(struct convnet *net);
 
-/* images  f32 [N, 3, S, S], S a multiple of 32; copied. False when they are something else, or more than max_batch. */
+/* images  f32 [N, 3, S, S], S a multiple of 32; copied. False if they are something else, or more than max_batch. */
 bool convnet_take(struct convnet *net, const mr_array *images);
 void convnet_forward(struct convnet *net);
 /* Cross-entropy, and where the backward pass begins. mask may be NULL. False when a label is no class (on the CPU). */
 bool convnet_score(struct convnet *net, const int64_t *labels, const uint8_t *mask);
-/* The same for n rows of scores that lie on this net's device; anew: sums do not go on from those before. */
+/* The same for n rows of scores that lie on this net's device; anew: sums begin with zero. */
 bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
                         bool anew);
 /* One layer's gradients, from the last layer to the first. */
@@ -83,9 +83,9 @@ void convnet_add(struct convnet *net, void *to, const void *more, size_t count);
 /* SGD as PyTorch's: gradients are divided by the number of samples. */
 void convnet_update(struct convnet *net, double lr, double momentum, double decay);
 
-/* Copy between devices, behind what both nets were given; a net that is NULL means the host's memory, and waits. */
+/* Copy between devices, after the work queued on both nets; a net that is NULL means the host's memory, and waits. */
 void convnet_copy(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes);
-/* Room for n numbers of the net's dtype on its device, zero. NULL where there is none. */
+/* Memory for n numbers of the net's dtype on its device, zeroed. NULL: no memory. */
 void *convnet_array_create(struct convnet *net, size_t n);
 void convnet_array_destroy(struct convnet *net, void *array);
 /* Bytes of one row of what a convolution gives. */

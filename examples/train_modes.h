@@ -37,23 +37,23 @@ bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_clas
 void train_modes_close(struct train_model *model);
 bool train_modes_on_gpu(const struct train_model *model);
 
-/* To where a loader is to bring its batches. They live as long as list, MR_MAX_DEVICES names. */
+/* Set the devices to which a loader copies. list: room for MR_MAX_DEVICES names; it must outlive options. */
 void train_modes_loader(const struct train_model *model, mr_loader_options *options, const char **list);
-/* mr_loader_next(), and the networks' streams wait for the batch. */
+/* As mr_loader_next(); the networks' streams wait for the batch. */
 mr_status train_modes_next(struct train_model *model, mr_loader *loader, mr_batch **batch_out);
 /* NULL, or what is wrong with the batch. */
 const char *train_modes_forward(struct train_model *model, mr_batch *batch);
 const char *train_modes_score(struct train_model *model, mr_batch *batch);
-/* Of the last batch, over all devices: waits for them. */
+/* Sums of the last batch over all devices; waits for them. */
 struct convnet_sums train_modes_sums(const struct train_model *model);
 void train_modes_backward(struct train_model *model, int layer);
 void train_modes_update(struct train_model *model, double lr, double momentum, double decay);
 
-/* All weights, then all velocities, between the devices and numbers[2 * n_params] on the host. */
+/* Copy all weights, then all velocities, between the devices and numbers[2 * n_params] on the host. */
 void train_modes_save(const struct train_model *model, void *numbers);
 void train_modes_load(struct train_model *model, const void *numbers);
 
-/* One line for each device: what the network and the loader have there. batch: a full one of this loader. */
+/* Print one line for each device: the memory that network and loader take there. batch: a full one of this loader. */
 void train_modes_print_memory(const struct train_model *model, mr_loader *loader, mr_batch *batch);
 
 #endif

@@ -15,12 +15,13 @@ struct mr_aside {
     int fd;
 };
 
-/* Whether mr_aside_open() can be expected to work later, without leaving anything now. False after a message. */
+/* Check whether mr_aside_open() will probably work later; leaves nothing behind. False after a message. */
 bool mr_aside_check(const char *path);
-/* Make the temporary file. A path that exists and is no regular file is refused. On failure nothing is held. */
+/* Make the temporary file. A path that exists and is not a regular file is refused. On failure there is nothing to
+ * close. */
 bool mr_aside_open(struct mr_aside *aside, const char *path);
 bool mr_aside_write(struct mr_aside *aside, const void *bytes, size_t len_bytes);
-/* As above at the start of the file; later writes go on at the end. */
+/* Overwrite the start of the file; later writes continue at the end. */
 bool mr_aside_rewrite(struct mr_aside *aside, const void *bytes, size_t len_bytes);
 /* Make the contents durable; the file keeps its temporary name. */
 bool mr_aside_sync(struct mr_aside *aside);

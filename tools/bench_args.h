@@ -11,7 +11,7 @@ struct mr_bench_args {
     struct mr_bench_how how;
     const char *json;
     const char *device;                  /* as given; NULL: the default */
-    char *device_names;                  /* of it, cut at the commas */
+    char *device_names;                  /* a copy of device, cut at the commas */
     const char *devices[MR_MAX_DEVICES]; /* into device_names */
 };
 

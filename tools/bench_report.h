@@ -13,10 +13,10 @@ struct mr_bench_meta {
     const char *data;
     const char *device;        /* as given */
     char *transform;           /* as given, or in its long form */
-    mr_loader_options options; /* as the loader resolved them; num_workers is not of interest */
+    mr_loader_options options; /* as the loader resolved them; num_workers is not used */
     int64_t n_samples;
     double seconds;
-    double step_ms; /* that the consumer held each batch */
+    double step_ms; /* the consumer held each batch so long */
     char *cpu_model;
     uint32_t n_cpus; /* that this process may use */
     char *kernel;

@@ -7,8 +7,8 @@
 #include "tools/progress.h"
 
 /*
- * Where the time of those who decode went (workers, or this process where there are none), and that of the consumer; of
- * the measured time, 0 to 1. What the kernel does not tell counts as reading.
+ * Shares of the measured time, 0 to 1: how the decoding processes spent it (workers, or this process if there are
+ * none), and the consumer. Time for which the kernel gives no reason counts as reading.
  */
 struct mr_bench_shares {
     double cpu;      /* working */
@@ -21,7 +21,7 @@ struct mr_bench_shares {
 /* How to measure. */
 struct mr_bench_how {
     double seconds;
-    double step_s; /* the consumer holds each batch so long, as a training step would */
+    double step_s; /* the consumer holds each batch for this time, as a training step would */
 };
 
 struct mr_bench_row {
@@ -38,7 +38,7 @@ struct mr_bench_row {
     double p50_gap_ms;
     double p99_gap_ms;
     double peak_pss_mb; /* 10^6 bytes, this process and the workers together */
-    uint64_t n_failed;  /* samples dealt with by skip or zero, or batches that a damaged sample failed */
+    uint64_t n_failed;  /* samples skipped or zeroed, or batches that failed by a damaged sample */
     uint64_t n_deaths;
     double read_mb_s; /* 10^6 bytes that the samples were read from, a second */
     struct mr_bench_shares shares;
@@ -51,8 +51,8 @@ struct mr_bench_row {
 };
 
 /*
- * Make the loader, wait for one batch, then take batches as fast as they come, epoch after epoch, for so many seconds
- * and at least one batch. Returns an exit status; a sample that fails does not end the row.
+ * Make the loader, wait for one batch, then take batches as fast as they come, epoch after epoch, for how->seconds and
+ * at least one batch. Returns an exit status; a sample that fails does not end the row.
  */
 int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, const struct mr_bench_how *how,
                          struct mr_progress *progress, struct mr_bench_row *row_out);

@@ -14,7 +14,7 @@ struct mr_feed {
     mr_loader *loader;          /* NULL between mr_feed_stop() and mr_feed_start() */
 };
 
-/* Open dataset and transform; from here on Ctrl-C is a flag. On failure, also for want of samples, all is closed. */
+/* Open dataset and transform; from here on Ctrl-C is a flag. On failure, also without samples, everything is closed. */
 int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args);
 void mr_feed_close(struct mr_feed *feed);
 
@@ -30,8 +30,8 @@ void mr_feed_stop(struct mr_feed *feed);
 mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *user, mr_batch **batch_out);
 
 /*
- * Say on stderr how often skip or zero dealt with a damaged sample, how many distinct ones there were, and name all
- * that the library kept. Nothing when there are none.
+ * Report on stderr how often a damaged sample was skipped or zeroed, how many distinct ones there were, and the names
+ * that the library kept. Prints nothing if there are none.
  */
 void mr_feed_report_damage(const struct mr_feed *feed);
 

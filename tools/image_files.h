@@ -10,7 +10,7 @@
 #include "tools/progress.h"
 
 struct mr_image_files {
-    char *root;        /* the folder's absolute path, with which all names begin */
+    char *root;        /* the folder's absolute path, the start of every name */
     uint64_t n_unread; /* folders in it that could not be read; each was reported */
 };
 

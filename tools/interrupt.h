@@ -10,12 +10,12 @@ void mr_interrupt_init(void);
 /* From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU set the flag, and a closed pipe is an error of write()
  * instead of a signal. */
 void mr_interrupt_catch(void);
-/* While work is short and leaves a temporary file if it is cut off: those signals wait; then they come as ever. */
+/* Block those signals during short work that would leave a temporary file if it were interrupted; then unblock them. */
 void mr_interrupt_hold(void);
 void mr_interrupt_release(void);
-/* Whether one of them came. */
+/* Has one of them come? */
 bool mr_interrupt_came(void);
-/* End by the signal that came, as the shell expects; returns when none did. */
+/* End by the signal that came, as the shell expects; returns if none did. */
 void mr_interrupt_raise(void);
 
 #endif

@@ -16,13 +16,13 @@ struct mr_memory_watch {
     pthread_cond_t wake;
     bool stop;
     uint64_t peak_bytes; /* largest sum of PSS: each page counts once over all processes */
-    double cpu_s;        /* of the thread itself, to be taken off what is measured */
+    double cpu_s;        /* of the thread itself; the caller subtracts it */
 };
 
 /* Begin; the struct must not move. Without a thread (no memory) the peak stays that of the call to stop. */
 void mr_memory_watch_start(struct mr_memory_watch *watch, mr_loader *loader);
 double mr_memory_watch_cpu(struct mr_memory_watch *watch);
-/* Look once more and end. Call before the loader is destroyed. Returns the peak in bytes. */
+/* Read once more and end the thread. Call before the loader is destroyed. Returns the peak in bytes. */
 uint64_t mr_memory_watch_stop(struct mr_memory_watch *watch);
 
 #endif

@@ -9,10 +9,10 @@
 /* CLOCK_MONOTONIC in seconds, which the runner's own clock is too. */
 double mr_marks_now(void);
 
-/* Say that this moment has come, and wait until the runner has looked. False when the runner is gone. */
+/* Print the mark and wait for the runner's answer. False if the runner is gone. */
 bool mr_marks_say(const char *name);
 
-/* Whether the runner has said something since, or is gone. */
+/* Has the runner written a line, or gone? */
 bool mr_marks_is_called(void);
 
 /* "gaps": [...] of n seconds, without a comma around it. */
