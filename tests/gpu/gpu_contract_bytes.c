@@ -26,12 +26,12 @@ static void compare_dtypes(struct gpu_setup *setup, mr_layout layout, uint32_t p
     }
 }
 
-static void nchw(struct gpu_setup *setup)
+static void compare_nchw(struct gpu_setup *setup)
 {
     compare_dtypes(setup, MR_NCHW, 0);
 }
 
-static void nhwc(struct gpu_setup *setup)
+static void compare_nhwc(struct gpu_setup *setup)
 {
     compare_dtypes(setup, MR_NHWC, 0);
 }
@@ -49,7 +49,7 @@ static void padded_to_8(struct gpu_setup *setup)
         compare_dtypes(setup, MR_NCHW, 8);
 }
 
-static void exact(struct gpu_setup *setup)
+static void compare_exact(struct gpu_setup *setup)
 {
     static const char *const transform = "random_resized_crop(96)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,"
                                          "std=0.229:0.224:0.225,exact)";
@@ -123,7 +123,7 @@ static void records_that_are_no_pictures(struct gpu_setup *setup)
 }
 
 /* The last batch is short; with the exact tail some ranks end with masked rows, or with no row at all. */
-static void tails(struct gpu_setup *setup)
+static void compare_tails(struct gpu_setup *setup)
 {
     static const mr_tail kinds[] = {MR_TAIL_PAD, MR_TAIL_DROP, MR_TAIL_EXACT};
     for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -139,14 +139,14 @@ static void tails(struct gpu_setup *setup)
 }
 
 const struct gpu_case gpu_bytes_cases[] = {
-    {"u8, f32, f16 and bf16, nchw, are the host's bytes", nchw},
-    {"u8, f32, f16 and bf16, nhwc, are the host's bytes", nhwc},
+    {"u8, f32, f16 and bf16, nchw, are the host's bytes", compare_nchw},
+    {"u8, f32, f16 and bf16, nhwc, are the host's bytes", compare_nhwc},
     {"channels padded to 4 are zero, the others the host's", padded_to_4},
     {"channels padded to 8 are zero, the others the host's", padded_to_8},
-    {"the exact mode gives the host's bytes", exact},
+    {"the exact mode gives the host's bytes", compare_exact},
     {"floats that workers made cross unchanged", finished_by_workers},
     {"odd and unequal sides give the host's bytes", odd_sizes},
     {"pictures that are records give the host's bytes", pictures_that_are_records},
     {"records that are no pictures cross unchanged", records_that_are_no_pictures},
-    {"short batches, holes and empty batches are the host's", tails},
+    {"short batches, holes and empty batches are the host's", compare_tails},
     {NULL, NULL}};

@@ -18,7 +18,7 @@ static mr_loader_options small_options(const struct gpu_setup *setup)
     return options;
 }
 
-static void epochs(struct gpu_setup *setup)
+static void compare_epochs(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
@@ -51,7 +51,7 @@ static void own_order(struct gpu_setup *setup)
 }
 
 /* What was copied ahead is not in a saved position, and a restored one drops it. */
-static void positions(struct gpu_setup *setup)
+static void compare_positions(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
@@ -250,9 +250,9 @@ static void loaders_come_and_go(struct gpu_setup *setup)
     mr_dataset_destroy(dataset);
 }
 
-const struct gpu_case gpu_life_cases[] = {{"several epochs, and jumps between them", epochs},
+const struct gpu_case gpu_life_cases[] = {{"several epochs, and jumps between them", compare_epochs},
                                           {"orders of the caller's own", own_order},
-                                          {"a saved position is continued", positions},
+                                          {"a saved position is continued", compare_positions},
                                           {"damaged files: the error takes the batch's place", damaged_fail},
                                           {"damaged files: the next good one stands in", damaged_skip},
                                           {"damaged files: zeros and mask 0", damaged_zero},

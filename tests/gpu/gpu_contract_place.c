@@ -16,7 +16,7 @@ static uint32_t n_devices(const struct gpu_setup *setup)
     return gpu_setup_on_gpu(setup) ? mr_device_count(MR_DEVICE_CUDA, NULL) : 4;
 }
 
-static mr_batch *take(struct gpu_setup *setup, mr_loader *loader)
+static mr_batch *take_batch(struct gpu_setup *setup, mr_loader *loader)
 {
     mr_batch *batch;
     if (mr_loader_next(loader, MR_FOREVER, &batch) != MR_OK)
@@ -36,7 +36,7 @@ static void constant_addresses(struct gpu_setup *setup)
     mr_loader *loader = gpu_setup_loader(setup, dataset, "train:64", &options);
     uint32_t n_seen = 0;
     for (uint32_t i = 0; i < 17; i++) {
-        mr_batch *batch = take(setup, loader);
+        mr_batch *batch = take_batch(setup, loader);
         uint32_t buffer = mr_batch_buffer(batch);
         if (!gpu_report_expect(&setup->report, buffer < 5, "buffer %u of 5", buffer))
             break;
@@ -71,7 +71,7 @@ static void labels_elsewhere(struct gpu_setup *setup)
         struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
         gpu_lockstep_epoch(&pair, 0);
         mr_loader_set_epoch(pair.device, 1);
-        mr_batch *batch = take(setup, pair.device);
+        mr_batch *batch = take_batch(setup, pair.device);
         mr_device device = mr_batch_array(batch, "label")->device;
         mr_device_kind wanted = places[i] == second ? kind_of(setup) : MR_DEVICE_HOST;
         gpu_report_expect(&setup->report, device.kind == wanted, "labels for %s are on kind %d", places[i],
@@ -111,7 +111,7 @@ static void split_over_devices(struct gpu_setup *setup)
         free((void *)names[i]);
 }
 
-static void refuse(struct gpu_setup *setup, const mr_loader_options *options, const char *what)
+static void expect_refusal(struct gpu_setup *setup, const mr_loader_options *options, const char *what)
 {
     mr_dataset *dataset = gpu_setup_dataset(setup, setup->photos);
     mr_loader *loader = NULL;
@@ -129,13 +129,13 @@ static void names_that_lead_nowhere(struct gpu_setup *setup)
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
         mr_loader_options options = gpu_contract_options(setup);
         options.device = names[i];
-        refuse(setup, &options, names[i]);
+        expect_refusal(setup, &options, names[i]);
     }
     mr_loader_options twice = gpu_contract_options(setup);
     const char *const same[] = {setup->device, setup->device};
     twice.devices = same;
     twice.n_devices = 2;
-    refuse(setup, &twice, "a device that is named twice");
+    expect_refusal(setup, &twice, "a device that is named twice");
 }
 
 static void count_bytes(struct gpu_setup *setup)

@@ -28,7 +28,7 @@ static void tell_line(const char *fact, const char *path, const char *begin)
         fclose(file);
 }
 
-static int attribute(struct gpu_cuda *cuda, enum cudaDeviceAttr which)
+static int get_attribute(struct gpu_cuda *cuda, enum cudaDeviceAttr which)
 {
     int value = 0;
     gpu_cuda_ok(cuda, cudaDeviceGetAttribute(&value, which, cuda->ordinal), "cudaDeviceGetAttribute");
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     gpu_report_fact("GPU", "%s, %u SMs, %.0f GiB, compute capability %d.%d", properties.name, cuda.n_sm,
                     (double)properties.totalGlobalMem / (1 << 30), properties.major, properties.minor);
     gpu_report_fact("GPUs that mr_device_count finds", "%u", n);
-    gpu_report_fact("copy engines", "%d", attribute(&cuda, cudaDevAttrAsyncEngineCount));
+    gpu_report_fact("copy engines", "%d", get_attribute(&cuda, cudaDevAttrAsyncEngineCount));
     gpu_report_fact("CUDA of the driver, of this build", "%d.%d, %d.%d", driver / 1000, driver % 1000 / 10,
                     runtime / 1000, runtime % 1000 / 10);
     gpu_cuda_close(&cuda);

@@ -146,7 +146,7 @@ static void refused_in(struct graphs *g, enum cudaStreamCaptureMode mode)
     mr_loader_destroy(loader);
 }
 
-static void refused(struct graphs *g)
+static void refuse_in_all(struct graphs *g)
 {
     refused_in(g, cudaStreamCaptureModeGlobal);
     refused_in(g, cudaStreamCaptureModeThreadLocal);
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(struct graphs *g);
     } cases[] = {{"a graph for each buffer reads what the host reads", graph_per_buffer},
-                 {"next, use and release refuse inside a capture, which stays valid", refused},
+                 {"next, use and release refuse inside a capture, which stays valid", refuse_in_all},
                  {"copies go on during a long capture", copies_go_on},
                  {"the caller's device, last error and capture mode stay", caller_is_undisturbed}};
     struct gpu_setup setup;

@@ -109,7 +109,7 @@ static double through_loader(struct h2d *h, mr_dtype dtype, double *on_stream_ou
     return (h->n_batches - N_BUFFERS) * (double)BATCH_BYTES / (double)took;
 }
 
-static void measure(struct h2d *h, uint32_t n_rounds)
+static void measure_copies(struct h2d *h, uint32_t n_rounds)
 {
     double registered[MAX_ROUNDS], allocated[MAX_ROUNDS], copier[MAX_ROUNDS], finished[MAX_ROUNDS];
     double stream[MAX_ROUNDS], unused, to_registered[MAX_ROUNDS], to_allocated[MAX_ROUNDS], to_finished[MAX_ROUNDS];
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     memset(allocated, 1, len);
     h.allocated = allocated;
 
-    measure(&h, setup.brief ? 1 : 5);
+    measure_copies(&h, setup.brief ? 1 : 5);
 
     gpu_cuda_ok(&h.cuda, cudaHostUnregister(h.registered), "cudaHostUnregister");
     gpu_cuda_ok(&h.cuda, cudaFreeHost(allocated), "cudaFreeHost");

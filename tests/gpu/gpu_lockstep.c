@@ -140,7 +140,7 @@ static bool compare_errors(struct gpu_lockstep *pair)
                              "the error is \"%s\", not \"%s\"", b->text, a->text);
 }
 
-static bool step(struct gpu_lockstep *pair)
+static bool compare_step(struct gpu_lockstep *pair)
 {
     mr_batch *host;
     mr_batch *device;
@@ -162,7 +162,7 @@ static bool step(struct gpu_lockstep *pair)
 bool gpu_lockstep_step(struct gpu_lockstep *pair, uint64_t max_batches)
 {
     for (uint64_t i = 0; i < max_batches; i++)
-        if (!step(pair))
+        if (!compare_step(pair))
             return false;
     return true;
 }

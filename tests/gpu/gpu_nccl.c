@@ -37,7 +37,7 @@ struct job {
     void (*run)(struct rank *rank);
 };
 
-static mr_status join(const struct rank *rank, uint32_t timeout_ms, mr_group **group_out, mr_error *error)
+static mr_status join_group(const struct rank *rank, uint32_t timeout_ms, mr_group **group_out, mr_error *error)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     options.backend = "nccl";
@@ -67,7 +67,7 @@ static int be_rank(uint32_t number, void *arg)
     if (own)
         setup.device = own;
     rank.cuda = gpu_cuda_open(&setup);
-    if (!job->same_device && join(&rank, job->timeout_ms, &rank.group, &error) != MR_OK)
+    if (!job->same_device && join_group(&rank, job->timeout_ms, &rank.group, &error) != MR_OK)
         gpu_report_die(rank.report, "rank %u: %s", number, error.text);
     job->run(&rank);
     mr_group_destroy(rank.group);
@@ -98,7 +98,7 @@ static void run_job(struct gpu_setup *setup, const char *name, const struct job 
 
 /* ---- the contract ---- */
 
-static void *take(void *user, size_t n_bytes)
+static void *take_memory(void *user, size_t n_bytes)
 {
     return gpu_cuda_alloc(user, n_bytes);
 }
@@ -108,19 +108,19 @@ static void give_back(void *user, void *memory)
     gpu_cuda_ok(user, cudaFree(memory), "cudaFree");
 }
 
-static void fill(void *user, void *memory, const void *host, size_t n_bytes)
+static void copy_to_device(void *user, void *memory, const void *host, size_t n_bytes)
 {
     gpu_cuda_ok(user, cudaMemcpy(memory, host, n_bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
 }
 
-static void look(void *user, void *host, const void *memory, size_t n_bytes)
+static void copy_to_host(void *user, void *host, const void *memory, size_t n_bytes)
 {
     gpu_cuda_ok(user, cudaMemcpy(host, memory, n_bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 
 static void meet_contract(struct rank *rank)
 {
-    struct contract_memory memory = {&rank->cuda, take, give_back, fill, look};
+    struct contract_memory memory = {&rank->cuda, take_memory, give_back, copy_to_device, copy_to_host};
     char words[CONTRACT_WORDS] = "";
     uint32_t n_wrong = contract_group_run(rank->group, &memory, words);
     gpu_report_expect(rank->report, n_wrong == 0, "rank %u: %u wrong; %s", rank->number, n_wrong, words);
@@ -192,7 +192,7 @@ static void sum_metrics(struct rank *rank)
     mr_error error;
     for (uint32_t i = 0; i < 6; i++)
         contract_oracle_write(dtypes[i], &host[i], 0, 3 + i);
-    fill(cuda, values, host, sizeof host);
+    copy_to_device(cuda, values, host, sizeof host);
     if (mr_metrics_create(rank->group, &metrics, &error) != MR_OK)
         gpu_report_die(rank->report, "mr_metrics_create: %s", error.text);
     for (uint32_t round = 0; round < 3; round++) {
@@ -223,9 +223,9 @@ static void begin_and_end(struct rank *rank)
     for (uint32_t i = 0; i < N_CYCLES; i++) {
         mr_group *part = NULL;
         expect_ok(rank, mr_group_split(rank->group, 0, rank->number, &part), "mr_group_split");
-        fill(&rank->cuda, number, &one, sizeof one);
+        copy_to_device(&rank->cuda, number, &one, sizeof one);
         mr_status status = mr_all_reduce(part, number, 1, MR_I32, MR_SUM);
-        look(&rank->cuda, &sum, number, sizeof sum);
+        copy_to_host(&rank->cuda, &sum, number, sizeof sum);
         gpu_report_expect(rank->report, status == MR_OK && (uint32_t)sum == rank->n_ranks, "cycle %u: %s, %d", i,
                           mr_status_name(status), (int)sum);
         mr_group_destroy(part);
@@ -259,7 +259,7 @@ static void be_refused(struct rank *rank)
 {
     mr_group *group = NULL;
     mr_error error = {0};
-    mr_status status = join(rank, TIMEOUT_MS, &group, &error);
+    mr_status status = join_group(rank, TIMEOUT_MS, &group, &error);
     gpu_report_expect(rank->report, status == MR_ERR_INVALID && strstr(error.text, "ranks 0 and 1 are both on"),
                       "rank %u: %s: %s", rank->number, mr_status_name(status), error.text);
     mr_group_destroy(group);
@@ -311,7 +311,7 @@ static void measure_calls(struct rank *rank, const char *size, uint64_t n)
     free(whole);
 }
 
-static void measure(struct rank *rank)
+static void measure_all(struct rank *rank)
 {
     measure_calls(rank, "2 f32", 2);
     measure_calls(rank, "1 MiB", 1 << 18);
@@ -334,14 +334,14 @@ int main(int argc, char **argv)
         {"one rank: groups begin and end", {.n_ranks = 1, .run = begin_and_end}},
         {"one rank: a collective that does not end is ended by its timeout",
          {.n_ranks = 1, .run = run_out_of_time, .timeout_ms = SHORT_MS}},
-        {"one rank: figures", {.n_ranks = 1, .run = measure}},
+        {"one rank: figures", {.n_ranks = 1, .run = measure_all}},
         {"two ranks on one GPU are refused in words", {.n_ranks = 2, .run = be_refused, .same_device = true}},
         {"two ranks: all collectives, types and operations", {.n_ranks = 2, .run = meet_contract}},
         {"two ranks: a collective stands between two streams", {.n_ranks = 2, .run = stand_between_streams}},
         {"two ranks: metrics of values on the device", {.n_ranks = 2, .run = sum_metrics}},
         {"two ranks: groups begin and end", {.n_ranks = 2, .run = begin_and_end}},
         {"two ranks: a lost rank is named", {.n_ranks = 2, .run = lose_a_rank}},
-        {"two ranks: figures", {.n_ranks = 2, .run = measure}},
+        {"two ranks: figures", {.n_ranks = 2, .run = measure_all}},
     };
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);

@@ -50,7 +50,7 @@ static mr_loader *warm_loader(struct order *order)
     return loader;
 }
 
-static mr_batch *take(struct order *order, mr_loader *loader, bool on_stream, cudaStream_t stream)
+static mr_batch *take_batch(struct order *order, mr_loader *loader, bool on_stream, cudaStream_t stream)
 {
     mr_batch *batch;
     mr_status status =
@@ -60,7 +60,7 @@ static mr_batch *take(struct order *order, mr_loader *loader, bool on_stream, cu
     return batch;
 }
 
-static void need(struct order *order, mr_batch *batch, mr_status status)
+static void need_ok(struct order *order, mr_batch *batch, mr_status status)
 {
     if (status != MR_OK)
         gpu_report_die(&order->setup->report, "%s", mr_batch_error(batch)->text);
@@ -98,15 +98,15 @@ static void clear_copies(struct order *order)
 }
 
 /* Take a batch, read it on the stream, release it, as how says. */
-static void step(struct order *order, mr_loader *loader, enum how how, cudaStream_t stream, cudaStream_t another,
-                 uint32_t place)
+static void run_step(struct order *order, mr_loader *loader, enum how how, cudaStream_t stream, cudaStream_t another,
+                     uint32_t place)
 {
     bool on_stream = how == NEXT_ON || how == USE || how == ANOTHER_TOLD;
-    mr_batch *batch = take(order, loader, on_stream, how == NEXT_ON ? stream : another);
+    mr_batch *batch = take_batch(order, loader, on_stream, how == NEXT_ON ? stream : another);
     if (how == USE)
-        need(order, batch, mr_batch_use(batch, stream));
+        need_ok(order, batch, mr_batch_use(batch, stream));
     read_batch(order, batch, place, stream);
-    need(order, batch, how == RELEASE_ON ? mr_batch_release_on(batch, stream) : mr_batch_release(batch));
+    need_ok(order, batch, how == RELEASE_ON ? mr_batch_release_on(batch, stream) : mr_batch_release(batch));
 }
 
 /*
@@ -123,9 +123,9 @@ static uint32_t reads_held(struct order *order, enum how how, enum gpu_stream_ki
     clear_copies(order);
     gpu_cuda_close_gate(cuda, stream);
     for (uint32_t i = 0; i < N_BUFFERS; i++)
-        step(order, loader, how, stream, another, i);
+        run_step(order, loader, how, stream, another, i);
     for (uint32_t i = 0; i < (broken ? N_BUFFERS : 1); i++)
-        mr_batch_release(take(order, loader, !broken, another));
+        mr_batch_release(take_batch(order, loader, !broken, another));
     gpu_report_expect(cuda->report, gpu_cuda_open_gate(cuda), "a call waited for the device");
     gpu_cuda_sync(cuda, stream);
     uint32_t n_wrong = count_wrong(order, N_BUFFERS);
@@ -149,8 +149,8 @@ static uint32_t copy_held(struct order *order, enum how how, enum gpu_stream_kin
     clear_copies(order);
     gpu_cuda_close_gate(cuda, holder);
     for (uint32_t i = 0; i < N_BUFFERS; i++)
-        step(order, loader, NEXT_ON, holder, NULL, i);
-    step(order, loader, how, stream, another, N_BUFFERS);
+        run_step(order, loader, NEXT_ON, holder, NULL, i);
+    run_step(order, loader, how, stream, another, N_BUFFERS);
     if (how == ANOTHER_TOLD)
         gpu_cuda_sync(cuda, stream);
     else
@@ -177,14 +177,14 @@ static uint32_t host_next_waits(struct order *order)
     clear_copies(order);
     gpu_cuda_close_gate(cuda, holder);
     for (uint32_t i = 0; i < N_BUFFERS; i++)
-        step(order, loader, NEXT_ON, holder, NULL, i);
+        run_step(order, loader, NEXT_ON, holder, NULL, i);
     mr_status early = mr_loader_next(loader, 100, &batch);
     gpu_report_expect(cuda->report, early == MR_PENDING, "next gave %s before the batch was there",
                       mr_status_name(early));
     mr_batch_release(batch);
     gpu_report_expect(cuda->report, gpu_cuda_open_gate(cuda), "a call waited for the device");
     if (early == MR_PENDING) {
-        batch = take(order, loader, false, NULL);
+        batch = take_batch(order, loader, false, NULL);
         gpu_cuda_ok(cuda,
                     cudaMemcpy(order->copies + N_BUFFERS * order->batch_bytes, mr_batch_data(batch, "image"),
                                order->batch_bytes, cudaMemcpyDeviceToDevice),
@@ -216,7 +216,7 @@ static uint32_t random_spins(struct order *order, uint32_t seed)
         cudaStream_t stream = streams[(seed >> 8) % GPU_STREAM_KINDS];
         cudaStream_t another = streams[(seed >> 12) % GPU_STREAM_KINDS];
         gpu_cuda_ok(cuda, gpu_kernel_spin((seed >> 16) % 2000 * 1000, 1 + (seed >> 20) % 64, 32, stream), "a spin");
-        step(order, loader, (enum how)((seed >> 24) % (USE + 1)), stream, another, i);
+        run_step(order, loader, (enum how)((seed >> 24) % (USE + 1)), stream, another, i);
     }
     gpu_cuda_ok(cuda, cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     uint32_t n_wrong = count_wrong(order, order->n_batches);
@@ -299,7 +299,7 @@ static void expect_batches(struct order *order)
         if (mr_loader_set_epoch(loader, epoch) != MR_OK)
             gpu_report_die(&order->setup->report, "%s", mr_loader_error(loader)->text);
         for (uint32_t i = 0; i < order->n_batches / N_EPOCHS; i++) {
-            mr_batch *batch = take(order, loader, false, NULL);
+            mr_batch *batch = take_batch(order, loader, false, NULL);
             memcpy(to, mr_batch_data(batch, "image"), order->batch_bytes);
             to += order->batch_bytes;
             mr_batch_release(batch);

@@ -24,7 +24,7 @@ struct own {
     uint8_t *read; /* page-locked by this program's runtime */
 };
 
-static void ok(struct own *own, cudaError_t error, const char *what)
+static void cuda_ok(struct own *own, cudaError_t error, const char *what)
 {
     if (error != cudaSuccess)
         gpu_report_die(&own->setup->report, "%s: %s", what, cudaGetErrorString(error));
@@ -53,7 +53,7 @@ static void tell_runtimes(struct own *own)
                       "the library exports nothing");
 }
 
-static mr_batch *take(struct own *own, mr_loader *loader, bool on_stream, cudaStream_t stream)
+static mr_batch *take_batch(struct own *own, mr_loader *loader, bool on_stream, cudaStream_t stream)
 {
     mr_batch *batch;
     mr_status status =
@@ -71,7 +71,7 @@ static void expect_batches(struct own *own)
     mr_loader *loader = gpu_setup_loader(own->setup, own->dataset, "train:64", &options);
     for (uint32_t i = 0; i < N_TAKEN; i++) {
         mr_loader_set_epoch(loader, i);
-        mr_batch *batch = take(own, loader, false, NULL);
+        mr_batch *batch = take_batch(own, loader, false, NULL);
         memcpy(own->expected + i * own->batch_bytes, mr_batch_data(batch, "image"), own->batch_bytes);
         mr_batch_release(batch);
     }
@@ -83,21 +83,21 @@ static void own_stream(struct own *own, bool own_is_null)
 {
     cudaStream_t stream = NULL;
     if (!own_is_null)
-        ok(own, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        cuda_ok(own, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     mr_loader *loader = gpu_setup_loader(own->setup, own->dataset, "train:64", &own->options);
     memset(own->read, 0xee, N_TAKEN * own->batch_bytes);
     for (uint32_t i = 0; i < N_TAKEN; i++) {
         if (mr_loader_set_epoch(loader, i) != MR_OK)
             gpu_report_die(&own->setup->report, "%s", mr_loader_error(loader)->text);
-        mr_batch *batch = take(own, loader, true, stream);
-        ok(own, cudaLaunchHostFunc(stream, hold_back, NULL), "cudaLaunchHostFunc");
-        ok(own,
-           cudaMemcpyAsync(own->read + i * own->batch_bytes, mr_batch_data(batch, "image"), own->batch_bytes,
-                           cudaMemcpyDeviceToHost, stream),
-           "cudaMemcpyAsync");
+        mr_batch *batch = take_batch(own, loader, true, stream);
+        cuda_ok(own, cudaLaunchHostFunc(stream, hold_back, NULL), "cudaLaunchHostFunc");
+        cuda_ok(own,
+                cudaMemcpyAsync(own->read + i * own->batch_bytes, mr_batch_data(batch, "image"), own->batch_bytes,
+                                cudaMemcpyDeviceToHost, stream),
+                "cudaMemcpyAsync");
         gpu_report_expect(&own->setup->report, mr_batch_release_on(batch, stream) == MR_OK, "release failed");
     }
-    ok(own, cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    cuda_ok(own, cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     for (uint32_t i = 0; i < N_TAKEN; i++)
         gpu_report_expect(
             &own->setup->report,
@@ -105,10 +105,10 @@ static void own_stream(struct own *own, bool own_is_null)
             "batch %u was read with other bytes", i);
     mr_loader_destroy(loader);
     if (stream)
-        ok(own, cudaStreamDestroy(stream), "cudaStreamDestroy");
+        cuda_ok(own, cudaStreamDestroy(stream), "cudaStreamDestroy");
 }
 
-static void run(struct own *own)
+static void run_epochs(struct own *own)
 {
     own->dataset = gpu_setup_dataset(own->setup, own->setup->photos);
     own->options = (mr_loader_options)MR_LOADER_OPTIONS_INIT;
@@ -119,7 +119,7 @@ static void run(struct own *own)
     own->options.num_workers = own->setup->n_workers;
     own->batch_bytes = UINT64_C(2) * 3 * 64 * 64 * BATCH;
     void *read;
-    ok(own, cudaHostAlloc(&read, N_TAKEN * own->batch_bytes, 0), "cudaHostAlloc");
+    cuda_ok(own, cudaHostAlloc(&read, N_TAKEN * own->batch_bytes, 0), "cudaHostAlloc");
     own->read = read;
     own->expected = malloc(N_TAKEN * own->batch_bytes);
     if (!own->expected)
@@ -129,7 +129,7 @@ static void run(struct own *own)
     own_stream(own, false);
     own_stream(own, true);
     free(own->expected);
-    ok(own, cudaFreeHost(read), "cudaFreeHost");
+    cuda_ok(own, cudaFreeHost(read), "cudaFreeHost");
     mr_dataset_destroy(own->dataset);
 }
 
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
         gpu_report_die(&setup.report, "no NVIDIA driver");
     if (gpu_report_begin(&setup.report, "streams of a program that has its own libcudart.so")) {
-        run(&own);
+        run_epochs(&own);
         gpu_report_end(&setup.report);
     }
     return gpu_setup_end(&setup);

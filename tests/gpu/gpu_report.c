@@ -92,7 +92,7 @@ void gpu_report_fact(const char *name, const char *format, ...)
     va_end(words);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -105,7 +105,7 @@ double gpu_report_median(const double *values, uint32_t n)
     if (n == 0 || n > MAX_VALUES)
         return 0;
     memcpy(sorted, values, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, compare);
+    qsort(sorted, n, sizeof *sorted, compare_doubles);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
@@ -114,7 +114,7 @@ void gpu_report_figure(const char *name, double *values, uint32_t n, bool above,
     if (n == 0)
         return;
     double median = gpu_report_median(values, n);
-    qsort(values, n, sizeof *values, compare);
+    qsort(values, n, sizeof *values, compare_doubles);
     printf("figure | %s | %.4g | %.4g | %.4g | ", name, median, values[0], values[n - 1]);
     if (bound == 0)
         printf("- | -\n");

@@ -29,7 +29,7 @@ static void remove_folder(void *user)
     mr_test_folder_remove(setup->folder);
 }
 
-static void usage(const char *program)
+static void print_usage(const char *program)
 {
     fprintf(stderr, "usage: %s [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief]\n", program);
     exit(2);
@@ -45,7 +45,7 @@ void gpu_setup_init(struct gpu_setup *setup, int argc, char **argv)
             continue;
         }
         if (i + 1 == argc)
-            usage(argv[0]);
+            print_usage(argv[0]);
         const char *value = argv[i + 1];
         if (strcmp(argv[i], "--device") == 0)
             setup->device = value;
@@ -56,7 +56,7 @@ void gpu_setup_init(struct gpu_setup *setup, int argc, char **argv)
         else if (strcmp(argv[i], "--only") == 0)
             setup->report.only = value;
         else
-            usage(argv[0]);
+            print_usage(argv[0]);
         i++;
     }
     setup->folder = mr_test_folder_create();

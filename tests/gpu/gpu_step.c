@@ -59,7 +59,7 @@ static mr_loader *make_loader(struct trainer *t)
 }
 
 /* One step's work; on a GPU it is only put on the stream. */
-static void compute(struct trainer *t, uint32_t i, uint32_t step_ms)
+static void run_compute(struct trainer *t, uint32_t i, uint32_t step_ms)
 {
     if (!t->on_gpu) {
         sleep_ns(step_ms * INT64_C(1000000));
@@ -92,7 +92,7 @@ static void read_events(struct trainer *t, uint32_t n_steps, struct measured *m)
     m->whole_ms = (double)ms;
 }
 
-static struct measured train(struct trainer *t, mr_loader *loader, uint32_t n_steps, uint32_t step_ms)
+static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_t n_steps, uint32_t step_ms)
 {
     struct measured m = {0};
     int64_t begin = 0;
@@ -108,7 +108,7 @@ static struct measured train(struct trainer *t, mr_loader *loader, uint32_t n_st
             gpu_report_die(&t->setup->report, "%s", mr_loader_error(loader)->text);
         m.calls_ns += thread_cpu_ns() - cpu;
         int64_t started = gpu_report_now_ns();
-        compute(t, i, step_ms);
+        run_compute(t, i, step_ms);
         if (i >= WARM_UP && !t->on_gpu)
             m.step_ms[i - WARM_UP] = (double)(gpu_report_now_ns() - started) * 1e-6;
         cpu = thread_cpu_ns();
@@ -125,7 +125,7 @@ static struct measured train(struct trainer *t, mr_loader *loader, uint32_t n_st
     return m;
 }
 
-static void report(const struct measured *m, uint32_t n, uint32_t step_ms, const mr_loader_stats *stats)
+static void report_step(const struct measured *m, uint32_t n, uint32_t step_ms, const mr_loader_stats *stats)
 {
     double sum_ms = 0;
     char *name = gpu_setup_text("step of %u ms: share of time that the accelerator computed", step_ms);
@@ -168,9 +168,9 @@ static void run_steps(struct trainer *t, uint32_t step_ms, uint32_t n_steps)
     if (gpu_report_begin(&t->setup->report, name)) {
         mr_loader *loader = make_loader(t);
         mr_loader_stats stats = {.struct_size = sizeof stats};
-        struct measured m = train(t, loader, n_steps, step_ms);
+        struct measured m = train_steps(t, loader, n_steps, step_ms);
         mr_loader_get_stats(loader, &stats);
-        report(&m, n_steps - WARM_UP, step_ms, &stats);
+        report_step(&m, n_steps - WARM_UP, step_ms, &stats);
         mr_loader_destroy(loader);
         gpu_report_end(&t->setup->report);
     }

@@ -34,7 +34,7 @@ static int compute_kernel(struct busy *b)
     return gpu_kernel_compute(b->out, 100000, 8 * b->cuda->n_sm, b->work);
 }
 
-static void enqueue(struct busy *b, kernel_fn kernel, uint32_t n)
+static void enqueue_kernels(struct busy *b, kernel_fn kernel, uint32_t n)
 {
     gpu_cuda_ok(b->cuda, cudaEventRecord(b->begin, b->work), "cudaEventRecord");
     for (uint32_t i = 0; i < n; i++)
@@ -51,11 +51,11 @@ static double took_ms(struct busy *b)
 }
 
 /* So many kernels that they take about a third of a second, and fewer than a stream takes before launches block. */
-static uint32_t calibrate(struct busy *b, kernel_fn kernel)
+static uint32_t calibrate_kernels(struct busy *b, kernel_fn kernel)
 {
-    enqueue(b, kernel, 4);
+    enqueue_kernels(b, kernel, 4);
     took_ms(b);
-    enqueue(b, kernel, 4);
+    enqueue_kernels(b, kernel, 4);
     double each = took_ms(b) / 4;
     double n = each > 0 ? 333 / each : 1;
     return n < 2 ? 2 : n > MAX_KERNELS ? MAX_KERNELS : (uint32_t)n;
@@ -95,7 +95,7 @@ static double with_copies(struct busy *b, mr_loader *loader, kernel_fn kernel, u
         take_one(b, loader, &epoch);
     mr_loader_get_stats(loader, &before);
     int64_t begin = gpu_report_now_ns();
-    enqueue(b, kernel, n);
+    enqueue_kernels(b, kernel, n);
     while (cudaEventQuery(b->end) == cudaErrorNotReady)
         take_one(b, loader, &epoch);
     mr_loader_get_stats(loader, &after);
@@ -105,7 +105,7 @@ static double with_copies(struct busy *b, mr_loader *loader, kernel_fn kernel, u
     return ms;
 }
 
-static void compare(struct busy *b, const char *name, kernel_fn kernel, mr_dtype dtype)
+static void compare_busy(struct busy *b, const char *name, kernel_fn kernel, mr_dtype dtype)
 {
     double slower[N_ROUNDS];
     double rate[N_ROUNDS];
@@ -113,9 +113,9 @@ static void compare(struct busy *b, const char *name, kernel_fn kernel, mr_dtype
     if (gpu_report_begin(&b->setup->report, title)) {
         mr_dataset *dataset = gpu_setup_dataset(b->setup, b->spec);
         mr_loader *loader = make_loader(b, dataset, dtype);
-        uint32_t n = calibrate(b, kernel);
+        uint32_t n = calibrate_kernels(b, kernel);
         for (uint32_t i = 0; i < N_ROUNDS; i++) {
-            enqueue(b, kernel, n);
+            enqueue_kernels(b, kernel, n);
             double alone = took_ms(b);
             slower[i] = with_copies(b, loader, kernel, n, &rate[i]) / alone;
         }
@@ -145,10 +145,10 @@ void gpu_step_busy(struct gpu_setup *setup, struct gpu_cuda *cuda)
     b.out = gpu_cuda_alloc(cuda, FLOATS * sizeof *b.out);
     gpu_cuda_ok(cuda, cudaMemset(b.in, 0, FLOATS * sizeof *b.in), "cudaMemset");
 
-    compare(&b, "bound by memory", memory_kernel, MR_U8);
-    compare(&b, "bound by arithmetic", compute_kernel, MR_U8);
-    compare(&b, "bound by memory", memory_kernel, MR_F16);
-    compare(&b, "bound by arithmetic", compute_kernel, MR_F16);
+    compare_busy(&b, "bound by memory", memory_kernel, MR_U8);
+    compare_busy(&b, "bound by arithmetic", compute_kernel, MR_U8);
+    compare_busy(&b, "bound by memory", memory_kernel, MR_F16);
+    compare_busy(&b, "bound by arithmetic", compute_kernel, MR_F16);
 
     gpu_cuda_ok(cuda, cudaFree(b.in), "cudaFree");
     gpu_cuda_ok(cuda, cudaFree(b.out), "cudaFree");

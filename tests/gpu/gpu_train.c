@@ -35,7 +35,7 @@ struct training {
 /* ---- pictures ---- */
 
 /* Ten classes: stripes along or across, of five widths. Brightness and noise say nothing of the class. */
-static void draw(uint8_t *record, uint32_t label, uint32_t *random)
+static void draw_picture(uint8_t *record, uint32_t label, uint32_t *random)
 {
     uint32_t period = 2 + label / 2 * 2;
     *random = *random * 1664525u + 1013904223u;
@@ -67,10 +67,10 @@ static void make_pictures(struct training *t)
     if (!records)
         gpu_report_die(t->report, "no memory for pictures");
     for (uint32_t i = 0; i < n; i++)
-        draw(records + (size_t)i * RECORD, i % 10, &random);
+        draw_picture(records + (size_t)i * RECORD, i % 10, &random);
     write_file(t, "data_batch_1.bin", records, (size_t)n * RECORD);
     for (uint32_t i = 0; i < n / 5; i++)
-        draw(records + (size_t)i * RECORD, i % 10, &random);
+        draw_picture(records + (size_t)i * RECORD, i % 10, &random);
     write_file(t, "test_batch.bin", records, (size_t)(n / 5) * RECORD);
     write_file(t, "batches.meta.txt", names, sizeof names - 1);
     free(records);
@@ -130,7 +130,7 @@ static int be_rank(uint32_t number, void *arg)
 }
 
 /* True: it ended well. n_ranks above 1: with cuda:local, over nccl. */
-static bool run(struct training *t, const char *name, uint32_t n_ranks, const char *data, const char *options)
+static bool run_training(struct training *t, const char *name, uint32_t n_ranks, const char *data, const char *options)
 {
     struct job job = {t, name, data, options};
     mr_launch_options launch = MR_LAUNCH_OPTIONS_INIT;
@@ -210,7 +210,7 @@ static void expect_near(struct training *t, const char *a, const char *b, double
 static void agree_with_host(struct training *t)
 {
     char *options = gpu_setup_text(SMALL " --device=%s", t->setup->device);
-    if (run(t, "host", 1, t->made, SMALL " --device=host") && run(t, "gpu", 1, t->made, options))
+    if (run_training(t, "host", 1, t->made, SMALL " --device=host") && run_training(t, "gpu", 1, t->made, options))
         expect_near(t, "gpu", "host", 1e-9);
     free(options);
 }
@@ -219,9 +219,9 @@ static void repeat_bits(struct training *t)
 {
     char *options = gpu_setup_text(SMALL " --device=%s", t->setup->device);
     char *f32 = gpu_setup_text("--batch-size=50 --workers=2 --epochs=2 --device=%s", t->setup->device);
-    if (run(t, "once", 1, t->made, options) && run(t, "again", 1, t->made, options))
+    if (run_training(t, "once", 1, t->made, options) && run_training(t, "again", 1, t->made, options))
         expect_same_bits(t, "once", "again");
-    if (run(t, "f32-once", 1, t->made, f32) && run(t, "f32-again", 1, t->made, f32))
+    if (run_training(t, "f32-once", 1, t->made, f32) && run_training(t, "f32-again", 1, t->made, f32))
         expect_same_bits(t, "f32-once", "f32-again");
     free(options);
     free(f32);
@@ -231,7 +231,7 @@ static void go_over_nccl(struct training *t)
 {
     char *alone = gpu_setup_text(SMALL " --device=%s", t->setup->device);
     char *nccl = gpu_setup_text(SMALL " --device=%s --backend=nccl", t->setup->device);
-    if (run(t, "alone", 1, t->made, alone) && run(t, "nccl", 1, t->made, nccl))
+    if (run_training(t, "alone", 1, t->made, alone) && run_training(t, "nccl", 1, t->made, nccl))
         expect_same_bits(t, "alone", "nccl");
     free(alone);
     free(nccl);
@@ -239,22 +239,22 @@ static void go_over_nccl(struct training *t)
 
 static void share_among_two(struct training *t)
 {
-    if (run(t, "one", 1, t->made, SMALL " --device=cuda:0") &&
-        run(t, "two", 2, t->made, SMALL " --device=cuda:local --backend=nccl"))
+    if (run_training(t, "one", 1, t->made, SMALL " --device=cuda:0") &&
+        run_training(t, "two", 2, t->made, SMALL " --device=cuda:local --backend=nccl"))
         expect_near(t, "two", "one", 1e-9);
-    if (run(t, "dp", 1, t->made, SMALL " --mode=dp --devices=cuda:0,cuda:1"))
+    if (run_training(t, "dp", 1, t->made, SMALL " --mode=dp --devices=cuda:0,cuda:1"))
         expect_near(t, "dp", "one", 1e-9);
-    if (run(t, "dp-loss", 1, t->made, SMALL " --mode=dp-loss --devices=cuda:0,cuda:1"))
+    if (run_training(t, "dp-loss", 1, t->made, SMALL " --mode=dp-loss --devices=cuda:0,cuda:1"))
         expect_near(t, "dp-loss", "one", 1e-9);
-    if (run(t, "mp", 1, t->made, SMALL " --mode=mp --devices=cuda:0,cuda:1"))
+    if (run_training(t, "mp", 1, t->made, SMALL " --mode=mp --devices=cuda:0,cuda:1"))
         expect_near(t, "mp", "one", 1e-9);
 }
 
-static void learn(struct training *t)
+static void learn_classes(struct training *t)
 {
     bool is_real = t->real != NULL;
     char *options = gpu_setup_text("--workers=4 --epochs=%d --device=%s", is_real ? 18 : 6, t->setup->device);
-    if (run(t, "learn", 1, is_real ? t->real : t->made, options)) {
+    if (run_training(t, "learn", 1, is_real ? t->real : t->made, options)) {
         struct line line = last_line(t, "learn");
         double accuracy = 100 * line.test_accuracy;
         double per_epoch = line.seconds / (is_real ? 18 : 6);
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
         {"the same run gives the same bits", 1, repeat_bits},
         {"one rank over nccl gives the same bits", 1, go_over_nccl},
         {"two GPUs come to the losses of one, as ranks and in each mode", 2, share_among_two},
-        {"it learns", 1, learn},
+        {"it learns", 1, learn_classes},
     };
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
@@ -307,7 +307,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!gpu_report_begin(&setup.report, cases[i].name))
             continue;
-        if (setup.brief && cases[i].run == learn)
+        if (setup.brief && cases[i].run == learn_classes)
             gpu_report_skip(&setup.report, "--brief");
         else if (n < cases[i].n_gpus)
             gpu_report_skip(&setup.report, "%u GPUs are there", n);

@@ -38,7 +38,7 @@ static void run_kernel(void *user, void *const *views)
     free(queued);
 }
 
-static cudaError_t start(cudaStream_t stream, const struct double_kernel *kernel)
+static cudaError_t start_kernel(cudaStream_t stream, const struct double_kernel *kernel)
 {
     cudaError_t error = double_launch(stream, kernel);
 
@@ -62,7 +62,7 @@ cudaError_t convnet_shim_run(convnet_function *function, const struct convnet_jo
             (struct double_access){job->memory[i].at, job->memory[i].n_bytes, job->memory[i].is_written};
         queued->at[queued->n_views++] = i;
     }
-    return start(stream, &kernel);
+    return start_kernel(stream, &kernel);
 }
 
 /* ---- products ---- */
@@ -83,7 +83,7 @@ static void run_product(void *user, void *const *views)
 }
 
 /* Of a matrix of rows x columns, step numbers from row to row. */
-static size_t extent(const struct convnet_product *p, int rows, int columns, int step)
+static size_t matrix_bytes(const struct convnet_product *p, int rows, int columns, int step)
 {
     return ((size_t)(rows - 1) * (size_t)step + (size_t)columns) * (p->is_f64 ? sizeof(double) : sizeof(float));
 }
@@ -105,18 +105,19 @@ void convnet_products_close(void *products)
 const char *convnet_multiply(void *products, const struct convnet_product *p)
 {
     struct queued *queued = malloc(sizeof *queued);
-    size_t a = p->transposed_a ? extent(p, p->k, p->m, p->lda) : extent(p, p->m, p->k, p->lda);
-    size_t b = p->transposed_b ? extent(p, p->n, p->k, p->ldb) : extent(p, p->k, p->n, p->ldb);
-    struct double_kernel kernel = {
-        .name = "product",
-        .accesses = {{(void *)p->a, a, false}, {(void *)p->b, b, false}, {p->c, extent(p, p->m, p->n, p->ldc), true}},
-        .n_accesses = 3,
-        .run = run_product,
-        .user = queued};
+    size_t a = p->transposed_a ? matrix_bytes(p, p->k, p->m, p->lda) : matrix_bytes(p, p->m, p->k, p->lda);
+    size_t b = p->transposed_b ? matrix_bytes(p, p->n, p->k, p->ldb) : matrix_bytes(p, p->k, p->n, p->ldb);
+    struct double_kernel kernel = {.name = "product",
+                                   .accesses = {{(void *)p->a, a, false},
+                                                {(void *)p->b, b, false},
+                                                {p->c, matrix_bytes(p, p->m, p->n, p->ldc), true}},
+                                   .n_accesses = 3,
+                                   .run = run_product,
+                                   .user = queued};
 
     if (queued == NULL)
         return "no memory";
     *queued = (struct queued){.product = *p};
-    cudaError_t error = start(*(cudaStream_t *)products, &kernel);
+    cudaError_t error = start_kernel(*(cudaStream_t *)products, &kernel);
     return error == cudaSuccess ? NULL : cudaGetErrorString(error);
 }

@@ -19,7 +19,7 @@ enum { ROWS = 6, N_PIXELS = CONVNET_CHANNELS * CONVNET_SIDE * CONVNET_SIDE, N_PR
 static const int64_t labels[ROWS] = {3, 0, 9, 9, 5, 1};
 
 /* n rows from row first on of the pictures, which are noise. */
-static mr_array pictures(int64_t first, int64_t n)
+static mr_array make_pictures(int64_t first, int64_t n)
 {
     static float pixels[ROWS * N_PIXELS];
     uint32_t state = 12345;
@@ -47,9 +47,9 @@ static struct convnet *new_net(mr_dtype dtype)
     return net;
 }
 
-static struct convnet_sums score(struct convnet *net, int64_t first, int64_t n, const uint8_t *mask)
+static struct convnet_sums score_pictures(struct convnet *net, int64_t first, int64_t n, const uint8_t *mask)
 {
-    mr_array images = pictures(first, n);
+    mr_array images = make_pictures(first, n);
 
     assert_true(convnet_take(net, &images));
     convnet_forward(net);
@@ -57,7 +57,7 @@ static struct convnet_sums score(struct convnet *net, int64_t first, int64_t n, 
     return *net->sums;
 }
 
-static void backward(struct convnet *net)
+static void run_backward(struct convnet *net)
 {
     for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--)
         convnet_backward(net, layer);
@@ -69,8 +69,8 @@ static void gradients_are_those_of_differences(void **state)
     double *weights = net->weights, *gradients = net->gradients, step = 1e-6, most = 0;
 
     (void)state;
-    score(net, 0, ROWS, NULL);
-    backward(net);
+    score_pictures(net, 0, ROWS, NULL);
+    run_backward(net);
     for (int layer = 0; layer < CONVNET_LAYERS; layer++) {
         uint64_t count;
         size_t first = (size_t)((double *)convnet_bucket(net, layer, &count) - gradients);
@@ -79,9 +79,9 @@ static void gradients_are_those_of_differences(void **state)
             size_t at = first + (i < N_PROBES - 1 ? i * 7919 % count : count - 1); /* also the last bias */
             double weight = weights[at];
             weights[at] = weight + step;
-            double above = score(net, 0, ROWS, NULL).loss;
+            double above = score_pictures(net, 0, ROWS, NULL).loss;
             weights[at] = weight - step;
-            double below = score(net, 0, ROWS, NULL).loss;
+            double below = score_pictures(net, 0, ROWS, NULL).loss;
             weights[at] = weight;
             double wanted = (above - below) / (2 * step);
             if (fabs(wanted - gradients[at]) > 1e-5 * (1 + fabs(wanted)))
@@ -96,7 +96,7 @@ static void gradients_are_those_of_differences(void **state)
 static void both_types_of_number_give_the_same_loss(void **state)
 {
     struct convnet *narrow = new_net(MR_F32), *wide = new_net(MR_F64);
-    double a = score(narrow, 0, ROWS, NULL).loss, b = score(wide, 0, ROWS, NULL).loss;
+    double a = score_pictures(narrow, 0, ROWS, NULL).loss, b = score_pictures(wide, 0, ROWS, NULL).loss;
 
     (void)state;
     assert_true(fabs(a - b) < 1e-4 && a > 1);
@@ -113,7 +113,7 @@ static void a_loss_has_the_same_bits_in_whatever_batch(void **state)
     for (int row = 0; row < ROWS; row++) {
         uint8_t mask[ROWS] = {0};
         mask[row] = 1;
-        double together = score(net, 0, ROWS, mask).loss, alone = score(net, row, 1, NULL).loss;
+        double together = score_pictures(net, 0, ROWS, mask).loss, alone = score_pictures(net, row, 1, NULL).loss;
         assert_memory_equal(&together, &alone, sizeof together);
     }
     convnet_destroy(net);
@@ -123,12 +123,12 @@ static void rows_without_mask_add_nothing(void **state)
 {
     const uint8_t mask[ROWS] = {1, 1, 1, 1, 0, 0};
     struct convnet *masked = new_net(MR_F64), *fewer = new_net(MR_F64);
-    struct convnet_sums a = score(masked, 0, ROWS, mask), b = score(fewer, 0, 4, NULL);
+    struct convnet_sums a = score_pictures(masked, 0, ROWS, mask), b = score_pictures(fewer, 0, 4, NULL);
 
     (void)state;
     assert_true(a.loss == b.loss && a.correct == b.correct && a.count == 4 && b.count == 4);
-    backward(masked);
-    backward(fewer);
+    run_backward(masked);
+    run_backward(fewer);
     for (size_t i = 0; i <= masked->n_params; i++)
         assert_true(fabs(((double *)masked->gradients)[i] - ((double *)fewer->gradients)[i]) < 1e-12);
     convnet_destroy(masked);
@@ -140,10 +140,10 @@ static void an_empty_batch_adds_zeros(void **state)
     struct convnet *net = new_net(MR_F32);
 
     (void)state;
-    score(net, 0, ROWS, NULL);
-    backward(net);
-    struct convnet_sums sums = score(net, 0, 0, NULL);
-    backward(net);
+    score_pictures(net, 0, ROWS, NULL);
+    run_backward(net);
+    struct convnet_sums sums = score_pictures(net, 0, 0, NULL);
+    run_backward(net);
     assert_true(sums.loss == 0 && sums.count == 0);
     for (size_t i = 0; i <= net->n_params; i++)
         assert_true(((float *)net->gradients)[i] == 0);
@@ -154,7 +154,7 @@ static void an_empty_batch_adds_zeros(void **state)
 static void larger_pictures_are_averaged(void **state)
 {
     struct convnet *net = new_net(MR_F32);
-    mr_array small = pictures(0, 1), large = small;
+    mr_array small = make_pictures(0, 1), large = small;
     float *pixels = malloc(9 * N_PIXELS * sizeof *pixels);
     int side = 3 * CONVNET_SIDE;
 
@@ -166,7 +166,7 @@ static void larger_pictures_are_averaged(void **state)
     }
     large.shape[2] = large.shape[3] = side;
     large.data = pixels;
-    double wanted = score(net, 0, 1, NULL).loss;
+    double wanted = score_pictures(net, 0, 1, NULL).loss;
     assert_true(convnet_take(net, &large));
     convnet_forward(net);
     assert_true(convnet_score(net, labels, NULL));
@@ -179,7 +179,7 @@ static void wrong_images_and_labels_are_refused(void **state)
 {
     const int64_t wrong[ROWS] = {0, 1, 10, 0, 0, 0};
     struct convnet *net = new_net(MR_F32);
-    mr_array images = pictures(0, ROWS), larger = images, bytes = images;
+    mr_array images = make_pictures(0, ROWS), larger = images, bytes = images;
     struct convnet_plan plan = net->plan;
 
     (void)state;

@@ -101,14 +101,14 @@ static bool is_gpu(const struct convnet *net)
     return net->plan.device.kind == MR_DEVICE_CUDA;
 }
 
-static void backward(struct convnet *net)
+static void run_backward(struct convnet *net)
 {
     for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--)
         convnet_backward(net, layer);
 }
 
 /* The first n rows, with masks, there and back. */
-static void step(struct convnet *net, const struct batch *batch, int64_t n, bool masked)
+static void run_step(struct convnet *net, const struct batch *batch, int64_t n, bool masked)
 {
     mr_array images = images_of(batch, n, is_gpu(net));
     const uint8_t *mask = is_gpu(net) ? batch->device_mask : batch->mask;
@@ -116,10 +116,10 @@ static void step(struct convnet *net, const struct batch *batch, int64_t n, bool
     assert_true(convnet_take(net, &images));
     convnet_forward(net);
     assert_true(convnet_score(net, is_gpu(net) ? batch->device_labels : batch->labels, masked ? mask : NULL));
-    backward(net);
+    run_backward(net);
 }
 
-static double number(const struct convnet *net, const void *numbers, size_t i)
+static double number_at(const struct convnet *net, const void *numbers, size_t i)
 {
     return net->plan.dtype == MR_F64 ? ((const double *)numbers)[i] : (double)((const float *)numbers)[i];
 }
@@ -135,7 +135,7 @@ static void expect_same(struct convnet *cpu, void *a, struct convnet *gpu, void 
     convnet_copy(NULL, first, cpu, a, n * size);
     convnet_copy(NULL, second, gpu, b, n * size);
     for (size_t i = 0; i < n; i++) {
-        double x = number(cpu, first, i), y = number(gpu, second, i);
+        double x = number_at(cpu, first, i), y = number_at(gpu, second, i);
         assert_true(isfinite(x) && isfinite(y));
         most = fmax(most, fabs(x));
         apart = fmax(apart, fabs(x - y));
@@ -160,8 +160,8 @@ static void expect_steps(int n_steps, mr_dtype dtype, int64_t n, bool masked)
     struct batch *batch = new_batch(MANY);
 
     for (int i = 0; i < n_steps; i++) {
-        step(cpu, batch, n, masked);
-        step(gpu, batch, n, masked);
+        run_step(cpu, batch, n, masked);
+        run_step(gpu, batch, n, masked);
         struct convnet_sums a = sums_of(cpu), b = sums_of(gpu);
         assert_true(fabs(a.loss - b.loss) <= (dtype == MR_F64 ? 1e-13 : 1e-6) * (1 + a.loss));
         assert_true(a.correct == b.correct && a.count == b.count);
@@ -201,8 +201,8 @@ static void no_rows_add_zeros(void **state)
     struct batch *batch = new_batch(FEW);
 
     (void)state;
-    step(gpu, batch, FEW, true);
-    step(gpu, batch, 0, true);
+    run_step(gpu, batch, FEW, true);
+    run_step(gpu, batch, 0, true);
     float *gradients = malloc((gpu->n_params + 1) * sizeof *gradients);
     assert_non_null(gradients);
     convnet_copy(NULL, gradients, gpu, gpu->gradients, (gpu->n_params + 1) * sizeof *gradients);
@@ -222,7 +222,7 @@ static void a_wrong_label_is_a_loss_that_is_no_number(void **state)
 
     (void)state;
     assert_int_equal(cudaMemcpy(batch->device_labels + 1, &wrong, sizeof wrong, cudaMemcpyDefault), cudaSuccess);
-    step(gpu, batch, FEW, false);
+    run_step(gpu, batch, FEW, false);
     assert_true(isnan(sums_of(gpu).loss) && sums_of(gpu).count == FEW);
     free_batch(batch);
     convnet_destroy(gpu);
@@ -245,7 +245,7 @@ static void larger_pictures_are_averaged(void **state)
     large.shape[2] = large.shape[3] = side;
     large.strides[0] *= 4;
     large.data = device_pixels;
-    step(gpu, batch, 1, false);
+    run_step(gpu, batch, 1, false);
     double wanted = sums_of(gpu).loss;
     assert_true(convnet_take(gpu, &large));
     convnet_forward(gpu);

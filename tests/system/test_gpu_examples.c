@@ -43,7 +43,8 @@ static int remove_folder(void **state)
 
 /* Run a program over the folder. Returns its exit status; what it wrote to stdout, or where redirect says, is in text.
  */
-static int run(const char *program, const char *double_options, const char *arguments, const char *redirect, char *text)
+static int run_program(const char *program, const char *double_options, const char *arguments, const char *redirect,
+                       char *text)
 {
     char command[3 * TEXT];
     size_t len;
@@ -99,7 +100,7 @@ static struct sums sum_epoch(mr_loader *loader, uint64_t epoch)
 }
 
 /* The lines of a program that has these options. */
-static void expect(mr_loader_options options, char *text_out)
+static void expect_lines(mr_loader_options options, char *text_out)
 {
     mr_dataset *dataset = NULL;
     mr_loader *loader = NULL;
@@ -135,13 +136,13 @@ static void drop_lines(char *text, const char *word)
 }
 
 /* Run it under every schedule. */
-static void compare(const char *program, uint32_t n_devices, const char *arguments, const char *expected)
+static void compare_schedules(const char *program, uint32_t n_devices, const char *arguments, const char *expected)
 {
     for (int i = 0; i < N_SCHEDULES; i++) {
         char options[100], text[TEXT];
 
         snprintf(options, sizeof options, "devices=%u,%s", n_devices, schedules[i]);
-        int status = run(program, options, arguments, "", text);
+        int status = run_program(program, options, arguments, "", text);
         if (status != 0)
             fail_msg("%s %s, %s: status %d", program, arguments, options, status);
         drop_lines(text, "cuda"); /* those of single GPUs */
@@ -159,9 +160,9 @@ static void two_streams_see_what_the_host_sees(void **state)
     (void)state;
     options.dtype = MR_F16;
     options.batch_size = 32;
-    expect(options, expected);
+    expect_lines(options, expected);
     assert_non_null(strstr(expected, "epoch 1: 66 images"));
-    compare(MR_TEST_GPU_BATCH, 2, "1", expected);
+    compare_schedules(MR_TEST_GPU_BATCH, 2, "1", expected);
 }
 
 static void a_graph_for_each_buffer_sees_what_the_host_sees(void **state)
@@ -175,9 +176,9 @@ static void a_graph_for_each_buffer_sees_what_the_host_sees(void **state)
     options.pad_channels = 4;
     options.batch_size = 8;
     options.drop_last = true;
-    expect(options, expected);
+    expect_lines(options, expected);
     assert_non_null(strstr(expected, "epoch 1: 64 images"));
-    compare(MR_TEST_GRAPH_BATCH, 1, "", expected);
+    compare_schedules(MR_TEST_GRAPH_BATCH, 1, "", expected);
 }
 
 static void parts_on_several_gpus_are_the_whole(void **state)
@@ -188,9 +189,9 @@ static void parts_on_several_gpus_are_the_whole(void **state)
     (void)state;
     options.dtype = MR_F32;
     options.batch_size = 32;
-    expect(options, expected);
-    compare(MR_TEST_MULTI_GPU, 2, "0 1", expected);
-    compare(MR_TEST_MULTI_GPU, 4, "3 1 0 2", expected);
+    expect_lines(options, expected);
+    compare_schedules(MR_TEST_MULTI_GPU, 2, "0 1", expected);
+    compare_schedules(MR_TEST_MULTI_GPU, 4, "3 1 0 2", expected);
 }
 
 /* On two GPUs 16 of each 32 and 1 of the last 2; on four 8 of each 32, and the last 2 on the first two. */
@@ -199,10 +200,10 @@ static void each_gpu_gets_its_chunk(void **state)
     char text[TEXT];
 
     (void)state;
-    assert_int_equal(run(MR_TEST_MULTI_GPU, "devices=2", "0 1", "", text), 0);
+    assert_int_equal(run_program(MR_TEST_MULTI_GPU, "devices=2", "0 1", "", text), 0);
     assert_non_null(strstr(text, "epoch 0, cuda:0: 33 images"));
     assert_non_null(strstr(text, "epoch 1, cuda:1: 33 images"));
-    assert_int_equal(run(MR_TEST_MULTI_GPU, "devices=4", "3 1 0 2", "", text), 0);
+    assert_int_equal(run_program(MR_TEST_MULTI_GPU, "devices=4", "3 1 0 2", "", text), 0);
     assert_non_null(strstr(text, "epoch 0, cuda:3: 17 images"));
     assert_non_null(strstr(text, "epoch 0, cuda:1: 17 images"));
     assert_non_null(strstr(text, "epoch 1, cuda:0: 16 images"));
@@ -217,9 +218,9 @@ static void labels_on_another_gpu_or_the_host_are_those_of_the_images(void **sta
     (void)state;
     options.dtype = MR_F16;
     options.batch_size = 32;
-    expect(options, expected);
-    compare(MR_TEST_MODEL_PARALLEL, 2, "0 1", expected);
-    compare(MR_TEST_MODEL_PARALLEL, 2, "1 host", expected);
+    expect_lines(options, expected);
+    compare_schedules(MR_TEST_MODEL_PARALLEL, 2, "0 1", expected);
+    compare_schedules(MR_TEST_MODEL_PARALLEL, 2, "1 host", expected);
 }
 
 static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
@@ -236,7 +237,7 @@ static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        assert_int_equal(run(calls[i].program, "devices=2", calls[i].arguments, "2>&1 >/dev/null", text), 1);
+        assert_int_equal(run_program(calls[i].program, "devices=2", calls[i].arguments, "2>&1 >/dev/null", text), 1);
         drop_lines(text, "usable CPU"); /* a warning on small machines */
         assert_non_null(strstr(text, "cuda:5"));
         assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
@@ -251,7 +252,7 @@ static void without_a_gpu_the_real_program_says_so(void **state)
 
     (void)state;
     assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);
-    assert_int_equal(run(MR_TEST_REAL_GPU_BATCH, "", "", "2>&1", text), 1);
+    assert_int_equal(run_program(MR_TEST_REAL_GPU_BATCH, "", "", "2>&1", text), 1);
     assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
     drop_lines(text, "usable CPU");
     if (strcmp(text, "no NVIDIA driver\n") != 0 &&

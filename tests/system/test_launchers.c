@@ -79,7 +79,7 @@ static void add_training(struct mr_rank_words *argv, const char *name)
 }
 
 /* All ended well, rank 0 tells of the world that it is in, and nothing is left. */
-static void finish(struct mr_rank_program *programs, uint32_t n, const char *name, const char *backend)
+static void expect_end(struct mr_rank_program *programs, uint32_t n, const char *name, const char *backend)
 {
     char words[64];
     uint32_t n_good = 0;
@@ -102,13 +102,13 @@ static void finish(struct mr_rank_program *programs, uint32_t n, const char *nam
 }
 
 /* By a launcher: the words before the program's. */
-static void launch(struct mr_rank_words *argv, const struct mr_rank_words *settings, const char *name,
-                   const char *backend)
+static void launch_ranks(struct mr_rank_words *argv, const struct mr_rank_words *settings, const char *name,
+                         const char *backend)
 {
     struct mr_rank_program program;
     add_training(argv, name);
     mr_rank_program_start(&program, argv, settings, -1);
-    finish(&program, 1, name, backend);
+    expect_end(&program, 1, name, backend);
 }
 
 static void add_address(struct mr_rank_words *settings, uint16_t port)
@@ -135,7 +135,7 @@ static void start_ranks(const char *const *settings, uint16_t port, const char *
         add_training(&argv, name);
         mr_rank_program_start(&programs[r], &argv, &mine, -1);
     }
-    finish(programs, N_RANKS, name, "gloo");
+    expect_end(programs, N_RANKS, name, "gloo");
 }
 
 /* ---- launchers ---- */
@@ -149,7 +149,7 @@ static void millrace_launch_starts_it(void **state)
     mr_rank_words_add(&argv, "--nproc");
     mr_rank_words_add(&argv, "%d", N_RANKS);
     mr_rank_words_add(&argv, "--");
-    launch(&argv, NULL, "launch", "gloo");
+    launch_ranks(&argv, NULL, "launch", "gloo");
 }
 
 static void variables_set_by_hand_start_it(void **state)
@@ -174,7 +174,7 @@ static void torchrun_starts_it(void **state)
     mr_rank_words_add(&argv, "--standalone");
     mr_rank_words_add(&argv, "--nproc-per-node=%d", N_RANKS);
     mr_rank_words_add(&argv, "--no-python");
-    launch(&argv, NULL, "torchrun", "gloo");
+    launch_ranks(&argv, NULL, "torchrun", "gloo");
 }
 
 /* MPI keeps what it has allocated until the process ends. */
@@ -188,7 +188,7 @@ static void start_mpirun(uint16_t port, const char *name, const char *backend)
     mr_rank_words_add(&argv, "%s", MR_TEST_MPIRUN);
     mr_rank_words_add(&argv, "-n");
     mr_rank_words_add(&argv, "%d", N_RANKS);
-    launch(&argv, &settings, name, backend);
+    launch_ranks(&argv, &settings, name, backend);
 #else
     (void)port, (void)name, (void)backend;
     print_message("this build has no MPI\n");

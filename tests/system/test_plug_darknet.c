@@ -143,7 +143,7 @@ static void write_pictures(const char *name, int n)
     free(records);
 }
 
-static int run(const char *arguments, char *text, size_t size)
+static int run_plug(const char *arguments, char *text, size_t size)
 {
     char command[8000];
 
@@ -168,7 +168,7 @@ static void the_trainer_learns(void **state)
     write_pictures("data_batch_1.bin", 480);
     mr_test_folder_write(folder, "batches.meta.txt", names, sizeof names - 1);
     snprintf(arguments, sizeof arguments, "'cifar10:%s' 3", folder);
-    assert_int_equal(run(arguments, text, sizeof text), 0);
+    assert_int_equal(run_plug(arguments, text, sizeof text), 0);
     assert_non_null(strstr(text, "epoch 0: 480 images, loss "));
     const char *last = strstr(text, "epoch 2: 480 images, loss ");
     if (last == NULL || sscanf(last, "epoch %d: 480 images, loss %lf, right %lf %%", &epoch, &loss, &right) != 3)
@@ -182,7 +182,7 @@ static void what_is_no_dataset_is_one_line_of_words(void **state)
     char text[4000];
 
     (void)state;
-    assert_int_equal(run("/nowhere/photographs", text, sizeof text), 1);
+    assert_int_equal(run_plug("/nowhere/photographs", text, sizeof text), 1);
     assert_non_null(strstr(text, "/nowhere/photographs"));
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 }

@@ -159,7 +159,7 @@ static void shuffled_ranks_see_no_window_twice(void **state)
 /* ---- the program ---- */
 
 /* What a child prints that calls body(); returns its status. */
-static int run(void (*body)(char *const *argv), char *const *argv, char *text, size_t size)
+static int run_child(void (*body)(char *const *argv), char *const *argv, char *text, size_t size)
 {
     int ends[2], status;
     ssize_t got;
@@ -210,7 +210,7 @@ static void learns_with(void (*body)(char *const *argv))
 
     write_shard("rule.bin", MAX_TOKENS, 0, true);
     snprintf(pattern, sizeof pattern, "%s/rule.bin", folder);
-    assert_int_equal(run(body, argv, text, sizeof text), 0);
+    assert_int_equal(run_child(body, argv, text, sizeof text), 0);
     line = strstr(text, "step 0: ");
     if (line == NULL || sscanf(line, "step 0: train loss %lf", &first) != 1)
         fail_msg("it prints \"%s\"", text);
@@ -245,7 +245,7 @@ static void a_file_that_is_none_is_named(void **state)
 
     (void)state;
     mr_test_folder_write(folder, "train 1a.bin", words, sizeof words);
-    assert_int_equal(run(run_alone, argv, text, sizeof text), 1);
+    assert_int_equal(run_child(run_alone, argv, text, sizeof text), 1);
     assert_non_null(strstr(text, "train 1a.bin: no token file of version 1\n"));
 }
 

@@ -31,7 +31,7 @@ enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, N_PARAMS = 1137
 
 static uint32_t random_state;
 
-static int noise(int limit)
+static int draw_noise(int limit)
 {
     random_state = random_state * 1664525u + 1013904223u;
     return (int)((random_state >> 8) % (uint32_t)limit);
@@ -41,16 +41,16 @@ static int noise(int limit)
  * Stripes, upright or level, of five widths; colours, phase and noise say nothing of the class, and a flip does not
  * change it.
  */
-static void draw(uint8_t *record, int label)
+static void draw_picture(uint8_t *record, int label)
 {
-    int period = 2 + label / 2 * 2 + (label / 2 > 2) * 2, phase = noise(period);
-    int bright[3] = {60 + noise(80), 60 + noise(80), 60 + noise(80)};
+    int period = 2 + label / 2 * 2 + (label / 2 > 2) * 2, phase = draw_noise(period);
+    int bright[3] = {60 + draw_noise(80), 60 + draw_noise(80), 60 + draw_noise(80)};
 
     record[0] = (uint8_t)label;
     for (int c = 0; c < 3; c++) {
         for (int i = 0; i < PIXELS; i++) {
             int along = label % 2 ? i / SIDE : i % SIDE;
-            int value = 30 + ((along + phase) % period < period / 2 ? bright[c] : 0) + noise(60);
+            int value = 30 + ((along + phase) % period < period / 2 ? bright[c] : 0) + draw_noise(60);
             record[1 + c * PIXELS + i] = (uint8_t)value;
         }
     }
@@ -66,7 +66,7 @@ static void write_split(const char *name, int n, uint32_t seed)
     assert_non_null(records);
     random_state = seed;
     for (int i = 0; i < n; i++)
-        draw(records + (size_t)i * RECORD, i % 10);
+        draw_picture(records + (size_t)i * RECORD, i % 10);
     mr_test_folder_write(folder, name, records, (uint64_t)n * RECORD);
     free(records);
 }
@@ -100,7 +100,7 @@ int training_teardown(void **state)
 
 /* ---- runs ---- */
 
-static void add(struct training_run *run, const char *argument)
+static void add_argument(struct training_run *run, const char *argument)
 {
     assert_in_range(run->argc, 0, TRAINING_MAX_ARGS - 2);
     run->argv[run->argc++] = (char *)argument;
@@ -120,16 +120,16 @@ struct training_run *training_new(const char *name, uint32_t n_ranks, const char
     snprintf(run->data_option, sizeof run->data_option, "--data=%s", folder);
     snprintf(run->out_option, sizeof run->out_option, "--out=%s", run->out);
     assert_in_range(snprintf(run->options, sizeof run->options, "%s", options), 1, sizeof run->options - 1);
-    add(run, MR_TEST_TRAIN);
-    add(run, run->data_option);
-    add(run, run->out_option);
+    add_argument(run, MR_TEST_TRAIN);
+    add_argument(run, run->data_option);
+    add_argument(run, run->out_option);
     while ((word = strsep(&rest, " ")) != NULL)
-        add(run, word);
+        add_argument(run, word);
     return run;
 }
 
 /* A process of its own; only the words of failures are shown. */
-static void become(const struct training_run *run)
+static void become_program(const struct training_run *run)
 {
     int fd = open(run->log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -156,7 +156,7 @@ pid_t training_start(const struct training_run *run)
 
     assert_true(pid >= 0);
     if (pid == 0)
-        become(run);
+        become_program(run);
     return pid;
 }
 
@@ -230,7 +230,7 @@ struct saved {
     double *numbers; /* of either dtype */
 };
 
-static struct saved load(const struct training_run *run)
+static struct saved load_checkpoint(const struct training_run *run)
 {
     struct saved saved = {.n = 2 * N_PARAMS};
     char path[340];
@@ -258,7 +258,7 @@ static struct saved load(const struct training_run *run)
 
 bool training_is_in_epoch(const struct training_run *run)
 {
-    struct saved saved = load(run);
+    struct saved saved = load_checkpoint(run);
 
     free(saved.numbers);
     return saved.head.in_epoch == 1;
@@ -267,7 +267,7 @@ bool training_is_in_epoch(const struct training_run *run)
 /* The largest difference between the weights, or velocities, of two runs. */
 double training_difference(const struct training_run *a, const struct training_run *b)
 {
-    struct saved first = load(a), second = load(b);
+    struct saved first = load_checkpoint(a), second = load_checkpoint(b);
     double most = 0, size = 0;
 
     assert_int_equal(first.head.epoch, second.head.epoch);

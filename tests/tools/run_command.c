@@ -26,7 +26,7 @@
 
 enum { MAX_ARGS = 64 };
 
-static void die(const char *what)
+static void exit_with(const char *what)
 {
     perror(what);
     exit(1);
@@ -45,10 +45,10 @@ char *mr_run_read_file(const char *path, size_t *len_out)
     FILE *file = fopen(path, "r");
 
     if (file == NULL || fstat(fileno(file), &info) < 0)
-        die(path);
+        exit_with(path);
     char *bytes = malloc((size_t)info.st_size + 1);
     if (bytes == NULL)
-        die(path);
+        exit_with(path);
     size_t len = fread(bytes, 1, (size_t)info.st_size, file);
     bytes[len] = '\0';
     fclose(file);
@@ -57,7 +57,7 @@ char *mr_run_read_file(const char *path, size_t *len_out)
     return bytes;
 }
 
-static void start(const char *stdout_path, const char *const *args)
+static void start_command(const char *stdout_path, const char *const *args)
 {
     const char *argv[MAX_ARGS + 2] = {MR_TEST_MILLRACE};
     int in = open("/dev/null", O_RDONLY);
@@ -86,16 +86,16 @@ void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int sign
 
     mr_run_free(run);
     if (pid < 0)
-        die("fork");
+        exit_with("fork");
     if (pid == 0)
-        start(stdout_path, args);
+        start_command(stdout_path, args);
     if (signal_number != 0) {
         nanosleep(&pause, NULL);
         kill(pid, signal_number);
     }
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            die("waitpid");
+            exit_with("waitpid");
     run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     run->err = mr_run_read_file(".stderr", NULL);
 }
@@ -136,11 +136,11 @@ void mr_run_make_images(const char *name, unsigned n_classes, unsigned n_images)
     char path[256];
 
     if (mkdir(name, 0777) < 0)
-        die(name);
+        exit_with(name);
     for (unsigned c = 0; c < n_classes; c++) {
         snprintf(path, sizeof path, "%s/class_%u", name, c);
         if (mkdir(path, 0777) < 0)
-            die(path);
+            exit_with(path);
         for (unsigned i = 0; i < n_images; i++) {
             struct mr_test_jpeg options = {.width = 40 + 8 * i, .height = 30 + 5 * c, .seed = 100 * c + i};
             struct mr_test_image image = mr_test_jpeg(&options);
@@ -156,7 +156,7 @@ void mr_run_write_file(const char *path, const void *bytes, size_t len)
     FILE *file = fopen(path, "w");
 
     if (file == NULL || fwrite(bytes, 1, len, file) != len || fclose(file) != 0)
-        die(path);
+        exit_with(path);
 }
 
 bool mr_run_exists(const char *path)
@@ -170,7 +170,7 @@ unsigned mr_run_count_entries(const char *part)
     DIR *folder = opendir(".");
 
     if (folder == NULL)
-        die("opendir");
+        exit_with("opendir");
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         count += strstr(entry->d_name, part) != NULL;
     closedir(folder);

@@ -23,7 +23,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static double real(const json_t *row, const char *key)
+static double get_real(const json_t *row, const char *key)
 {
     const json_t *value = json_object_get(row, key);
 
@@ -37,19 +37,20 @@ static void check_row(const json_t *row, const json_t *first, int workers)
     assert_int_equal(json_integer_value(json_object_get(row, "workers")), workers);
     assert_true(json_is_integer(json_object_get(row, "failed")));
     assert_int_equal(json_integer_value(json_object_get(row, "failed")), 0);
-    assert_true(real(row, "img_s") > 0);
-    assert_float_equal(real(row, "ratio"), real(row, "img_s") / real(first, "img_s"), 1e-6);
-    assert_float_equal(real(row, "img_s"), real(row, "images") / real(row, "seconds"), real(row, "img_s") * 1e-6);
-    assert_float_equal(real(row, "images"), 4 * real(row, "batches"), 0);
+    assert_true(get_real(row, "img_s") > 0);
+    assert_float_equal(get_real(row, "ratio"), get_real(row, "img_s") / get_real(first, "img_s"), 1e-6);
+    assert_float_equal(get_real(row, "img_s"), get_real(row, "images") / get_real(row, "seconds"),
+                       get_real(row, "img_s") * 1e-6);
+    assert_float_equal(get_real(row, "images"), 4 * get_real(row, "batches"), 0);
     if (workers == 0)
-        assert_float_equal(real(row, "cpu_s_per_1000"), real(row, "host_cpu_s_per_1000"), 0);
+        assert_float_equal(get_real(row, "cpu_s_per_1000"), get_real(row, "host_cpu_s_per_1000"), 0);
     else
-        assert_true(real(row, "cpu_s_per_1000") > real(row, "host_cpu_s_per_1000"));
-    assert_true(real(row, "first_batch_s") > 0);
-    assert_true(real(row, "p99_gap_ms") >= real(row, "p50_gap_ms"));
-    assert_true(real(row, "p50_gap_ms") >= 0);
-    assert_true(real(row, "peak_pss_mb") > 0.1);
-    assert_true(real(row, "seconds") >= 0.4);
+        assert_true(get_real(row, "cpu_s_per_1000") > get_real(row, "host_cpu_s_per_1000"));
+    assert_true(get_real(row, "first_batch_s") > 0);
+    assert_true(get_real(row, "p99_gap_ms") >= get_real(row, "p50_gap_ms"));
+    assert_true(get_real(row, "p50_gap_ms") >= 0);
+    assert_true(get_real(row, "peak_pss_mb") > 0.1);
+    assert_true(get_real(row, "seconds") >= 0.4);
     assert_true(strlen(json_string_value(json_object_get(row, "verdict"))) > 0);
 }
 

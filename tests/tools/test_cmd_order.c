@@ -24,7 +24,7 @@ static uint32_t crc32_add(uint32_t crc, int64_t value)
     return ~crc;
 }
 
-static int64_t number(const json_t *row, const char *key)
+static int64_t get_number(const json_t *row, const char *key)
 {
     const json_t *value = json_object_get(row, key);
 
@@ -66,17 +66,17 @@ static void check_case(const json_t *row)
     int n = 1;
 
     for (int i = 0; i < 5; i++) {
-        snprintf(values[i], sizeof values[i], "%" PRId64, number(row, numbers[i].key));
+        snprintf(values[i], sizeof values[i], "%" PRId64, get_number(row, numbers[i].key));
         args[n++] = numbers[i].option;
         args[n++] = values[i];
     }
     args[n++] = "--tail";
-    args[n++] = number(row, "drop_last") ? "DROP" : "pad";
-    args[n++] = number(row, "shuffle") ? NULL : "--no-shuffle";
+    args[n++] = get_number(row, "drop_last") ? "DROP" : "pad";
+    args[n++] = get_number(row, "shuffle") ? NULL : "--no-shuffle";
     mr_run_command_to(&run, ".stdout", 0, args);
     run.out = mr_run_read_file(".stdout", &run.out_len);
     assert_int_equal(run.status, 0);
-    assert_int_equal(read_lines(&run, &crc), number(row, "count"));
+    assert_int_equal(read_lines(&run, &crc), get_number(row, "count"));
     assert_int_equal(crc, strtoul(json_string_value(json_object_get(row, "crc32_int64le")), NULL, 16));
     mr_run_free(&run);
 }
@@ -93,7 +93,7 @@ static void order_prints_the_indices_of_torch(void **state)
     json_array_foreach(json_object_get(golden, "cases"), i, row)
     {
         /* The sampler's own test takes every case; here a part of them, and the small ones. */
-        if (number(row, "n") > 200000 || (i % 4 != 0 && number(row, "n") > 20))
+        if (get_number(row, "n") > 200000 || (i % 4 != 0 && get_number(row, "n") > 20))
             continue;
         check_case(row);
         checked++;

@@ -93,8 +93,8 @@ static void numbers_far_from_the_best_of_every_round_are_left(void **state)
     assert_true(counts[2].close);
 }
 
-static struct mr_tune_answer explain(struct mr_tune_count *counts, size_t n, struct mr_bench_shares shares,
-                                     uint32_t n_cpus)
+static struct mr_tune_answer explain_counts(struct mr_tune_count *counts, size_t n, struct mr_bench_shares shares,
+                                            uint32_t n_cpus)
 {
     const double rising[][3] = {{500, 500, 500}, {1000, 1000, 1000}};
     struct mr_tune_answer answer;
@@ -128,7 +128,7 @@ static void bound_is_named_by_where_the_time_went(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct mr_tune_answer answer = explain(counts, 2, cases[i].shares, 2);
+        struct mr_tune_answer answer = explain_counts(counts, 2, cases[i].shares, 2);
         assert_int_equal(answer.reason, cases[i].reason);
         if (strstr(answer.why, cases[i].words) == NULL)
             fail_msg("'%s' is not in '%s'", cases[i].words, answer.why);
@@ -142,12 +142,12 @@ static void more_workers_are_suggested_only_where_they_may_help(void **state)
     struct mr_tune_count counts[2];
 
     (void)state;
-    assert_null(strstr(explain(counts, 2, computing, 2).why, "--max-workers"));
-    assert_non_null(strstr(explain(counts, 2, computing, 8).why, "--max-workers"));
-    assert_non_null(strstr(explain(counts, 2, reading, 2).why, "--max-workers"));
-    assert_null(strstr(explain(counts, 2, fed, 8).why, "--max-workers"));
+    assert_null(strstr(explain_counts(counts, 2, computing, 2).why, "--max-workers"));
+    assert_non_null(strstr(explain_counts(counts, 2, computing, 8).why, "--max-workers"));
+    assert_non_null(strstr(explain_counts(counts, 2, reading, 2).why, "--max-workers"));
+    assert_null(strstr(explain_counts(counts, 2, fed, 8).why, "--max-workers"));
 
-    struct mr_tune_answer answer = explain(counts, 2, reading, 2);
+    struct mr_tune_answer answer = explain_counts(counts, 2, reading, 2);
     memcpy(counts[0].img_s, counts[1].img_s, sizeof counts[0].img_s); /* the second worker brought nothing */
     mr_tune_pick_choose(counts, 2, &answer);
     mr_tune_pick_explain(&answer, 2);
