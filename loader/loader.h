@@ -7,7 +7,7 @@
 #include "loader/core.h"
 #include "loader/damage.h"
 #include "loader/supervisor.h"
-#include "loader/worker.h"
+#include "loader/workers/worker.h"
 
 struct mr_loader {
     struct mr_core *core;

@@ -7,7 +7,7 @@
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"
-#include "loader/sample_fetch.h"
+#include "loader/workers/sample_fetch.h"
 #include "transforms/codec.h"
 #include "transforms/packed.h"
 #include "transforms/plan_compile.h"

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "loader/worker_image.h"
+#include "loader/workers/worker_image.h"
 
 enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
 

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "loader/worker.h"
-#include "loader/worker_setup.h"
+#include "loader/workers/worker.h"
+#include "loader/workers/worker_setup.h"
 
 /* A template that does not answer for 50 ticks is given up; in ticks, so that a stopped program gives nobody up. */
 enum { ANSWER_TICKS = 50, TICK_MS = 100 };

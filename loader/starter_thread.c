@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "loader/worker.h"
-#include "loader/worker_setup.h"
+#include "loader/workers/worker.h"
+#include "loader/workers/worker_setup.h"
 
 struct mr_starter {
     struct mr_worker_job job;

@@ -18,7 +18,7 @@
 #include "dataset/file_cache.h"
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"
-#include "loader/worker_cache.h"
+#include "loader/workers/worker_cache.h"
 #include "tests/cache/cache_rig.h"
 #include "packs/packer.h"
 #include "transforms/plan_compile.h"

@@ -75,7 +75,7 @@ OUTSIDE = {
 }
 
 # What a worker runs begins here.
-WORKERS = ["loader/worker*.c"]
+WORKERS = ["loader/workers/*.c"]
 
 PUBLIC_MAY_INCLUDE = {"stddef.h", "stdint.h", "stdbool.h"}
 

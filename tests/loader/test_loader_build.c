@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "loader/control.h"
-#include "loader/worker_image.h"
+#include "loader/workers/worker_image.h"
 
 #define WORDS "the slab is of another build than this worker (" MR_VERSION ")"
 

@@ -17,7 +17,7 @@
 
 #include <linux/mempolicy.h>
 
-#include "loader/worker_setup.h"
+#include "loader/workers/worker_setup.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"

@@ -10,9 +10,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "loader/worker.h"
-#include "loader/worker_image.h"
-#include "loader/worker_setup.h"
+#include "loader/workers/worker.h"
+#include "loader/workers/worker_image.h"
+#include "loader/workers/worker_setup.h"
 
 static int print_error(const mr_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The helper program: its bytes, carried inside the library (worker_image.S), and the descriptors it inherits. */
-#ifndef LOADER_WORKER_IMAGE_H
-#define LOADER_WORKER_IMAGE_H
+#ifndef LOADER_WORKERS_WORKER_IMAGE_H
+#define LOADER_WORKERS_WORKER_IMAGE_H
 
 #include <stdint.h>
 

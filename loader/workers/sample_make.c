@@ -4,13 +4,13 @@
  * found damaged lies in the slot, so nothing is lost when a worker dies: the next one that takes the place continues at
  * the next candidate.
  */
-#include "loader/sample_make.h"
+#include "loader/workers/sample_make.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/worker_cache.h"
+#include "loader/workers/worker_cache.h"
 
 struct mr_sample_maker {
     struct mr_worker_job job;

@@ -3,11 +3,11 @@
  * A worker's side of the cache: takes samples from it in place of their files, and packs samples into it. If there is
  * no cache the object is NULL, and every call does nothing.
  */
-#ifndef LOADER_WORKER_CACHE_H
-#define LOADER_WORKER_CACHE_H
+#ifndef LOADER_WORKERS_WORKER_CACHE_H
+#define LOADER_WORKERS_WORKER_CACHE_H
 
 #include "cache/cache_region.h"
-#include "loader/sample_fetch.h"
+#include "loader/workers/sample_fetch.h"
 
 struct mr_worker_cache;
 

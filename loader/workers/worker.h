@@ -3,10 +3,10 @@
  * A worker: takes tickets, reads, decodes, writes samples into slots. The same code runs in exec'd helpers, in forked
  * children, in threads, and in the caller's thread with MR_NO_WORKERS. It includes nothing that can reach a device.
  */
-#ifndef LOADER_WORKER_H
-#define LOADER_WORKER_H
+#ifndef LOADER_WORKERS_WORKER_H
+#define LOADER_WORKERS_WORKER_H
 
-#include "loader/worker_setup.h"
+#include "loader/workers/worker_setup.h"
 
 struct mr_worker;
 

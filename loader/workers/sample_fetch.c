@@ -5,7 +5,7 @@
  *
  * Invariant: a limit on bytes does not depend on the crop. It is checked against all that the pack keeps of the sample.
  */
-#include "loader/sample_fetch.h"
+#include "loader/workers/sample_fetch.h"
 
 #include <string.h>
 

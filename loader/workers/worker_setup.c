@@ -3,7 +3,7 @@
  * What a worker does first: sets its name, nice level and CPUs, and in a process of its own installs a fault handler.
  * The handler leaves the cause in shared memory, because a program that reaps all children may take the exit status.
  */
-#include "loader/worker_setup.h"
+#include "loader/workers/worker_setup.h"
 
 #include <assert.h>
 #include <sched.h>

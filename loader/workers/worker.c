@@ -5,15 +5,15 @@
  * Invariant: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker may
  * overtake. Only the swap OPEN -> BUSY decides; the worker that loses it drops what it has read.
  */
-#include "loader/worker.h"
+#include "loader/workers/worker.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/reader.h"
-#include "loader/sample_make.h"
-#include "loader/worker_setup.h"
+#include "loader/workers/sample_make.h"
+#include "loader/workers/worker_setup.h"
 
 enum { MAX_AHEAD = 64 };
 

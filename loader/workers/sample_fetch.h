@@ -4,8 +4,8 @@
  * needs. Of a pack the crop is drawn before the read, to know those bytes, and again after it. Draws are counter-based,
  * so both give the same crop.
  */
-#ifndef LOADER_SAMPLE_FETCH_H
-#define LOADER_SAMPLE_FETCH_H
+#ifndef LOADER_WORKERS_SAMPLE_FETCH_H
+#define LOADER_WORKERS_SAMPLE_FETCH_H
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"

@@ -5,7 +5,7 @@
  * Invariant: no fault of the cache is seen in a batch. Each failure here ends in reading the file, whose errors are the
  * sample's.
  */
-#include "loader/worker_cache.h"
+#include "loader/workers/worker_cache.h"
 
 #include <stdlib.h>
 

@@ -3,11 +3,11 @@
  * Makes the sample of a place: chooses the candidate, gets its bytes and pixels, and applies the policy if it is
  * damaged.
  */
-#ifndef LOADER_SAMPLE_MAKE_H
-#define LOADER_SAMPLE_MAKE_H
+#ifndef LOADER_WORKERS_SAMPLE_MAKE_H
+#define LOADER_WORKERS_SAMPLE_MAKE_H
 
-#include "loader/sample_fetch.h"
-#include "loader/worker_setup.h"
+#include "loader/workers/sample_fetch.h"
+#include "loader/workers/worker_setup.h"
 
 struct mr_sample_maker;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker is started with, and what it does before its first sample. */
-#ifndef LOADER_WORKER_SETUP_H
-#define LOADER_WORKER_SETUP_H
+#ifndef LOADER_WORKERS_WORKER_SETUP_H
+#define LOADER_WORKERS_WORKER_SETUP_H
 
 #include "dataset/catalog.h"
 #include "loader/control.h"
