@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "dist/rendezvous/rank_list.h"
+#include "dist/rendezvous/lost_ranks.h"
 #include "dist/rendezvous/store_endpoint.h"
 
 #define MS UINT64_C(1000000)
@@ -35,11 +35,6 @@ struct call {
     uint8_t *value_out;
     uint32_t size;
     uint32_t len; /* of the answer, also where it does not fit */
-};
-
-struct lost_rank {
-    uint32_t rank;
-    uint8_t how;
 };
 
 struct mr_store_client {
@@ -60,9 +55,7 @@ struct mr_store_client {
     bool closing;
     bool gone; /* the connection is of no use any more */
     bool left; /* the server said goodbye */
-    uint32_t n_lost;
-    struct lost_rank *lost; /* in the order in which they were told; room for all */
-    uint8_t *bits;          /* of ranks, for a moment */
+    struct mr_lost_ranks lost;
     _Atomic bool is_broken; /* set after the first of them; read without the lock */
 };
 
@@ -75,59 +68,8 @@ static struct timespec time_of(uint64_t ns)
 
 static void set_broken(struct mr_store_client *client, uint32_t rank, uint8_t how)
 {
-    for (uint32_t i = 0; i < client->n_lost; i++)
-        if (client->lost[i].rank == rank)
-            return;
-    client->lost[client->n_lost++] = (struct lost_rank){rank, how};
+    mr_lost_ranks_add(&client->lost, rank, how);
     atomic_store(&client->is_broken, true);
-}
-
-/* Leaves the bits of the other lost ones among those that count. False when none of these is lost. */
-static bool find_lost(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, struct lost_rank *first_out,
-                      uint32_t *n_others_out)
-{
-    bool found = false;
-    uint32_t n_others = 0;
-    memset(client->bits, ranks ? 0 : 0xff, client->world_size / 8 + 1);
-    for (uint32_t i = 0; i < n; i++)
-        if (ranks[i] < client->world_size)
-            mr_rank_list_add(client->bits, ranks[i]);
-    uint8_t *others = client->bits + client->world_size / 8 + 1;
-    memset(others, 0, client->world_size / 8 + 1);
-    for (uint32_t i = 0; i < client->n_lost; i++) {
-        if (!mr_rank_list_has(client->bits, client->lost[i].rank))
-            continue;
-        if (found)
-            mr_rank_list_add(others, client->lost[i].rank);
-        else
-            *first_out = client->lost[i];
-        n_others += found;
-        found = true;
-    }
-    *n_others_out = n_others;
-    return found;
-}
-
-/* Those of n ranks, or of all where ranks is NULL. */
-static bool tell_lost(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, uint32_t *rank_out,
-                      mr_error *error_out)
-{
-    struct lost_rank first;
-    uint32_t n_others;
-    char list[256];
-    mr_error how;
-    if (!find_lost(client, ranks, n, &first, &n_others))
-        return false;
-    if (rank_out)
-        *rank_out = first.rank;
-    mr_store_greeting_tell(first.rank, first.how, client->silence_ms, &how);
-    mr_rank_list_spell(client->bits + client->world_size / 8 + 1, client->world_size, list, sizeof list);
-    if (n_others == 0)
-        mr_error_copy(error_out, &how);
-    else
-        mr_error_set(error_out, MR_ERR_PEER, "%.300s; rank%s %s %s lost too", how.text, n_others > 1 ? "s" : "", list,
-                     n_others > 1 ? "are" : "is");
-    return true;
 }
 
 /* Rank 0's process holds the server. */
@@ -287,8 +229,7 @@ static void free_client(struct mr_store_client *client)
         close(client->wake_fd);
     mr_store_wire_free(&client->in);
     mr_store_wire_free(&client->out);
-    free(client->lost);
-    free(client->bits);
+    mr_lost_ranks_fini(&client->lost);
     pthread_cond_destroy(&client->answered);
     pthread_mutex_destroy(&client->lock);
     free(client);
@@ -303,8 +244,7 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
     client->fd = -1;
     client->rank = connect->rank;
     client->world_size = connect->identity.world_size;
-    client->lost = calloc((size_t)client->world_size + 1, sizeof *client->lost);
-    client->bits = calloc(2, client->world_size / 8 + 1);
+    bool has_lost = mr_lost_ranks_init(&client->lost, client->world_size);
     client->silence_ms = connect->identity.silence_ms ? connect->identity.silence_ms : MR_STORE_SILENCE_MS;
     client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&client->lock, NULL);
@@ -312,7 +252,7 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&client->answered, &attr);
     pthread_condattr_destroy(&attr);
-    if (client->wake_fd < 0 || !client->lost || !client->bits) {
+    if (client->wake_fd < 0 || !has_lost) {
         free_client(client);
         return NULL;
     }
@@ -377,7 +317,7 @@ bool mr_store_broken_of(struct mr_store_client *client, const uint32_t *ranks, u
     if (!atomic_load(&client->is_broken))
         return false;
     pthread_mutex_lock(&client->lock);
-    bool is_broken = tell_lost(client, ranks, n, rank_out, error_out);
+    bool is_broken = mr_lost_ranks_describe(&client->lost, ranks, n, client->silence_ms, rank_out, error_out);
     pthread_mutex_unlock(&client->lock);
     return is_broken;
 }
@@ -411,7 +351,7 @@ static mr_status explain_code(struct mr_store_client *client, const char *key, u
     if (code == MR_STORE_TOO_MANY)
         return mr_error_set(error, MR_ERR_STATE, "key '%s': too many gets of this rank are waiting", key);
     mr_error lost;
-    if (tell_lost(client, NULL, 0, NULL, &lost))
+    if (mr_lost_ranks_describe(&client->lost, NULL, 0, client->silence_ms, NULL, &lost))
         return mr_error_set(error, MR_ERR_PEER, "key '%s': %.700s", key, lost.text);
     return mr_error_set(error, MR_ERR_PEER, "key '%s': rank 0 has closed the store", key);
 }
