@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Is the GPU path built? Sets MR_CUDA, and either MR_CUDA_TEXT (what it is built for) or MR_CUDA_MISSING (why not). The
-# target mr_cuda_api brings the header of the runtime: the toolkit's, or that of the tests' double.
+# Decide whether the GPU path is built. Sets MR_CUDA, and either MR_CUDA_TEXT (what it is built for) or MR_CUDA_MISSING (why
+# not). The target mr_cuda_api has the header of the runtime: the toolkit's, or that of the tests' double.
 #
-# Easy to get wrong: CUDA is not one of the project's languages. Whoever links the static library would need it too, the
-# link would take in libstdc++, and a toolkit that refuses this compiler would end the configuration even where CUDA was
-# not asked for. So there is one command for the one kernel.
+# Invariant: CUDA is not one of the project's languages. Otherwise every program that links the static library would need it
+# too, the link would take in libstdc++, and a toolkit that refuses this compiler would end the configuration even if nobody
+# asked for CUDA. So one command compiles each kernel.
 
 set(MILLRACE_CUDA AUTO CACHE STRING "GPU path: AUTO (where a toolkit is found and no sanitizer asked for), ON or OFF")
 set_property(CACHE MILLRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-# mr_cuda_architectures(<out>): what nvcc is asked to compile for: the user's CMAKE_CUDA_ARCHITECTURES, or every GPU that
-# nvcc knows and, for later ones, the intermediate code of the newest.
+# mr_cuda_architectures(<out>): the GPUs that nvcc compiles for: the user's CMAKE_CUDA_ARCHITECTURES, or every GPU that
+# nvcc knows and, for later GPUs, the intermediate code of the newest.
 function(mr_cuda_architectures out)
   set(wanted "${CMAKE_CUDA_ARCHITECTURES}")
   if(NOT wanted)
@@ -55,7 +55,7 @@ elseif(MR_GXX)
   list(APPEND mr_nvcc_flags -ccbin=${MR_GXX})
 endif()
 
-# mr_cuda_try(<missing>): does nvcc work with the host compiler? "" or the first line of what it says.
+# mr_cuda_try(<missing>): "" if nvcc works with the host compiler, otherwise the first line of its output.
 function(mr_cuda_try missing)
   set(probe ${PROJECT_BINARY_DIR}/CMakeFiles/cuda_probe)
   file(WRITE ${probe}.cu "__global__ void kernel() {}\n")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Outside libraries. Each is seen by one room; a missing optional one leaves a feature out and the summary says so.
+# Find the outside libraries. If an optional one is missing, its feature is left out, and the summary says so.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
-# mr_dependency(PREFIX module): an imported target mr_dep_<module>, static where MILLRACE_STATIC_DEPS asks for it.
+# mr_dependency(PREFIX module): an imported target mr_dep_<module>, static with MILLRACE_STATIC_DEPS.
 function(mr_dependency prefix module archive)
   pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
   if(NOT ${prefix}_FOUND)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The rooms' objects become two libraries, millrace and millrace-dist, each shared and static, and what is installed.
+# Make two libraries of the rooms' objects, millrace and millrace-dist, each shared and static, and the install rules.
 #
-# Easy to get wrong: the static library's own dependencies are not targets of this build but are found again on the user's
-# machine (millraceConfig.cmake, millrace.pc), so nothing named mr_dep_* may reach the exported targets.
+# Invariant: no target named mr_dep_* reaches the exported targets. The static library's own dependencies are found again on
+# the user's machine (millraceConfig.cmake, millrace.pc).
 
 set(MR_PUBLIC_HEADERS
     batch
@@ -37,7 +37,7 @@ else()
   list(APPEND mr_objects $<TARGET_OBJECTS:mr_tables_host>)
 endif()
 
-# Outside libraries of the whole, and their pkg-config names for whoever links libmillrace.a.
+# Outside libraries of both libraries, and their pkg-config names for programs that link libmillrace.a.
 # The shared library always takes them shared: Debian's archives are not position-independent.
 set(mr_outside Threads::Threads m)
 set(mr_outside_shared Threads::Threads m)
@@ -59,8 +59,8 @@ endforeach()
 
 # mr_library(name export map OBJECTS ... SHARED_LIBS ... STATIC_LIBS ... INSTALLED_LIBS ...): one library, shared and
 # static, as the targets ${name}_shared and ${name}_static and, for users, millrace::${export} and millrace::${export}_static.
-# SHARED_LIBS are what the shared one is linked with, STATIC_LIBS and INSTALLED_LIBS what a program needs beside the static
-# one, here and after installation.
+# SHARED_LIBS are linked into the shared library. STATIC_LIBS and INSTALLED_LIBS are what a program needs beside the static
+# library, in this build and after installation.
 function(mr_library name export map)
   cmake_parse_arguments(LIB "" "" "OBJECTS;SHARED_LIBS;STATIC_LIBS;INSTALLED_LIBS" ${ARGN})
   string(REPLACE "_" "-" file ${name})
@@ -92,7 +92,7 @@ mr_library(millrace millrace ${PROJECT_SOURCE_DIR}/cmake/millrace.map OBJECTS ${
            INSTALLED_LIBS millrace::millrace_dependencies)
 target_link_libraries(millrace_shared PRIVATE ${mr_outside_shared})
 if(MR_CUDA)
-  # A program may have a runtime of its own: ours stays inside.
+  # A program may have a CUDA runtime of its own, so ours is not exported.
   target_link_options(millrace_shared PRIVATE -Wl,--exclude-libs,libcudart_static.a)
   add_dependencies(millrace_shared mr_kernel_finish_cuda)
   add_dependencies(millrace_static mr_kernel_finish_cuda)
@@ -107,7 +107,7 @@ mr_library(
   INSTALLED_LIBS millrace::millrace_static Threads::Threads ${CMAKE_DL_LIBS} m)
 target_link_libraries(millrace_dist_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 
-# Programs that are installed beside the library find it wherever the whole is moved to.
+# Installed programs find the library relative to their own place, so the whole tree may be moved.
 file(RELATIVE_PATH mr_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(CMAKE_INSTALL_RPATH "$ORIGIN/${mr_bin_to_lib}")
 
@@ -141,7 +141,7 @@ foreach(module millrace millrace-dist)
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc ${PROJECT_BINARY_DIR}/millrace-dist.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# As they lie in the tree, because they point to each other; docs/formats.md is also what libmillrace(3) refers to.
+# Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/formats.md
         docs/gpu.md docs/pack-format.md docs/plug-in.md docs/training.md bench/METHOD.md)
   cmake_path(GET document PARENT_PATH folder)

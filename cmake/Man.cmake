@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Manual pages from docs/man/*.scd by scdoc. libmillrace.3 takes its reference from the public headers' comments, so
-# that there is one text to keep true.
+# Make the manual pages from docs/man/*.scd with scdoc. libmillrace.3 takes its reference from the comments of the public
+# headers, so there is only one text to maintain.
 
 find_program(SCDOC scdoc)
 find_program(AWK awk)

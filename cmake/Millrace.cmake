@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every target of the project is compiled, and the two functions that make rooms and tests.
+# The compiler options of every target, and the functions that make rooms and tests.
 
 include(Paths)
 
@@ -48,8 +48,8 @@ function(mr_room name)
   target_link_libraries(mr_${name} PUBLIC mr_flags ${ROOM_LIBS})
 endfunction()
 
-# mr_tables(target [LIBS of it]): a program that reaches the loader links one object that says which devices there are; this
-# one links the host's.
+# mr_tables(target [LIBS of it]): link the host's object of device tables to a target. A program that uses the loader must
+# link exactly one such object, which says which devices there are.
 function(mr_tables target)
   if("${ARGN}" MATCHES "mr_(loader|devices|test_rig|test_runs)")
     target_link_libraries(${target} PRIVATE mr_tables_host)
@@ -89,7 +89,7 @@ function(mr_busy)
 endfunction()
 
 # mr_contract(name LIBS ... DEVICES host host_split double double_split): the same test on devices with buffers of their own.
-# What its loaders are given is in tests/support/devices.h; the double's are CUDA devices without a GPU.
+# tests/support/devices.h has the options of its loaders. The double's devices are CUDA devices without a GPU.
 function(mr_contract name)
   cmake_parse_arguments(CONTRACT "" "" "LIBS;DEVICES" ${ARGN})
   get_target_property(sources ${name} SOURCES)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Is the nccl module built? Sets MR_NCCL, and either MR_NCCL_TEXT (which NCCL) or MR_NCCL_MISSING (why not), in the cache.
-# The target mr_nccl_api brings the headers of NCCL and of the CUDA runtime: the installed ones, or those of the tests'
-# doubles.
-#
-# Easy to get wrong: NCCL's header takes in a toolkit's, so without one the double's is used also where nccl.h is there.
+# Decide whether the nccl module is built. Sets MR_NCCL, and either MR_NCCL_TEXT (which NCCL) or MR_NCCL_MISSING (why not), in
+# the cache. The target mr_nccl_api has the headers of NCCL and of the CUDA runtime: the installed ones, or those of the
+# tests' doubles. NCCL's header includes a toolkit's header, so without a toolkit the double's is used even if nccl.h exists.
 
 set(MILLRACE_NCCL AUTO CACHE STRING "nccl module: AUTO (where NCCL and the GPU path are there), ON or OFF")
 set_property(CACHE MILLRACE_NCCL PROPERTY STRINGS AUTO ON OFF)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Where installed files go. Included before the rooms, because the loader carries one of the paths.
+# The places of installed files. Included before the rooms, because the loader contains one of the paths.
 
 include(GNUInstallDirs)
-# Asked by the rooms too, so it comes before them.
+# The rooms use this too, so it comes before them.
 option(MILLRACE_INSTALL "Install the library, the headers, the command and the manual" ${PROJECT_IS_TOP_LEVEL})
 
 # The worker helper is carried inside the library and started from a memfd. Where exec from a memfd is forbidden, an

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What was found and what was not, in one look.
+# Print what was found and what was not.
 
 function(mr_summary_line what found yes no)
   if(found)
@@ -21,7 +21,7 @@ endif()
 message(STATUS "millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
 message(STATUS "  sanitizers: ${mr_sanitize_text}; outside libraries linked: ${mr_link_text}")
 message(STATUS "  libjpeg: ${LIBJPEG_VERSION}; libpng: ${LIBPNG_VERSION}")
-# Which sets of loops transforms/simd/kernels.c was told of; on other machines than x86-64 SIMDe stands behind the AVX2 one.
+# The sets of loops that transforms/simd/kernels.c is compiled with. On machines other than x86-64, SIMDe implements the AVX2 set.
 get_property(
   mr_sets
   SOURCE ${PROJECT_SOURCE_DIR}/transforms/simd/kernels.c
