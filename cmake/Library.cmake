@@ -142,8 +142,13 @@ endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/millrace.pc ${PROJECT_BINARY_DIR}/millrace-dist.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
-foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/formats.md
-        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/training.md bench/METHOD.md)
+set(mr_readmes "")
+foreach(room base sampler dataset transforms transforms/simd pinned packs cache loader dist dist/rendezvous dist/launch
+        dist/group dist/gloo dist/mpi dist/nccl tools examples tests bench)
+  list(APPEND mr_readmes ${room}/README.md)
+endforeach()
+foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/extending.md docs/formats.md
+        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
