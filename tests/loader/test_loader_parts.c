@@ -322,7 +322,7 @@ static void places_that_make_no_sense_are_refused_in_words(void **state)
     mr_loader_options o = split_options(twice, 3, 8);
     rig_refuses(*state, &o, MR_ERR_INVALID, "'cuda:0' is devices[0] too");
     o = split_options(mixed, 2, 8);
-    rig_refuses(*state, &o, MR_ERR_INVALID, "two kinds");
+    rig_refuses(*state, &o, MR_ERR_INVALID, "different kinds");
     o = split_options(beyond, 2, 8);
     rig_refuses(*state, &o, MR_ERR_NO_DEVICE, "'cuda:3' does not exist; 3 visible");
     o = split_options(unnumbered, 2, 8);

@@ -118,7 +118,7 @@ int mr_run_enter_folder(void **state)
     char *folder = mr_test_folder_create();
 
     if (chdir(folder) < 0)
-        die(folder);
+        exit_with(folder);
     *state = folder;
     return 0;
 }
@@ -126,7 +126,7 @@ int mr_run_enter_folder(void **state)
 int mr_run_leave_folder(void **state)
 {
     if (chdir("/") < 0)
-        die("/");
+        exit_with("/");
     mr_test_folder_remove(*state);
     return 0;
 }
