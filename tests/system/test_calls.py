@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_calls.py RUN_EPOCHS MAKE_FOLDER MILLRACE: how many system calls a sample costs, as strace counts them.
 
-One worker over a folder of small images, and over a pack of it, once with some epochs and once with twice as many: the difference between the
-two runs holds no start and no end, only what goes on per sample and per batch. Exits with 77 where nothing can be
-traced.
+One worker runs over a folder of small images, and over a pack of it, once with some epochs and once with twice as many.
+The difference between the two runs holds no start and no end, only the calls for each sample and each batch. Exits with
+77 where nothing can be traced.
 
-Easy to get wrong: strace makes every call slow, so the worker is the slow side here and the host waits for each batch;
-a program that finds its batches ready makes fewer calls than are counted here.
+strace makes every call slow, so the worker is the slow side here and the host waits for each batch; a program that finds
+its batches ready makes fewer calls than are counted here.
 """
 import collections
 import os
