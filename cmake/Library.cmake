@@ -143,7 +143,7 @@ install(FILES ${PROJECT_BINARY_DIR}/millrace.pc ${PROJECT_BINARY_DIR}/millrace-d
 
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset transforms transforms/simd pinned packs cache loader dist dist/rendezvous dist/launch
+foreach(room base sampler dataset transforms transforms/simd pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
         dist/group dist/gloo dist/mpi dist/nccl tools examples tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
