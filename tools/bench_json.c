@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 #include "tools/say.h"
 
 bool mr_bench_json_check(void)

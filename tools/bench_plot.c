@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 #include "tools/say.h"
 
 extern char **environ;

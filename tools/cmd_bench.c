@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tools/arg_value.h"
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 #include "tools/bench_json.h"
 #include "tools/bench_plot.h"
 #include "tools/bench_run.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tools/arg_value.h"
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 #include "tools/command.h"
 #include "tools/feed.h"
 #include "tools/say.h"

@@ -5,7 +5,7 @@
 
 #include <millrace/batch.h>
 
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 
 struct mr_npy {
     struct mr_aside file;

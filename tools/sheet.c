@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 #include "tools/say.h"
 
 enum {

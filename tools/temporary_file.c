@@ -3,7 +3,7 @@
  * Writes files under a temporary name. write() takes at most 2 GiB at once, a full disk may be reported only by fsync()
  * or close(), and the descriptor must not reach the workers.
  */
-#include "tools/aside.h"
+#include "tools/temporary_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * A file that is written under a temporary name in the same directory and renamed when it is complete, so that nobody
  * sees half of it. Functions that return bool have printed a message when they return false.
  */
-#ifndef TOOLS_ASIDE_H
-#define TOOLS_ASIDE_H
+#ifndef TOOLS_TEMPORARY_FILE_H
+#define TOOLS_TEMPORARY_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
