@@ -143,7 +143,7 @@ bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, con
     }
     size_t len = strlen(dumped);
     dumped[len] = '\n'; /* in place of the NUL */
-    good = mr_aside_store(path, dumped, len + 1);
+    good = mr_temporary_file_store(path, dumped, len + 1);
     free(dumped);
     return good;
 }

@@ -8,7 +8,7 @@
 
 /* Whether this build can write JSON; prints a message when not. */
 bool mr_bench_json_check(void);
-/* Write everything as one object, aside, then renamed. False after a message. */
+/* Write everything as one object: a temporary file, renamed when complete. False after a message. */
 bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n,
                          const struct mr_tune_answer *answer);
 

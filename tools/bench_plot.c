@@ -179,17 +179,17 @@ static bool feed_gnuplot(const char *script)
 
 bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n)
 {
-    struct mr_aside picture;
+    struct mr_temporary_file picture;
     struct stat info;
 
-    if (!mr_aside_open(&picture, path))
+    if (!mr_temporary_file_open(&picture, path))
         return false;
     char *script = make_script(picture.temporary, meta, rows, n);
     bool good = script != NULL && feed_gnuplot(script) && stat(picture.temporary, &info) == 0 && info.st_size > 0;
     free(script);
     if (!good)
         mr_say_error("%s: gnuplot drew no picture", path);
-    good = good && mr_aside_sync(&picture) && mr_aside_rename(&picture);
-    mr_aside_close(&picture);
+    good = good && mr_temporary_file_sync(&picture) && mr_temporary_file_rename(&picture);
+    mr_temporary_file_close(&picture);
     return good;
 }

@@ -17,7 +17,7 @@
 int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc, char **argv)
 {
     *run = (struct mr_bench_run){.args = args};
-    if (args->json != NULL && (!mr_bench_json_check() || !mr_aside_check(args->json)))
+    if (args->json != NULL && (!mr_bench_json_check() || !mr_temporary_file_check(args->json)))
         return MR_EXIT_FAILED;
     if (!mr_bench_report_meta(&run->meta, argc, argv))
         return MR_EXIT_FAILED;

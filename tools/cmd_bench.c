@@ -99,7 +99,7 @@ int mr_cmd_bench_run(int argc, char **argv)
 
     mr_bench_args_init(&args.common, DEFAULT_SECONDS);
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 &&
-        (args.plot == NULL || (mr_bench_plot_check() && mr_aside_check(args.plot))))
+        (args.plot == NULL || (mr_bench_plot_check() && mr_temporary_file_check(args.plot))))
         exit_status = run_bench(&args, argc, argv);
     mr_bench_args_free(&args.common);
     return exit_status;

@@ -98,7 +98,7 @@ static void close_output(struct output *output)
 {
     mr_progress_clear(&output->progress);
     for (int i = 0; i < N_FILES; i++)
-        mr_aside_close(&output->npy[i].file);
+        mr_temporary_file_close(&output->npy[i].file);
 }
 
 static const mr_array *array_of(const mr_batch *batch, int file)
@@ -209,7 +209,7 @@ static int finish_output(const struct mr_feed *feed, struct output *output, cons
     for (int i = 0; good && i < N_FILES; i++)
         good = mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
     for (int i = 0; good && i < N_FILES; i++)
-        good = mr_aside_rename(&output->npy[i].file);
+        good = mr_temporary_file_rename(&output->npy[i].file);
     if (!good)
         return MR_EXIT_FAILED;
     sync_directory(out);
@@ -227,7 +227,7 @@ static int export_epoch(const struct export_args *args)
     struct output output;
     struct mr_feed feed;
 
-    if (!mr_aside_check(args->out))
+    if (!mr_temporary_file_check(args->out))
         return MR_EXIT_FAILED;
     int exit_status = mr_feed_open(&feed, &args->common);
     if (exit_status != MR_EXIT_OK)

@@ -140,7 +140,7 @@ int mr_cmd_preview_run(int argc, char **argv)
     mr_loader_args_init(&args.common, 1);
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
         return MR_EXIT_FAILED;
-    if (!mr_aside_check(args.out))
+    if (!mr_temporary_file_check(args.out))
         return MR_EXIT_FAILED;
     args.common.loader.layout = MR_NHWC;
     args.common.loader.n_epochs = 1;

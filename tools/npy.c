@@ -34,7 +34,7 @@ static const char *dtype_code(mr_dtype dtype)
 bool mr_npy_open(struct mr_npy *npy, const char *path)
 {
     *npy = (struct mr_npy){0};
-    return mr_aside_open(&npy->file, path);
+    return mr_temporary_file_open(&npy->file, path);
 }
 
 /* The dictionary for so many rows, as np.save() writes it. Returns its length. */
@@ -60,7 +60,7 @@ static bool write_header(struct mr_npy *npy)
     header[9] = (char)(len >> 8);
     memset(header + PREFIX_BYTES + used, ' ', len - used);
     header[npy->header_bytes - 1] = '\n';
-    return mr_aside_rewrite(&npy->file, header, npy->header_bytes);
+    return mr_temporary_file_rewrite(&npy->file, header, npy->header_bytes);
 }
 
 static bool write_first_header(struct mr_npy *npy, const mr_array *array)
@@ -115,10 +115,10 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
         return false;
     }
     if (good && array->strides[0] == (int64_t)npy->row_bytes) {
-        good = mr_aside_write(&npy->file, data, npy->row_bytes * (size_t)array->shape[0]);
+        good = mr_temporary_file_write(&npy->file, data, npy->row_bytes * (size_t)array->shape[0]);
     } else {
         for (int64_t i = 0; good && i < array->shape[0]; i++)
-            good = mr_aside_write(&npy->file, data + i * array->strides[0], npy->row_bytes);
+            good = mr_temporary_file_write(&npy->file, data + i * array->strides[0], npy->row_bytes);
     }
     npy->shape[0] += array->shape[0];
     return good;
@@ -129,5 +129,5 @@ bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype)
     mr_array none = {.name = "", .dtype = dtype, .ndim = 1, .strides = {(int64_t)mr_dtype_size(dtype)}};
     bool good = npy->header_bytes > 0 || write_first_header(npy, &none);
 
-    return good && write_header(npy) && mr_aside_sync(&npy->file);
+    return good && write_header(npy) && mr_temporary_file_sync(&npy->file);
 }

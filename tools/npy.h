@@ -8,7 +8,7 @@
 #include "tools/temporary_file.h"
 
 struct mr_npy {
-    struct mr_aside file;
+    struct mr_temporary_file file;
     mr_dtype dtype;
     uint32_t ndim;
     int64_t shape[MR_MAX_NDIM]; /* shape[0] counts the rows written so far */
@@ -22,6 +22,6 @@ bool mr_npy_open(struct mr_npy *npy, const char *path);
 bool mr_npy_append(struct mr_npy *npy, const mr_array *array);
 /* Write the header with the number of rows and make the file durable. Without any append: no rows of dtype. */
 bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype);
-/* mr_aside_rename() and mr_aside_close() of the file end it. */
+/* mr_temporary_file_rename() and mr_temporary_file_close() of the file end it. */
 
 #endif

@@ -169,7 +169,7 @@ bool mr_sheet_store(struct mr_sheet *sheet, const char *path)
         mr_say_error("%s: the sheet cannot be encoded as PNG", path);
         return false;
     }
-    bool good = mr_aside_store(path, png, (size_t)size);
+    bool good = mr_temporary_file_store(path, png, (size_t)size);
     gdFree(png);
     return good;
 }

@@ -19,7 +19,7 @@ struct mr_sheet_shape {
 struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape);
 /* Put a tile of interleaved u8 pixels; NULL draws an empty one. Text is cut to the tile's width. */
 void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *text);
-/* Write the PNG aside, then rename. False after a message. */
+/* Write the PNG into a temporary file, then rename it. False after a message. */
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path);
 void mr_sheet_destroy(struct mr_sheet *sheet);
 /* Size of the whole in pixels. */

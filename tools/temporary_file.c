@@ -20,19 +20,19 @@
 enum { TRIES = 100 };
 
 /* A new file beside path. A crashed process of the same id may have left one, hence several tries. */
-static int create_temporary(struct mr_aside *aside)
+static int create_temporary(struct mr_temporary_file *file)
 {
     for (int i = 0; i < TRIES; i++) {
-        if (asprintf(&aside->temporary, "%s.%ld-%d.tmp", aside->path, (long)getpid(), i) < 0) {
-            aside->temporary = NULL;
+        if (asprintf(&file->temporary, "%s.%ld-%d.tmp", file->path, (long)getpid(), i) < 0) {
+            file->temporary = NULL;
             errno = ENOMEM;
             return -1;
         }
-        int fd = open(aside->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd;
-        free(aside->temporary);
-        aside->temporary = NULL;
+        free(file->temporary);
+        file->temporary = NULL;
     }
     return -1;
 }
@@ -57,7 +57,7 @@ static char *resolve_target(const char *path)
     return target;
 }
 
-bool mr_aside_check(const char *path)
+bool mr_temporary_file_check(const char *path)
 {
     char *target = resolve_target(path);
     bool good = target != NULL;
@@ -74,30 +74,30 @@ bool mr_aside_check(const char *path)
     return good;
 }
 
-bool mr_aside_open(struct mr_aside *aside, const char *path)
+bool mr_temporary_file_open(struct mr_temporary_file *file, const char *path)
 {
-    *aside = (struct mr_aside){.path = resolve_target(path), .fd = -1};
-    if (aside->path != NULL)
-        aside->fd = create_temporary(aside);
-    if (aside->fd >= 0)
+    *file = (struct mr_temporary_file){.path = resolve_target(path), .fd = -1};
+    if (file->path != NULL)
+        file->fd = create_temporary(file);
+    if (file->fd >= 0)
         return true;
     mr_say_errno(errno, "%s", path);
-    free(aside->temporary);
-    free(aside->path);
-    *aside = (struct mr_aside){0};
+    free(file->temporary);
+    free(file->path);
+    *file = (struct mr_temporary_file){0};
     return false;
 }
 
-bool mr_aside_write(struct mr_aside *aside, const void *bytes, size_t len_bytes)
+bool mr_temporary_file_write(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
 {
     const char *at = bytes;
 
     while (len_bytes > 0) {
-        ssize_t n = write(aside->fd, at, len_bytes);
+        ssize_t n = write(file->fd, at, len_bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            mr_say_errno(errno, "%s", aside->temporary);
+            mr_say_errno(errno, "%s", file->temporary);
             return false;
         }
         at += n;
@@ -106,60 +106,61 @@ bool mr_aside_write(struct mr_aside *aside, const void *bytes, size_t len_bytes)
     return true;
 }
 
-bool mr_aside_rewrite(struct mr_aside *aside, const void *bytes, size_t len_bytes)
+bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
 {
-    if (lseek(aside->fd, 0, SEEK_SET) < 0) {
-        mr_say_errno(errno, "%s", aside->temporary);
+    if (lseek(file->fd, 0, SEEK_SET) < 0) {
+        mr_say_errno(errno, "%s", file->temporary);
         return false;
     }
-    if (!mr_aside_write(aside, bytes, len_bytes))
+    if (!mr_temporary_file_write(file, bytes, len_bytes))
         return false;
-    if (lseek(aside->fd, 0, SEEK_END) < 0) {
-        mr_say_errno(errno, "%s", aside->temporary);
+    if (lseek(file->fd, 0, SEEK_END) < 0) {
+        mr_say_errno(errno, "%s", file->temporary);
         return false;
     }
     return true;
 }
 
-bool mr_aside_sync(struct mr_aside *aside)
+bool mr_temporary_file_sync(struct mr_temporary_file *file)
 {
     /* EINVAL: the file system knows no fsync. */
-    if (fsync(aside->fd) == 0 || errno == EINVAL)
+    if (fsync(file->fd) == 0 || errno == EINVAL)
         return true;
-    mr_say_errno(errno, "%s", aside->temporary);
+    mr_say_errno(errno, "%s", file->temporary);
     return false;
 }
 
-bool mr_aside_rename(struct mr_aside *aside)
+bool mr_temporary_file_rename(struct mr_temporary_file *file)
 {
-    if (rename(aside->temporary, aside->path) < 0) {
-        mr_say_errno(errno, "%s", aside->path);
+    if (rename(file->temporary, file->path) < 0) {
+        mr_say_errno(errno, "%s", file->path);
         return false;
     }
-    free(aside->temporary);
-    aside->temporary = NULL;
+    free(file->temporary);
+    file->temporary = NULL;
     return true;
 }
 
-void mr_aside_close(struct mr_aside *aside)
+void mr_temporary_file_close(struct mr_temporary_file *file)
 {
-    if (aside->path == NULL)
+    if (file->path == NULL)
         return;
-    close(aside->fd);
-    if (aside->temporary != NULL)
-        unlink(aside->temporary);
-    free(aside->temporary);
-    free(aside->path);
-    *aside = (struct mr_aside){0};
+    close(file->fd);
+    if (file->temporary != NULL)
+        unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    *file = (struct mr_temporary_file){0};
 }
 
-bool mr_aside_store(const char *path, const void *bytes, size_t len_bytes)
+bool mr_temporary_file_store(const char *path, const void *bytes, size_t len_bytes)
 {
-    struct mr_aside aside;
+    struct mr_temporary_file file;
 
-    if (!mr_aside_open(&aside, path))
+    if (!mr_temporary_file_open(&file, path))
         return false;
-    bool good = mr_aside_write(&aside, bytes, len_bytes) && mr_aside_sync(&aside) && mr_aside_rename(&aside);
-    mr_aside_close(&aside);
+    bool good = mr_temporary_file_write(&file, bytes, len_bytes) && mr_temporary_file_sync(&file) &&
+                mr_temporary_file_rename(&file);
+    mr_temporary_file_close(&file);
     return good;
 }

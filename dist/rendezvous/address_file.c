@@ -65,15 +65,16 @@ mr_status mr_address_file_read(const char *path, struct mr_address_file *file_ou
     return MR_OK;
 }
 
-static mr_status write_aside(const char *aside, const struct mr_address_file *file, mr_error *error)
+static mr_status write_temporary(const char *temporary, const struct mr_address_file *file, mr_error *error)
 {
     char line[LINE];
     int len = format_line(file, line);
-    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno == EEXIST && unlink(aside) == 0) /* of a run that crashed, with the same id and process id */
-        fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* A run that crashed, with the same id and process id, may have left one. */
+    if (fd < 0 && errno == EEXIST && unlink(temporary) == 0)
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot create %s", aside);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot create %s", temporary);
     int rc = 0;
     ssize_t n = write(fd, line, (size_t)len);
     if (n != len)
@@ -83,28 +84,28 @@ static mr_status write_aside(const char *aside, const struct mr_address_file *fi
     if (close(fd) != 0 && rc == 0)
         rc = errno;
     if (rc != 0) {
-        unlink(aside);
-        return mr_error_os(error, MR_ERR_IO, rc, "cannot write %s", aside);
+        unlink(temporary);
+        return mr_error_os(error, MR_ERR_IO, rc, "cannot write %s", temporary);
     }
     return MR_OK;
 }
 
 mr_status mr_address_file_write(const char *path, const struct mr_address_file *file, mr_error *error)
 {
-    char aside[4200], line[LINE];
+    char temporary[4200], line[LINE];
     struct mr_address_file stale;
     int rc = read_line(path, line);
     if (rc != -ENOENT && rc != 0 && !(rc > 0 && parse_line(line, &stale)))
         return mr_error_set(error, MR_ERR_INVALID, "%s exists and is not a store's address", path);
-    int len = snprintf(aside, sizeof aside, "%s.%016" PRIx64 ".%ld", path, file->run, (long)getpid());
-    if (len < 0 || (size_t)len >= sizeof aside)
+    int len = snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".%ld", path, file->run, (long)getpid());
+    if (len < 0 || (size_t)len >= sizeof temporary)
         return mr_error_set(error, MR_ERR_INVALID, "the path of file:// has %zu bytes", strlen(path));
-    mr_status status = write_aside(aside, file, error);
+    mr_status status = write_temporary(temporary, file, error);
     if (status != MR_OK)
         return status;
-    if (rename(aside, path) != 0) {
-        status = mr_error_os(error, MR_ERR_IO, errno, "cannot rename %s to %s", aside, path);
-        unlink(aside);
+    if (rename(temporary, path) != 0) {
+        status = mr_error_os(error, MR_ERR_IO, errno, "cannot rename %s to %s", temporary, path);
+        unlink(temporary);
     }
     return status;
 }

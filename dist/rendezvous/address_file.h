@@ -15,8 +15,8 @@ struct mr_address_file {
 };
 
 /*
- * Write aside and rename, so that nobody reads half a line. MR_ERR_INVALID where path is a file that is no store's
- * address, which stays as it is; MR_ERR_IO.
+ * Write a temporary file and rename it, so that nobody reads half a line. MR_ERR_INVALID where path is a file that is
+ * no store's address, which stays as it is; MR_ERR_IO.
  */
 mr_status mr_address_file_write(const char *path, const struct mr_address_file *file, mr_error *error);
 
