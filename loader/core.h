@@ -14,7 +14,7 @@
 #include "loader/control.h"
 #include "loader/trace.h"
 #include "pinned/copier.h"
-#include "sampler/order.h"
+#include "sampler/sampler.h"
 
 #include <millrace/loader.h>
 

@@ -14,6 +14,7 @@
 #include "loader/batch.h"
 #include "loader/epoch.h"
 #include "loader/loader.h"
+#include "sampler/position.h"
 
 /* Leaves the error in the loader and returns its status. */
 static mr_status keep_error(mr_loader *loader, const mr_error *error)

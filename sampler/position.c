@@ -6,9 +6,10 @@
  * Invariant: the end of an epoch is a flag of its own and not a number of samples, since the last batch may be short
  * and the last round padded.
  */
-#include "sampler/order.h"
+#include "sampler/position.h"
 
 #include "base/error.h"
+#include "sampler/sampler.h"
 
 #include <assert.h>
 #include <inttypes.h>

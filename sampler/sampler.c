@@ -6,7 +6,7 @@
  * computed once and only this rank's shard of it is kept; the other orders are arithmetic. Padding wraps around as
  * often as needed, since n may be below W.
  */
-#include "sampler/order.h"
+#include "sampler/sampler.h"
 
 #include "base/checked.h"
 #include "base/error.h"

@@ -3,7 +3,8 @@
  * Saved positions have one property: what was used before and what comes after the restore are together one epoch, also
  * with another world size and batch size.
  */
-#include "sampler/order.h"
+#include "sampler/position.h"
+#include "sampler/sampler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

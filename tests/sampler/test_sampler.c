@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shards, tails, steps, options and the caller's own orders, against properties that any order must have. */
-#include "sampler/order.h"
+#include "sampler/sampler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
