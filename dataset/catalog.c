@@ -50,7 +50,7 @@ mr_status mr_catalog_attach(const int fds[MR_CATALOG_N_FDS], struct mr_catalog *
     if (!catalog)
         return mr_error_memory(error, sizeof *catalog);
     catalog->root = fds[MR_CATALOG_FD_ROOT];
-    mr_status status = mr_catalog_region_map(catalog, fds[MR_CATALOG_FD_TABLE], error);
+    mr_status status = mr_catalog_region_map(catalog, fds[MR_CATALOG_FD_REGION], error);
     if (status == MR_OK)
         status = attach_scheme(catalog, fds[MR_CATALOG_FD_NAMES], error);
     if (status < 0) {

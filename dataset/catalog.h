@@ -17,7 +17,7 @@ struct mr_pack_index;
 struct mr_packed_image;
 
 /* Descriptors by place; -1 where a dataset does not need one. A worker inherits them under numbers of its own. */
-enum { MR_CATALOG_FD_TABLE, MR_CATALOG_FD_NAMES, MR_CATALOG_FD_ROOT, MR_CATALOG_N_FDS };
+enum { MR_CATALOG_FD_REGION, MR_CATALOG_FD_NAMES, MR_CATALOG_FD_ROOT, MR_CATALOG_N_FDS };
 
 struct mr_catalog; /* one mapping; private to the process that attached it */
 

@@ -377,7 +377,7 @@ mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *op
     struct listing listing = {.root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options};
     status = mr_catalog_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);
     if (status == MR_OK)
-        status = build_catalog(&listing, absolute, &fds_out[MR_CATALOG_FD_TABLE], error);
+        status = build_catalog(&listing, absolute, &fds_out[MR_CATALOG_FD_REGION], error);
     mr_catalog_builder_fini(&listing.builder);
     mr_bytes_fini(&listing.folders);
     mr_bytes_fini(&listing.paths);

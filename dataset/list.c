@@ -225,7 +225,7 @@ static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder
     if (scan->c_locale == (locale_t)0)
         status = mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot make the C locale");
     if (status == MR_OK)
-        status = build_catalog(scan, builder, &fds[MR_CATALOG_FD_TABLE], error);
+        status = build_catalog(scan, builder, &fds[MR_CATALOG_FD_REGION], error);
     if (scan->c_locale != (locale_t)0)
         freelocale(scan->c_locale);
     munmap(map, scan->len);

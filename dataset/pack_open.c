@@ -129,7 +129,7 @@ static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *b
     if (status == MR_OK)
         status = map_index(opening, &fds[MR_CATALOG_FD_NAMES], error);
     if (status == MR_OK)
-        status = build_catalog(opening, builder, &fds[MR_CATALOG_FD_TABLE], error);
+        status = build_catalog(opening, builder, &fds[MR_CATALOG_FD_REGION], error);
     if (opening->map)
         munmap((void *)opening->map, opening->len);
     return status;

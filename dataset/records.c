@@ -260,7 +260,7 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
                             spec->paths[spec->n_paths - 1], size, layout->header + mr_records_needed(layout));
-    return status < 0 ? status : finish_catalog(builder, layout, &fds[MR_CATALOG_FD_TABLE], error);
+    return status < 0 ? status : finish_catalog(builder, layout, &fds[MR_CATALOG_FD_REGION], error);
 }
 
 mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
@@ -352,7 +352,7 @@ static mr_status build_cifar10(const char *dir, bool test, int fds[MR_CATALOG_N_
         status = read_cifar_names(builder, fds[MR_CATALOG_FD_ROOT], error);
     if (status == MR_OK)
         status = add_cifar_files(builder, &layout, fds[MR_CATALOG_FD_ROOT], dir, test, error);
-    return status < 0 ? status : finish_catalog(builder, &layout, &fds[MR_CATALOG_FD_TABLE], error);
+    return status < 0 ? status : finish_catalog(builder, &layout, &fds[MR_CATALOG_FD_REGION], error);
 }
 
 mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options *options,

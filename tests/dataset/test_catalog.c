@@ -124,7 +124,7 @@ static void the_region_is_sealed_and_closes_on_exec(void **state)
     tree_create(&tree);
     tree_file(&tree, "c/a.jpg");
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
-    int fd = mr_dataset_fds(dataset)[MR_CATALOG_FD_TABLE];
+    int fd = mr_dataset_fds(dataset)[MR_CATALOG_FD_REGION];
     assert_int_equal(ftruncate(fd, 0), -1);
     assert_int_equal(errno, EPERM);
     assert_true(pwrite(fd, "x", 1, 0) < 0);
@@ -156,7 +156,7 @@ static void a_damaged_region_is_refused(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
     off_t len;
     unsigned char *bytes;
-    int copy = copy_region(mr_dataset_fds(dataset)[MR_CATALOG_FD_TABLE], &len, &bytes);
+    int copy = copy_region(mr_dataset_fds(dataset)[MR_CATALOG_FD_REGION], &len, &bytes);
     int fds[MR_CATALOG_N_FDS] = {copy, -1, mr_dataset_fds(dataset)[MR_CATALOG_FD_ROOT]};
     struct mr_catalog *catalog;
     mr_error error;
@@ -181,7 +181,7 @@ static void a_damaged_region_is_refused(void **state)
     assert_int_equal(pwrite(copy, bytes, (size_t)len, 0), len);
     assert_int_equal(mr_catalog_attach(fds, &catalog, &error), MR_OK);
     mr_catalog_detach(catalog);
-    fds[MR_CATALOG_FD_TABLE] = -1;
+    fds[MR_CATALOG_FD_REGION] = -1;
     assert_int_equal(mr_catalog_attach(fds, &catalog, &error), MR_ERR_IO);
     free(bytes);
     close(copy);
