@@ -300,6 +300,8 @@ static mr_status give_back(struct mr_batch *batch)
     if (core->placement.lends_slots) {
         mr_slot_move(mr_core_slot(core, batch->slot).slot, MR_SLOT_LENT, MR_SLOT_FREE);
         mr_core_publish(core);
+        if (core->options.wait_when_lent) /* a next() without workers makes the batch itself */
+            mr_control_wake_host(&core->shared);
     } else {
         mr_core_give_buffer(core, batch);
         mr_control_wake_host(&core->shared); /* the copier */

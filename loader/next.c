@@ -3,7 +3,7 @@
  * The consumer's side: the next batch, epochs, positions.
  *
  * Invariant: the wait for a batch ends with the batch, the time-out, a cancel, or the loader's failure. Each event that
- * ends it changes filled_word.
+ * ends it changes filled_word. So does a release, if the loader waits for one (wait_when_lent).
  */
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +15,8 @@
 #include "loader/epoch.h"
 #include "loader/loader.h"
 #include "sampler/position.h"
+
+enum { OWED_NAP_MS = 10 };
 
 /* Leaves the error in the loader and returns its status. */
 static mr_status keep_error(mr_loader *loader, const mr_error *error)
@@ -62,17 +64,27 @@ static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
         return MR_OK;
     if (core->fatal.status && !mr_core_head_is_coming(core))
         return keep_error(loader, &core->fatal);
-    return mr_core_is_stuck(core) ? refuse_stuck(loader) : MR_PENDING;
+    return mr_core_is_stuck(core) && !core->options.wait_when_lent ? refuse_stuck(loader) : MR_PENDING;
 }
 
-/* Without the lock: sleep until something may have changed since `seen`, or work for it in this thread. */
+/*
+ * Without the lock: sleep until something may have changed since `seen`, or work for it in this thread. Without
+ * workers, a slot that is lent has no work: only its release ends the sleep.
+ */
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
-    struct mr_control *control = loader->core->shared.control;
-    if (loader->worker && (mr_worker_step(loader->worker) || loader->core->placement.lends_slots))
+    struct mr_core *core = loader->core;
+    bool sleeps = !core->placement.lends_slots || core->options.wait_when_lent;
+    if (loader->worker && (mr_worker_step(loader->worker) || !sleeps))
         return;
     if (left_ms > 0)
-        mr_futex_wait(&control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
+        mr_futex_wait(&core->shared.control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
+}
+
+/* With the lock held: how long to sleep. The end of a capture, which owed batches wait for, wakes nobody. */
+static uint64_t limit_nap(const struct mr_core *core, uint64_t left_ms)
+{
+    return core->n_owed > 0 && left_ms > OWED_NAP_MS ? OWED_NAP_MS : left_ms;
 }
 
 /* Wait, with the lock held on entry and on return, until look_at_head() has more to say than MR_PENDING. */
@@ -90,8 +102,12 @@ static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
         status = look_at_head(loader, ask->how);
         if (status != MR_PENDING)
             break;
+        uint64_t nap_ms = limit_nap(core, left_ms);
+        bool owes = core->n_owed > 0;
         pthread_mutex_unlock(&core->lock);
-        wait_or_work(loader, seen, left_ms);
+        wait_or_work(loader, seen, nap_ms);
+        if (owes)
+            mr_batch_settle_owed(core);
         pthread_mutex_lock(&core->lock);
         status = look_at_head(loader, ask->how);
         uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;

@@ -94,6 +94,8 @@ typedef struct mr_loader_options {
     uint64_t cache_bytes;    /* limit on the size of the cache; 0: what the disk has */
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
                                 25; MR_CACHE_WHEN_IDLE */
+    bool wait_when_lent;     /* if every slot or buffer is lent, mr_loader_next() waits until another thread releases a
+                                batch; default: MR_ERR_STATE at once */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -132,7 +134,7 @@ MR_API void mr_loader_destroy(mr_loader *loader);
  * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is checked between samples.
  * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch with a
  * damaged sample (on_error fail; the next call returns the batch after it); MR_ERR_CANCELED; MR_ERR_STATE if every slot
- * is lent (n_slots) or in a forked child; MR_ERR_WORKER. mr_loader_error() has the text.
+ * is lent (n_slots; not with wait_when_lent) or in a forked child; MR_ERR_WORKER. mr_loader_error() has the text.
  * Ownership: on MR_OK *batch_out is lent until mr_batch_release(); otherwise it is set to NULL.
  * Threads: one thread at a time per loader. Batches may be released from any thread.
  */
@@ -144,8 +146,9 @@ MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch
  * stream  as for mr_batch_use(): a cudaStream_t of the batch's device; NULL is its default stream
  *
  * If the batch has several parts, the stream belongs to the device of part 0.
- * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all n_buffers are lent, and
- * MR_ERR_INVALID for a stream of another device; these lose no batch. MR_ERR_DEVICE if the device has failed.
+ * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all n_buffers are lent (not
+ * with wait_when_lent), and MR_ERR_INVALID for a stream of another device; these lose no batch. MR_ERR_DEVICE if the
+ * device has failed.
  * Blocks: until the batch is decoded and its copy is issued. A host that runs ahead of a stalled stream gets all
  * n_buffers batches, and then waits until that stream has released one.
  */

@@ -4,22 +4,30 @@
 
 #include <dlpack/dlpack.h>
 
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/double/cuda_double.h"
 
 enum { N_BYTES = 8 * RIG_BYTES };
 
-static mr_loader *open_double(struct rig *rig, enum double_policy policy)
+static mr_loader *open_double_waiting(struct rig *rig, enum double_policy policy, bool wait_when_lent)
 {
     struct double_options machine = {.policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000};
     double_open(&machine);
     mr_loader_options options = rig_options();
     options.device = "cuda:1";
     options.n_buffers = 2;
+    options.wait_when_lent = wait_when_lent;
     mr_loader *loader = rig_loader(rig, &options);
     assert_int_equal(cudaSetDevice(1), cudaSuccess);
     return loader;
+}
+
+static mr_loader *open_double(struct rig *rig, enum double_policy policy)
+{
+    return open_double_waiting(rig, policy, false);
 }
 
 static void close_double(void)
@@ -143,6 +151,41 @@ static void a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch(void
     close_double();
 }
 
+static void *take_one(void *loader)
+{
+    mr_batch *batch;
+    return mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK ? batch : NULL;
+}
+
+/* The end of the capture wakes nobody: the waiting next() looks for it. */
+static void a_waiting_next_makes_up_for_a_deleter_inside_a_capture(void **state)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    pthread_t thread;
+    void *taken;
+    mr_loader *loader = open_double_waiting(*state, DOUBLE_RANDOM, true);
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    mr_batch *batch = rig_next(loader);
+    mr_batch *lent = rig_next(loader);
+    DLManagedTensor *tensor = export_image(batch, stream);
+    assert_int_equal(mr_batch_release(batch), MR_OK);
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    tensor->deleter(tensor);
+    assert_int_equal(pthread_create(&thread, NULL, take_one, loader), 0);
+    usleep(50000);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    assert_int_equal(pthread_join(thread, &taken), 0);
+    assert_non_null(taken);
+    assert_int_equal(mr_batch_number(taken), 2);
+    assert_int_equal(mr_batch_release(taken), MR_OK);
+    assert_int_equal(mr_batch_release(lent), MR_OK);
+    assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+    mr_loader_destroy(loader);
+    close_double();
+}
+
 static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **state)
 {
     cudaStream_t stream;
@@ -168,6 +211,7 @@ int main(void)
         RIG_TEST(the_tensors_stream_is_ordered_between_the_copies),
         RIG_TEST(a_stream_in_a_capture_is_refused_and_nothing_is_held),
         RIG_TEST(a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch),
+        RIG_TEST(a_waiting_next_makes_up_for_a_deleter_inside_a_capture),
         RIG_TEST(a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

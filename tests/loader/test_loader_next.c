@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -133,17 +135,91 @@ static void when_all_slots_are_lent_next_says_so_and_goes_on_after_a_release(voi
     }
 }
 
+/* A thread that releases a batch, or cancels where there is none, after a pause. */
+struct helper {
+    pthread_t thread;
+    mr_loader *loader;
+    mr_batch *batch;
+    _Atomic uint64_t acted_ms;
+};
+
+static void *help_later(void *arg)
+{
+    struct helper *helper = arg;
+    usleep(50000);
+    atomic_store(&helper->acted_ms, now_ms());
+    if (helper->batch)
+        mr_batch_release(helper->batch);
+    else
+        mr_loader_cancel(helper->loader);
+    return NULL;
+}
+
+/* While all are lent: next() with MR_FOREVER ends by the help of another thread, promptly, and not before. */
+static void expect_help(mr_loader *loader, mr_batch *released, mr_status expected, mr_batch **batch_out)
+{
+    struct helper helper = {.loader = loader, .batch = released};
+    assert_int_equal(pthread_create(&helper.thread, NULL, help_later, &helper), 0);
+    mr_status status = mr_loader_next(loader, MR_FOREVER, batch_out);
+    uint64_t acted = atomic_load(&helper.acted_ms);
+    if (status != expected)
+        fail_msg("%s: %s", mr_status_name(status), mr_loader_error(loader)->text);
+    assert_true(acted != 0 && now_ms() - acted < 5000);
+    pthread_join(helper.thread, NULL);
+}
+
+static uint64_t thread_cpu_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+static void when_all_slots_are_lent_next_waits_for_a_release_if_it_may(void **state)
+{
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        options.n_slots = 3;
+        options.wait_when_lent = true;
+        mr_loader *loader = rig_loader(*state, &options);
+        assert_true(mr_loader_resolved(loader)->wait_when_lent);
+        mr_batch *lent[3], *batch = NULL;
+        for (int i = 0; i < 3; i++)
+            lent[i] = rig_next(loader);
+        assert_int_equal(mr_loader_next(loader, 0, &batch), MR_PENDING);
+        uint64_t begin = now_ms(), cpu = thread_cpu_ms();
+        assert_int_equal(mr_loader_next(loader, 300, &batch), MR_PENDING);
+        assert_true(now_ms() - begin >= 299);
+        assert_true(thread_cpu_ms() - cpu < 150); /* it sleeps */
+        expect_help(loader, NULL, MR_ERR_CANCELED, &batch);
+        expect_help(loader, lent[1], MR_OK, &batch);
+        assert_int_equal(mr_batch_number(batch), 3);
+        rig_check(batch);
+        rig_check(lent[0]);
+        rig_check(lent[2]);
+        mr_batch_release(lent[0]);
+        mr_batch_release(lent[2]);
+        mr_batch_release(batch);
+        int64_t indices[100];
+        assert_int_equal(rig_drain(loader, false, indices, 100), 100 - 4 * 8);
+        mr_loader_destroy(loader);
+    }
+}
+
 static void the_end_is_the_end_also_with_all_slots_lent(void **state)
 {
-    mr_loader_options options = rig_options();
-    options.batch_size = 50;
-    options.n_slots = 2;
-    mr_loader *loader = rig_loader(*state, &options);
-    mr_batch *a = rig_next(loader), *b = rig_next(loader);
-    rig_expect(loader, MR_END);
-    mr_batch_release(b);
-    mr_batch_release(a);
-    mr_loader_destroy(loader);
+    for (unsigned waits = 0; waits < 2; waits++) {
+        mr_loader_options options = rig_options();
+        options.batch_size = 50;
+        options.n_slots = 2;
+        options.wait_when_lent = waits;
+        mr_loader *loader = rig_loader(*state, &options);
+        mr_batch *a = rig_next(loader), *b = rig_next(loader);
+        rig_expect(loader, MR_END);
+        mr_batch_release(b);
+        mr_batch_release(a);
+        mr_loader_destroy(loader);
+    }
 }
 
 /* A thread that releases what it is handed, in an order of its own. */
@@ -259,6 +335,7 @@ int main(void)
         RIG_TEST(without_workers_the_time_is_looked_at_between_samples),
         RIG_TEST(the_end_stays_the_end_until_another_epoch),
         RIG_TEST(when_all_slots_are_lent_next_says_so_and_goes_on_after_a_release),
+        RIG_TEST(when_all_slots_are_lent_next_waits_for_a_release_if_it_may),
         RIG_TEST(the_end_is_the_end_also_with_all_slots_lent),
         RIG_TEST(batches_are_released_from_any_thread_in_any_order),
         RIG_TEST(lent_batches_outlive_the_loader_and_the_dataset),
