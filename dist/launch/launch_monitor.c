@@ -370,7 +370,7 @@ static bool begin_monitor(struct monitor *k)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "launch-monitor");
+    prctl(PR_SET_NAME, "millrace-launch");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     k->null = open("/dev/null", O_RDWR | O_CLOEXEC);
     k->deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
