@@ -55,17 +55,17 @@ static uint64_t after_ms(uint32_t ms)
 }
 
 /* To every living rank's process group. */
-static void signal_ranks(const struct monitor *k, int number)
+static void signal_ranks(const struct monitor *monitor, int number)
 {
-    for (uint32_t i = 0; i < k->plan->n_ranks; i++)
-        if (k->plan->ranks[i].pid > 0)
-            kill(-k->plan->ranks[i].pid, number);
+    for (uint32_t i = 0; i < monitor->plan->n_ranks; i++)
+        if (monitor->plan->ranks[i].pid > 0)
+            kill(-monitor->plan->ranks[i].pid, number);
 }
 
-static bool is_rank(const struct monitor *k, pid_t pid)
+static bool is_rank(const struct monitor *monitor, pid_t pid)
 {
-    for (uint32_t i = 0; i < k->plan->n_ranks; i++)
-        if (k->plan->ranks[i].pid == pid)
+    for (uint32_t i = 0; i < monitor->plan->n_ranks; i++)
+        if (monitor->plan->ranks[i].pid == pid)
             return true;
     return false;
 }
@@ -87,55 +87,56 @@ static pid_t parent_of(pid_t pid)
 }
 
 /* What ranks have left behind: children of ours that are no ranks. Their own children come to us when they die. */
-static void signal_orphans(const struct monitor *k, int number)
+static void signal_orphans(const struct monitor *monitor, int number)
 {
     DIR *proc = opendir("/proc");
     if (!proc)
         return;
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 1 && parent_of(pid) == k->self && !is_rank(k, pid))
+        if (pid > 1 && parent_of(pid) == monitor->self && !is_rank(monitor, pid))
             kill(pid, number);
     }
     closedir(proc);
 }
 
 /* SIGCONT, as a stopped process would take SIGTERM only later. */
-static void begin_end(struct monitor *k)
+static void begin_end(struct monitor *monitor)
 {
-    if (k->kill_ns != 0)
+    if (monitor->kill_ns != 0)
         return;
-    k->kill_ns = after_ms(k->plan->grace_ms);
-    signal_ranks(k, SIGTERM);
-    signal_ranks(k, SIGCONT);
-    signal_orphans(k, SIGTERM);
-    signal_orphans(k, SIGCONT);
+    monitor->kill_ns = after_ms(monitor->plan->grace_ms);
+    signal_ranks(monitor, SIGTERM);
+    signal_ranks(monitor, SIGCONT);
+    signal_orphans(monitor, SIGTERM);
+    signal_orphans(monitor, SIGCONT);
 }
 
-static void kill_all(struct monitor *k)
+static void kill_all(struct monitor *monitor)
 {
-    signal_ranks(k, SIGKILL);
-    signal_orphans(k, SIGKILL);
-    if (k->give_up_ns == 0)
-        k->give_up_ns = after_ms(GIVE_UP_MS);
-    k->kill_ns = after_ms(KILL_AGAIN_MS);
+    signal_ranks(monitor, SIGKILL);
+    signal_orphans(monitor, SIGKILL);
+    if (monitor->give_up_ns == 0)
+        monitor->give_up_ns = after_ms(GIVE_UP_MS);
+    monitor->kill_ns = after_ms(KILL_AGAIN_MS);
 }
 
 /* ---- the first failure ---- */
 
-static void read_reports(struct monitor *k)
+static void read_reports(struct monitor *monitor)
 {
     struct mr_rank_report report;
-    while (read(k->reports[0], &report, sizeof report) == (ssize_t)sizeof report)
-        k->plan->ranks[report.local_rank].exec_errno = report.exec_errno;
+    while (read(monitor->reports[0], &report, sizeof report) == (ssize_t)sizeof report)
+        monitor->plan->ranks[report.local_rank].exec_errno = report.exec_errno;
 }
 
-static void describe_end(const struct monitor *k, uint32_t local_rank, const siginfo_t *info, char *text, size_t size)
+static void describe_end(const struct monitor *monitor, uint32_t local_rank, const siginfo_t *info, char *text,
+                         size_t size)
 {
-    int exec_errno = k->plan->ranks[local_rank].exec_errno;
+    int exec_errno = monitor->plan->ranks[local_rank].exec_errno;
     const char *name = info->si_code == CLD_EXITED ? NULL : sigabbrev_np(info->si_status);
     if (exec_errno != 0)
-        snprintf(text, size, "cannot run '%s': %s", k->plan->job.argv[0], strerrordesc_np(exec_errno));
+        snprintf(text, size, "cannot run '%s': %s", monitor->plan->job.argv[0], strerrordesc_np(exec_errno));
     else if (info->si_code == CLD_EXITED)
         snprintf(text, size, "exited with status %d", info->si_status);
     else if (name)
@@ -144,15 +145,15 @@ static void describe_end(const struct monitor *k, uint32_t local_rank, const sig
         snprintf(text, size, "was killed by signal %d", info->si_status);
 }
 
-static void note_failure(struct monitor *k, uint32_t local_rank, const siginfo_t *info)
+static void note_failure(struct monitor *monitor, uint32_t local_rank, const siginfo_t *info)
 {
-    struct mr_launch_monitor_verdict *verdict = &k->verdict;
-    uint32_t rank = k->plan->env->first_rank + local_rank;
+    struct mr_launch_monitor_verdict *verdict = &monitor->verdict;
+    uint32_t rank = monitor->plan->env->first_rank + local_rank;
     char how[600];
     if (verdict->result.rank >= 0)
         return;
-    read_reports(k);
-    describe_end(k, local_rank, info, how, sizeof how);
+    read_reports(monitor);
+    describe_end(monitor, local_rank, info, how, sizeof how);
     verdict->result = (mr_launch_result){
         .exit_status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status,
         .rank = (int32_t)rank,
@@ -160,39 +161,39 @@ static void note_failure(struct monitor *k, uint32_t local_rank, const siginfo_t
     };
     if (verdict->status == MR_OK)
         mr_error_set(&verdict->error, MR_OK, "rank %u (process %d) %s%s", rank, (int)info->si_pid, how,
-                     k->n_alive > 0 ? "; the others were ended" : "");
-    begin_end(k);
+                     monitor->n_alive > 0 ? "; the others were ended" : "");
+    begin_end(monitor);
 }
 
-static void note_end(struct monitor *k, const siginfo_t *info)
+static void note_end(struct monitor *monitor, const siginfo_t *info)
 {
-    for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
-        if (k->plan->ranks[i].pid != info->si_pid)
+    for (uint32_t i = 0; i < monitor->plan->n_ranks; i++) {
+        if (monitor->plan->ranks[i].pid != info->si_pid)
             continue;
-        k->plan->ranks[i].pid = 0;
-        k->n_alive--;
+        monitor->plan->ranks[i].pid = 0;
+        monitor->n_alive--;
         if (info->si_code != CLD_EXITED || info->si_status != 0)
-            note_failure(k, i, info);
+            note_failure(monitor, i, info);
     }
 }
 
 /* ECHILD is what is waited for in the end: no rank and nothing that one of them has left. */
-static void reap_ranks(struct monitor *k)
+static void reap_ranks(struct monitor *monitor)
 {
     struct signalfd_siginfo first;
     siginfo_t info = {0};
-    if (read(k->deaths, &first, sizeof first) == (ssize_t)sizeof first &&
+    if (read(monitor->deaths, &first, sizeof first) == (ssize_t)sizeof first &&
         waitid(P_PID, first.ssi_pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
-        note_end(k, &info);
+        note_end(monitor, &info);
     for (;;) {
         info.si_pid = 0;
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0) {
-            k->is_childless = errno == ECHILD;
+            monitor->is_childless = errno == ECHILD;
             return;
         }
         if (info.si_pid == 0)
             return;
-        note_end(k, &info);
+        note_end(monitor, &info);
     }
 }
 
@@ -210,161 +211,161 @@ static int open_pipe(int ends[2])
     return failed;
 }
 
-static int open_streams(struct monitor *k, uint32_t local_rank, int out[2])
+static int open_streams(struct monitor *monitor, uint32_t local_rank, int out[2])
 {
     int ends[2];
-    if (k->plan->logs) {
-        out[0] = out[1] = k->plan->logs[local_rank];
+    if (monitor->plan->logs) {
+        out[0] = out[1] = monitor->plan->logs[local_rank];
         return 0;
     }
-    for (int i = 0; k->plan->output && i < 2; i++) {
+    for (int i = 0; monitor->plan->output && i < 2; i++) {
         int failed = open_pipe(ends);
         if (failed != 0)
             return failed;
-        mr_rank_output_add(k->plan->output, local_rank, i, ends[0]);
+        mr_rank_output_add(monitor->plan->output, local_rank, i, ends[0]);
         out[i] = ends[1];
     }
     return 0;
 }
 
-static int fork_rank(struct monitor *k, uint32_t local_rank, const int out[2])
+static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out[2])
 {
     struct mr_rank_start start = {
-        .plan = k->plan,
+        .plan = monitor->plan,
         .local_rank = local_rank,
-        .monitor = k->self,
-        .in = k->null,
+        .monitor = monitor->self,
+        .in = monitor->null,
         .out = {out[0], out[1]},
-        .report = k->reports[1],
-        .own = {k->plan->socket, k->deaths, k->launcher_fd, k->plan->env->port_holder},
-        .on_child = &k->on_child,
+        .report = monitor->reports[1],
+        .own = {monitor->plan->socket, monitor->deaths, monitor->launcher_fd, monitor->plan->env->port_holder},
+        .on_child = &monitor->on_child,
     };
     pid_t pid = fork();
     if (pid == 0) {
-        close(k->reports[0]);
+        close(monitor->reports[0]);
         mr_rank_child_run(&start);
     }
     if (pid < 0)
         return errno;
     setpgid(pid, pid); /* the child does it too: whoever signals the group first finds it */
-    k->plan->ranks[local_rank].pid = pid;
-    k->n_alive++;
-    k->is_childless = false;
+    monitor->plan->ranks[local_rank].pid = pid;
+    monitor->n_alive++;
+    monitor->is_childless = false;
     return 0;
 }
 
-static int start_rank(struct monitor *k, uint32_t local_rank)
+static int start_rank(struct monitor *monitor, uint32_t local_rank)
 {
     int out[2] = {-1, -1};
-    int failed = open_streams(k, local_rank, out);
+    int failed = open_streams(monitor, local_rank, out);
     if (failed == 0)
-        failed = fork_rank(k, local_rank, out);
-    for (int i = 0; i < 2 && !k->plan->logs; i++)
+        failed = fork_rank(monitor, local_rank, out);
+    for (int i = 0; i < 2 && !monitor->plan->logs; i++)
         if (out[i] >= 0)
             close(out[i]);
     return failed;
 }
 
-static void start_ranks(struct monitor *k)
+static void start_ranks(struct monitor *monitor)
 {
-    for (uint32_t i = 0; i < k->plan->n_ranks; i++) {
-        int failed = start_rank(k, i);
+    for (uint32_t i = 0; i < monitor->plan->n_ranks; i++) {
+        int failed = start_rank(monitor, i);
         if (failed == 0)
             continue;
-        k->verdict.status =
-            mr_error_os(&k->verdict.error, MR_ERR_IO, failed, "cannot start rank %u", k->plan->env->first_rank + i);
-        begin_end(k);
+        monitor->verdict.status = mr_error_os(&monitor->verdict.error, MR_ERR_IO, failed, "cannot start rank %u",
+                                              monitor->plan->env->first_rank + i);
+        begin_end(monitor);
         return;
     }
 }
 
 /* ---- the loop ---- */
 
-static void pass_signals(struct monitor *k)
+static void pass_signals(struct monitor *monitor)
 {
     int32_t number;
-    while (recv(k->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
-        if (number == SIGINT && ++k->n_interrupts > 1) {
-            k->gives_up_output = true;
-            kill_all(k);
+    while (recv(monitor->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
+        if (number == SIGINT && ++monitor->n_interrupts > 1) {
+            monitor->gives_up_output = true;
+            kill_all(monitor);
         } else {
-            signal_ranks(k, number);
+            signal_ranks(monitor, number);
         }
     }
 }
 
-static void lose_launcher(struct monitor *k)
+static void lose_launcher(struct monitor *monitor)
 {
-    k->is_alone = true;
-    k->gives_up_output = true;
-    kill_all(k);
+    monitor->is_alone = true;
+    monitor->gives_up_output = true;
+    kill_all(monitor);
 }
 
 /* What is due by now. Ranks that all ended well may have left something that still writes: it gets the grace time. */
-static void act_in_time(struct monitor *k)
+static void act_in_time(struct monitor *monitor)
 {
-    if (k->is_childless) {
-        if (k->plan->output)
-            mr_rank_output_finish(k->plan->output);
+    if (monitor->is_childless) {
+        if (monitor->plan->output)
+            mr_rank_output_finish(monitor->plan->output);
         return;
     }
-    if (k->n_alive == 0 && k->kill_ns == 0)
-        k->kill_ns = after_ms(k->plan->grace_ms);
-    if (k->kill_ns != 0 && mr_clock_now_ns() >= k->kill_ns)
-        kill_all(k);
+    if (monitor->n_alive == 0 && monitor->kill_ns == 0)
+        monitor->kill_ns = after_ms(monitor->plan->grace_ms);
+    if (monitor->kill_ns != 0 && mr_clock_now_ns() >= monitor->kill_ns)
+        kill_all(monitor);
 }
 
-static bool is_over(const struct monitor *k)
+static bool is_over(const struct monitor *monitor)
 {
-    if (!k->is_childless)
-        return k->give_up_ns != 0 && mr_clock_now_ns() >= k->give_up_ns;
-    return k->gives_up_output || !k->plan->output || mr_rank_output_is_done(k->plan->output);
+    if (!monitor->is_childless)
+        return monitor->give_up_ns != 0 && mr_clock_now_ns() >= monitor->give_up_ns;
+    return monitor->gives_up_output || !monitor->plan->output || mr_rank_output_is_done(monitor->plan->output);
 }
 
-static int wait_ms(const struct monitor *k)
+static int wait_ms(const struct monitor *monitor)
 {
-    if (k->is_childless || k->kill_ns == 0)
+    if (monitor->is_childless || monitor->kill_ns == 0)
         return -1;
     uint64_t now_ns = mr_clock_now_ns();
-    return now_ns >= k->kill_ns ? 0 : (int)((k->kill_ns - now_ns) / 1000000 + 1);
+    return now_ns >= monitor->kill_ns ? 0 : (int)((monitor->kill_ns - now_ns) / 1000000 + 1);
 }
 
-static void wait_and_act(struct monitor *k)
+static void wait_and_act(struct monitor *monitor)
 {
-    struct pollfd *polls = k->plan->polls;
+    struct pollfd *polls = monitor->plan->polls;
     uint32_t n = MR_LAUNCH_PLAN_POLLS;
-    polls[0] = (struct pollfd){.fd = k->deaths, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = k->is_alone ? -1 : k->plan->socket, .events = POLLIN};
-    polls[2] = (struct pollfd){.fd = k->is_alone ? -1 : k->launcher_fd, .events = POLLIN};
-    if (k->plan->output)
-        n += mr_rank_output_set_polls(k->plan->output, polls + n);
-    bool is_failed = poll(polls, n, wait_ms(k)) < 0;
+    polls[0] = (struct pollfd){.fd = monitor->deaths, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->plan->socket, .events = POLLIN};
+    polls[2] = (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->launcher_fd, .events = POLLIN};
+    if (monitor->plan->output)
+        n += mr_rank_output_set_polls(monitor->plan->output, polls + n);
+    bool is_failed = poll(polls, n, wait_ms(monitor)) < 0;
     if (is_failed) /* no memory for it: look at everything now and then */
         mr_clock_sleep_ms(KILL_AGAIN_MS);
     if (polls[2].revents != 0 || (polls[1].revents & POLLHUP) != 0)
-        lose_launcher(k);
+        lose_launcher(monitor);
     else if (polls[1].revents != 0 || is_failed)
-        pass_signals(k);
+        pass_signals(monitor);
     if (polls[0].revents != 0 || is_failed)
-        reap_ranks(k);
-    if (k->plan->output && !k->gives_up_output)
-        mr_rank_output_pump(k->plan->output, polls + MR_LAUNCH_PLAN_POLLS);
-    act_in_time(k);
+        reap_ranks(monitor);
+    if (monitor->plan->output && !monitor->gives_up_output)
+        mr_rank_output_pump(monitor->plan->output, polls + MR_LAUNCH_PLAN_POLLS);
+    act_in_time(monitor);
 }
 
 /* ---- beginning and end ---- */
 
 /* All signals wait, whatever the caller had set up; SIGCHLD must not be ignored, or the kernel would reap. */
-static void take_signals(struct monitor *k)
+static void take_signals(struct monitor *monitor)
 {
     struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    sigaction(SIGCHLD, &action, &k->on_child);
+    sigaction(SIGCHLD, &action, &monitor->on_child);
 }
 
-static bool begin_monitor(struct monitor *k)
+static bool begin_monitor(struct monitor *monitor)
 {
     sigset_t child;
     sigemptyset(&child);
@@ -372,39 +373,39 @@ static bool begin_monitor(struct monitor *k)
     setpgid(0, 0);
     prctl(PR_SET_NAME, "millrace-launch");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    k->null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    k->deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    k->launcher_fd = (int)syscall(SYS_pidfd_open, k->plan->launcher, 0);
-    bool has_pipe = pipe2(k->reports, O_CLOEXEC | O_NONBLOCK) == 0;
-    if (k->null >= 0 && k->deaths >= 0 && k->launcher_fd >= 0 && has_pipe)
+    monitor->null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    monitor->deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    monitor->launcher_fd = (int)syscall(SYS_pidfd_open, monitor->plan->launcher, 0);
+    bool has_pipe = pipe2(monitor->reports, O_CLOEXEC | O_NONBLOCK) == 0;
+    if (monitor->null >= 0 && monitor->deaths >= 0 && monitor->launcher_fd >= 0 && has_pipe)
         return true;
-    k->verdict.status = mr_error_os(&k->verdict.error, MR_ERR_IO, errno, "the ranks' monitor");
+    monitor->verdict.status = mr_error_os(&monitor->verdict.error, MR_ERR_IO, errno, "the ranks' monitor");
     return false;
 }
 
-static void name_survivor(struct monitor *k)
+static void name_survivor(struct monitor *monitor)
 {
-    for (uint32_t i = 0; i < k->plan->n_ranks && k->verdict.status == MR_OK; i++)
-        if (k->plan->ranks[i].pid > 0)
-            k->verdict.status =
-                mr_error_set(&k->verdict.error, MR_ERR_IO, "rank %u (process %d) has not died %d s after SIGKILL",
-                             k->plan->env->first_rank + i, (int)k->plan->ranks[i].pid, GIVE_UP_MS / 1000);
+    for (uint32_t i = 0; i < monitor->plan->n_ranks && monitor->verdict.status == MR_OK; i++)
+        if (monitor->plan->ranks[i].pid > 0)
+            monitor->verdict.status =
+                mr_error_set(&monitor->verdict.error, MR_ERR_IO, "rank %u (process %d) has not died %d s after SIGKILL",
+                             monitor->plan->env->first_rank + i, (int)monitor->plan->ranks[i].pid, GIVE_UP_MS / 1000);
 }
 
 _Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan)
 {
-    struct monitor k = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
-    take_signals(&k);
+    struct monitor monitor = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
+    take_signals(&monitor);
     for (size_t i = 0; i < sizeof plan->launcher_ends / sizeof *plan->launcher_ends; i++)
         close(plan->launcher_ends[i]);
-    if (begin_monitor(&k) && getppid() == plan->launcher) {
-        start_ranks(&k);
-        while (!is_over(&k))
-            wait_and_act(&k);
-        name_survivor(&k);
+    if (begin_monitor(&monitor) && getppid() == plan->launcher) {
+        start_ranks(&monitor);
+        while (!is_over(&monitor))
+            wait_and_act(&monitor);
+        name_survivor(&monitor);
     }
     for (int i = 0; i < MR_RANK_STREAMS; i++)
-        k.verdict.output_errno[i] = plan->output ? mr_rank_output_failure(plan->output, i) : 0;
-    ssize_t sent = send(plan->socket, &k.verdict, sizeof k.verdict, MSG_NOSIGNAL);
-    _exit(sent == (ssize_t)sizeof k.verdict ? 0 : 1);
+        monitor.verdict.output_errno[i] = plan->output ? mr_rank_output_failure(plan->output, i) : 0;
+    ssize_t sent = send(plan->socket, &monitor.verdict, sizeof monitor.verdict, MSG_NOSIGNAL);
+    _exit(sent == (ssize_t)sizeof monitor.verdict ? 0 : 1);
 }
