@@ -9,7 +9,7 @@
 
 #include <millrace/group.h>
 
-#define MR_ENGINE_ABI 3u
+#define MR_ENGINE_ABI 4u
 #define MR_ENGINE_SYMBOL "mr_engine_table"
 
 enum mr_collective_kind {
