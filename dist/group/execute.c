@@ -39,7 +39,7 @@ static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_
     uint64_t until = mr_clock_now_ns() + (uint64_t)wait_ms * MS;
     for (uint32_t i = 0;; i++) {
         mr_error broken;
-        char left[MR_GROUP_WORDS] = "";
+        char left[MR_COLLECTIVE_WORDS] = "";
         if (mr_group_broken(group, &broken)) {
             memcpy(words_out, broken.text, MR_ERROR_TEXT);
             return BROKEN;

@@ -57,10 +57,10 @@ static void left_key(const struct mr_group *group, uint32_t rank, char key_out[M
     snprintf(key_out, MR_STORE_KEY + 1, "%sleft/%u", group->prefix, rank / LEFT_PER_KEY);
 }
 
-void mr_group_left(struct mr_group *group, char words_out[MR_GROUP_WORDS])
+void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS])
 {
     char key[MR_STORE_KEY + 1];
-    char ranks[MR_GROUP_WORDS - 40] = "";
+    char ranks[MR_COLLECTIVE_WORDS - 40] = "";
     uint32_t n = 0;
     for (uint32_t r = 0; r < group->world_size && mr_group_client(group); r += LEFT_PER_KEY) {
         int64_t bits = 0;
@@ -75,7 +75,7 @@ void mr_group_left(struct mr_group *group, char words_out[MR_GROUP_WORDS])
     }
     words_out[0] = '\0';
     if (n > 0)
-        snprintf(words_out, MR_GROUP_WORDS, n > 1 ? "ranks %s have left the group" : "rank %s has left the group",
+        snprintf(words_out, MR_COLLECTIVE_WORDS, n > 1 ? "ranks %s have left the group" : "rank %s has left the group",
                  ranks);
 }
 

@@ -10,6 +10,7 @@
 #ifndef DIST_GROUP_GROUP_H
 #define DIST_GROUP_GROUP_H
 
+#include "dist/group/collective_words.h"
 #include "dist/group/engine_table.h"
 #include "dist/rendezvous/rendezvous.h"
 
@@ -21,7 +22,6 @@
 #define MR_GROUP_PREFIX 32         /* bytes of a key that belong to the group */
 #define MR_GROUP_DEVICE 64         /* bytes of a device's name */
 #define MR_GROUP_WHOLE_PREFIX "g/" /* of the keys of a group that was not split from another */
-#define MR_GROUP_WORDS 160         /* "ranks 1, 3 have left the group" */
 
 /* The connection to the store; shared by a group and all that were split from it, and left by the last of them. */
 struct mr_group_home {
@@ -108,7 +108,7 @@ void mr_group_find_device(struct mr_group *group);
 /* Ranks of this group that broke off or fell silent; the words name them all. */
 bool mr_group_broken(struct mr_group *group, mr_error *error_out);
 /* "rank 3 has left the group", "ranks 1, 3 have left the group", or "". Asks the store. */
-void mr_group_left(struct mr_group *group, char words_out[MR_GROUP_WORDS]);
+void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS]);
 /* Tell the store that this rank leaves. Bounded: where the store does not answer, the others see the connection end. */
 void mr_group_say_left(struct mr_group *group);
 

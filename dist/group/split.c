@@ -94,7 +94,7 @@ static void place_rank(const struct split *split, struct mr_group *group)
 static void name_keys(const struct split *split, struct mr_group *group)
 {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, then mixed as splitmix64 does */
-    char way[MR_GROUP_WORDS];
+    char way[MR_GROUP_PREFIX + 40];
     snprintf(way, sizeof way, "%s%llu.%u", split->parent->prefix, (unsigned long long)split->number, split->color);
     for (const char *c = way; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;

@@ -17,11 +17,6 @@ static inline void mr_rank_list_add(uint8_t *bits, uint32_t rank)
     bits[rank / 8] = (uint8_t)(bits[rank / 8] | 1u << rank % 8);
 }
 
-static inline void mr_rank_list_drop(uint8_t *bits, uint32_t rank)
-{
-    bits[rank / 8] = (uint8_t)(bits[rank / 8] & ~(1u << rank % 8));
-}
-
 /* "2, 5-7": those of n ranks whose bit is set, cut with "..." where size is too small for all. */
 void mr_rank_list_spell(const uint8_t *bits, uint32_t n, char *text_out, size_t size);
 
