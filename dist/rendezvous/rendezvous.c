@@ -199,7 +199,7 @@ static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_ran
     mr_status status = MR_OK;
     if (plan->way == MR_RENDEZVOUS_BY_FILE)
         return come_by_file(plan, connect, who, &out->client, error);
-    if (plan->is_carried)
+    if (plan->is_by_mpi)
         status = get_address(plan, who, error);
     if (status != MR_OK)
         return status;
@@ -236,11 +236,11 @@ static mr_status offer_store(struct mr_rendezvous_plan *plan, const struct mr_ra
         getrandom(&connect->identity.run, sizeof connect->identity.run, 0) != sizeof connect->identity.run)
         return mr_error_os(error, MR_ERR_IO, errno, "getrandom");
     mr_status status = open_store(plan, who, connect, address, out, error);
-    if (plan->is_carried) {
+    if (plan->is_by_mpi) {
         if (status != MR_OK)
             plan->store_address[0] = '\0';
-        mr_status carried = get_address(plan, who, status == MR_OK ? error : NULL);
-        return status == MR_OK ? carried : status;
+        mr_status sent = get_address(plan, who, status == MR_OK ? error : NULL);
+        return status == MR_OK ? sent : status;
     }
     if (status != MR_OK || plan->way != MR_RENDEZVOUS_BY_FILE)
         return status;

@@ -110,7 +110,7 @@ static mr_status fail_missing(const struct mr_rank_identity *who, const char *na
 static mr_status find_master(const struct mr_rank_identity *who, struct mr_rendezvous_plan *plan, mr_error *error)
 {
     if (!who->master_addr[0] && who->is_mpi && plan->means->bootstrap) {
-        plan->is_carried = true;
+        plan->is_by_mpi = true;
         return MR_OK;
     }
     if (!who->master_addr[0])
@@ -177,7 +177,7 @@ static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct
                              char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
     char name[256] = "";
-    if (!plan->is_carried || who->local_world_size == who->world_size) {
+    if (!plan->is_by_mpi || who->local_world_size == who->world_size) {
         memcpy(address_out, LOOPBACK, sizeof LOOPBACK);
         return MR_OK;
     }

@@ -17,7 +17,7 @@ struct mr_rendezvous_means {
     void *user;
     /*
      * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
-     * "" when rank 0 has none. NULL: nothing carries it, and the missing variable is an error.
+     * "" when rank 0 has none. NULL: the missing variable is an error.
      */
     mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
     void *bootstrap_user;
@@ -33,7 +33,7 @@ struct mr_rendezvous_plan {
     uint16_t port;
     uint16_t n_ports;  /* that rank 0 may choose from, from port upwards */
     const char *path;  /* of file:// */
-    bool is_carried;   /* MPI carries the address */
+    bool is_by_mpi;    /* MPI broadcasts the address of rank 0 */
     const char *token; /* or NULL */
     uint64_t began_ns;
     uint64_t deadline_ns;
