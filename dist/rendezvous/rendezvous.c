@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From options and environment to a store that all ranks are connected to. The store of the previous group may still be
- * running, and answers; a rank to which it says that this rank was already there tries again.
+ * From options and environment to a store that all ranks are connected to. The store of the previous group may still
+ * run and answer: a rank that it already knows tries again.
  */
 #include "dist/rendezvous/rendezvous.h"
 
@@ -20,12 +20,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define LEAVING_MS 2000u /* that rank 0 keeps its store for the others */
-#define REFUSED_MS 4000u /* that a refusal must last before it counts: longer than a store that ends */
-#define TRY_FILE_MS 250u /* that an address from a file is tried for, the first time */
+#define LEAVING_MS 2000u /* how long rank 0 keeps its store for the others */
+#define REFUSED_MS 4000u /* how long refusals must last before they count: longer than a store needs to end */
+#define TRY_FILE_MS 250u /* time for the first try of an address from a file */
 #define MAX_TRY_FILE_MS 4000u
 #define AGAIN_MS 20u
-#define TRY_PORT_MS 200u /* that who has taken our port is given to say who he is */
+#define TRY_PORT_MS 200u /* time for the process that has our port to identify itself */
 #define LEAST_SILENCE_MS (3 * MR_STORE_BEAT_MS)
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -42,7 +42,7 @@ static bool is_our_own(const char *address, uint16_t port, const struct mr_store
            probe.world_size == identity->world_size;
 }
 
-/* The first port that is free, of those that all ranks look at. */
+/* Use the first free port of those that all ranks try. */
 static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *address,
                              const struct mr_store_identity *identity, struct mr_store **store_out, mr_error *error)
 {
@@ -73,7 +73,7 @@ static void warn_of_loopback(const struct mr_rendezvous_plan *plan, const struct
                     plan->host[0] ? plan->host : "", address);
 }
 
-/* A store that this rank has been in is the one of a group that is at its end. */
+/* A store that this rank has joined before belongs to a group that is ending. */
 static mr_status check_new(struct mr_store_client *client, const struct mr_rank_identity *who, const char *address,
                            mr_error *error)
 {
@@ -103,7 +103,7 @@ static mr_status come_in(const struct mr_store_connect *connect, const struct mr
     return status;
 }
 
-/* A refusal, or a loss at once, may come from a store that ends: it counts when it lasts. */
+/* A store that is ending may refuse a rank, or drop it at once: such a failure counts only if it lasts. */
 static mr_status keep_coming(const struct mr_rendezvous_plan *plan, const struct mr_store_connect *connect,
                              const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
 {
@@ -148,8 +148,8 @@ static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_
 }
 
 /*
- * A stale file leads nowhere, or to a store of another run: rank 0 will replace it. The store is asked for its run
- * before it is greeted, since who has greeted can only wait.
+ * A stale file names an address without a store, or the store of another run; rank 0 will replace the file. This rank
+ * asks the store for its run before it greets it, because a rank that has greeted can only wait.
  */
 static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_connect *connect,
                               const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
@@ -181,7 +181,7 @@ static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_c
                         who->rank, plan->path, n_tries, (unsigned)ms, why.text);
 }
 
-/* Rank 0's address to the others, or theirs from it. "": it has none. */
+/* Rank 0 sends its store's address, the others receive it. "": rank 0 has no store. */
 static mr_status get_address(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who, mr_error *error)
 {
     mr_status status = plan->means->bootstrap(plan->means->bootstrap_user, who, plan->store_address, error);
@@ -210,7 +210,7 @@ static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_ran
     return keep_coming(plan, connect, who, &out->client, error);
 }
 
-/* The store, and this rank's own way in. */
+/* Start the store and connect this rank to it. */
 static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                             struct mr_store_connect *connect, char address[MR_LOCAL_ADDRESS], struct mr_rendezvous *out,
                             mr_error *error)
@@ -253,7 +253,7 @@ static mr_status offer_store(struct mr_rendezvous_plan *plan, const struct mr_ra
     return status;
 }
 
-/* Half of what a collective may take: who is lost is known then before its time is over. */
+/* Half of a collective's timeout, so that a lost rank is known before the collective times out. */
 static uint32_t silence_ms(const struct mr_rendezvous_plan *plan)
 {
     uint64_t half = (plan->deadline_ns - plan->began_ns) / 2 / NS_PER_MS;
@@ -329,7 +329,7 @@ mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvo
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
 }
 
-/* Of those that came; who broke off will not say that it leaves. */
+/* Wait for the ranks that came, until one has broken off: that one will not say that it leaves. */
 static void wait_for_others(struct mr_rendezvous *rendezvous)
 {
     static const char key[] = "join/left";
