@@ -146,7 +146,7 @@ static int make_file(int folder, uint64_t id, const char *ending, int *fd_out)
     return *fd_out < 0 ? -errno : 0;
 }
 
-/* The log is locked before it has a head, without which nobody goes on with it. */
+/* The log is locked before it has a head; nobody continues a log without one. */
 static int make_new(struct mr_cache_append *append)
 {
     struct mr_cache_log_head head;

@@ -18,7 +18,7 @@
 
 /* Waits of 1, 2, 4 ... 512 ms: one second in all. */
 #define N_TRIES 11
-/* The kernel is told in advance only of extents that are worth a system call. */
+/* Only extents of at least this size are announced to the kernel: smaller ones are not worth a system call. */
 #define ADVISE_BYTES 65536
 
 static bool is_shortage(int err)
@@ -179,7 +179,7 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request
     return MR_OK;
 }
 
-/* A descriptor of the cache, where many samples share a file and a place is to be had, or one for this read alone.
+/* A descriptor of the cache, where many samples share a file and a place is free, or one for this read alone.
  * size_out may be NULL. */
 static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out, uint64_t *size_out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lays out and maps the start of the slab, and wakes whoever sleeps on its words.
+ * Lays out and maps the start of the slab, and wakes the processes that sleep on its words.
  *
  * Invariant: the sleeper raises its flag and then looks for work; the waker makes work and then looks at the flag. Both
  * use seq_cst order, so at least one of them sees the other.

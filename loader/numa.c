@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's lists of nodes and CPUs, and what is done with them. Easy to get wrong: pages that were touched before
- * stay where they are, so the memory's turn is before its reservation and the first batch.
+ * The kernel's lists of nodes and CPUs, and the placement of memory and workers by them.
+ *
+ * Invariant: memory is placed before it is reserved and before the first batch, because pages that were touched before
+ * stay where they are.
  */
 #include "loader/numa.h"
 
@@ -97,7 +99,7 @@ void mr_numa_prefer_memory(const char *nodes, const struct mr_slab *slab, int32_
     if (node < 0 || node >= MAX_NODES || mr_numa_n_nodes(nodes) < 2)
         return;
     bits[(size_t)node / word] = 1UL << ((size_t)node % word);
-    /* The kernel takes one bit less than it is told. Of a shared mapping the policy is that of the memory itself. */
+    /* The kernel uses one bit less than this number. The policy of a shared mapping is that of the memory itself. */
     syscall(SYS_mbind, slab->base, slab->len_bytes, MPOL_PREFERRED, bits, (unsigned long)MAX_NODES + 1, 0U);
 }
 

@@ -243,7 +243,7 @@ static mr_status cut_shards(struct mr_pack_draft *draft, mr_error *error)
     return status;
 }
 
-/* The journal's beginning must outlive the machine: without it nothing could be gone on with. */
+/* The journal's beginning must outlive the machine: without it no pack can be resumed. */
 static mr_status write_begin(struct mr_pack_draft *draft, mr_error *error)
 {
     struct mr_pack_part part = {draft->begin.data, draft->begin.len};

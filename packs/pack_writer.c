@@ -25,7 +25,7 @@
 #include "packs/pack_index_save.h"
 #include "packs/pack_resume.h"
 
-/* Bytes between marks: what is read once more when an interrupted pack is gone on with. */
+/* Bytes between marks: what is read once more when an interrupted pack is resumed. */
 #define MARK_BYTES (UINT64_C(256) << 20)
 
 struct mr_pack_writer {

@@ -88,7 +88,7 @@ static void end_child(struct child *child)
         syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
     else
         kill(child->pid, SIGKILL);
-    /* ECHILD: the host has taken it, or ignores SIGCHLD. One that hangs in its driver is left to whoever reaps. */
+    /* ECHILD: the host has taken it, or ignores SIGCHLD. A child that hangs in its driver is left unreaped. */
     for (uint32_t waited_ms = 0; waited_ms < REAP_MS; waited_ms += 5) {
         pid_t reaped = waitpid(child->pid, NULL, WNOHANG);
         if (reaped > 0 || (reaped < 0 && errno != EINTR))

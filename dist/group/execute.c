@@ -2,8 +2,8 @@
 /*
  * Runs one collective by the engine, and explains a failure.
  *
- * When a rank dies, its connection to this rank breaks first and the store hears of it a moment later. The engine's
- * error alone names no rank, so the store is asked, and given that moment.
+ * When a rank dies, its connection to this rank breaks first and the store notices it a moment later. The engine's
+ * error alone names no rank, so this file asks the store, and waits for that moment.
  */
 #include "dist/group/execute.h"
 
@@ -31,8 +31,8 @@ static bool is_over(struct mr_group *group)
 }
 
 /*
- * Who broke off, or has left? The engine's connections may end before the store has heard of it, so wait a moment. Who
- * leaves much later does so because of the same failure.
+ * Which ranks broke off or have left? The engine's connections may end before the store notices, so wait a moment. A
+ * rank that leaves much later does so because of the same failure.
  */
 static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_out[MR_ERROR_TEXT])
 {

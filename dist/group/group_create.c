@@ -2,9 +2,9 @@
 /*
  * Joining and leaving a group.
  *
- * Invariant: the order of leaving. The engine ends first; then the store is told that this rank has left; then the
- * connection is closed; rank 0's store, which the others need for the same, goes last. No step waits for a rank that is
- * gone.
+ * Invariant: the order of leaving. The engine ends first; then this rank reports to the store that it leaves; then
+ * it closes the connection; rank 0's store, which the others need for the same, ends last. No step waits for a rank
+ * that is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -257,7 +257,7 @@ mr_status mr_work_test(mr_work *work)
     return status;
 }
 
-/* False: it has not ended, and whoever keeps it frees it. */
+/* False: it has not ended, and its holder frees it. */
 static bool can_free(struct mr_work *work)
 {
     struct mr_group *group = work->group;

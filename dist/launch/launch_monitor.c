@@ -247,7 +247,7 @@ static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out
     }
     if (pid < 0)
         return errno;
-    setpgid(pid, pid); /* the child does it too: whoever signals the group first finds it */
+    setpgid(pid, pid); /* the child does it too, so that the group exists for the first signal */
     monitor->plan->ranks[local_rank].pid = pid;
     monitor->n_alive++;
     monitor->is_childless = false;

@@ -187,8 +187,9 @@ int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns, fail_fun
 }
 
 /*
- * Open MPI's nonblocking all_reduce takes a tree of whole messages unless it is told otherwise, and needs three times
- * as long for a million doubles as its blocking one. What the user has set stays; another MPI has no such variable.
+ * Open MPI's nonblocking all_reduce takes a tree of whole messages unless a variable says otherwise, and needs three
+ * times as long for a million doubles as its blocking one. What the user has set stays; another MPI has no such
+ * variable.
  */
 static void choose_all_reduce(void)
 {

@@ -63,7 +63,7 @@ static bool wait_done(struct call *call, uint64_t timeout_ms)
     return is_done;
 }
 
-/* Where there is no thread to be had. */
+/* Used if no thread can be created. */
 static void do_here(void (*job)(void *arg), void *arg)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

@@ -185,7 +185,7 @@ static mr_status collect_facts(const struct mr_agreement *agreement, struct mr_a
     return MR_OK;
 }
 
-/* All ranks get the same words; those that are not there are told for nothing. */
+/* All ranks get the same words. They are also written for ranks that never came, where nobody reads them. */
 static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status outcome, const mr_error *why,
                                const struct mr_agreement_place *places, uint32_t n, mr_error *error)
 {
