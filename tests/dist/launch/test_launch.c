@@ -69,6 +69,17 @@ static void ranks_find_who_they_are(void **state)
 }
 
 /* Whoever binds it as rank 0's store does gets it. */
+static void parent_of_the_ranks_is_found_by_its_name(void **state)
+{
+    struct mr_launched l;
+    (void)state;
+    mr_launched_script(&l, 1, "cat /proc/$PPID/comm");
+    mr_launched_wait(&l);
+    assert_int_equal(l.end, 0);
+    assert_string_equal(l.out, "0: millrace-launch\n");
+    mr_launched_free(&l);
+}
+
 static void port_is_free_for_rank_0(void **state)
 {
     struct mr_launched l;
@@ -371,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_find_who_they_are),
+        cmocka_unit_test(parent_of_the_ranks_is_found_by_its_name),
         cmocka_unit_test(port_is_free_for_rank_0),
         cmocka_unit_test(ranks_of_several_nodes_count_on),
         cmocka_unit_test(lines_come_whole_with_their_rank),
