@@ -228,9 +228,9 @@ static mr_status decide_for_all(const struct mr_agreement *agreement, struct mr_
         status = mr_agreement_compare(facts, n, &why);
     if (status == MR_OK)
         status = mr_agreement_place(facts, n, places, &why);
-    mr_status told = send_verdicts(agreement, status, &why, places, n, status == MR_OK ? &why : NULL);
+    mr_status sent = send_verdicts(agreement, status, &why, places, n, status == MR_OK ? &why : NULL);
     if (status == MR_OK)
-        status = told;
+        status = sent;
     if (status == MR_OK)
         take_place(who, &places[0]);
     else

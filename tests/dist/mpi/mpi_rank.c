@@ -28,7 +28,7 @@
 #define SECOND 1000000000ull
 
 static const struct mr_engine_table *table;
-static mr_mpi_bootstrap_function *carry;
+static mr_mpi_bootstrap_function *bootstrap;
 static const char *folder;
 static uint32_t mpi_rank; /* as mpirun says */
 static uint32_t mpi_size;
@@ -421,7 +421,7 @@ static void carry_address(bool is_all)
     struct folder_store store;
     struct mr_engine_setup setup = setup_of(&store, "world", mpi_rank, mpi_size);
     memset(bytes, mpi_rank == 0 ? 'a' : 'b', sizeof bytes - 1);
-    must(carry(&setup, is_all, bytes, sizeof bytes, &error) == MR_OK);
+    must(bootstrap(&setup, is_all, bytes, sizeof bytes, &error) == MR_OK);
     must(strspn(bytes, "a") == sizeof bytes - 1);
     must(MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized == !is_all);
 }
@@ -446,7 +446,7 @@ static void scenario_carry_alone(void)
     mr_error error = {0};
     struct folder_store store;
     struct mr_engine_setup setup = setup_of(&store, "world", 0, 2);
-    must(carry(&setup, true, &byte, 1, &error) == MR_ERR_PEER);
+    must(bootstrap(&setup, true, &byte, 1, &error) == MR_ERR_PEER);
     must(strstr(error.text, "rank 0 of 2 is rank 0 of 1 in MPI"));
 }
 
@@ -489,7 +489,7 @@ static const struct {
     {"multiple", use_two_at_once},
     {"serialized", scenario_serialized},
     {"fork", scenario_fork},
-    {"carry", scenario_carry},
+    {"bootstrap", scenario_carry},
     {"carry_all", scenario_carry_all},
     {"carry_alone", scenario_carry_alone},
 };
@@ -517,8 +517,8 @@ int main(int argc, char **argv)
     }
     table = dlsym(module, MR_ENGINE_SYMBOL);
     must(table && table->abi == MR_ENGINE_ABI && strcmp(table->name, "mpi") == 0 && !table->on_device);
-    carry = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
-    must(carry);
+    bootstrap = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
+    must(bootstrap);
     dlclose(module); /* it stays, by itself */
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(scenarios[i].name, argv[1]) == 0) {
