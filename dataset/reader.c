@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all readers have in common: creation and choice of a backend, requests, and the buffers, one per request.
+ * What all readers have in common: creation and choice of the functions that read, requests, and the buffers, one per
+ * request.
  *
  * A buffer that once held a huge file must not keep that memory for the rest of the training, yet must not be mapped
  * anew for each file either. So it is shrunk only when the recent reads would fit in a quarter of it.
@@ -23,15 +24,15 @@
 #define PAGE_BYTES ((size_t)4096)
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 46)
 
-static const struct mr_reader_ops *const backends[] = {
-    [MR_READER_URING] = &mr_reader_uring_backend,
-    [MR_READER_PREAD] = &mr_reader_pread_backend,
+static const struct mr_reader_ops *const readers[] = {
+    [MR_READER_URING] = &mr_reader_uring_ops,
+    [MR_READER_PREAD] = &mr_reader_pread_ops,
 };
-enum { N_BACKENDS = sizeof backends / sizeof *backends };
+enum { N_KINDS = sizeof readers / sizeof *readers };
 
 uint32_t mr_reader_last_kind(void)
 {
-    return N_BACKENDS - 1;
+    return N_KINDS - 1;
 }
 
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request)
@@ -145,26 +146,26 @@ static mr_status make_cache(struct mr_reader *reader, mr_error *error)
     return MR_OK;
 }
 
-static mr_status use_backend(struct mr_reader *reader, const struct mr_reader_ops *backend, mr_error *error)
+static mr_status use_ops(struct mr_reader *reader, const struct mr_reader_ops *ops, mr_error *error)
 {
-    reader->backend = backend;
-    mr_status status = backend->create ? backend->create(reader, error) : MR_OK;
+    reader->ops = ops;
+    mr_status status = ops->create ? ops->create(reader, error) : MR_OK;
     if (status < 0) {
-        if (backend->destroy)
-            backend->destroy(reader);
-        reader->backend = NULL;
+        if (ops->destroy)
+            ops->destroy(reader);
+        reader->ops = NULL;
     }
     return status;
 }
 
 /* What io_uring lacks is no failure as long as nobody asked for it by name; neither is the memory it could not lock. */
-static mr_status choose_backend(struct mr_reader *reader, mr_error *error)
+static mr_status choose_ops(struct mr_reader *reader, mr_error *error)
 {
     if (reader->options.kind != MR_READER_AUTO)
-        return use_backend(reader, backends[reader->options.kind], error);
-    if (use_backend(reader, &mr_reader_uring_backend, error) == MR_OK)
+        return use_ops(reader, readers[reader->options.kind], error);
+    if (use_ops(reader, &mr_reader_uring_ops, error) == MR_OK)
         return MR_OK;
-    return use_backend(reader, &mr_reader_pread_backend, error);
+    return use_ops(reader, &mr_reader_pread_ops, error);
 }
 
 static mr_status set_up(struct mr_reader *reader, mr_error *error)
@@ -173,7 +174,7 @@ static mr_status set_up(struct mr_reader *reader, mr_error *error)
     if (status == MR_OK)
         status = make_cache(reader, error);
     if (status == MR_OK)
-        status = choose_backend(reader, error);
+        status = choose_ops(reader, error);
     return status;
 }
 
@@ -204,8 +205,8 @@ void mr_reader_destroy(struct mr_reader *reader)
 {
     if (!reader)
         return;
-    if (reader->backend && reader->backend->destroy)
-        reader->backend->destroy(reader);
+    if (reader->ops && reader->ops->destroy)
+        reader->ops->destroy(reader);
     mr_file_cache_destroy(reader->cache);
     for (uint32_t i = 0; reader->requests && i < reader->options.depth; i++)
         if (reader->requests[i].bytes)
@@ -216,7 +217,7 @@ void mr_reader_destroy(struct mr_reader *reader)
 
 const char *mr_reader_name(const struct mr_reader *reader)
 {
-    return reader->backend->name;
+    return reader->ops->name;
 }
 
 uint32_t mr_reader_n_busy(const struct mr_reader *reader)
@@ -277,7 +278,7 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
     struct mr_reader_request *request = start_request(reader, tag, index, 0);
     request->n_extents = mr_catalog_extents(reader->catalog, index, request->extents);
     assert(request->n_extents >= 1 && request->n_extents <= MR_CATALOG_MAX_EXTENTS);
-    reader->backend->begin(reader, request);
+    reader->ops->begin(reader, request);
 }
 
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
@@ -290,14 +291,14 @@ void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t inde
     if (status < 0 || len == 0) /* no bytes are there whatever the file holds */
         mr_reader_finish(reader, request, status, 0);
     else
-        reader->backend->begin(reader, request);
+        reader->ops->begin(reader, request);
 }
 
 bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out)
 {
     if (reader->n_pending == 0)
         return false;
-    reader->backend->advance(reader, wait);
+    reader->ops->advance(reader, wait);
     struct mr_reader_request *request = mr_reader_pop(&reader->ended);
     if (!request)
         return false;

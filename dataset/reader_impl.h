@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the readers share. reader.c owns requests, buffers and queues; a backend (reader_uring.c,
- * reader_pread.c) takes a request from begin to mr_reader_finish().
+ * What the files of the readers share. reader.c owns requests, buffers and queues; a table of functions
+ * (reader_uring.c, reader_pread.c) takes a request from begin to mr_reader_finish().
  *
  * Invariant: both readers give the same bytes and the same errors. So io_uring puts every read that is not a plain
  * success on the slow queue, and reader_pread.c does it again by ordinary calls.
@@ -31,7 +31,6 @@ struct mr_reader_request {
     uint32_t n_extents;
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     struct mr_reader_request *next; /* in a queue */
-    void *backend;                  /* the backend's part */
     mr_error error;
 };
 
@@ -53,8 +52,8 @@ struct mr_reader_ops {
 
 struct mr_reader {
     const struct mr_catalog *catalog;
-    const struct mr_reader_ops *backend;
-    void *backend_data;
+    const struct mr_reader_ops *ops;
+    void *state; /* of the reader that ops belong to */
     struct mr_file_cache *cache;
     struct mr_reader_options options;
     bool shared_files;
@@ -67,8 +66,8 @@ struct mr_reader {
     struct mr_reader_request *requests; /* options.depth of them */
 };
 
-extern const struct mr_reader_ops mr_reader_pread_backend;
-extern const struct mr_reader_ops mr_reader_uring_backend;
+extern const struct mr_reader_ops mr_reader_pread_ops;
+extern const struct mr_reader_ops mr_reader_uring_ops;
 
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request);
 struct mr_reader_request *mr_reader_pop(struct mr_reader_queue *queue);

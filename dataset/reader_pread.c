@@ -256,7 +256,7 @@ static void advance_pread(struct mr_reader *reader, bool wait)
         mr_reader_pread_now(reader, request);
 }
 
-const struct mr_reader_ops mr_reader_pread_backend = {
+const struct mr_reader_ops mr_reader_pread_ops = {
     .name = "pread",
     .begin = begin_pread,
     .advance = advance_pread,

@@ -49,7 +49,7 @@ enum round {
 /* Identity of entries that belong to no request. */
 #define NO_REQUEST UINT64_MAX
 
-/* The backend's part of a request, from begin to its last completion. */
+/* What io_uring keeps of a request, from begin to its last completion. */
 struct flight {
     enum round round;
     bool queued;     /* not yet seen by the kernel */
@@ -77,7 +77,7 @@ struct uring {
 
 static struct uring *uring_of(struct mr_reader *reader)
 {
-    return reader->backend_data;
+    return reader->state;
 }
 
 static uint32_t number_of(struct mr_reader *reader, const struct mr_reader_request *request)
@@ -540,7 +540,7 @@ static mr_status create_uring(struct mr_reader *reader, mr_error *error)
     struct uring *uring = calloc(1, sizeof *uring);
     if (!uring)
         return mr_error_memory(error, sizeof *uring);
-    reader->backend_data = uring;
+    reader->state = uring;
     uring->flights = calloc(depth, sizeof *uring->flights);
     if (!uring->flights)
         return mr_error_memory(error, depth * sizeof *uring->flights);
@@ -581,10 +581,10 @@ static void destroy_uring(struct mr_reader *reader)
     }
     free(uring->flights);
     free(uring);
-    reader->backend_data = NULL;
+    reader->state = NULL;
 }
 
-const struct mr_reader_ops mr_reader_uring_backend = {
+const struct mr_reader_ops mr_reader_uring_ops = {
     .name = "io_uring",
     .create = create_uring,
     .destroy = destroy_uring,

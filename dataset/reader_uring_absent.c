@@ -8,7 +8,7 @@ static mr_status refuse_uring(struct mr_reader *reader, mr_error *error)
     return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: built without it");
 }
 
-const struct mr_reader_ops mr_reader_uring_backend = {
+const struct mr_reader_ops mr_reader_uring_ops = {
     .name = "io_uring",
     .create = refuse_uring,
 };
