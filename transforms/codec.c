@@ -21,16 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_FORMATS 2
+#define N_CODECS 2
 
-static const struct mr_codec_ops *const formats[N_FORMATS] = {&mr_codec_jpeg, &mr_codec_png};
+static const struct mr_codec_ops *const codecs[N_CODECS] = {&mr_codec_jpeg, &mr_codec_png};
 
 struct mr_codec {
     struct mr_codec_limits limits;
-    void *states[N_FORMATS];
-    void *packed;                      /* the state of mr_codec_packed, which no first bytes name */
-    const struct mr_codec_ops *format; /* of the open image, NULL when none is */
-    void *state;                       /* its state */
+    void *states[N_CODECS];
+    void *packed;                   /* the state of mr_codec_packed, which no first bytes name */
+    const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
+    void *state;                    /* its state */
     struct mr_image_head head;
     bool begun;
 };
@@ -119,8 +119,8 @@ mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec 
     if (!codec)
         return mr_error_memory(error, sizeof *codec);
     codec->limits = mr_codec_limits_resolve(limits);
-    for (int i = 0; i < N_FORMATS; i++) {
-        mr_status status = formats[i]->create(&codec->limits, &codec->states[i], error);
+    for (int i = 0; i < N_CODECS; i++) {
+        mr_status status = codecs[i]->create(&codec->limits, &codec->states[i], error);
         if (status != MR_OK) {
             mr_codec_destroy(codec);
             return status;
@@ -139,21 +139,21 @@ void mr_codec_destroy(struct mr_codec *codec)
 {
     if (!codec)
         return;
-    if (codec->format)
+    if (codec->ops)
         mr_codec_close(codec);
-    for (int i = 0; i < N_FORMATS; i++) {
+    for (int i = 0; i < N_CODECS; i++) {
         if (codec->states[i])
-            formats[i]->destroy(codec->states[i]);
+            codecs[i]->destroy(codec->states[i]);
     }
     if (codec->packed)
         mr_codec_packed.destroy(codec->packed);
     free(codec);
 }
 
-static void set_open(struct mr_codec *codec, const struct mr_codec_ops *format, void *state,
+static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
                      struct mr_image_head *head_out)
 {
-    codec->format = format;
+    codec->ops = ops;
     codec->state = state;
     codec->begun = false;
     *head_out = codec->head;
@@ -162,14 +162,14 @@ static void set_open(struct mr_codec *codec, const struct mr_codec_ops *format, 
 mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
                         mr_error *error)
 {
-    assert(!codec->format);
+    assert(!codec->ops);
     const char *sniffed = mr_codec_sniff(bytes, len);
-    for (int i = 0; i < N_FORMATS; i++) {
-        if (strcmp(formats[i]->name, sniffed) != 0)
+    for (int i = 0; i < N_CODECS; i++) {
+        if (strcmp(codecs[i]->name, sniffed) != 0)
             continue;
-        mr_status status = formats[i]->open(codec->states[i], bytes, len, &codec->head, error);
+        mr_status status = codecs[i]->open(codec->states[i], bytes, len, &codec->head, error);
         if (status == MR_OK)
-            set_open(codec, formats[i], codec->states[i], head_out);
+            set_open(codec, codecs[i], codec->states[i], head_out);
         return status;
     }
     return refuse_bytes(sniffed, bytes, len, error);
@@ -178,7 +178,7 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
 mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
                                size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
 {
-    assert(!codec->format && image->encoding != MR_PACKED_RAW);
+    assert(!codec->ops && image->encoding != MR_PACKED_RAW);
     if (image->encoding == MR_PACKED_JPEG)
         return mr_codec_open(codec, bytes, len, head_out, error);
     const char *why_not;
@@ -194,26 +194,25 @@ mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_im
 mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                          mr_error *error)
 {
-    assert(codec->format && !codec->begun);
+    assert(codec->ops && !codec->begun);
     assert(width > 0 && x < codec->head.width && width <= codec->head.width - x);
     assert(height > 0 && y < codec->head.height && height <= codec->head.height - y);
     codec->begun = true;
-    return codec->format->begin(codec->state, x, y, width, height, error);
+    return codec->ops->begin(codec->state, x, y, width, height, error);
 }
 
 mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
                         mr_error *error)
 {
-    assert(codec->format && codec->begun && max_rows > 0);
-    return codec->format->rows(codec->state, rows_out, max_rows < MR_CODEC_ROWS ? max_rows : MR_CODEC_ROWS, n_out,
-                               error);
+    assert(codec->ops && codec->begun && max_rows > 0);
+    return codec->ops->rows(codec->state, rows_out, max_rows < MR_CODEC_ROWS ? max_rows : MR_CODEC_ROWS, n_out, error);
 }
 
 uint32_t mr_codec_close(struct mr_codec *codec)
 {
-    assert(codec->format);
-    uint32_t n_warnings = codec->format->close(codec->state);
-    codec->format = NULL;
+    assert(codec->ops);
+    uint32_t n_warnings = codec->ops->close(codec->state);
+    codec->ops = NULL;
     codec->state = NULL;
     return n_warnings;
 }
