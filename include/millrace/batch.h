@@ -2,10 +2,10 @@
 /*
  * A batch: a short table of named arrays.
  *
- * Array 0 holds the samples: "image" ([N,C,H,W] or [N,H,W,C]) or, for records that are no pictures, "data". Then follow
+ * Array 0 holds the samples: "image" ([N,C,H,W] or [N,H,W,C]) or, for records that are not images, "data". Then follow
  * "label", "index" (i64 [N], dataset index), "mask" (u8 [N], 1 where the sample is real) and "geometry" (i32 [N,8]:
  * source width, source height, crop x, y, width, height, horizontal flip, vertical flip). The crop is the part of the
- * source that the crops before the first resize leave, in unflipped pixels; it sticks out where zeros are padded.
+ * source that remains before the first resize, in unflipped pixels; it extends past the image where zeros are padded.
  */
 #ifndef MILLRACE_BATCH_H
 #define MILLRACE_BATCH_H
@@ -30,9 +30,9 @@ typedef enum mr_dtype {
     MR_I64 = 10
 } mr_dtype;
 
-/** Bytes of one element of this dtype; 0 for MR_DTYPE_DEFAULT and for values that are no dtype. */
+/** Bytes of one element of this dtype; 0 for MR_DTYPE_DEFAULT and for other values. */
 MR_API size_t mr_dtype_size(mr_dtype dtype);
-/** Name of a dtype: "u8", "f32", ...; "default" for MR_DTYPE_DEFAULT; "?" for values that are no dtype. */
+/** Name of a dtype: "u8", "f32", ...; "default" for MR_DTYPE_DEFAULT; "?" for other values. */
 MR_API const char *mr_dtype_name(mr_dtype dtype);
 /** Read the name of a dtype, in any case. Returns MR_OK or MR_ERR_INVALID; *dtype_out is written on success only. */
 MR_API mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out);
@@ -98,7 +98,7 @@ MR_API uint32_t mr_batch_buffer(const mr_batch *batch);
 /**
  * Number of parts, and the i-th part. There is 1, or one for each device of the loader, in torch.chunk's sizes (which
  * may give fewer parts than devices). If there are several, only they have arrays; mr_batch_size() counts all rows.
- * Ownership: a part is lent with its batch and is not released by itself. The only part is the batch itself.
+ * Ownership: a part is lent with its batch and is not released by itself. If there is one part, it is the batch itself.
  */
 MR_API uint32_t mr_batch_n_parts(const mr_batch *batch);
 MR_API mr_batch *mr_batch_part(mr_batch *batch, uint32_t i);

@@ -87,8 +87,9 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, m
 
 /**
  * Collectives of count elements of dtype: MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64. Buffers are host memory with
- * gloo and mpi, and memory of the group's device with nccl; other memory is MR_ERR_INVALID with its device (if CUDA's
- * driver is loaded; managed memory is both, pinned memory is host memory). MR_MEAN of integers is MR_ERR_INVALID. With
+ * gloo and mpi, and memory of the group's device with nccl. Other memory returns MR_ERR_INVALID, and the error names
+ * its device; managed memory counts as both, pinned memory as host memory. This is checked only if CUDA's driver is
+ * loaded. MR_MEAN of integers is MR_ERR_INVALID. With
  * nccl a stream that is being captured into a graph is MR_ERR_STATE, and the group stays usable.
  * Returns MR_OK; MR_ERR_INVALID (the arguments; the group stays usable); MR_ERR_TIMEOUT; MR_ERR_PEER (names the rank
  * that disconnected or fell silent, if it is known); MR_ERR_DEVICE.
@@ -124,8 +125,8 @@ MR_API mr_status mr_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype
  * being captured), and with MR_COMM_CHECK=1 how ranks differ; the work reports later failures.
  * Ownership: *work_out is the caller's, who must call mr_work_free(), also after a failure of the work. It is NULL if
  * this call fails.
- * Blocks: no. With nccl while NCCL still connects the ranks or the device's queue is full, at most the group's timeout
- * and some seconds; with MR_COMM_CHECK=1 until the other ranks have called it.
+ * Blocks: with gloo and mpi never. With nccl it waits while NCCL is connecting the ranks or the device's queue is full,
+ * at most the group's timeout and some seconds. With MR_COMM_CHECK=1 it waits until the other ranks have called it.
  */
 MR_API mr_status mr_barrier_async(mr_group *group, void *stream, mr_work **work_out);
 MR_API mr_status mr_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,

@@ -67,7 +67,7 @@ typedef struct mr_loader_options {
                                 num_workers */
     uint32_t read_ahead;     /* reads in flight per worker, 1 to 64; 0 means 4 */
     uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
-    uint64_t max_file_bytes; /* a larger file is damaged, as is a sample of which a pack keeps more; 0 means 1 GiB */
+    uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1 GiB */
     uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow */
     int32_t nice;            /* added to the workers' nice level, 0 to 19 */
     mr_affinity affinity;
@@ -85,7 +85,7 @@ typedef struct mr_loader_options {
     uint32_t pad_channels;    /* 4 or 8: pad images with zero channels to this number; 0: no padding */
     bool finish_on_host;      /* workers make floats and layout themselves, so floats cross the bus */
     const char *trace;  /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
-                           A file that another loader writes is left alone: then FILE.2, FILE.3, ... */
+                           If another loader is writing FILE, FILE.2, FILE.3, ... is used */
     bool no_huge_pages; /* batches lie in pages of the usual size even if the kernel offers larger ones */
     bool verify_packs;  /* for packs: read each sample whole, not only the rows of its crop, and compare it with its
                            checksum before it is used; a difference is damage */
@@ -147,8 +147,8 @@ MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch
  *
  * If the batch has several parts, the stream belongs to the device of part 0.
  * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all n_buffers are lent (not
- * with wait_when_lent), and MR_ERR_INVALID for a stream of another device; these lose no batch. MR_ERR_DEVICE if the
- * device has failed.
+ * with wait_when_lent), and MR_ERR_INVALID for a stream of another device: after these the next call returns the same
+ * batch. MR_ERR_DEVICE if the device has failed.
  * Blocks: until the batch is decoded and its copy is issued. A host that runs ahead of a stalled stream gets all
  * n_buffers batches, and then waits until that stream has released one.
  */

@@ -43,10 +43,11 @@ typedef void mr_pack_notice(void *user, int64_t index, const char *name, const c
 typedef struct mr_pack_options {
     size_t struct_size;
     mr_pack_encoding encoding;
-    bool restorable;     /* dct, dct8: keep what restores files byte for byte; not with max_side, resize, quality */
-    bool align;          /* begin each sample at a multiple of 4096 */
-    bool shuffle;        /* arrange samples in a random order of seed; default: the dataset's order */
-    uint64_t seed;       /* with shuffle */
+    bool
+        restorable; /* dct, dct8: also keep what restores the files byte for byte; not with max_side, resize, quality */
+    bool align;     /* begin each sample at a multiple of 4096 */
+    bool shuffle;   /* arrange samples in a random order of seed; default: the dataset's order */
+    uint64_t seed;  /* with shuffle */
     uint32_t max_side;   /* up to 65500: resize larger images to this longest side; 0: keep */
     uint32_t resize;     /* up to 65500: resize images to this shortest side; 0: keep. Not with max_side */
     uint32_t quality;    /* 1 to 100: encode all JPEGs again with this quality; 0: encode only resized JPEGs, with 90,
@@ -70,7 +71,7 @@ typedef struct mr_pack_report {
     uint64_t n_plain;                            /* of a pack: plain integer arithmetic gives the same pixels */
     uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
-    uint64_t n_resumed;     /* of n_samples: an earlier, interrupted call did them */
+    uint64_t n_resumed;     /* samples, of n_samples, that an earlier, interrupted call packed */
     uint64_t bytes_read;    /* by this call */
     uint64_t bytes_written; /* by this call */
     double seconds;

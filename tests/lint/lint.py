@@ -76,6 +76,8 @@ OUTSIDE = {
 
 # What a worker runs begins here.
 WORKERS = ["loader/workers/*.c"]
+# Headers that it must not reach.
+NOT_IN_WORKERS = ["dist/*", "*cuda*"] + [f"millrace/{name}.h" for name in ("dist", "group", "launch", "metrics", "run")]
 
 PUBLIC_MAY_INCLUDE = {"stddef.h", "stdint.h", "stdbool.h"}
 
@@ -203,18 +205,22 @@ def check_includes(root, files, report):
 
 
 def check_workers(root, files, report):
-    """What runs in a worker reaches neither dist/ nor CUDA through any chain of includes."""
+    """
+    What runs in a worker reaches neither the process group nor CUDA through any chain of includes. A header stands for
+    its .c file too.
+    """
     pending = [p for p in files if any(fnmatch.fnmatch(p, w) for w in WORKERS)]
     came_from = {p: None for p in pending}
     while pending:
         path = pending.pop()
         for include in includes_of(read_lines(root, path)):
-            if include.name.startswith("dist/") or fnmatch.fnmatch(include.name, "*cuda*"):
+            if any(fnmatch.fnmatch(include.name, f) for f in NOT_IN_WORKERS):
                 report(path, include.line, f"a worker reaches {include.name} through {chain(came_from, path)}")
-            elif include.quoted and include.name not in came_from:
-                if os.path.exists(os.path.join(root, include.name)):
-                    came_from[include.name] = path
-                    pending.append(include.name)
+            elif include.quoted:
+                for name in (include.name, os.path.splitext(include.name)[0] + ".c"):
+                    if name not in came_from and os.path.exists(os.path.join(root, name)):
+                        came_from[name] = path
+                        pending.append(name)
 
 
 def chain(came_from, path):
