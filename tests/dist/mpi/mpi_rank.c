@@ -413,7 +413,7 @@ static void scenario_serialized(void)
 }
 
 /* Rank 0's bytes come to all before there is a store; MPI is finalised where nothing else needs it. */
-static void carry_address(bool is_all)
+static void bootstrap_address(bool is_all)
 {
     char bytes[273] = "";
     mr_error error = {0};
@@ -426,21 +426,21 @@ static void carry_address(bool is_all)
     must(MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized == !is_all);
 }
 
-static void scenario_carry(void)
+static void scenario_bootstrap(void)
 {
-    carry_address(false);
+    bootstrap_address(false);
     struct oracle oracle = world();
     sum_ranks(&oracle);
     table->destroy(oracle.engine, true);
 }
 
-static void scenario_carry_all(void)
+static void scenario_bootstrap_all(void)
 {
-    carry_address(true);
+    bootstrap_address(true);
 }
 
 /* As if each were started by the mpirun of another MPI. */
-static void scenario_carry_alone(void)
+static void scenario_bootstrap_alone(void)
 {
     char byte = 0;
     mr_error error = {0};
@@ -489,9 +489,9 @@ static const struct {
     {"multiple", use_two_at_once},
     {"serialized", scenario_serialized},
     {"fork", scenario_fork},
-    {"bootstrap", scenario_carry},
-    {"carry_all", scenario_carry_all},
-    {"carry_alone", scenario_carry_alone},
+    {"bootstrap", scenario_bootstrap},
+    {"bootstrap_all", scenario_bootstrap_all},
+    {"bootstrap_alone", scenario_bootstrap_alone},
 };
 
 /* Open MPI's names, then those of MPICH and its kin. */

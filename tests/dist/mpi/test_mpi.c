@@ -326,14 +326,14 @@ static void a_world_of_one_needs_no_mpirun(void **state)
 static void rank_0_reaches_all_before_there_is_a_store(void **state)
 {
     (void)state;
-    passes("carry");
-    passes("carry_all");
+    passes("bootstrap");
+    passes("bootstrap_all");
 }
 
 static void ranks_of_another_mpi_are_told_so(void **state)
 {
     (void)state;
-    struct start start = rank_of("carry_alone");
+    struct start start = rank_of("bootstrap_alone");
     start.n_ranks = 0;
     must_pass(start);
 }
