@@ -9,6 +9,7 @@
 
 #include "base/thread.h"
 #include "loader/damage.h"
+#include "loader/ready_fd.h"
 
 struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i)
 {
@@ -236,7 +237,8 @@ static bool is_filled(const struct mr_core *core, uint64_t sequence)
     return mr_slot_is_filled(&view);
 }
 
-bool mr_core_head_is_ready(const struct mr_core *core, enum mr_head_is how)
+/* Can the batch at head be returned? */
+static bool head_is_ready(const struct mr_core *core, enum mr_head_is how)
 {
     if (core->placement.lends_slots)
         return is_filled(core, core->head);
@@ -279,7 +281,8 @@ static bool awaits_slot(const struct mr_core *core)
     return false;
 }
 
-bool mr_core_is_stuck(const struct mr_core *core)
+/* Will the batch at head never come unless the caller releases one? */
+static bool is_stuck(const struct mr_core *core)
 {
     if (core->placement.lends_slots)
         return core->head >= core->tail && !awaits_slot(core);
@@ -292,10 +295,27 @@ bool mr_core_is_stuck(const struct mr_core *core)
     return !mr_damage_has_failure(&view);
 }
 
-bool mr_core_head_is_coming(const struct mr_core *core)
+/* Is the batch at head decoded, and on its way to a device? Then it arrives even if every worker has died. */
+static bool head_is_coming(const struct mr_core *core)
 {
     return !core->placement.lends_slots && !core->copying_ended &&
-           (is_staged(core, core->head) || is_filled(core, core->head)) && !mr_core_is_stuck(core);
+           (is_staged(core, core->head) || is_filled(core, core->head)) && !is_stuck(core);
+}
+
+enum mr_answer mr_core_answer(struct mr_core *core, enum mr_head_is how)
+{
+    if (core->canceled)
+        return MR_ANSWER_CANCELED;
+    if (core->n_returned >= core->n_batches)
+        return MR_ANSWER_END;
+    if (core->fatal.status == MR_ERR_DEVICE) /* what was issued may never have arrived */
+        return MR_ANSWER_FATAL;
+    mr_core_publish(core);
+    if (head_is_ready(core, how))
+        return MR_ANSWER_BATCH;
+    if (core->fatal.status && !head_is_coming(core))
+        return MR_ANSWER_FATAL;
+    return is_stuck(core) && !core->options.wait_when_lent ? MR_ANSWER_STUCK : MR_ANSWER_NONE;
 }
 
 void mr_core_fail(struct mr_core *core, const mr_error *error)
@@ -303,6 +323,7 @@ void mr_core_fail(struct mr_core *core, const mr_error *error)
     pthread_mutex_lock(&core->lock);
     if (!core->fatal.status)
         core->fatal = *error;
+    mr_ready_fd_update(core);
     pthread_mutex_unlock(&core->lock);
     mr_control_wake_host(&core->shared);
 }

@@ -80,6 +80,25 @@ struct mr_copy_totals {
 /* Until when next() waits: the copy is under way, or has ended. */
 enum mr_head_is { MR_HEAD_ISSUED, MR_HEAD_ENDED };
 
+/* What next() would say now; NONE: MR_PENDING. */
+enum mr_answer {
+    MR_ANSWER_NONE,
+    MR_ANSWER_BATCH, /* or the error in its place */
+    MR_ANSWER_END,
+    MR_ANSWER_CANCELED,
+    MR_ANSWER_FATAL,
+    MR_ANSWER_STUCK /* all are lent */
+};
+
+/* The descriptor of mr_loader_fd(); ready_fd.c. Guarded by the core's lock. */
+struct mr_ready_fd {
+    bool is_open; /* mr_loader_fd() was called; the rest is valid */
+    bool readable;
+    int fd;
+    pthread_t thread;
+    pthread_cond_t cleared; /* it is readable no longer, or the core is closed */
+};
+
 /* Is the order of the next epoch at hand? Made by a thread of its own, outside the lock. */
 enum mr_next_epoch {
     MR_NEXT_EPOCH_NONE,
@@ -136,9 +155,11 @@ struct mr_core {
     uint64_t n_returned; /* of them, by next() */
     uint64_t pub_batch;  /* next one to publish, of the present epoch, or of the next when pub_next */
     bool pub_next;
-    uint64_t head; /* sequence of the next batch to return */
-    uint64_t tail; /* sequence of the next batch to publish */
-    bool canceled; /* mr_loader_cancel() */
+    uint64_t head;     /* sequence of the next batch to return */
+    uint64_t tail;     /* sequence of the next batch to publish */
+    bool canceled;     /* mr_loader_cancel() */
+    bool end_returned; /* MR_END, by next(), since the epoch was set */
+    struct mr_ready_fd ready_fd;
     bool warned_same_epoch;
     mr_error fatal; /* status 0, or why the loader is at its end */
 };
@@ -157,12 +178,8 @@ void mr_core_drop_published(struct mr_core *core, bool keep, uint64_t epoch);
 
 /* With the lock held: the batch of this sequence is the next one to return. */
 void mr_core_move_head(struct mr_core *core, uint64_t head);
-/* With the lock held: can the batch at head be returned? */
-bool mr_core_head_is_ready(const struct mr_core *core, enum mr_head_is how);
-/* With the lock held: is it decoded, and on its way to a device? Then it arrives even if every worker has died. */
-bool mr_core_head_is_coming(const struct mr_core *core);
-/* With the lock held: will the batch at head never come unless the caller releases one? */
-bool mr_core_is_stuck(const struct mr_core *core);
+/* With the lock held: publish, and find what next() would say. */
+enum mr_answer mr_core_answer(struct mr_core *core, enum mr_head_is how);
 /* With the lock held: the copier has taken the batch at staged. */
 void mr_core_move_staged(struct mr_core *core, const struct mr_staged *staged);
 /* With the lock held: the slot of a published sequence; is the next batch for the copier filled? */

@@ -25,6 +25,7 @@
 #include "loader/numa.h"
 #include "loader/device_choice.h"
 #include "loader/slab_reserve.h"
+#include "loader/ready_fd.h"
 #include "loader/resolve.h"
 #include "transforms/transform.h"
 
@@ -380,6 +381,7 @@ void mr_loader_destroy(mr_loader *loader)
     core->closed = true;
     pthread_cond_broadcast(&core->next_epoch_changed);
     pthread_mutex_unlock(&core->lock);
+    mr_ready_fd_close(core);
     if (loader->has_next_epoch_thread)
         pthread_join(loader->next_epoch_thread, NULL);
     mr_supervisor_destroy(loader->supervisor);

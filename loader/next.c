@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer's side: the next batch, epochs, positions.
+ * The consumer's side: the next batch, epochs, positions, the descriptor for event loops.
  *
  * Invariant: the wait for a batch ends with the batch, the time-out, a cancel, or the loader's failure. Each event that
  * ends it changes filled_word. So does a release, if the loader waits for one (wait_when_lent).
@@ -14,6 +14,7 @@
 #include "loader/batch.h"
 #include "loader/epoch.h"
 #include "loader/loader.h"
+#include "loader/ready_fd.h"
 #include "sampler/position.h"
 
 enum { OWED_NAP_MS = 10 };
@@ -51,20 +52,17 @@ static mr_status refuse_stuck(mr_loader *loader)
 static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 {
     struct mr_core *core = loader->core;
-    if (core->canceled) {
+    switch (mr_core_answer(core, how)) {
+    case MR_ANSWER_BATCH: return MR_OK;
+    case MR_ANSWER_END: return MR_END;
+    case MR_ANSWER_CANCELED:
         core->canceled = false;
         return mr_error_set(&loader->error, MR_ERR_CANCELED, "mr_loader_cancel() was called");
+    case MR_ANSWER_FATAL: return keep_error(loader, &core->fatal);
+    case MR_ANSWER_STUCK: return refuse_stuck(loader);
+    case MR_ANSWER_NONE: break;
     }
-    if (core->n_returned >= core->n_batches)
-        return MR_END;
-    if (core->fatal.status == MR_ERR_DEVICE) /* what was issued may never have arrived */
-        return keep_error(loader, &core->fatal);
-    mr_core_publish(core);
-    if (mr_core_head_is_ready(core, how))
-        return MR_OK;
-    if (core->fatal.status && !mr_core_head_is_coming(core))
-        return keep_error(loader, &core->fatal);
-    return mr_core_is_stuck(core) && !core->options.wait_when_lent ? refuse_stuck(loader) : MR_PENDING;
+    return MR_PENDING;
 }
 
 /*
@@ -233,6 +231,8 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
         status = core->placement.lends_slots ? take_slot(loader, batch_out) : take_buffer(loader, ask, batch_out);
     if (status == MR_OK)
         count_step(loader, ask, waited);
+    core->end_returned |= status == MR_END;
+    mr_ready_fd_update(core);
     pthread_mutex_unlock(&core->lock);
     return status;
 }
@@ -263,6 +263,24 @@ mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream
     return next_batch(loader, &ask, batch_out);
 }
 
+mr_status mr_loader_fd(mr_loader *loader, int *fd_out)
+{
+    mr_error error;
+    if (fd_out)
+        *fd_out = -1;
+    if (!loader)
+        return MR_ERR_INVALID;
+    if (!fd_out)
+        return mr_error_set(&loader->error, MR_ERR_INVALID, "fd_out is NULL");
+    if (loader->core->pid != getpid())
+        return refuse_fork(loader);
+    if (loader->worker)
+        return mr_error_set(&loader->error, MR_ERR_UNSUPPORTED,
+                            "without workers batches are made inside mr_loader_next(): there is nothing to wait for");
+    mr_status status = mr_ready_fd_open(loader->core, fd_out, &error);
+    return status == MR_OK ? MR_OK : keep_error(loader, &error);
+}
+
 const mr_error *mr_loader_error(const mr_loader *loader)
 {
     return &loader->error;
@@ -281,6 +299,9 @@ static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *sta
         if (status != MR_OK)
             keep_error(loader, &error);
     }
+    if (status == MR_OK)
+        core->end_returned = false;
+    mr_ready_fd_update(core);
     pthread_mutex_unlock(&core->lock);
     return status;
 }
@@ -310,6 +331,7 @@ void mr_loader_cancel(mr_loader *loader)
     struct mr_core *core = loader->core;
     pthread_mutex_lock(&core->lock);
     core->canceled = true;
+    mr_ready_fd_update(core);
     pthread_mutex_unlock(&core->lock);
     mr_control_wake_host(&core->shared);
 }

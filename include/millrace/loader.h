@@ -154,6 +154,21 @@ MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch
  */
 MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out);
 
+/**
+ * Get a descriptor for event loops (epoll, libuv, asyncio): readable exactly while mr_loader_next() with a timeout of 0
+ * would not return MR_PENDING.
+ *
+ * Watch it, level-triggered, for input; do not read, write or close it. Whenever it is readable, call mr_loader_next()
+ * with a timeout of 0. It is readable for a batch, for an error in its place, for MR_ERR_CANCELED, for MR_ERR_STATE
+ * (all are lent, without wait_when_lent), once for MR_END, and for good after the loader's failure. After MR_END was
+ * returned it is quiet until mr_loader_set_epoch() and the like. The first call starts a small thread in this process.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED with MR_NO_WORKERS; MR_ERR_IO, MR_ERR_WORKER, MR_ERR_INVALID, MR_ERR_STATE in a
+ * forked child.
+ * Ownership: the loader's, until mr_loader_destroy(); close-on-exec. Every call returns the same one. -1 on failure.
+ * Threads: as mr_loader_next(). Any thread may watch it.
+ */
+MR_API mr_status mr_loader_fd(mr_loader *loader, int *fd_out);
+
 /** The error of the last call on this loader that failed. Ownership: the loader's. Threads: the thread of that call. */
 MR_API const mr_error *mr_loader_error(const mr_loader *loader);
 

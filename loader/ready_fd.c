@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mr_loader_fd(): an eventfd that is readable while next() has an answer. Workers wake the host by a futex, which an
+ * event loop cannot wait for. So a thread sleeps on that word while the descriptor is not readable, and looks after
+ * each wake-up. What the program's own calls change, they tell the descriptor themselves.
+ *
+ * Invariant: the descriptor is written and read under the core's lock only, so it never differs from `readable`.
+ */
+#include "loader/ready_fd.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "base/thread.h"
+#include "loader/batch.h"
+
+enum { OWED_NAP_MS = 10 };
+
+static bool has_answer(struct mr_core *core)
+{
+    enum mr_answer answer = core->closed ? MR_ANSWER_NONE : mr_core_answer(core, MR_HEAD_ENDED);
+    return answer != MR_ANSWER_NONE && !(answer == MR_ANSWER_END && core->end_returned);
+}
+
+void mr_ready_fd_update(struct mr_core *core)
+{
+    struct mr_ready_fd *ready = &core->ready_fd;
+    eventfd_t unused;
+    if (!ready->is_open || has_answer(core) == ready->readable)
+        return;
+    ready->readable = !ready->readable;
+    if (ready->readable) {
+        eventfd_write(ready->fd, 1);
+    } else {
+        eventfd_read(ready->fd, &unused);
+        pthread_cond_signal(&ready->cleared);
+    }
+}
+
+/*
+ * With the lock held on entry and return: sleep until something may have changed. The word is read before the look, so
+ * nothing is missed in between. The end of a capture, which owed batches wait for, wakes nobody.
+ */
+static void watch_word(struct mr_core *core)
+{
+    struct mr_control *control = core->shared.control;
+    atomic_fetch_add(&control->host_waits, 1);
+    uint32_t seen = atomic_load(&control->filled_word);
+    mr_ready_fd_update(core);
+    bool sleeps = !core->ready_fd.readable || core->fatal.status;
+    bool owes = core->n_owed > 0;
+    pthread_mutex_unlock(&core->lock);
+    if (sleeps)
+        mr_futex_wait(&control->filled_word, seen, owes ? OWED_NAP_MS : UINT32_MAX);
+    if (owes)
+        mr_batch_settle_owed(core);
+    atomic_fetch_sub(&control->host_waits, 1);
+    pthread_mutex_lock(&core->lock);
+}
+
+/* A batch that is there stays until the program takes it. A failure may still give way to batches on their way. */
+static void *watch_main(void *arg)
+{
+    struct mr_core *core = arg;
+    pthread_mutex_lock(&core->lock);
+    while (!core->closed) {
+        if (core->ready_fd.readable && !core->fatal.status)
+            pthread_cond_wait(&core->ready_fd.cleared, &core->lock);
+        else
+            watch_word(core);
+    }
+    pthread_mutex_unlock(&core->lock);
+    return NULL;
+}
+
+/* With the lock held. */
+static mr_status open_fd(struct mr_core *core, mr_error *error)
+{
+    struct mr_ready_fd *ready = &core->ready_fd;
+    ready->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ready->fd < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "eventfd for the loader");
+    pthread_cond_init(&ready->cleared, NULL);
+    int failed = mr_thread_start(&ready->thread, watch_main, core);
+    if (failed != 0) {
+        pthread_cond_destroy(&ready->cleared);
+        close(ready->fd);
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread of the loader's descriptor");
+    }
+    ready->is_open = true;
+    mr_ready_fd_update(core);
+    return MR_OK;
+}
+
+mr_status mr_ready_fd_open(struct mr_core *core, int *fd_out, mr_error *error)
+{
+    pthread_mutex_lock(&core->lock);
+    mr_status status = core->ready_fd.is_open ? MR_OK : open_fd(core, error);
+    if (status == MR_OK)
+        *fd_out = core->ready_fd.fd;
+    pthread_mutex_unlock(&core->lock);
+    return status;
+}
+
+void mr_ready_fd_close(struct mr_core *core)
+{
+    struct mr_ready_fd *ready = &core->ready_fd;
+    pthread_mutex_lock(&core->lock);
+    bool was_open = ready->is_open;
+    ready->is_open = false; /* lent batches may be released later than this, and in any thread */
+    if (was_open)
+        pthread_cond_signal(&ready->cleared);
+    pthread_mutex_unlock(&core->lock);
+    if (!was_open)
+        return;
+    mr_control_wake_host(&core->shared);
+    pthread_join(ready->thread, NULL);
+    pthread_cond_destroy(&ready->cleared);
+    close(ready->fd);
+}
