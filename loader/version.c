@@ -7,6 +7,11 @@ const char *mr_version(void)
     return MR_VERSION;
 }
 
+uint32_t mr_version_number(void)
+{
+    return MR_VERSION_NUMBER;
+}
+
 const char *mr_features(void)
 {
     return MR_FEATURES;

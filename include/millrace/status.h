@@ -42,6 +42,8 @@ extern "C" {
 #define MR_VERSION_MINOR 1
 #define MR_VERSION_PATCH 0
 #define MR_VERSION "0.1.0"
+/* As mr_version_number(), but of the headers. */
+#define MR_VERSION_NUMBER (MR_VERSION_MAJOR * 10000 + MR_VERSION_MINOR * 100 + MR_VERSION_PATCH)
 
 /** Outcome of a call; the negative ones are grouped by what the caller can do about them. */
 typedef enum mr_status {
@@ -110,6 +112,9 @@ MR_API double mr_elapsed(void);
 
 /** Version of the linked library, for example "0.1.0". */
 MR_API const char *mr_version(void);
+
+/** Version of the linked library as a number: major * 10000 + minor * 100 + patch, for example 100 for "0.1.0". */
+MR_API uint32_t mr_version_number(void);
 
 /** Features of the linked library in one line, for example "io_uring jpeg png no-cuda". */
 MR_API const char *mr_features(void);

@@ -131,6 +131,16 @@ static void a_worker_started_by_hand_says_what_it_is(void **state)
     assert_int_equal(WEXITSTATUS(pclose(pipe)), 2);
 }
 
+static void the_version_is_a_number_too(void **state)
+{
+    unsigned major, minor, patch;
+    (void)state;
+    assert_int_equal(sscanf(mr_version(), "%u.%u.%u", &major, &minor, &patch), 3);
+    assert_int_equal(mr_version_number(), major * 10000 + minor * 100 + patch);
+    assert_int_equal(mr_version_number(), MR_VERSION_NUMBER);
+    assert_true(minor < 100 && patch < 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +148,7 @@ int main(void)
         cmocka_unit_test(a_worker_refuses_a_slab_of_another_build),
         cmocka_unit_test(a_worker_refuses_what_is_no_slab),
         cmocka_unit_test(a_worker_started_by_hand_says_what_it_is),
+        cmocka_unit_test(the_version_is_a_number_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
