@@ -91,11 +91,6 @@ bool mr_catalog_loose_files(const struct mr_catalog *catalog)
     return catalog->ops->loose_files;
 }
 
-bool mr_catalog_shared_files(const struct mr_catalog *catalog)
-{
-    return !catalog->ops->loose_files;
-}
-
 bool mr_catalog_is_described(const struct mr_catalog *catalog)
 {
     return catalog->ops->packed != NULL;

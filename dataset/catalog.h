@@ -30,8 +30,9 @@ const struct mr_sample_kind *mr_catalog_kind(const struct mr_catalog *catalog);
 int64_t mr_catalog_count(const struct mr_catalog *catalog);
 /* Directory that relative paths start from; AT_FDCWD is never used. */
 int mr_catalog_root(const struct mr_catalog *catalog);
-/* True when many samples lie in one file, which is then worth keeping open. */
-bool mr_catalog_shared_files(const struct mr_catalog *catalog);
+/* True: one file per sample, so that the dataset can be saved as a list. False: a file may hold many samples, so it is
+ * worth keeping open. */
+bool mr_catalog_loose_files(const struct mr_catalog *catalog);
 uint64_t mr_catalog_n_files(const struct mr_catalog *catalog);
 
 /* What to read for a sample: writes 1 to MR_CATALOG_MAX_EXTENTS extents and returns their number. index must be in
@@ -87,8 +88,6 @@ const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog);
 
 /* The following serve the public calls of dataset.c; workers do not need them. */
 
-/* One file per sample, so that the dataset can be saved as a list. */
-bool mr_catalog_loose_files(const struct mr_catalog *catalog);
 /*
  * The label without the data. Returns MR_OK with kind.label_bytes bytes in label_out; MR_PENDING when it must be read
  * from extent_out, whose bytes then go through mr_catalog_widen(); MR_ERR_DAMAGED.

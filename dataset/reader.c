@@ -192,7 +192,7 @@ mr_status mr_reader_create(const struct mr_catalog *catalog, const struct mr_rea
     reader->options = *options;
     if (reader->options.max_bytes > MAX_SAMPLE_BYTES)
         reader->options.max_bytes = MAX_SAMPLE_BYTES;
-    reader->shared_files = mr_catalog_shared_files(catalog);
+    reader->loose_files = mr_catalog_loose_files(catalog);
     mr_status status = set_up(reader, error);
     if (status < 0)
         mr_reader_destroy(reader);

@@ -56,7 +56,7 @@ struct mr_reader {
     void *state; /* of the reader that ops belong to */
     struct mr_file_cache *cache;
     struct mr_reader_options options;
-    bool shared_files;
+    bool loose_files;
     uint32_t n_busy;
     uint32_t n_pending;
     uint32_t cursor;                    /* where the search for a free request begins */

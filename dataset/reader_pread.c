@@ -186,7 +186,7 @@ static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out
     struct stat st;
     uint32_t n_tries = 0;
     int fd = -EBUSY;
-    if (reader->shared_files) {
+    if (!reader->loose_files) {
         do
             fd = mr_file_cache_acquire(reader->cache, file);
         while (fd < 0 && wait_out(reader, -fd, &n_tries));
@@ -240,7 +240,7 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
 
 static void begin_pread(struct mr_reader *reader, struct mr_reader_request *request)
 {
-    for (uint32_t i = 0; reader->shared_files && i < request->n_extents; i++) {
+    for (uint32_t i = 0; !reader->loose_files && i < request->n_extents; i++) {
         const struct mr_extent *extent = &request->extents[i];
         if (extent->len != MR_LEN_UNKNOWN && extent->len >= ADVISE_BYTES)
             advise_extent(reader, extent);

@@ -175,7 +175,7 @@ static void begin_read(struct mr_reader *reader, struct mr_reader_request *reque
 static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request)
 {
     struct uring *uring = uring_of(reader);
-    if (reader->shared_files || request->n_extents != 1 || request->extents[0].offset != 0)
+    if (!reader->loose_files || request->n_extents != 1 || request->extents[0].offset != 0)
         return false;
     if (mr_catalog_path(reader->catalog, request->extents[0].file, uring->flights[number_of(reader, request)].path) !=
         0)
@@ -525,7 +525,7 @@ static mr_status try_once(struct uring *uring, mr_error *error)
  */
 static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_error *error)
 {
-    if (reader->shared_files)
+    if (!reader->loose_files)
         return MR_OK;
     if (!reader->options.plain_descriptors && uring->ring.features & IORING_FEAT_LINKED_FILE)
         uring->direct = io_uring_register_files_sparse(&uring->ring, reader->options.depth) == 0;

@@ -58,7 +58,7 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
  * nobody; where they are folders, the paths have them. */
 static const char *name_in(const struct mr_catalog *catalog, const char *path)
 {
-    const char *slash = mr_catalog_shared_files(catalog) ? strrchr(path, '/') : NULL;
+    const char *slash = mr_catalog_loose_files(catalog) ? NULL : strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 

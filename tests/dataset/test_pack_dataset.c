@@ -86,8 +86,7 @@ static bool samples_are_right(const struct mr_catalog *catalog)
 {
     struct invented want;
     uint8_t whole[INVENTED_MAX_BYTES + 64], *bytes = whole;
-    bool good = mr_catalog_is_pack(catalog) && mr_catalog_is_described(catalog) && mr_catalog_shared_files(catalog) &&
-                !mr_catalog_loose_files(catalog);
+    bool good = mr_catalog_is_pack(catalog) && mr_catalog_is_described(catalog) && !mr_catalog_loose_files(catalog);
     for (int64_t i = 0; good && i < mr_catalog_count(catalog); i++) {
         struct mr_extent extent, all;
         struct mr_packed_image image;

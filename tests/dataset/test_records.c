@@ -163,7 +163,7 @@ static void windows_never_cross_files(void **state)
     }
     mr_dataset *dataset = open_dataset(strcat(spec, "?bytes=10&stride=4"));
     assert_int_equal(mr_dataset_count(dataset), 37);
-    assert_true(mr_catalog_shared_files(mr_dataset_catalog(dataset)));
+    assert_false(mr_catalog_loose_files(mr_dataset_catalog(dataset)));
     assert_int_equal(mr_catalog_n_files(mr_dataset_catalog(dataset)), 6);
     int64_t index = 0;
     for (int i = 0; i < 6; i++)
