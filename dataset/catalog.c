@@ -174,6 +174,7 @@ mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void
 
 void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out)
 {
+    assert(catalog->ops->widen);
     catalog->ops->widen(catalog, bytes, label_out);
 }
 
@@ -191,22 +192,26 @@ mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, cons
 mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
                             mr_error *error)
 {
+    assert(catalog->ops->packed);
     return catalog->ops->packed(catalog, index, image_out, error);
 }
 
 mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
                             mr_error *error)
 {
+    assert(catalog->ops->verify);
     return catalog->ops->verify(catalog, index, bytes, len, error);
 }
 
 void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
 {
+    assert(catalog->ops->extent_whole);
     catalog->ops->extent_whole(catalog, index, extent_out);
 }
 
 mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
                                  struct mr_extent *extent_out, mr_error *error)
 {
+    assert(catalog->ops->extent_part);
     return catalog->ops->extent_part(catalog, index, offset, len, extent_out, error);
 }
