@@ -371,7 +371,7 @@ mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *op
     char absolute[PATH_MAX];
     mr_status status = mr_spec_finish(spec, "none", error);
     if (status == MR_OK)
-        status = mr_root_open(spec->paths[0], &fds_out[MR_CATALOG_FD_ROOT], absolute, error);
+        status = mr_kind_open_root(spec->paths[0], &fds_out[MR_CATALOG_FD_ROOT], absolute, error);
     if (status < 0)
         return status;
     struct listing listing = {.root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options};

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-mr_status mr_root_open(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error)
+mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error)
 {
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)

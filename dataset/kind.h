@@ -30,7 +30,7 @@ struct mr_kind {
  * Open a directory from which paths will start, so that a chdir of the program changes nothing, and find its absolute
  * path ("" where that is not known).
  */
-mr_status mr_root_open(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error);
+mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error);
 
 /* One integer as the label. */
 void mr_kind_set_integer_label(struct mr_sample_kind *kind);

@@ -206,7 +206,7 @@ static mr_status open_list_root(const char *path, struct mr_catalog_builder *bui
     char *folder = strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
     if (!folder)
         return mr_error_memory(error, strlen(path));
-    mr_status status = mr_root_open(*folder ? folder : ".", fd_out, absolute, error);
+    mr_status status = mr_kind_open_root(*folder ? folder : ".", fd_out, absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, folder, absolute, error);
     free(folder);

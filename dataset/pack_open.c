@@ -122,7 +122,7 @@ static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *b
                            mr_error *error)
 {
     char absolute[PATH_MAX];
-    mr_status status = mr_root_open(opening->dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
+    mr_status status = mr_kind_open_root(opening->dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
     opening->root = fds[MR_CATALOG_FD_ROOT];
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, opening->dir, absolute, error);

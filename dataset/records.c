@@ -247,7 +247,7 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
 {
     char absolute[PATH_MAX];
     int64_t size = 0;
-    mr_status status = mr_root_open(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
+    mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, "", absolute, error);
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
@@ -345,7 +345,7 @@ static mr_status build_cifar10(const char *dir, bool test, int fds[MR_CATALOG_N_
     mr_kind_set_raw(&layout.kind, MR_U8, 3, (const int64_t[]){3, 32, 32}, MR_NCHW);
     mr_kind_set_integer_label(&layout.kind);
     char absolute[PATH_MAX];
-    mr_status status = mr_root_open(dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
+    mr_status status = mr_kind_open_root(dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, dir, absolute, error);
     if (status == MR_OK)

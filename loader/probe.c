@@ -83,7 +83,7 @@ static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t
     if (status != MR_OK)
         return status;
     bool turned = plan->use_exif && head.orientation >= 5;
-    return mr_plan_fix_size(plan, turned ? head.height : head.width, turned ? head.width : head.height, error);
+    return mr_plan_compile_fix_size(plan, turned ? head.height : head.width, turned ? head.width : head.height, error);
 }
 
 mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options, mr_error *error)

@@ -50,10 +50,10 @@ struct mr_plan {
     uint32_t n_ops;
     uint32_t copy; /* 1: a raw sample is copied as it is */
     uint32_t use_exif;
-    mr_dtype dtype;                     /* of the output */
-    mr_layout layout;                   /* of a picture's output */
-    uint32_t out_known;                 /* 0: the output's size follows the image's; mr_plan_fix_size() must set it */
-    uint32_t out_ndim;                  /* 3 for pictures */
+    mr_dtype dtype;     /* of the output */
+    mr_layout layout;   /* of a picture's output */
+    uint32_t out_known; /* 0: the output's size follows the image's; mr_plan_compile_fix_size() must set it */
+    uint32_t out_ndim;  /* 3 for pictures */
     int64_t out_shape[MR_MAX_NDIM - 1]; /* as laid out: C,H,W or H,W,C */
     uint64_t out_bytes;                 /* of one sample */
     uint32_t out_height;

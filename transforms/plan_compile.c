@@ -168,7 +168,7 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
     return compile_plan(transform, dtype, plan_out, error);
 }
 
-mr_status mr_plan_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error)
+mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error)
 {
     int64_t width, height;
     if (plan->out_known)

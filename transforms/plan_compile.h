@@ -16,6 +16,7 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
  * Set the output's size from the first image, where out_known is 0; other images that come out differently are damaged.
  * The size is that of the image as the operations see it: upright already where use_exif turns it.
  */
-mr_status mr_plan_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error);
+mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height,
+                                   mr_error *error);
 
 #endif

@@ -362,7 +362,7 @@ static void sizes_that_differ_from_the_first_are_damaged(void **state)
     struct mr_rng rng;
     mr_error error;
     struct jpeg first = make_jpeg(22, 22, 0, false, 0, 9), other = make_jpeg(40, 22, 0, false, 0, 9);
-    assert_int_equal(mr_plan_fix_size(&plan, 22, 22, NULL), MR_OK);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 22, 22, NULL), MR_OK);
     uint8_t out[22 * 22 * 3];
     assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
     check_sample(pixels, &plan, first.bytes, first.len, &first.image, 0, "none");
@@ -454,7 +454,7 @@ static struct allocations warm_allocations(const char *text, const struct mr_sam
     struct mr_pixels_report report;
     struct mr_rng rng;
     if (!plan.out_known)
-        assert_int_equal(mr_plan_fix_size(&plan, 400, 300, NULL), MR_OK);
+        assert_int_equal(mr_plan_compile_fix_size(&plan, 400, 300, NULL), MR_OK);
     uint8_t *out = malloc(plan.out_bytes);
     assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
     for (int round = 0; round < 2; round++) {

@@ -139,14 +139,14 @@ static void an_open_size_is_that_of_the_first_image(void **state)
     (void)state;
     struct mr_plan plan = expect_plan("resize(224)", &files, MR_U8, MR_NCHW);
     assert_false(plan.out_known);
-    assert_int_equal(mr_plan_fix_size(&plan, 500, 375, NULL), MR_OK);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 500, 375, NULL), MR_OK);
     expect_shape(&plan, 3, 224, 298, 3 * 224 * 298);
-    assert_int_equal(mr_plan_fix_size(&plan, 9, 9, NULL), MR_OK);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 9, 9, NULL), MR_OK);
     expect_shape(&plan, 3, 224, 298, 3 * 224 * 298);
     plan = expect_plan("none", &files, MR_F32, MR_NHWC);
-    assert_int_equal(mr_plan_fix_size(&plan, 0, 5, NULL), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 0, 5, NULL), MR_ERR_DAMAGED);
     assert_false(plan.out_known);
-    assert_int_equal(mr_plan_fix_size(&plan, 40, 30, NULL), MR_OK);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 40, 30, NULL), MR_OK);
     expect_shape(&plan, 30, 40, 3, 4 * 3600);
 }
 
