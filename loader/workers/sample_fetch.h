@@ -9,7 +9,7 @@
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"
-#include "pinned/slot.h"
+#include "loader/workers/sample_job.h"
 #include "transforms/pixels.h"
 
 /* Where a worker's samples come from and how they are read; constant. */
@@ -18,20 +18,6 @@ struct mr_sample_source {
     struct mr_pixels *pixels;
     uint64_t max_bytes; /* of a pack's sample; a reader looks after files itself */
     bool verifies;      /* samples of a pack are read whole and held against their checksum */
-};
-
-/*
- * One sample under way: a place of a batch, and the candidate that is to fill it. worker.c finds the place and holds
- * it, sample_make.c chooses the candidate, which is only a guess until the place is held.
- */
-struct mr_sample_job {
-    struct mr_slot_view view; /* of the batch's slot */
-    uint32_t place;
-    uint32_t tag;        /* of its read, among those that the worker has in flight */
-    uint64_t word;       /* the place's: as it was seen OPEN, then BUSY while it is held */
-    uint64_t begin_ns;   /* of the read, for the trace */
-    int64_t index;       /* the candidate's in the dataset; -1: there is none */
-    struct mr_rng draws; /* the candidate's in the batch's epoch; nothing is drawn from it, copies are */
 };
 
 /* The bytes of a sample. */

@@ -7,6 +7,7 @@
 #define LOADER_WORKERS_SAMPLE_MAKE_H
 
 #include "loader/workers/sample_fetch.h"
+#include "loader/workers/sample_job.h"
 #include "loader/workers/worker_setup.h"
 
 struct mr_sample_maker;

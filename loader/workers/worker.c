@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/reader.h"
+#include "loader/workers/sample_job.h"
 #include "loader/workers/sample_make.h"
 #include "loader/workers/worker_setup.h"
 

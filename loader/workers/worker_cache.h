@@ -8,6 +8,7 @@
 
 #include "cache/cache_region.h"
 #include "loader/workers/sample_fetch.h"
+#include "loader/workers/sample_job.h"
 
 struct mr_worker_cache;
 
