@@ -177,7 +177,7 @@ static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 /* Keep the reads in flight. True when a sample was dealt with meanwhile. */
 static bool read_ahead(struct mr_worker *w)
 {
-    struct mr_sample_job job;
+    struct mr_sample_job job = {0};
     while ((!w->reader || mr_reader_n_busy(w->reader) + w->n_cached < w->control->read_ahead) &&
            (find_urgent(w, &job) || take_ticket(w, &job)))
         if (begin_sample(w, &job))
@@ -216,7 +216,7 @@ static bool finish_a_cached(struct mr_worker *w)
 
 bool mr_worker_step(struct mr_worker *w)
 {
-    struct mr_sample_job job;
+    struct mr_sample_job job = {0};
     if (read_ahead(w))
         return true;
     bool reads = w->reader && mr_reader_n_pending(w->reader) > 0;
