@@ -29,6 +29,7 @@ struct mr_codec {
     struct mr_codec_limits limits;
     void *states[N_CODECS];
     void *packed;                   /* the state of mr_codec_packed, which no first bytes name */
+    bool idct_chosen;               /* of packed */
     const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
     void *state;                    /* its state */
     struct mr_image_head head;
@@ -175,17 +176,26 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
     return refuse_bytes(sniffed, bytes, len, error);
 }
 
+/* Once, at the first sample of coefficients: the selftest takes half a millisecond, which plain files do not need. */
+static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
+{
+    const char *why_not;
+    if (!mr_packed_selftest_passes(&why_not))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_codec_packed_use_libjpeg_idct(codec->packed, !mr_packed_selftest_own_idct());
+    codec->idct_chosen = true;
+    return MR_OK;
+}
+
 mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
                                size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
 {
     assert(!codec->ops && image->encoding != MR_PACKED_RAW);
     if (image->encoding == MR_PACKED_JPEG)
         return mr_codec_open(codec, bytes, len, head_out, error);
-    const char *why_not;
-    if (!mr_packed_selftest_passes(&why_not))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
-    mr_codec_packed_use_libjpeg_idct(codec->packed, !mr_packed_selftest_own_idct());
-    mr_status status = mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
+    mr_status status = codec->idct_chosen ? MR_OK : choose_idct(codec, error);
+    if (status == MR_OK)
+        status = mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
     if (status == MR_OK)
         set_open(codec, &mr_codec_packed, codec->packed, head_out);
     return status;
