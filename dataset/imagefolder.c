@@ -90,6 +90,7 @@ struct listing {
     int root;
     const char *root_path; /* for messages */
     const mr_dataset_options *options;
+    bool unlabelled;
     struct mr_catalog_builder builder;
     uint64_t n_found;
     /* Of the present class: */
@@ -114,7 +115,7 @@ static mr_status path_too_long(const struct listing *listing, const char *folder
     return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%.200s/%.400s.../%.200s", listing->root_path, folder, name);
 }
 
-/* The class folder itself has no parent. */
+/* The class folder itself has no parent; without labels it is the root, with the path "". */
 static mr_status push_folder(struct listing *listing, int64_t parent, const char *name, mr_error *error)
 {
     struct folder folder = {.path = listing->paths.len, .parent = parent};
@@ -126,7 +127,8 @@ static mr_status push_folder(struct listing *listing, int64_t parent, const char
         if (len + 1 + strlen(name) >= sizeof path)
             return path_too_long(listing, above, name, error);
         memcpy(path, above, len);
-        path[len++] = '/';
+        if (len > 0)
+            path[len++] = '/';
     }
     mr_status status = mr_bytes_append(&listing->paths, path, len, error);
     if (status == MR_OK)
@@ -216,8 +218,8 @@ static bool is_loop(struct listing *listing, size_t i, DIR *dir)
 static mr_status list_folder(struct listing *listing, size_t i, mr_error *error)
 {
     DIR *dir = NULL;
-    mr_status status =
-        open_folder(listing->root, listing->root_path, path_of(listing, folder_at(listing, i)), &dir, error);
+    const char *path = path_of(listing, folder_at(listing, i));
+    mr_status status = open_folder(listing->root, listing->root_path, *path ? path : ".", &dir, error);
     if (status < 0)
         return status;
     folder_at(listing, i)->first_name = listing->name_offs.len / sizeof(size_t);
@@ -265,15 +267,38 @@ static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error 
     return status;
 }
 
-static mr_status list_class(struct listing *listing, const char *name, uint64_t class_, mr_error *error)
+/* The images below one folder of the root. */
+static mr_status list_below(struct listing *listing, const char *name, uint64_t class_, mr_error *error)
 {
     listing->folders.len = listing->paths.len = listing->names.len = listing->name_offs.len = 0;
-    mr_status status = mr_catalog_builder_class(&listing->builder, name, error);
-    if (status == MR_OK)
-        status = push_folder(listing, NO_PARENT, name, error);
+    mr_status status = push_folder(listing, NO_PARENT, name, error);
     for (size_t i = 0; status == MR_OK && i < listing->folders.len / sizeof(struct folder); i++)
         status = list_folder(listing, i, error);
     return status < 0 ? status : flush_class(listing, class_, error);
+}
+
+static mr_status list_class(struct listing *listing, const char *name, uint64_t class_, mr_error *error)
+{
+    mr_status status = mr_catalog_builder_class(&listing->builder, name, error);
+    return status < 0 ? status : list_below(listing, name, class_, error);
+}
+
+static void tell_progress(const struct listing *listing)
+{
+    if (listing->options->progress && listing->n_found % PROGRESS_STEP != 0)
+        listing->options->progress(listing->options->progress_user, listing->n_found);
+}
+
+/* All images below the root, without classes. */
+static mr_status list_unlabelled(struct listing *listing, mr_error *error)
+{
+    mr_status status = list_below(listing, "", 0, error);
+    if (status < 0)
+        return status;
+    if (listing->n_found == 0 && !listing->options->allow_empty_classes)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s holds no image", listing->root_path);
+    tell_progress(listing);
+    return MR_OK;
 }
 
 /* Names of the class folders: NUL-terminated in names, sorted starts in offs. */
@@ -297,7 +322,10 @@ static mr_status find_classes(const struct listing *listing, struct mr_bytes *na
         status = mr_error_os(error, MR_ERR_IO, errno, "cannot list %s", listing->root_path);
     closedir(dir);
     if (status == MR_OK && offs->len == 0)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%s holds no class folder", listing->root_path);
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "%s holds no class folder; ?label=none takes its images without labels, list:FILE takes "
+                              "paths and labels",
+                              listing->root_path);
     if (status == MR_OK)
         qsort_r(offs->data, offs->len / sizeof(size_t), sizeof(size_t), compare_names, names->data);
     return status;
@@ -333,12 +361,11 @@ static mr_status list_classes(struct listing *listing, const char *names, const 
     if (empty.n > 0 && !listing->options->allow_empty_classes)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu of %zu class folders hold no image: %s", listing->root_path,
                             empty.n, n_classes, empty.text);
-    if (listing->options->progress && listing->n_found % PROGRESS_STEP != 0)
-        listing->options->progress(listing->options->progress_user, listing->n_found);
+    tell_progress(listing);
     return MR_OK;
 }
 
-static mr_status list_all(struct listing *listing, mr_error *error)
+static mr_status list_labelled(struct listing *listing, mr_error *error)
 {
     struct mr_bytes names = {0}, offs = {0};
     mr_status status = find_classes(listing, &names, &offs, error);
@@ -355,7 +382,7 @@ static mr_status build_catalog(struct listing *listing, const char *absolute, in
     struct mr_catalog_header *header = &listing->builder.header;
     mr_status status = mr_catalog_builder_root(&listing->builder, listing->root_path, absolute, error);
     if (status == MR_OK)
-        status = list_all(listing, error);
+        status = listing->unlabelled ? list_unlabelled(listing, error) : list_labelled(listing, error);
     if (status < 0)
         return status;
     header->n_samples = header->n_files = listing->n_found;
@@ -365,16 +392,27 @@ static mr_status build_catalog(struct listing *listing, const char *absolute, in
     return mr_catalog_builder_finish(&listing->builder, fd_out, error);
 }
 
+static mr_status take_label(struct mr_spec *spec, bool *unlabelled_out, mr_error *error)
+{
+    const char *text = mr_spec_take(spec, "label");
+    if (text && !mr_word_is(text, "none") && !mr_word_is(text, "folder"))
+        return mr_error_set(error, MR_ERR_INVALID, "label '%s' of imagefolder is neither folder nor none", text);
+    *unlabelled_out = text && mr_word_is(text, "none");
+    return mr_spec_finish(spec, "label", error);
+}
+
 mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
                               mr_error *error)
 {
     char absolute[PATH_MAX];
-    mr_status status = mr_spec_finish(spec, "none", error);
+    bool unlabelled = false;
+    mr_status status = take_label(spec, &unlabelled, error);
     if (status == MR_OK)
         status = mr_kind_open_root(spec->paths[0], &fds_out[MR_CATALOG_FD_ROOT], absolute, error);
     if (status < 0)
-        return status;
-    struct listing listing = {.root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options};
+        return error && error->os_error == ENOENT ? mr_spec_no_folder(spec, ENOENT, error) : status;
+    struct listing listing = {
+        .root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options, .unlabelled = unlabelled};
     status = mr_catalog_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);
     if (status == MR_OK)
         status = build_catalog(&listing, absolute, &fds_out[MR_CATALOG_FD_REGION], error);

@@ -24,6 +24,16 @@ enum { MAX_GAP = 4096 };
 
 #define KNOWN_KEYS "bytes, header, stride, dtype, shape, layout, label_off, label_bytes, label_dtype, label_shape"
 
+/* Before anything else: a key that is written wrong is reported, not what is missing because of it. */
+static mr_status check_keys(struct mr_spec *spec, mr_error *error)
+{
+    static const char *const keys[] = {"bytes",  "header",    "stride",      "dtype",       "shape",
+                                       "layout", "label_off", "label_bytes", "label_dtype", "label_shape"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        mr_spec_take(spec, keys[i]);
+    return mr_spec_finish(spec, KNOWN_KEYS, error);
+}
+
 static int64_t label_end(const struct mr_record_layout *layout)
 {
     return layout->label_len > 0 ? layout->label_off + layout->label_len : 0;
@@ -192,7 +202,8 @@ static mr_status take_label(struct mr_spec *spec, struct mr_record_layout *layou
 
 static mr_status take_record_layout(struct mr_spec *spec, struct mr_record_layout *layout, mr_error *error)
 {
-    if (take_data(spec, &layout->kind, error) < 0 || take_label(spec, layout, error) < 0 ||
+    if (check_keys(spec, error) < 0 || take_data(spec, &layout->kind, error) < 0 ||
+        take_label(spec, layout, error) < 0 ||
         mr_spec_take_int(spec, "header", 0, INT64_MAX / 4, &layout->header, error) < 0)
         return MR_ERR_INVALID;
     int64_t start = layout->label_len > 0 && layout->label_off < 0 ? layout->label_off : 0;
@@ -202,7 +213,7 @@ static mr_status take_record_layout(struct mr_spec *spec, struct mr_record_layou
     if (layout->header + start < 0)
         return mr_error_set(error, MR_ERR_INVALID, "label_off %" PRId64 " lies before the file: header is %" PRId64,
                             layout->label_off, layout->header);
-    return mr_spec_finish(spec, KNOWN_KEYS, error);
+    return MR_OK;
 }
 
 static mr_status file_size(int root, const char *path, const char *shown, int64_t *size_out, mr_error *error)

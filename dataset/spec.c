@@ -10,11 +10,14 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/words.h"
 #include "dataset/kind.h"
+
+enum { MAX_NAMES = 16, HINT_BYTES = 64 };
 
 static int hex_digit(char c)
 {
@@ -100,6 +103,7 @@ static char *parse_kind(char *text, const struct mr_kind *kinds, struct mr_spec 
         }
     }
     spec->kind = &kinds[0];
+    spec->kinds = kinds;
     return text;
 }
 
@@ -158,11 +162,49 @@ mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, in
     return MR_OK;
 }
 
+/* " (did you mean 'X'?)", or "" where no name is near. */
+static const char *format_hint(const char *word, const char *const *names, size_t n, char hint_out[HINT_BYTES])
+{
+    const char *nearest = mr_nearest_name(word, names, n);
+    hint_out[0] = '\0';
+    if (nearest)
+        snprintf(hint_out, HINT_BYTES, " (did you mean '%s'?)", nearest);
+    return hint_out;
+}
+
+static mr_status refuse_key(const struct mr_spec *spec, const char *key, const char *known, mr_error *error)
+{
+    const char *names[MAX_NAMES];
+    char copy[256], hint[HINT_BYTES], *rest = copy;
+    size_t n = 0;
+    snprintf(copy, sizeof copy, "%s", known);
+    for (char *name; n < MAX_NAMES && (name = strsep(&rest, ","));)
+        names[n++] = name + (*name == ' ');
+    return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'%s; it knows %s", spec->kind->name, key,
+                        format_hint(key, names, n, hint), known);
+}
+
 mr_status mr_spec_finish(const struct mr_spec *spec, const char *known, mr_error *error)
 {
     for (size_t i = 0; i < spec->n_keys; i++)
         if (!spec->keys[i].taken)
-            return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'; it knows %s", spec->kind->name,
-                                spec->keys[i].key, known);
+            return refuse_key(spec, spec->keys[i].key, known, error);
     return MR_OK;
+}
+
+mr_status mr_spec_no_folder(const struct mr_spec *spec, int os_error, mr_error *error)
+{
+    const char *names[MAX_NAMES], *path = spec->paths[0];
+    char word[32], hint[HINT_BYTES], list[256] = "";
+    size_t len = strcspn(path, ":/"), n = 0, used = 0;
+    if (!spec->kinds || path[len] != ':' || len == 0 || len >= sizeof word)
+        return mr_error_os(error, MR_ERR_IO, os_error, "cannot open the folder %s", path);
+    for (; spec->kinds[n].name && n < MAX_NAMES && used < sizeof list; n++) {
+        names[n] = spec->kinds[n].name;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 0 ? ", " : "", names[n]);
+    }
+    snprintf(word, sizeof word, "%.*s", (int)len, path);
+    return mr_error_os(error, MR_ERR_IO, os_error,
+                       "there is no kind of dataset '%s'%s, only %s; and cannot open the folder %s", word,
+                       format_hint(word, names, n, hint), list, path);
 }

@@ -19,7 +19,8 @@ struct mr_spec {
     size_t n_paths;
     struct mr_spec_key *keys;
     size_t n_keys;
-    char *text; /* storage of all of the above */
+    char *text;                  /* storage of all of the above */
+    const struct mr_kind *kinds; /* where the text has no kind: those that there are, for messages */
 };
 
 /*
@@ -34,7 +35,9 @@ const char *mr_spec_take(struct mr_spec *spec, const char *key);
 /* As above for a whole number between lo and hi; *value_out keeps its value where the key is not given. */
 mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi, int64_t *value_out,
                            mr_error *error);
-/* Refuse keys that nobody took. known: their names, for the message. */
+/* Refuse keys that nobody took. known: their names with ", " between, for the message. */
 mr_status mr_spec_finish(const struct mr_spec *spec, const char *known, mr_error *error);
+/* The folder of a SPEC does not exist. What stands before a colon was perhaps meant as a kind. Returns MR_ERR_IO. */
+mr_status mr_spec_no_folder(const struct mr_spec *spec, int os_error, mr_error *error);
 
 #endif

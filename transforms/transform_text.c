@@ -369,6 +369,7 @@ static const struct {
              {"hflip", add_hflip},
              {"vflip", add_vflip},
              {"normalize", add_normalize}};
+enum { N_ITEMS = sizeof items / sizeof *items };
 
 /* The builder's words are about values; the place in the text is put before them. */
 static mr_status add_place(struct parser *p, const struct item *item, mr_status status)
@@ -380,13 +381,28 @@ static mr_status add_place(struct parser *p, const struct item *item, mr_status 
     return fail_at(p, item->place, words);
 }
 
+static mr_status refuse_name(struct parser *p, const struct item *item)
+{
+    const char *names[N_ITEMS];
+    char words[400];
+    size_t used = (size_t)snprintf(words, sizeof words, "no operation has this name");
+    for (size_t i = 0; i < N_ITEMS; i++)
+        names[i] = items[i].name;
+    const char *nearest = mr_nearest_name(item->name, names, N_ITEMS);
+    if (nearest)
+        used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
+    for (size_t i = 0; i < N_ITEMS && used < sizeof words; i++)
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
+    return fail_at(p, item->place, words);
+}
+
 static mr_status parse_item(struct parser *p)
 {
     struct item item;
     mr_status status = read_item(p, &item);
     if (status != MR_OK)
         return status;
-    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
+    for (size_t i = 0; i < N_ITEMS; i++) {
         if (!mr_word_is(items[i].name, item.name))
             continue;
         status = add_place(p, &item, items[i].add(p, &item));
@@ -395,7 +411,7 @@ static mr_status parse_item(struct parser *p)
                 status = fail_at(p, item.args[k].place, "this argument is unknown or given twice");
         return status;
     }
-    return fail_at(p, item.place, "no operation has this name");
+    return refuse_name(p, &item);
 }
 
 static mr_status parse_items(struct parser *p)

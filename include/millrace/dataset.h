@@ -26,7 +26,7 @@ typedef struct mr_dataset_options {
 /**
  * Open a dataset by its SPEC, a line of text (docs/formats.md):
  *
- *   imagefolder:DIR | DIR          torchvision's ImageFolder
+ *   imagefolder:DIR | DIR          torchvision's ImageFolder; with ?label=none all images below DIR, each label 0
  *   cifar10:DIR[?split=train|test] CIFAR-10's binary layout
  *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the list
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]

@@ -263,6 +263,36 @@ static void an_empty_class_is_named_unless_allowed(void **state)
     tree_destroy(&tree);
 }
 
+static void without_labels_all_images_below_the_folder_count(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char spec[PATH_MAX], name[PATH_MAX];
+    tree_create(&tree);
+    tree_file(&tree, "flat/z.jpg");
+    tree_file(&tree, "flat/a.png");
+    tree_file(&tree, "flat/b/c/1.jpg");
+    tree_file(&tree, "flat/b/2.jpg");
+    tree_file(&tree, "flat/notes.txt");
+    snprintf(spec, sizeof spec, "%s?label=NONE", tree_spec(&tree, "imagefolder", "flat"));
+    mr_dataset *dataset = open_dataset(spec);
+    static const char *const paths[] = {"a.png", "z.jpg", "b/2.jpg", "b/c/1.jpg"};
+    expect_paths(dataset, paths, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(label_of(dataset, i), 0);
+    assert_int_equal(mr_dataset_n_classes(dataset), 0);
+    assert_int_equal(mr_dataset_name(dataset, 2, name, sizeof name), MR_OK);
+    assert_string_equal(name, tree_at(&tree, "flat/b/2.jpg"));
+    mr_dataset_destroy(dataset);
+    tree_folder(&tree, "hollow");
+    snprintf(spec, sizeof spec, "%s?label=none", tree_spec(&tree, "imagefolder", "hollow"));
+    expect_open_error(spec, MR_ERR_DAMAGED, "hollow holds no image");
+    snprintf(spec, sizeof spec, "%s?label=some", tree_spec(&tree, "imagefolder", "flat"));
+    expect_open_error(spec, MR_ERR_INVALID, "label 'some' of imagefolder is neither folder nor none");
+    expect_open_error(tree_spec(&tree, "imagefolder", "hollow"), MR_ERR_DAMAGED, "?label=none takes its images");
+    tree_destroy(&tree);
+}
+
 static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **state)
 {
     (void)state;
@@ -398,6 +428,7 @@ int main(void)
         cmocka_unit_test(links_to_folders_are_folders_and_all_else_is_a_file),
         cmocka_unit_test(a_link_that_leads_back_is_left_out_with_a_warning),
         cmocka_unit_test(an_empty_class_is_named_unless_allowed),
+        cmocka_unit_test(without_labels_all_images_below_the_folder_count),
         cmocka_unit_test(a_root_that_is_missing_a_file_or_without_folders_is_an_error),
         cmocka_unit_test(an_unreadable_folder_is_an_error_that_names_it),
         cmocka_unit_test(paths_up_to_the_limit_work_and_longer_ones_are_an_error),

@@ -272,12 +272,13 @@ static void wrong_keys_are_named(void **state)
     tree_write(&tree, "a.bin", bytes_of_file, 100);
     static const char *const cases[][2] = {
         {"header=1", "need bytes= or shape="},
+        {"bites=3", "records has no key 'bites' (did you mean 'bytes'?); it knows bytes, header"},
         {"bytes=0", "bytes 0 of the dataset is not between 1"},
         {"bytes=ten", "bytes 'ten' of the dataset is not a whole number"},
         {"bytes=99999999999999999999", "is not between"},
         {"bytes=10&header=-1", "header -1"},
         {"bytes=10&stride=0", "stride 0"},
-        {"bytes=10&strid=3", "no key 'strid'; it knows bytes, header"},
+        {"bytes=10&strid=3", "no key 'strid' (did you mean 'stride'?); it knows bytes"},
         {"bytes=10&dtype=f32", "bytes 10 is not a multiple of the 4 of f32"},
         {"bytes=10&dtype=f31", "dtype 'f31'"},
         {"bytes=10&shape=3x3", "has 9 bytes, but bytes is 10"},

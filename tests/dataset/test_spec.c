@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
 
 #include "dataset/kind.h"
@@ -55,6 +56,29 @@ static void a_bare_path_is_an_image_folder(void **state)
     expect_path("/", "imagefolder", "/");
 }
 
+static void expect_no_folder(const char *text, const char *words)
+{
+    struct mr_spec spec = parse(text);
+    mr_error error = {0};
+    assert_int_equal(mr_spec_no_folder(&spec, ENOENT, &error), MR_ERR_IO);
+    assert_string_equal(error.text, words);
+    mr_spec_fini(&spec);
+}
+
+static void what_was_perhaps_meant_as_a_kind_is_named(void **state)
+{
+    (void)state;
+    expect_no_folder("imagefoldr:x",
+                     "there is no kind of dataset 'imagefoldr' (did you mean 'imagefolder'?), only "
+                     "imagefolder, list, records; and cannot open the folder imagefoldr:x: No such file "
+                     "or directory");
+    expect_no_folder("tar:x", "there is no kind of dataset 'tar', only imagefolder, list, records; and cannot open the "
+                              "folder tar:x: No such file or directory");
+    expect_no_folder("x", "cannot open the folder x: No such file or directory");
+    expect_no_folder("imagefolder:a:b", "cannot open the folder a:b: No such file or directory");
+    expect_no_folder("./a:b", "cannot open the folder ./a:b: No such file or directory");
+}
+
 static void escapes_give_any_byte_and_no_separators(void **state)
 {
     (void)state;
@@ -80,6 +104,9 @@ static void records_take_several_paths(void **state)
     mr_error error;
     assert_int_equal(mr_spec_finish(&spec, "this and that", &error), MR_ERR_INVALID);
     assert_string_equal(error.text, "records has no key 'bytes'; it knows this and that");
+    assert_int_equal(mr_spec_finish(&spec, "header, btyes, stride", &error), MR_ERR_INVALID);
+    assert_string_equal(error.text,
+                        "records has no key 'bytes' (did you mean 'btyes'?); it knows header, btyes, stride");
     mr_spec_take(&spec, "bytes");
     assert_int_equal(mr_spec_finish(&spec, "", &error), MR_OK);
     mr_spec_fini(&spec);
@@ -144,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bare_path_is_an_image_folder),
+        cmocka_unit_test(what_was_perhaps_meant_as_a_kind_is_named),
         cmocka_unit_test(escapes_give_any_byte_and_no_separators),
         cmocka_unit_test(records_take_several_paths),
         cmocka_unit_test(keys_are_pairs_and_given_once),

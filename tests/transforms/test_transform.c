@@ -153,6 +153,7 @@ static void errors_name_the_place(void **state)
                  {"random_resized_crop(224,scale=1:0.5)", 1, "scale 1:0.5"},
                  {"random_resized_crop(224,ratio=0:1)", 1, "ratio 0:1"},
                  {"a_name_that_is_far_too_long_for_this", 1, "too long"},
+                 {"trian:224", 1, "no operation has this name (did you mean 'train'?); there are train, eval, cifar"},
                  {"hflip(1e999)", 7, "a number is expected"},
                  {"hflip(0x1)", 8, "',' or ')'"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which name somebody meant. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <millrace/status.h>
+
+static const char *const names[] = {"list", "bench", "preview", "imagefolder", "batch-size", "train", "tail", "p"};
+enum { N = sizeof names / sizeof *names };
+
+static void expect(const char *word, const char *name)
+{
+    const char *found = mr_nearest_name(word, names, N);
+    if (name == NULL && found == NULL)
+        return;
+    if (name == NULL || found == NULL)
+        fail_msg("'%s' is near %s", word, found ? found : "nothing");
+    assert_string_equal(found, name);
+}
+
+static void one_letter_in_three_may_be_wrong(void **state)
+{
+    (void)state;
+    expect("imagefoldr", "imagefolder");   /* missing */
+    expect("imagefoolder", "imagefolder"); /* too many */
+    expect("image-folder", "imagefolder");
+    expect("trian", "train"); /* swapped */
+    expect("BEMCH", "bench"); /* wrong, in any case */
+    expect("lst", "list");
+    expect("batchsize", "batch-size");
+    expect("batch_sise", "batch-size");
+}
+
+static void other_words_are_near_nothing(void **state)
+{
+    (void)state;
+    expect("polish", NULL);
+    expect("q", NULL);
+    expect("", NULL);
+    expect("ls", NULL);
+    expect("imagefolderimagefolderimagefolderimagefolder", NULL);
+}
+
+static void the_nearest_of_several_is_taken(void **state)
+{
+    (void)state;
+    expect("tial", "tail");
+    expect("trail", "train"); /* as near as tail, and first */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_letter_in_three_may_be_wrong),
+        cmocka_unit_test(other_words_are_near_nothing),
+        cmocka_unit_test(the_nearest_of_several_is_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
