@@ -32,6 +32,8 @@ target_compile_options(
             -Wvla
             -Wno-missing-field-initializers
             -ffp-contract=off
+            # No paths of the builder's machine in what is installed; in the other types debuggers find the sources by them.
+            $<$<CONFIG:Release,MinSizeRel>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
             # At -O3 gcc inlines halves of functions and then no longer sees that a status other than MR_OK was returned.
             $<$<AND:$<C_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>
             $<$<BOOL:${MILLRACE_WERROR}>:-Werror>>)

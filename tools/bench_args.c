@@ -19,7 +19,7 @@ static const struct argp_option options[] = {
     {"seconds", KEY_SECONDS, "S", 0,
      "Time to measure for each number of workers, after the first batch (default: bench 5, tune 2)", 0},
     {"step", KEY_STEP, "MS", 0, "Hold each batch for this many milliseconds, as a training step would (default 0)", 0},
-    {"json", KEY_JSON, "FILE", 0, "Also write the results as JSON", 0},
+    {"json", KEY_JSON, "FILE", 0, "Also write the results as JSON; - is stdout, and the table then goes to stderr", 0},
     {"device", KEY_DEVICE, "NAME[,NAME...]", 0,
      "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several names split each "
      "batch (default host)",

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/temporary_file.h"
 #include "tools/say.h"
 
 bool mr_bench_json_check(void)
@@ -131,19 +130,19 @@ static char *format_all(const struct mr_bench_meta *meta, const struct mr_bench_
     return dumped;
 }
 
-bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n,
-                         const struct mr_tune_answer *answer)
+bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta, const struct mr_bench_row *rows,
+                         size_t n, const struct mr_tune_answer *answer)
 {
     char *dumped = format_all(meta, rows, n, answer);
     bool good = false;
 
     if (dumped == NULL) {
-        mr_say_error("%s: the results cannot be written as JSON", path);
+        mr_say_error("%s: the results cannot be written as JSON", outlet->path);
         return false;
     }
     size_t len = strlen(dumped);
     dumped[len] = '\n'; /* in place of the NUL */
-    good = mr_temporary_file_store(path, dumped, len + 1);
+    good = mr_outlet_store(outlet, dumped, len + 1);
     free(dumped);
     return good;
 }

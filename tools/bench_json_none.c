@@ -10,10 +10,10 @@ bool mr_bench_json_check(void)
     return false;
 }
 
-bool mr_bench_json_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n,
-                         const struct mr_tune_answer *answer)
+bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta, const struct mr_bench_row *rows,
+                         size_t n, const struct mr_tune_answer *answer)
 {
-    (void)path;
+    (void)outlet;
     (void)meta;
     (void)rows;
     (void)n;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/temporary_file.h"
 #include "tools/bench_json.h"
 #include "tools/command.h"
 #include "tools/say.h"
@@ -17,13 +16,17 @@
 int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc, char **argv)
 {
     *run = (struct mr_bench_run){.args = args};
-    if (args->json != NULL && (!mr_bench_json_check() || !mr_temporary_file_check(args->json)))
+    if (args->json != NULL && !mr_bench_json_check())
         return MR_EXIT_FAILED;
-    if (!mr_bench_report_meta(&run->meta, argc, argv))
+    if (!mr_outlet_open(&run->json, args->json))
         return MR_EXIT_FAILED;
-    int exit_status = mr_feed_open(&run->feed, &args->common);
-    if (exit_status != MR_EXIT_OK)
+    int exit_status = MR_EXIT_FAILED;
+    if (mr_bench_report_meta(&run->meta, argc, argv))
+        exit_status = mr_feed_open(&run->feed, &args->common);
+    if (exit_status != MR_EXIT_OK) {
         mr_bench_report_free(&run->meta);
+        mr_outlet_close(&run->json);
+    }
     mr_progress_init(&run->progress);
     return exit_status;
 }
@@ -32,6 +35,7 @@ int mr_bench_run_close(struct mr_bench_run *run, int exit_status)
 {
     mr_feed_close(&run->feed);
     mr_bench_report_free(&run->meta);
+    mr_outlet_close(&run->json);
     return exit_status == MR_EXIT_OK && run->failed ? MR_EXIT_FAILED : exit_status;
 }
 

@@ -6,12 +6,14 @@
 #include "tools/bench_args.h"
 #include "tools/bench_report.h"
 #include "tools/feed.h"
+#include "tools/outlet.h"
 
 struct mr_bench_run {
     const struct mr_bench_args *args;
     struct mr_feed feed;
     struct mr_bench_meta meta;
     struct mr_progress progress;
+    struct mr_outlet json;
     double first_img_s; /* of the first row */
     bool head_printed;
     bool damage_reported;

@@ -38,7 +38,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
     case KEY_PLOT: args->plot = mr_arg_value_path(state, "plot", value, ".png"); return 0;
     case KEY_TRACE: loader->loader.trace = value; return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (loader->n_workers == 0) {
             memcpy(loader->workers, workers, sizeof workers);
@@ -51,13 +50,13 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-static int store_results(const struct mr_bench_run *run, const struct bench_args *args, const struct mr_bench_row *rows,
+static int store_results(struct mr_bench_run *run, const struct bench_args *args, const struct mr_bench_row *rows,
                          size_t n)
 {
     bool good = true;
 
     if (args->common.json != NULL)
-        good = mr_bench_json_store(args->common.json, &run->meta, rows, n, NULL);
+        good = mr_bench_json_store(&run->json, &run->meta, rows, n, NULL);
     if (args->plot != NULL)
         good = mr_bench_plot_store(args->plot, &run->meta, rows, n) && good;
     return good ? MR_EXIT_OK : MR_EXIT_FAILED;
@@ -85,11 +84,11 @@ int mr_cmd_bench_run(int argc, char **argv)
     const struct argp argp = {
         options,
         parse_option,
-        NULL,
+        MR_LOADER_ARGS_DOC,
         "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."
         "\v"
         "Example:\n"
-        "  millrace bench --data imagefolder:train --workers 0,1,2,4 \\\n"
+        "  millrace bench imagefolder:train --workers 0,1,2,4 \\\n"
         "    --json bench.json --plot bench.png",
         children,
         NULL,
@@ -98,7 +97,7 @@ int mr_cmd_bench_run(int argc, char **argv)
     int exit_status = MR_EXIT_FAILED;
 
     mr_bench_args_init(&args.common, DEFAULT_SECONDS);
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0 &&
+    if (mr_command_parse(&argp, argc, argv, 0, &args) &&
         (args.plot == NULL || (mr_bench_plot_check() && mr_temporary_file_check(args.plot))))
         exit_status = run_bench(&args, argc, argv);
     mr_bench_args_free(&args.common);

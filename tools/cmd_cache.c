@@ -149,7 +149,7 @@ int mr_cmd_cache_run(int argc, char **argv)
         NULL};
     struct cache_args args = {0};
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     return strcmp(args.verb, "stat") == 0 ? print_stat(&args) : clear_cache(&args);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it.
- * Invariant: the four files belong together. None gets its final name before all are complete, and the images get
- * theirs last.
+ * Invariant: the four files belong together. None gets its final name before all are complete, all get theirs or none,
+ * and the images get theirs last.
  */
 #include <argp.h>
 #include <errno.h>
@@ -60,7 +60,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
     case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".npy"); return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
             argp_error(state, "--out is missing");
@@ -204,13 +203,14 @@ static int finish_output(const struct mr_feed *feed, struct output *output, cons
 {
     mr_dtype dtype = mr_loader_resolved(feed->loader)->dtype;
     const struct mr_npy *images = &output->npy[IMAGES];
+    struct mr_temporary_file *all[N_FILES];
     bool good = true;
 
     for (int i = 0; good && i < N_FILES; i++)
         good = mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
-    for (int i = 0; good && i < N_FILES; i++)
-        good = mr_temporary_file_rename(&output->npy[i].file);
-    if (!good)
+    for (int i = 0; i < N_FILES; i++)
+        all[i] = &output->npy[i].file;
+    if (!good || !mr_temporary_file_rename_all(all, N_FILES))
         return MR_EXIT_FAILED;
     sync_directory(out);
     printf("%s: %s (", out, mr_dtype_name(images->dtype));
@@ -254,11 +254,11 @@ int mr_cmd_export_run(int argc, char **argv)
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
     const struct argp argp = {options,
                               parse_option,
-                              NULL,
+                              MR_LOADER_ARGS_DOC,
                               "Write what a training loop receives in one epoch of one rank as NumPy files."
                               "\v"
                               "Example: the evaluation images as floats, two workers\n"
-                              "  millrace export --data imagefolder:val --transform eval:232:224 \\\n"
+                              "  millrace export imagefolder:val --transform eval:232:224 \\\n"
                               "    --dtype f32 --no-shuffle --workers 2 --out val.npy",
                               children,
                               NULL,
@@ -266,7 +266,7 @@ int mr_cmd_export_run(int argc, char **argv)
     struct export_args args = {0};
 
     mr_loader_args_init(&args.common, 1);
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     return export_epoch(&args);
 }

@@ -135,7 +135,7 @@ int mr_cmd_launch_run(int argc, char **argv)
         NULL};
     struct launch_args args = {.launch = MR_LAUNCH_OPTIONS_INIT};
 
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, ARGP_IN_ORDER, &args))
         return MR_EXIT_FAILED;
     return launch_program(&args);
 }

@@ -20,6 +20,7 @@ enum { KEY_DATA = 256, KEY_SAVE, KEY_NO_INSPECT, KEY_CLASSES, KEY_EMPTY_CLASSES 
 
 struct list_args {
     const char *data;
+    char spec[MR_PACK_WATCH_SPEC_BYTES];
     const char *save;
     bool no_inspect;
     bool all_classes;
@@ -44,11 +45,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_CLASSES: args->all_classes = true; return 0;
     case KEY_NO_INSPECT: args->no_inspect = true; return 0;
     case KEY_EMPTY_CLASSES: args->options.allow_empty_classes = true; return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
-    case ARGP_KEY_END:
-        if (args->data == NULL)
-            argp_error(state, "--data is missing");
-        return 0;
+    case ARGP_KEY_ARG: mr_loader_args_take_path(&args->data, value, state); return 0;
+    case ARGP_KEY_END: args->data = mr_loader_args_check_data(args->data, args->spec, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -90,13 +88,13 @@ int mr_cmd_list_run(int argc, char **argv)
 {
     const struct argp argp = {options,
                               parse_option,
-                              NULL,
+                              MR_LOADER_ARGS_DOC,
                               "Count a dataset's samples per class, their formats and sizes, and list those whose "
                               "header is not that of a JPEG or PNG image."
                               "\v"
                               "Example: list a folder once, and train from the saved list\n"
-                              "  millrace list --data imagefolder:train --save train.list\n"
-                              "  millrace bench --data list:train.list",
+                              "  millrace list imagefolder:train --save train.list\n"
+                              "  millrace bench list:train.list",
                               NULL,
                               NULL,
                               NULL};
@@ -106,7 +104,7 @@ int mr_cmd_list_run(int argc, char **argv)
     mr_error error = {0};
     mr_status status;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     mr_progress_init(&progress);
     args.options.progress = mr_progress_files;

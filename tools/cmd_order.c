@@ -111,7 +111,7 @@ int mr_cmd_order_run(int argc, char **argv)
     mr_error error;
     mr_status status;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     status = mr_sampler_create(&args.sampler, &sampler, &error);
     if (status < 0)

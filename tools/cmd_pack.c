@@ -44,7 +44,7 @@ static const struct mr_arg_choice arrangements[] = {{"keep", ARRANGE_KEEP}, {"sh
 
 static const struct argp_option options[] = {
     {"encoding", KEY_ENCODING, "NAME", 0,
-     "dct: a JPEG's coefficients, about 1.35 times its bytes; dct8: about 1.7 times, decoded faster without AVX-512; "
+     "dct: a JPEG's coefficients, about 1.3 times its bytes; dct8: about 1.7 times, decoded faster without AVX-512; "
      "jpeg: the files as they are; raw: pixels (default dct)",
      0},
     {"max-side", KEY_MAX_SIDE, "N", 0, "Resize longer images so that their longest side is N", 0},
@@ -172,7 +172,7 @@ int mr_cmd_pack_run(int argc, char **argv)
                               NULL};
     struct pack_args args = {.dataset = MR_DATASET_OPTIONS_INIT, .pack = MR_PACK_OPTIONS_INIT};
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     return pack_dataset(&args);
 }

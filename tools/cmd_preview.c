@@ -33,7 +33,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
     case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".png"); return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
             argp_error(state, "--out is missing");
@@ -125,11 +124,11 @@ int mr_cmd_preview_run(int argc, char **argv)
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
     const struct argp argp = {options,
                               parse_option,
-                              NULL,
+                              MR_LOADER_ARGS_DOC,
                               "Draw a contact sheet of the first batch, with labels; at most 256 tiles, always u8 nhwc."
                               "\v"
                               "Example: what RandomResizedCrop and flip make of 32 photographs\n"
-                              "  millrace preview --data imagefolder:train --batch-size 32 \\\n"
+                              "  millrace preview imagefolder:train --batch-size 32 \\\n"
                               "    --out sheet.png",
                               children,
                               NULL,
@@ -138,7 +137,7 @@ int mr_cmd_preview_run(int argc, char **argv)
     struct mr_feed feed;
 
     mr_loader_args_init(&args.common, 1);
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     if (!mr_temporary_file_check(args.out))
         return MR_EXIT_FAILED;

@@ -49,7 +49,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         args->max_workers = (uint32_t)mr_arg_value_number(state, "max-workers", value, 0, MR_MAX_WORKERS);
         args->max_given = true;
         return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
         if (args->max_given && args->common.common.n_workers > 0)
             argp_error(state, "--max-workers cannot be combined with --workers, which lists the numbers to try");
@@ -173,7 +172,7 @@ static int run_tune(struct tune *tune, const struct tune_args *args)
     if (exit_status == MR_EXIT_OK) {
         print_answer(&answer);
         if (args->common.json != NULL &&
-            !mr_bench_json_store(args->common.json, &tune->run.meta, tune->rows, tune->n_rows, &answer))
+            !mr_bench_json_store(&tune->run.json, &tune->run.meta, tune->rows, tune->n_rows, &answer))
             exit_status = MR_EXIT_FAILED;
     }
     free(tune->rows);
@@ -186,14 +185,14 @@ int mr_cmd_tune_run(int argc, char **argv)
     const struct argp argp = {
         options,
         parse_option,
-        NULL,
+        MR_LOADER_ARGS_DOC,
         "Find the smallest number of workers within 3 % of the best throughput, and what limits it: decoding, reading "
         "or the consumer. --workers takes a list of the numbers to try (default 0,1,2,3,4,6,8,12,... up to "
         "--max-workers)."
         "\v"
         "Example:\n"
-        "  millrace tune --data imagefolder:train --dtype f32\n"
-        "  millrace tune --data imagefolder:train --batch-size 256 --step 85",
+        "  millrace tune imagefolder:train --dtype f32\n"
+        "  millrace tune imagefolder:train --batch-size 256 --step 85",
         children,
         NULL,
         NULL};
@@ -202,7 +201,7 @@ int mr_cmd_tune_run(int argc, char **argv)
     int exit_status = MR_EXIT_FAILED;
 
     mr_bench_args_init(&args.common, DEFAULT_SECONDS);
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) == 0)
+    if (mr_command_parse(&argp, argc, argv, 0, &args))
         exit_status = mr_bench_run_open(&tune.run, &args.common, argc, argv);
     if (exit_status == MR_EXIT_OK)
         exit_status = mr_bench_run_close(&tune.run, run_tune(&tune, &args));

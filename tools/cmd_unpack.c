@@ -87,7 +87,7 @@ int mr_cmd_unpack_run(int argc, char **argv)
                               NULL};
     struct unpack_args args = {.pack = MR_PACK_OPTIONS_INIT};
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0)
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
     return unpack_files(&args);
 }

@@ -163,10 +163,23 @@ static error_t parse_workers_group(int key, const char *value, struct argp_state
     }
 }
 
+void mr_loader_args_take_path(const char **data, const char *value, struct argp_state *state)
+{
+    if (*data != NULL)
+        argp_error(state, "'%s' is one argument too many", value);
+    *data = value;
+}
+
+const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES], struct argp_state *state)
+{
+    if (data == NULL)
+        argp_error(state, "PATH, SPEC or --data is missing");
+    return mr_pack_watch_spec(data, spec);
+}
+
 static void check_complete(struct mr_loader_args *args, struct argp_state *state)
 {
-    if (args->data == NULL)
-        argp_error(state, "--data is missing");
+    args->data = mr_loader_args_check_data(args->data, args->spec, state);
     if ((args->n_mean == 0) != (args->n_std == 0))
         argp_error(state, "--mean and --std belong together");
     if (args->n_mean != args->n_std)
@@ -201,6 +214,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_ON_ERROR:
         loader->on_error = (mr_on_error)mr_arg_value_choice(state, "on-error", value, policies);
         return 0;
+    case ARGP_KEY_ARG: mr_loader_args_take_path(&args->data, value, state); return 0;
     case ARGP_KEY_END: check_complete(args, state); return 0;
     default: return parse_workers_group(key, value, state);
     }

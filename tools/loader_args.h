@@ -7,16 +7,20 @@
 
 #include <millrace/loader.h>
 
+#include "tools/pack_watch.h"
+
 enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
 
-/* Help of --data, which list has too. */
+/* The argument of the commands that have --data, and the help of --data; list has both too. */
+#define MR_LOADER_ARGS_DOC "[PATH|SPEC]"
 #define MR_LOADER_ARGS_DATA_HELP                                                                                       \
     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "    \
-    "pack:DIR, or a directory (needed)"
+    "pack:DIR, or a directory; --data may be left out (needed)"
 
 struct mr_loader_args {
     const char *data;
-    const char *transform; /* NULL: the library's default */
+    char spec[MR_PACK_WATCH_SPEC_BYTES]; /* of data, where that is the folder of a pack */
+    const char *transform;               /* NULL: the library's default */
     double mean[3];
     double std[3];
     unsigned n_channels; /* of mean and std; 0: not given */
@@ -36,6 +40,10 @@ struct mr_loader_args {
 void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers);
 /* For struct argp_child; input: the struct. */
 const struct argp *mr_loader_args_argp(void);
+/* An argument that is no option: the dataset, unless that is given already. */
+void mr_loader_args_take_path(const char **data, const char *value, struct argp_state *state);
+/* The SPEC of what was given: the same text, or in spec that of a folder which holds a pack. NULL: an error. */
+const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES], struct argp_state *state);
 /* The loader's options for one value of --workers. */
 mr_loader_options mr_loader_args_options(const struct mr_loader_args *args, uint32_t workers);
 

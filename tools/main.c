@@ -6,6 +6,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,25 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
+static int refuse_command(const char *word)
+{
+    const char *names[N_COMMANDS + 2] = {"help", "version"};
+
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        names[i + 2] = commands[i].name;
+    const char *nearest = mr_nearest_name(word, names, N_COMMANDS + 2);
+    if (nearest != NULL)
+        mr_say_error("'%s' is not a command; did you mean '%s'?", word, nearest);
+    else
+        mr_say_error("'%s' is not a command; `millrace --help' lists them", word);
+    return MR_EXIT_USAGE;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static const struct mr_command *find_command(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -103,15 +123,13 @@ static int run_help(const struct argp *argp, int argc, char **argv)
     char *rest[] = {program_invocation_name, help, NULL};
     struct main_args args = {0};
 
-    if (argc < 2) {
-        argp_parse(argp, 2, rest, ARGP_IN_ORDER, NULL, &args);
+    if (argc < 2 || is_help(argv[1])) {
+        mr_command_parse(argp, 2, rest, ARGP_IN_ORDER, &args);
         return mr_say_finish(MR_EXIT_OK);
     }
     const struct mr_command *command = find_command(argv[1]);
-    if (command == NULL || argc > 2) {
-        mr_say_error("'%s' is not a command", command == NULL ? argv[1] : argv[2]);
-        return MR_EXIT_USAGE;
-    }
+    if (command == NULL || (argc > 2 && !is_help(argv[2])))
+        return refuse_command(command == NULL ? argv[1] : argv[2]);
     return run_command(command, 2, rest);
 }
 
@@ -124,7 +142,7 @@ int main(int argc, char **argv)
                               "Batches of training samples, in order, made by worker processes."
                               "\v"
                               "Example:\n"
-                              "  millrace bench --data imagefolder:photos --workers 0,1,2,4\n\n"
+                              "  millrace bench imagefolder:photos --workers 0,1,2,4\n\n"
                               "Exit status: 0 done, 1 the data or the work failed, 2 the call is wrong.",
                               NULL,
                               add_commands,
@@ -137,7 +155,7 @@ int main(int argc, char **argv)
     program_invocation_name = program_invocation_short_name = name;
     if (argc > 0)
         argv[0] = name;
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0 || args.command_at == 0)
+    if (!mr_command_parse(&argp, argc, argv, ARGP_IN_ORDER, &args) || args.command_at == 0)
         return MR_EXIT_USAGE;
 
     const char *word = argv[args.command_at];
@@ -148,9 +166,7 @@ int main(int argc, char **argv)
         print_version(stdout, NULL);
         return mr_say_finish(MR_EXIT_OK);
     }
-    if (command == NULL) {
-        mr_say_error("'%s' is not a command; `millrace --help' lists them", word);
-        return MR_EXIT_USAGE;
-    }
+    if (command == NULL)
+        return refuse_command(word);
     return run_command(command, argc - args.command_at, argv + args.command_at);
 }

@@ -45,23 +45,21 @@ bool mr_pack_watch_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && !holds_pack(path);
 }
 
-/* "pack:" and the path with every special byte escaped; NULL: no memory. */
-static char *pack_spec(const char *path)
+const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPEC_BYTES])
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
-    const char kind[] = "pack:";
-    char *spec = malloc(sizeof kind + 3 * strlen(path));
-    char *out = spec != NULL ? stpcpy(spec, kind) : NULL;
 
-    for (; spec != NULL && *path != '\0'; path++) {
-        if (strchr(plain, *path) != NULL)
-            *out++ = *path;
+    if (strlen(text) >= PATH_MAX || !holds_pack(text))
+        return text;
+    char *out = stpcpy(spec_out, "pack:");
+    for (; *text != '\0'; text++) {
+        if (strchr(plain, *text) != NULL)
+            *out++ = *text;
         else
-            out += sprintf(out, "%%%02X", (unsigned char)*path);
+            out += sprintf(out, "%%%02X", (unsigned char)*text);
     }
-    if (spec != NULL)
-        *out = '\0';
-    return spec;
+    *out = '\0';
+    return spec_out;
 }
 
 int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,
@@ -69,7 +67,7 @@ int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_d
 {
     mr_dataset_options resolved = MR_DATASET_OPTIONS_INIT;
     mr_error error = {0};
-    char *spec = NULL;
+    char spec[MR_PACK_WATCH_SPEC_BYTES];
 
     *dataset_out = NULL;
     if (options != NULL)
@@ -77,13 +75,8 @@ int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_d
     resolved.progress = mr_progress_files;
     resolved.progress_user = &watch->progress;
     mr_progress_init(&watch->progress);
-    if (holds_pack(text) && (spec = pack_spec(text)) == NULL) {
-        mr_say_error("out of memory");
-        return MR_EXIT_FAILED;
-    }
-    mr_status status = mr_dataset_open(spec != NULL ? spec : text, &resolved, dataset_out, &error);
+    mr_status status = mr_dataset_open(mr_pack_watch_spec(text, spec), &resolved, dataset_out, &error);
     mr_progress_clear(&watch->progress);
-    free(spec);
     if (status < 0)
         return mr_say_status(status, &error);
     if (mr_dataset_count(*dataset_out) > 0)

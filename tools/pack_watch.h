@@ -6,11 +6,15 @@
 #ifndef TOOLS_PACK_WATCH_H
 #define TOOLS_PACK_WATCH_H
 
+#include <limits.h>
 #include <stdio.h>
 
 #include <millrace/pack.h>
 
 #include "tools/progress.h"
+
+/* A path, each byte escaped, after "pack:". */
+enum { MR_PACK_WATCH_SPEC_BYTES = 3 * PATH_MAX + 8 };
 
 struct mr_pack_watch {
     struct mr_progress progress;
@@ -26,6 +30,12 @@ struct mr_pack_watch {
  */
 int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,
                        mr_dataset **dataset_out);
+
+/*
+ * The SPEC of what the user named: the text itself, or for a folder that holds a pack "pack:" and its path, escaped, in
+ * spec_out.
+ */
+const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPEC_BYTES]);
 
 /* Is it a directory without a pack in it? */
 bool mr_pack_watch_is_folder(const char *path);

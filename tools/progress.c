@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the live line. A line longer than the terminal is wide cannot be erased, so lines are kept short. */
+/*
+ * Draws the live line. A line longer than the terminal is wide cannot be erased, so lines are kept short. A terminal
+ * that knows no escapes (TERM=dumb) gets none.
+ */
 #include "tools/progress.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +27,9 @@ double mr_progress_now(void)
 
 void mr_progress_init(struct mr_progress *progress)
 {
-    *progress = (struct mr_progress){.on = isatty(STDERR_FILENO) == 1};
+    const char *term = getenv("TERM");
+
+    *progress = (struct mr_progress){.on = isatty(STDERR_FILENO) == 1 && term != NULL && strcmp(term, "dumb") != 0};
 }
 
 bool mr_progress_due(struct mr_progress *progress)

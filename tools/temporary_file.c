@@ -15,6 +15,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "tools/interrupt.h"
 #include "tools/say.h"
 
 enum { TRIES = 100 };
@@ -57,25 +58,36 @@ static char *resolve_target(const char *path)
     return target;
 }
 
+/* /dev itself, by any name: what is made there lies in memory and is gone after a restart. */
+static bool lies_in_dev(const char *path)
+{
+    struct stat folder, dev;
+    char *copy = strdup(path);
+    bool same = copy != NULL && stat(dirname(copy), &folder) == 0 && stat("/dev", &dev) == 0 &&
+                folder.st_dev == dev.st_dev && folder.st_ino == dev.st_ino;
+
+    free(copy);
+    return same;
+}
+
 bool mr_temporary_file_check(const char *path)
 {
-    char *target = resolve_target(path);
-    bool good = target != NULL;
+    struct mr_temporary_file file;
 
-    if (!good) {
-        mr_say_errno(errno, "%s", path);
-        return false;
-    }
-    const char *folder = dirname(target);
-    good = access(folder, W_OK | X_OK) == 0;
-    if (!good)
-        mr_say_errno(errno, "%s: folder %s", path, folder);
-    free(target);
+    mr_interrupt_hold();
+    bool good = mr_temporary_file_open(&file, path);
+    mr_temporary_file_close(&file);
+    mr_interrupt_release();
     return good;
 }
 
 bool mr_temporary_file_open(struct mr_temporary_file *file, const char *path)
 {
+    if (lies_in_dev(path)) {
+        mr_say_error("%s: no file is made in /dev, which is for devices", path);
+        *file = (struct mr_temporary_file){0};
+        return false;
+    }
     *file = (struct mr_temporary_file){.path = resolve_target(path), .fd = -1};
     if (file->path != NULL)
         file->fd = create_temporary(file);
@@ -139,6 +151,62 @@ bool mr_temporary_file_rename(struct mr_temporary_file *file)
     free(file->temporary);
     file->temporary = NULL;
     return true;
+}
+
+/*
+ * A second name for the file that the rename will replace, if there is one. On a file system without hard links it is
+ * moved there. False with errno set.
+ */
+static bool keep_old(struct mr_temporary_file *file)
+{
+    char *old;
+
+    if (asprintf(&old, "%s.%ld.old", file->path, (long)getpid()) < 0) {
+        errno = ENOMEM;
+        return false;
+    }
+    unlink(old); /* of a crashed process of the same id */
+    if (link(file->path, old) == 0 || (errno != ENOENT && rename(file->path, old) == 0)) {
+        file->old = old;
+        return true;
+    }
+    int os_error = errno;
+    free(old);
+    errno = os_error;
+    return os_error == ENOENT;
+}
+
+/* Where the new file is there already, the old one takes its place, or nothing does if there was none. */
+static void restore_old(struct mr_temporary_file *file)
+{
+    if (file->old == NULL && file->temporary == NULL)
+        unlink(file->path);
+    /* Two names of one file are left by rename() as they are. */
+    if (file->old != NULL && rename(file->old, file->path) == 0)
+        unlink(file->old);
+}
+
+bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t n)
+{
+    size_t done = 0, kept = 0;
+    bool good = true;
+
+    for (; good && kept < n; kept += good) {
+        good = keep_old(all[kept]);
+        if (!good)
+            mr_say_errno(errno, "%s", all[kept]->path);
+    }
+    for (; good && done < n; done += good)
+        good = mr_temporary_file_rename(all[done]);
+    for (size_t i = 0; i < kept; i++) {
+        if (good && all[i]->old != NULL)
+            unlink(all[i]->old);
+        if (!good)
+            restore_old(all[i]);
+        free(all[i]->old);
+        all[i]->old = NULL;
+    }
+    return good;
 }
 
 void mr_temporary_file_close(struct mr_temporary_file *file)

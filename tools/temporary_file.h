@@ -12,10 +12,11 @@
 struct mr_temporary_file {
     char *path;
     char *temporary; /* NULL once renamed or removed */
+    char *old;       /* what stood at path, while mr_temporary_file_rename_all() may have to restore it */
     int fd;
 };
 
-/* Check whether mr_temporary_file_open() will probably work later; leaves nothing behind. False after a message. */
+/* Check by making the temporary file and removing it, so that mr_temporary_file_open() will probably work later. */
 bool mr_temporary_file_check(const char *path);
 /* Make the temporary file. A path that exists and is not a regular file is refused. On failure there is nothing to
  * close. */
@@ -27,6 +28,8 @@ bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes
 bool mr_temporary_file_sync(struct mr_temporary_file *file);
 /* Give it its name. */
 bool mr_temporary_file_rename(struct mr_temporary_file *file);
+/* Give all of them their names or, where one cannot have it, none: files that stood there are as before. */
+bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t n);
 /* Close; a file that was not renamed is removed. Nothing for a zeroed struct. */
 void mr_temporary_file_close(struct mr_temporary_file *file);
 /* Write a whole file at once. */

@@ -2,6 +2,7 @@
 /*
  * `millrace bench`: table, JSON, plot. Figures are checked for relations that must hold between them, never for speed.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -159,8 +160,11 @@ static void plot_names_dataset_and_transform(void **state)
 
 static void targets_are_refused_before_measuring(void **state)
 {
-    static const char *const targets[][2] = {
-        {"--json", "missing/b.json"}, {"--json", "photos"}, {"--plot", "missing/b.png"}};
+    static const char *const targets[][2] = {{"--json", "missing/b.json"},
+                                             {"--json", "photos"},
+                                             {"--plot", "missing/b.png"},
+                                             {"--json", "/proc/b.json"},
+                                             {"--json", "/dev/b.json"}};
     struct mr_run run = {0};
 
     (void)state;
@@ -170,6 +174,56 @@ static void targets_are_refused_before_measuring(void **state)
         assert_string_equal(run.out, "");
         assert_true(strstr(run.err, targets[i][1]) != NULL || strstr(run.err, "gnuplot-nox") != NULL);
     }
+    mr_run_free(&run);
+}
+
+static void assert_is_a_result(const char *text)
+{
+    json_error_t error;
+    json_t *all = json_loads(text, 0, &error);
+
+    if (json_array_size(json_object_get(all, "rows")) != 1)
+        fail_msg("no JSON with one row: %s: %s", error.text, text);
+    json_decref(all);
+}
+
+static void json_goes_to_stdout_alone_and_the_table_to_stderr(void **state)
+{
+    static const char *const names[] = {"-", "/dev/stdout"};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--seconds", "0.1", "--json", names[i],
+                       NULL);
+        if (run.status != 0)
+            fail_msg("--json %s ends with %d: %s", names[i], run.status, run.err);
+        assert_is_a_result(run.out);
+        assert_non_null(strstr(run.err, "workers     img/s"));
+    }
+    assert_false(mr_run_exists("-"));
+    mr_run_free(&run);
+}
+
+static void json_goes_to_a_pipe(void **state)
+{
+    static char text[1 << 16];
+    struct mr_run run = {0};
+
+    (void)state;
+    assert_int_equal(mkfifo("pipe", 0666), 0);
+    int pipe_end = open("pipe", O_RDWR | O_NONBLOCK);
+    assert_true(pipe_end >= 0);
+    mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--seconds", "0.1", "--json", "pipe", NULL);
+    if (run.status != 0)
+        fail_msg("ends with %d: %s", run.status, run.err);
+    assert_non_null(strstr(run.out, "workers     img/s"));
+    ssize_t len = read(pipe_end, text, sizeof text - 1);
+    assert_true(len > 0);
+    text[len] = '\0';
+    assert_is_a_result(text);
+    close(pipe_end);
+    assert_int_equal(unlink("pipe"), 0);
     mr_run_free(&run);
 }
 
@@ -198,6 +252,8 @@ int main(void)
         cmocka_unit_test(table_has_one_line_for_each_number_of_workers),
         cmocka_unit_test(plot_names_dataset_and_transform),
         cmocka_unit_test(targets_are_refused_before_measuring),
+        cmocka_unit_test(json_goes_to_stdout_alone_and_the_table_to_stderr),
+        cmocka_unit_test(json_goes_to_a_pipe),
         cmocka_unit_test(interrupt_ends_it_at_once),
         cmocka_unit_test(plot_is_a_png_or_the_package_is_named),
     };

@@ -380,6 +380,9 @@ static void target_is_refused_before_the_data_are_opened(void **state)
     assert_int_equal(run.status, 1);
     assert_non_null(strstr(run.err, "missing"));
     assert_null(strstr(run.err, "nowhere"));
+    mr_run_command(&run, "export", "--data", "nowhere", "--out", "/dev/full.npy", NULL);
+    assert_int_equal(run.status, 1);
+    assert_non_null(strstr(run.err, "/dev/full.npy: no file is made in /dev"));
     mr_run_free(&run);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `millrace list` counts and names. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -209,6 +211,43 @@ static void cifar_names_its_classes(void **state)
     mr_run_free(&run);
 }
 
+/* Run with stderr on a terminal of this kind; what it gets goes to text. */
+static void list_on_a_terminal(const char *term, char *text, size_t size)
+{
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    size_t used = 0;
+
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    int end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    assert_true(end >= 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("TERM", term, 1);
+        if (freopen("/dev/null", "w", stdout) != NULL && dup2(end, STDERR_FILENO) >= 0)
+            execl(MR_TEST_MILLRACE, MR_TEST_MILLRACE, "list", "--data", "photos", (char *)NULL);
+        _exit(127);
+    }
+    close(end);
+    for (ssize_t n; used < size - 1 && (n = read(terminal, text + used, size - 1 - used)) > 0;)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(terminal);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void a_dumb_terminal_gets_no_escapes(void **state)
+{
+    char text[4096];
+
+    (void)state;
+    list_on_a_terminal("xterm", text, sizeof text);
+    assert_non_null(strchr(text, '\033'));
+    list_on_a_terminal("dumb", text, sizeof text);
+    assert_null(strchr(text, '\033'));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +261,7 @@ int main(void)
         cmocka_unit_test(interrupted_save_leaves_no_temporary_file),
         cmocka_unit_test(records_have_no_names_and_no_list),
         cmocka_unit_test(cifar_names_its_classes),
+        cmocka_unit_test(a_dumb_terminal_gets_no_escapes),
     };
 
     return cmocka_run_group_tests(tests, set_up, mr_run_leave_folder);

@@ -132,6 +132,49 @@ static void help_command_is_the_same_as_the_option(void **state)
     mr_run_free(&by_command);
 }
 
+static void help_comes_by_every_name(void **state)
+{
+    static const char *const ways[][4] = {
+        {"-h"}, {"help", "--help"}, {"help", "-h"}, {"list", "-h"}, {"help", "list", "--help"}};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        mr_run_command(&run, ways[i][0], ways[i][1], ways[i][2], NULL);
+        if (run.status != 0)
+            fail_msg("way %zu ends with %d: %s", i, run.status, run.err);
+        assert_contains(run.out, i < 3 ? "] COMMAND [OPTION...]" : "Usage: millrace list ");
+    }
+    mr_run_free(&run);
+}
+
+/* A directory, a SPEC, or the folder of a pack, which may have any name. */
+static void a_dataset_needs_no_option(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_make_images("plain", 2, 2);
+    mr_run_command(&run, "list", "plain", NULL);
+    assert_int_equal(run.status, 0);
+    assert_contains(run.out, "4 samples, 2 classes");
+    mr_run_command(&run, "bench", "imagefolder:plain", "--workers", "0", "--seconds", "0.1", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_command(&run, "pack", "plain", "a pack?", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_command(&run, "list", "a pack?", NULL);
+    assert_int_equal(run.status, 0);
+    assert_contains(run.out, "4 samples, 2 classes");
+    mr_run_command(&run, "export", "--workers", "0", "a pack?", "--out", "plain.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_command(&run, "list", "plain/class_0", NULL);
+    assert_int_equal(run.status, 1);
+    assert_contains(run.err, "?label=none");
+    mr_run_command(&run, "list", "plain/class_0?label=none", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_free(&run);
+}
+
 static void version_names_version_and_features(void **state)
 {
     static const char *const ways[] = {"--version", "version"};
@@ -156,6 +199,12 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{NULL}, "a command is missing"},
         {{"polish"}, "'polish' is not a command"},
         {{"help", "polish"}, "'polish' is not a command"},
+        {{"bnech", "photos"}, "'bnech' is not a command; did you mean 'bench'?"},
+        {{"bench", "--bacth-size", "8", "x"}, "--bacth-size is not an option; did you mean --batch-size?"},
+        {{"launch", "--npro=2", "--node-ramk=1", "x"}, "--node-ramk is not an option; did you mean --node-rank?"},
+        {{"bench", "empty", "more"}, "'more' is one argument too many"},
+        {{"list", "--data", "empty", "more"}, "'more' is one argument too many"},
+        {{"list", "records:x?bites=3"}, "did you mean 'bytes'?"},
         {{"order"}, "--samples is missing"},
         {{"order", "--samples", "10x"}, "--samples: '10x' is not a number from 0 to 1099511627776"},
         {{"order", "--samples", "-1"}, "--samples: '-1' is not a number"},
@@ -222,8 +271,8 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
 
 static void what_is_not_there_exits_1_and_is_named(void **state)
 {
-    static const char *const specs[] = {"imagefolder:nowhere", "nowhere", "cifar10:nowhere", "list:nowhere",
-                                        "records:nowhere?bytes=4"};
+    static const char *const specs[] = {"imagefolder:nowhere", "nowhere",      "imagefoldr:nowhere",
+                                        "cifar10:nowhere",     "list:nowhere", "records:nowhere?bytes=4"};
     struct mr_run run = {0};
 
     (void)state;
@@ -286,6 +335,8 @@ int main(void)
         cmocka_unit_test(manual_names_every_key_of_a_spec),
         cmocka_unit_test(help_states_defaults),
         cmocka_unit_test(help_command_is_the_same_as_the_option),
+        cmocka_unit_test(help_comes_by_every_name),
+        cmocka_unit_test(a_dataset_needs_no_option),
         cmocka_unit_test(version_names_version_and_features),
         cmocka_unit_test(wrong_calls_exit_2_and_name_what_is_wrong),
         cmocka_unit_test(what_is_not_there_exits_1_and_is_named),
