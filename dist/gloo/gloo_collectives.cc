@@ -147,12 +147,12 @@ void do_reduce_scatter(mr_gloo_job &j)
 
 void do_send(mr_gloo_job &j)
 {
-    j.e.exchange->send(j.c, j.n_bytes, j.timeout);
+    j.e.exchange->send_message(j.c, j.n_bytes, j.timeout);
 }
 
 void do_recv(mr_gloo_job &j)
 {
-    j.e.exchange->recv(j.c, j.n_bytes, j.timeout);
+    j.e.exchange->receive_message(j.c, j.n_bytes, j.timeout);
 }
 
 using doer = void (*)(mr_gloo_job &);
@@ -218,7 +218,7 @@ void do_by_all(mr_gloo_job &j)
     j.e.tag++;
     if (j.e.exchange->is_for_all()) {
         bool gives = is_short && (j.c.kind != MR_COLLECTIVE_BROADCAST || j.e.rank == j.c.root);
-        j.e.exchange->all(j.c, j.c.in, gives ? bytes_to_all(j) : 0, j.e.tag, j.timeout);
+        j.e.exchange->exchange_all(j.c, j.c.in, gives ? bytes_to_all(j) : 0, j.e.tag, j.timeout);
         if (is_short) {
             finish_exchange(j);
             return;

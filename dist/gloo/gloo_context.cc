@@ -31,8 +31,8 @@ class buffer_of_ranks : public UnboundBuffer
 
     bool waitRecv(int *other, milliseconds timeout) override { return wait_posted(receiving_, true, other, timeout); }
     bool waitSend(int *other, milliseconds timeout) override { return wait_posted(sending_, false, other, timeout); }
-    void abortWaitRecv() override { context_.end(); }
-    void abortWaitSend() override { context_.end(); }
+    void abortWaitRecv() override { context_.abort_all(); }
+    void abortWaitSend() override { context_.abort_all(); }
 
     void send(int to, uint64_t slot, size_t offset, size_t n_bytes) override
     {
@@ -73,23 +73,23 @@ class buffer_of_ranks : public UnboundBuffer
         int other = posted.front();
         posted.erase(posted.begin());
         UnboundBuffer &real = buffer_for(other);
-        context_.enter(other, &real, receives);
+        context_.begin_wait(other, &real, receives);
         bool done;
         try {
             done = receives ? real.waitRecv(nullptr, timeout) : real.waitSend(nullptr, timeout);
         } catch (...) {
-            context_.leave();
+            context_.end_wait();
             throw;
         }
-        context_.leave();
+        context_.end_wait();
         if (!done && !has_come(real, receives))
-            throw gloo::IoException(context_.words());
+            throw gloo::IoException(context_.describe_end());
         if (other_out != nullptr)
             *other_out = other;
         return true;
     }
 
-    /* gloo tells of an abort also where all had come, and only the thread that waits for it had not run since. */
+    /* gloo also reports an abort if everything had come and only the waiting thread had not run since. */
     static bool has_come(UnboundBuffer &real, bool receives) noexcept
     {
         try {
@@ -140,7 +140,7 @@ void mr_gloo_context::post_sentinels()
     }
 }
 
-void mr_gloo_context::enter(int other, UnboundBuffer *buffer, bool receives)
+void mr_gloo_context::begin_wait(int other, UnboundBuffer *buffer, bool receives)
 {
     std::lock_guard<std::mutex> lock(mutex_);
     if (ended_)
@@ -151,13 +151,13 @@ void mr_gloo_context::enter(int other, UnboundBuffer *buffer, bool receives)
     number_++;
 }
 
-void mr_gloo_context::leave() noexcept
+void mr_gloo_context::end_wait() noexcept
 {
     std::lock_guard<std::mutex> lock(mutex_);
     waiting_ = nullptr;
 }
 
-std::string mr_gloo_context::words()
+std::string mr_gloo_context::describe_end()
 {
     std::lock_guard<std::mutex> lock(mutex_);
     return words_;
@@ -188,7 +188,7 @@ bool mr_gloo_context::has_ended(int other)
     }
 }
 
-void mr_gloo_context::look()
+void mr_gloo_context::check_wait()
 {
     std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_ == nullptr || !has_ended(waits_for_))
@@ -198,17 +198,17 @@ void mr_gloo_context::look()
     suspect_ = number_;
 }
 
-void mr_gloo_context::end() noexcept
+void mr_gloo_context::abort_all() noexcept
 {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         ended_ = true;
         abort_wait();
     }
-    close();
+    close_pairs();
 }
 
-void mr_gloo_context::close() noexcept
+void mr_gloo_context::close_pairs() noexcept
 {
     try {
         char nothing;

@@ -32,16 +32,16 @@ class mr_gloo_context : public gloo::transport::Context
     /* Threads: any, for these three. */
 
     /* If the connection of the wait under way has ended, end the wait. To be called again and again. */
-    void look();
+    void check_wait();
     /* Ends the wait under way and all to come, and closes all connections; the other ranks notice. */
-    void end() noexcept;
-    void close() noexcept;
+    void abort_all() noexcept;
+    void close_pairs() noexcept;
 
     /* A wait of the thread that runs collectives: throws where all has ended. Used by the buffers. */
-    void enter(int other, gloo::transport::UnboundBuffer *buffer, bool receives);
-    void leave() noexcept;
+    void begin_wait(int other, gloo::transport::UnboundBuffer *buffer, bool receives);
+    void end_wait() noexcept;
     /* Why a wait was ended. */
-    std::string words();
+    std::string describe_end();
 
   private:
     void abort_wait();

@@ -45,7 +45,7 @@ milliseconds gloo_timeout(uint64_t deadline_ns)
 void close_connections(mr_gloo_engine &e) noexcept
 {
     if (!e.closed && e.mesh.transport != nullptr)
-        e.mesh.transport->close();
+        e.mesh.transport->close_pairs();
     e.closed = true;
 }
 
@@ -64,7 +64,7 @@ int32_t fail_collective(mr_gloo_engine &e, const struct mr_collective &c, mr_glo
 
 void do_watched(mr_gloo_job &j, uint64_t deadline_ns, const volatile uint32_t *stop)
 {
-    j.e.watch.arm(j.e.mesh.transport, deadline_ns, stop);
+    j.e.watch.begin_watch(j.e.mesh.transport, deadline_ns, stop);
     mr_gloo_collectives_do(j);
 }
 
@@ -88,7 +88,7 @@ int32_t run_watched(mr_gloo_job &j, uint64_t deadline_ns, const volatile uint32_
         status = MR_ERR_IO;
         words = mr_gloo_mesh_words(failure.what());
     }
-    mr_gloo_watch::verdict verdict = e.watch.disarm();
+    mr_gloo_watch::verdict verdict = e.watch.end_watch();
     if (status == MR_OK && verdict == mr_gloo_watch::NOBODY)
         return MR_OK;
     return fail_collective(e, j.c, verdict, status, words.c_str(), error);
@@ -183,7 +183,7 @@ int32_t engine_run(void *self, const struct mr_collective *collective, uint64_t 
         quiet.may_be_pending = status != MR_OK;
         return status;
     } catch (...) {
-        e.watch.disarm();
+        e.watch.end_watch();
         return fail_collective(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY, "not enough memory", error);
     }
 }

@@ -75,7 +75,7 @@ mr_gloo_exchange::head mr_gloo_exchange::head_of(const struct mr_collective &c)
     return made;
 }
 
-void mr_gloo_exchange::compare(uint32_t rank, const head &own) const
+void mr_gloo_exchange::compare_heads(uint32_t rank, const head &own) const
 {
     head other;
     memcpy(&other, place(n_places_ == 1 ? 0 : rank), sizeof other);
@@ -87,8 +87,8 @@ void mr_gloo_exchange::compare(uint32_t rank, const head &own) const
                                            words_of(own.count, own.kind, own.root, own.dtype, own.op));
 }
 
-void mr_gloo_exchange::all(const struct mr_collective &c, const void *data, size_t n_bytes, uint32_t tag,
-                           milliseconds timeout)
+void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *data, size_t n_bytes, uint32_t tag,
+                                    milliseconds timeout)
 {
     const uint64_t slot = gloo::Slot::build(slot_all, tag);
     const head own = head_of(c);
@@ -107,10 +107,10 @@ void mr_gloo_exchange::all(const struct mr_collective &c, const void *data, size
     for (uint32_t i = 1; i < n_ranks_; i++)
         buffer_->waitSend(timeout);
     for (uint32_t rank = 0; rank < n_ranks_; rank++)
-        compare(rank, own);
+        compare_heads(rank, own);
 }
 
-void mr_gloo_exchange::send(const struct mr_collective &c, size_t n_bytes, milliseconds timeout)
+void mr_gloo_exchange::send_message(const struct mr_collective &c, size_t n_bytes, milliseconds timeout)
 {
     const uint64_t slot = gloo::Slot::build(slot_pair, 0);
     const uint32_t at = n_places_ == 1 ? 0 : rank_;
@@ -127,13 +127,13 @@ void mr_gloo_exchange::send(const struct mr_collective &c, size_t n_bytes, milli
     buffer_->waitSend(timeout);
 }
 
-void mr_gloo_exchange::recv(const struct mr_collective &c, size_t n_bytes, milliseconds timeout)
+void mr_gloo_exchange::receive_message(const struct mr_collective &c, size_t n_bytes, milliseconds timeout)
 {
     const uint64_t slot = gloo::Slot::build(slot_pair, 0);
     const uint32_t at = n_places_ == 1 ? 0 : c.root;
     buffer_->recv((int)c.root, slot, at * place_bytes, place_bytes);
     buffer_->waitRecv(timeout);
-    compare(c.root, head_of(c));
+    compare_heads(c.root, head_of(c));
     if (n_bytes <= max_bytes) {
         memcpy(c.out, place(at) + sizeof(head), n_bytes);
         return;

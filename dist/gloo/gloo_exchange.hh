@@ -29,13 +29,13 @@ class mr_gloo_exchange
      * All ranks tell each other what they do, and up to max_bytes. Throws mr_gloo_failure when one differs. From then
      * to the next call of_rank() are that rank's bytes.
      */
-    void all(const struct mr_collective &c, const void *data, size_t n_bytes, uint32_t tag,
-             std::chrono::milliseconds timeout);
+    void exchange_all(const struct mr_collective &c, const void *data, size_t n_bytes, uint32_t tag,
+                      std::chrono::milliseconds timeout);
     const uint8_t *of_rank(uint32_t rank) const { return place(rank) + sizeof(head); }
 
     /* To and from c.root: what it is, and the bytes, whatever their number. */
-    void send(const struct mr_collective &c, size_t n_bytes, std::chrono::milliseconds timeout);
-    void recv(const struct mr_collective &c, size_t n_bytes, std::chrono::milliseconds timeout);
+    void send_message(const struct mr_collective &c, size_t n_bytes, std::chrono::milliseconds timeout);
+    void receive_message(const struct mr_collective &c, size_t n_bytes, std::chrono::milliseconds timeout);
 
   private:
     struct head {
@@ -48,7 +48,7 @@ class mr_gloo_exchange
     static constexpr size_t place_bytes = sizeof(head) + max_bytes;
 
     static head head_of(const struct mr_collective &c);
-    void compare(uint32_t rank, const head &own) const;
+    void compare_heads(uint32_t rank, const head &own) const;
     uint8_t *place(uint32_t i) { return memory_.data() + i * place_bytes; }
     const uint8_t *place(uint32_t i) const { return memory_.data() + i * place_bytes; }
 

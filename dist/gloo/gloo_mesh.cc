@@ -188,16 +188,16 @@ mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_w
     bool watched = false;
     store.all_pairs_made = [&] {
         if (!watched)
-            watch.arm(ours->last.lock(), setup.deadline_ns, nullptr, [&] { return store.is_broken(&broken); });
+            watch.begin_watch(ours->last.lock(), setup.deadline_ns, nullptr, [&] { return store.is_broken(&broken); });
         watched = true;
     };
     try {
         context->connectFullMesh(store, device);
     } catch (const mr_gloo_failure &) {
-        watch.disarm();
+        watch.end_watch();
         throw;
     } catch (const std::exception &failure) {
-        mr_gloo_watch::verdict verdict = watch.disarm();
+        mr_gloo_watch::verdict verdict = watch.end_watch();
         if (verdict == mr_gloo_watch::BROKEN)
             throw mr_gloo_failure(MR_ERR_PEER, broken.text);
         if (verdict == mr_gloo_watch::LATE || mr_gloo_watch_now_ns() >= setup.deadline_ns)
@@ -205,7 +205,7 @@ mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_w
                                                       mr_gloo_mesh_words(failure.what()));
         throw;
     }
-    mr_gloo_watch::verdict verdict = watch.disarm();
+    mr_gloo_watch::verdict verdict = watch.end_watch();
     if (verdict == mr_gloo_watch::BROKEN)
         throw mr_gloo_failure(MR_ERR_PEER, broken.text);
     if (verdict == mr_gloo_watch::LATE)

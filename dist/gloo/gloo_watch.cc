@@ -38,8 +38,8 @@ mr_gloo_watch::~mr_gloo_watch()
     thread_.join();
 }
 
-void mr_gloo_watch::arm(const std::shared_ptr<mr_gloo_context> &context, uint64_t deadline_ns,
-                        const volatile uint32_t *stop, std::function<bool()> is_broken)
+void mr_gloo_watch::begin_watch(const std::shared_ptr<mr_gloo_context> &context, uint64_t deadline_ns,
+                                const volatile uint32_t *stop, std::function<bool()> is_broken)
 {
     std::lock_guard<std::mutex> lock(mutex_);
     context_ = context;
@@ -53,7 +53,7 @@ void mr_gloo_watch::arm(const std::shared_ptr<mr_gloo_context> &context, uint64_
         wake_.notify_one();
 }
 
-mr_gloo_watch::verdict mr_gloo_watch::disarm() noexcept
+mr_gloo_watch::verdict mr_gloo_watch::end_watch() noexcept
 {
     std::lock_guard<std::mutex> lock(mutex_);
     context_.reset();
@@ -79,14 +79,14 @@ void mr_gloo_watch::watch_loop()
     while (!quit_) {
         uint64_t wait_ns = round_ns;
         if (context_ != nullptr) {
-            /* With the mutex held, so that who waits in gloo cannot go on to destroy what is being closed. */
+            /* With the mutex held, so that the thread that waits in gloo cannot destroy what is being closed. */
             verdict_ = find_verdict();
             if (verdict_ != NOBODY) {
-                context_->end();
+                context_->abort_all();
                 context_.reset();
                 continue;
             }
-            context_->look();
+            context_->check_wait();
             uint64_t now_ns = mr_gloo_watch_now_ns();
             wait_ns = std::min(round_ns, deadline_ns_ > now_ns ? deadline_ns_ - now_ns : 0);
         } else if (++idle_ > idle_rounds) {

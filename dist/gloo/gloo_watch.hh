@@ -29,13 +29,13 @@ class mr_gloo_watch
     mr_gloo_watch &operator=(const mr_gloo_watch &) = delete;
 
     /*
-     * From now to disarm() the context is ended at the deadline, soon after *stop (NULL: none) is nonzero, or when
+     * From now to end_watch() the context is ended at the deadline, soon after *stop (NULL: none) is nonzero, or when
      * is_broken, asked twice a second from the watch's thread, says so (empty: not asked).
      */
-    void arm(const std::shared_ptr<mr_gloo_context> &context, uint64_t deadline_ns, const volatile uint32_t *stop,
-             std::function<bool()> is_broken = {});
+    void begin_watch(const std::shared_ptr<mr_gloo_context> &context, uint64_t deadline_ns,
+                     const volatile uint32_t *stop, std::function<bool()> is_broken = {});
     /* Has it been ended, and why? The thread no longer touches the context when this returns. */
-    verdict disarm() noexcept;
+    verdict end_watch() noexcept;
 
   private:
     void watch_loop();
@@ -44,12 +44,12 @@ class mr_gloo_watch
     std::mutex mutex_;
     std::condition_variable wake_;
     /* All of these under the mutex. */
-    std::shared_ptr<mr_gloo_context> context_; /* NULL: not armed */
+    std::shared_ptr<mr_gloo_context> context_; /* NULL: no watch */
     uint64_t deadline_ns_ = 0;
     const volatile uint32_t *stop_ = nullptr;
     std::function<bool()> is_broken_;
     verdict verdict_ = NOBODY;
-    uint32_t rounds_ = 0; /* since armed */
+    uint32_t rounds_ = 0; /* of this watch */
     uint32_t idle_ = 0;   /* rounds since the last work */
     bool asleep_ = false;
     bool quit_ = false;
