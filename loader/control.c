@@ -43,7 +43,11 @@ uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint
     }
     if (control->with_cache) {
         control->cache_off = end;
-        end += mr_cache_region_bytes(control->n_samples);
+        end = mr_align_up(end + mr_cache_region_bytes(control->n_samples), 64);
+    }
+    if (control->substitutes) {
+        control->damage_off = end;
+        end += 2 * mr_damage_map_bytes(control->n_samples);
     }
     return end;
 }
@@ -78,6 +82,15 @@ struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t seq
 struct mr_cache_region *mr_control_cache(const struct mr_shared *shared)
 {
     return shared->control->with_cache ? (void *)(shared->base + shared->control->cache_off) : NULL;
+}
+
+struct mr_damage_map mr_control_damage(const struct mr_shared *shared, uint64_t epoch)
+{
+    const struct mr_control *control = shared->control;
+    struct mr_damage_map map = {.n_samples = control->n_samples};
+    if (control->damage_off)
+        map.words = (void *)(shared->base + control->damage_off + epoch % 2 * mr_damage_map_bytes(map.n_samples));
+    return map;
 }
 
 struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint32_t worker)

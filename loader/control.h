@@ -9,6 +9,7 @@
 #include <stdalign.h>
 
 #include "cache/cache_region.h"
+#include "loader/damage_map.h"
 #include "loader/trace_ring.h"
 #include "pinned/slab.h"
 #include "pinned/slot.h"
@@ -58,9 +59,10 @@ struct mr_control {
     uint64_t seed;
     int64_t n_samples;
     uint32_t n_workers;
-    uint32_t on_error; /* enum mr_on_error */
-    uint32_t holes;    /* 1: a damaged sample under skip leaves a hole, because the tail is exact */
-    uint32_t reader;   /* enum mr_reader_kind */
+    uint32_t on_error;    /* enum mr_on_error */
+    uint32_t holes;       /* 1: a damaged sample under skip leaves a hole, because the tail is exact */
+    uint32_t substitutes; /* 1: a damaged sample's place gets the next good one */
+    uint32_t reader;      /* enum mr_reader_kind */
     uint32_t read_ahead;
     int32_t nice;
     uint32_t with_timing;
@@ -68,13 +70,14 @@ struct mr_control {
     uint64_t max_file_bytes;
     uint64_t records_off;
     uint64_t ring_off;
-    uint32_t with_trace;                      /* workers put their spans into rings of their own */
-    uint32_t slab_pages;                      /* enum mr_slab_pages; workers ask for the same */
-    uint32_t with_cache;                      /* there is a cache; its region is valid */
-    uint64_t cache_off;                       /* struct mr_cache_region, where one was laid out; else 0 */
-    uint32_t max_files;                       /* shards that a worker keeps open; 0: what its own process may */
-    uint32_t verify_packs;                    /* 1: samples of a pack are read whole and held against their checksum */
-    uint64_t trace_off;                       /* those rings, by worker; 0 without */
+    uint32_t with_trace;   /* workers put their spans into rings of their own */
+    uint32_t slab_pages;   /* enum mr_slab_pages; workers ask for the same */
+    uint32_t with_cache;   /* there is a cache; its region is valid */
+    uint64_t cache_off;    /* struct mr_cache_region, where one was laid out; else 0 */
+    uint32_t max_files;    /* shards that a worker keeps open; 0: what its own process may */
+    uint32_t verify_packs; /* 1: samples of a pack are read whole and held against their checksum */
+    uint64_t damage_off;   /* bits of damaged samples, of even and of odd epochs, with substitutes; else 0 */
+    uint64_t trace_off;    /* those rings, by worker; 0 without */
     uint64_t near_cpus[MR_CONTROL_CPUS / 64]; /* bit c % 64 of word c / 64: CPU c is near the device; before near */
     struct mr_slot_layout layout;
     struct mr_codec_limits limits;
@@ -105,8 +108,8 @@ struct mr_shared {
 /* Identifies layout and version of the shared structures. */
 uint64_t mr_control_build(void);
 
-/* Where control, records, rings and the cache's region lie; fills in the offsets and returns the bytes before the
- * slots. with_trace, with_cache and n_samples are set before. */
+/* Where control, records, rings, the cache's region and the bits of damage lie; fills in the offsets and returns the
+ * bytes before the slots. with_trace, with_cache, substitutes and n_samples are set before. */
 uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint32_t n_slots);
 
 /* Pointers into a slab that the host has filled in. */
@@ -119,6 +122,12 @@ struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t seq
 
 /* What is known of the cache; NULL where there is none. */
 struct mr_cache_region *mr_control_cache(const struct mr_shared *shared);
+
+/*
+ * The samples found damaged in this epoch; without words where no sample may be replaced. An epoch's draws decide how
+ * much of an image is decoded, so in another epoch the same sample may be good.
+ */
+struct mr_damage_map mr_control_damage(const struct mr_shared *shared, uint64_t epoch);
 
 /* A worker's ring for the trace; NULL where there is none. */
 struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint32_t worker);

@@ -88,6 +88,12 @@ static bool find_free(struct mr_core *core, uint32_t *slot_out)
     return false;
 }
 
+void mr_core_forget_damage(struct mr_core *core, uint64_t epoch)
+{
+    struct mr_damage_map known = mr_control_damage(&core->shared, epoch);
+    mr_damage_map_clear(&known);
+}
+
 /* Which batch comes next; false when there is none, or its order is not there yet. */
 static bool next_to_publish(struct mr_core *core, mr_sampler **sampler_out, uint64_t *epoch_out)
 {
@@ -101,6 +107,7 @@ static bool next_to_publish(struct mr_core *core, mr_sampler **sampler_out, uint
             return false;
         core->pub_next = true;
         core->pub_batch = 0;
+        mr_core_forget_damage(core, core->epoch + 1);
     }
     *sampler_out = core->next_sampler;
     *epoch_out = core->epoch + 1;

@@ -173,6 +173,9 @@ void mr_core_release(struct mr_core *core);
 /* With the lock held: publish every batch for which there is a slot, and wake the workers. */
 void mr_core_publish(struct mr_core *core);
 
+/* With the lock held, before the first batch of an epoch is published: nothing is known of its damage yet. */
+void mr_core_forget_damage(struct mr_core *core, uint64_t epoch);
+
 /* With the lock held: drop the batches that are published; with keep, all but those of this epoch. */
 void mr_core_drop_published(struct mr_core *core, bool keep, uint64_t epoch);
 

@@ -115,6 +115,7 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->n_samples = n_samples;
     c->on_error = o->on_error;
     c->holes = o->on_error == MR_ON_ERROR_SKIP && o->tail == MR_TAIL_EXACT;
+    c->substitutes = o->on_error == MR_ON_ERROR_SKIP && !c->holes;
     c->reader = o->reader;
     c->read_ahead = o->read_ahead;
     c->nice = o->nice;

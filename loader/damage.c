@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. A place may have left
- * the same record twice, if its worker died in between; the list holds each index once.
+ * the same record twice, if its worker died in between; the list holds each index once. A place has no record of a
+ * damaged sample that another place has met before it.
  */
 #include "loader/damage.h"
 
@@ -10,16 +11,16 @@
 void mr_damage_fini(struct mr_damage *damage)
 {
     free(damage->kept);
+    free((void *)damage->seen.words);
     *damage = (struct mr_damage){0};
 }
 
 static const struct mr_record *find_record(const struct mr_slot_view *view, uint32_t place, uint32_t from,
                                            uint32_t *at_out)
 {
-    uint32_t n = atomic_load_explicit(&view->slot->n_records, memory_order_relaxed);
-    for (uint32_t i = from; i < n && i < MR_SLOT_RECORDS; i++) {
-        const struct mr_record *record = &view->records[i];
-        if (record->place == place && atomic_load_explicit(&record->valid, memory_order_acquire)) {
+    for (uint32_t i = from; i < 2 * MR_SLOT_RECORDS; i++) {
+        const struct mr_record *record = mr_slot_record_at(view, i);
+        if (record && record->place == place) {
             *at_out = i;
             return record;
         }
@@ -49,7 +50,57 @@ static void keep_error(struct mr_damage *damage, const mr_error *error)
     damage->kept[damage->n_kept++] = *error;
 }
 
-void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view)
+static const struct mr_record *find_index(const struct mr_slot_view *view, int64_t index)
+{
+    for (uint32_t i = 0; i < 2 * MR_SLOT_RECORDS; i++) {
+        const struct mr_record *record = mr_slot_record_at(view, i);
+        if (record && record->error.index == index)
+            return record;
+    }
+    return NULL;
+}
+
+/* The record about a sample: of this slot, or of another one with a batch of the same epoch. */
+static const struct mr_record *find_words(const struct mr_shared *shared, const struct mr_slot_view *view,
+                                          int64_t index)
+{
+    const struct mr_record *record = find_index(view, index);
+    const struct mr_slot_layout *layout = &shared->control->layout;
+    uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
+    bool is_cut = atomic_load_explicit(&view->slot->n_more, memory_order_relaxed) > MR_SLOT_RECORDS;
+    for (uint32_t i = 0; !record && !is_cut && i < layout->n_slots; i++) {
+        struct mr_slot_view other = mr_slot_at(layout, shared->base, i);
+        if (atomic_load_explicit(&other.slot->epoch, memory_order_relaxed) == epoch)
+            record = find_index(&other, index);
+    }
+    return record;
+}
+
+static bool can_see(struct mr_damage *damage, int64_t n_samples)
+{
+    damage->seen.n_samples = n_samples;
+    if (!damage->seen.words)
+        damage->seen.words = calloc(1, mr_damage_map_bytes(n_samples));
+    return damage->seen.words;
+}
+
+/* Count and list what was not seen before among the first candidates of a place. */
+static void see_candidates(struct mr_damage *damage, const struct mr_shared *shared, const struct mr_slot_view *view,
+                           uint32_t place, uint32_t n_candidates)
+{
+    int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
+    const struct mr_damage_map *seen = &damage->seen;
+    for (uint32_t k = mr_damage_map_pass(seen, want, 0); k < n_candidates; k = mr_damage_map_pass(seen, want, k + 1)) {
+        int64_t index = (want + k) % seen->n_samples;
+        mr_damage_map_set(seen, index);
+        damage->n_distinct++;
+        const struct mr_record *record = damage->n_kept < MR_DAMAGE_KEPT ? find_words(shared, view, index) : NULL;
+        if (record)
+            keep_error(damage, &record->error);
+    }
+}
+
+void mr_damage_collect(struct mr_damage *damage, const struct mr_shared *shared, const struct mr_slot_view *view)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t place = 0; place < n; place++) {
@@ -58,6 +109,8 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_slot_view *view
         damage->n_seen += skipped;
         if (skipped == 0)
             continue;
+        if (can_see(damage, shared->control->n_samples))
+            see_candidates(damage, shared, view, place, skipped);
         for (const struct mr_record *r = find_record(view, place, 0, &at); r; r = find_record(view, place, at + 1, &at))
             keep_error(damage, &r->error);
     }

@@ -20,10 +20,11 @@ static uint64_t samples_done(const struct mr_supervisor *s)
     return sum;
 }
 
-/* Words for a sample that is given up because of its workers' deaths. */
+/* Words for a sample that is given up because of its workers' deaths; no other place has to lose workers to it. */
 struct describe_job {
     const struct mr_supervisor *supervisor;
     const struct mr_death_cause *cause;
+    struct mr_damage_map known; /* of the slot's epoch */
 };
 
 static void describe_death(void *user, int64_t index, mr_error *error_out)
@@ -33,13 +34,14 @@ static void describe_death(void *user, int64_t index, mr_error *error_out)
     mr_catalog_which(mr_dataset_catalog(job->supervisor->dataset), index, which);
     mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->cause->words);
     error_out->index = index;
+    mr_damage_map_set(&job->known, index);
 }
 
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
 static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
 {
     struct mr_core *core = s->core;
-    struct describe_job job = {s, cause};
+    struct describe_job job = {.supervisor = s, .cause = cause};
     struct mr_death death = {.worker = i,
                              .blame = cause->blame,
                              .n_samples = core->shared.control->n_samples,
@@ -49,6 +51,7 @@ static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struc
     pthread_mutex_lock(&core->lock);
     for (uint32_t k = 0; k < core->options.n_slots; k++) {
         struct mr_slot_view view = mr_core_slot(core, k);
+        job.known = mr_control_damage(&core->shared, atomic_load_explicit(&view.slot->epoch, memory_order_relaxed));
         n_held += mr_slot_recover(&view, core->options.batch_size, &death);
     }
     mr_core_publish(core);

@@ -84,8 +84,10 @@ mr_status mr_epoch_set(struct mr_core *core, const struct mr_epoch_start *start,
         return status;
     }
     mr_core_drop_published(core, keep, start->epoch);
-    if (!keep)
+    if (!keep) {
         core->pub_batch = start->skip;
+        mr_core_forget_damage(core, start->epoch);
+    }
     core->pub_next = false;
     core->own_order = start->indices != NULL;
     core->epoch = start->epoch;

@@ -31,7 +31,7 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
            append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
-           append_part(&end, MR_SLOT_RECORDS, sizeof(struct mr_record), 8, &l->records_off) &&
+           append_part(&end, 2 * MR_SLOT_RECORDS, sizeof(struct mr_record), 8, &l->records_off) &&
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
@@ -111,12 +111,12 @@ void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_st
     (void)moved;
 }
 
-static void clear_records(const struct mr_slot_view *view)
+static void clear_records(_Atomic uint32_t *n_claimed, struct mr_record *records)
 {
-    uint32_t n = atomic_load_explicit(&view->slot->n_records, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(n_claimed, memory_order_relaxed);
     for (uint32_t i = 0; i < n && i < MR_SLOT_RECORDS; i++)
-        atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
-    atomic_store_explicit(&view->slot->n_records, 0, memory_order_relaxed);
+        atomic_store_explicit(&records[i].valid, 0, memory_order_relaxed);
+    atomic_store_explicit(n_claimed, 0, memory_order_relaxed);
 }
 
 void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
@@ -131,7 +131,8 @@ void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint6
     atomic_store_explicit(&slot->n_places, n_places, memory_order_relaxed);
     atomic_store_explicit(&slot->missing, (int32_t)n_places, memory_order_relaxed);
     atomic_store_explicit(&slot->n_warnings, 0, memory_order_relaxed);
-    clear_records(view);
+    clear_records(&slot->n_records, view->records);
+    clear_records(&slot->n_more, view->records + MR_SLOT_RECORDS);
     for (uint32_t i = 0; i < n_places; i++) {
         atomic_store_explicit(&view->skipped[i], 0, memory_order_relaxed);
         atomic_store_explicit(&view->outcome[i], MR_OUTCOME_NONE, memory_order_relaxed);
@@ -179,13 +180,26 @@ bool mr_slot_count_down(const struct mr_slot_view *view)
 
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
 {
-    uint32_t i = atomic_fetch_add_explicit(&view->slot->n_records, 1, memory_order_relaxed);
+    bool is_wanted = atomic_load_explicit(&view->skipped[place], memory_order_relaxed) == 0;
+    _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
+    uint32_t i = atomic_fetch_add_explicit(n_claimed, 1, memory_order_relaxed);
     if (i >= MR_SLOT_RECORDS)
         return;
-    struct mr_record *record = &view->records[i];
+    struct mr_record *record = &view->records[is_wanted ? i : MR_SLOT_RECORDS + i];
     record->place = place;
     record->error = *error;
     atomic_store_explicit(&record->valid, 1, memory_order_release);
+}
+
+const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i)
+{
+    bool is_wanted = i < MR_SLOT_RECORDS;
+    const _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
+    uint32_t claim = is_wanted ? i : i - MR_SLOT_RECORDS;
+    const struct mr_record *record = &view->records[i];
+    if (claim >= atomic_load_explicit(n_claimed, memory_order_relaxed))
+        return NULL;
+    return atomic_load_explicit(&record->valid, memory_order_acquire) ? record : NULL;
 }
 
 static void give_up_candidate(const struct mr_slot_view *view, uint32_t i, const struct mr_death *death)

@@ -32,7 +32,11 @@ enum mr_slot_state {
     MR_SLOT_N_STATES
 };
 
-/* The error of a damaged candidate of a place; at most MR_SLOT_RECORDS of them keep it. */
+/*
+ * The error of a damaged candidate of a place. At most MR_SLOT_RECORDS wanted samples keep it, and as many substitutes
+ * after them: one place that goes through a long run of damaged substitutes does not cost others the words about
+ * theirs.
+ */
 struct mr_record {
     _Atomic uint32_t valid; /* stored last (release) */
     uint32_t place;
@@ -52,9 +56,10 @@ struct mr_slot {
     _Atomic uint32_t n_places;   /* samples of this batch; the last one of an epoch may have fewer */
     _Atomic uint32_t state;      /* enum mr_slot_state; written by the host's process, read by workers */
     _Atomic int32_t missing;     /* hint for the wake-up only; set to 0 after a death, so that every finisher looks */
-    _Atomic uint32_t n_records;  /* records claimed, may exceed MR_SLOT_RECORDS */
+    _Atomic uint32_t n_records;  /* records of wanted samples claimed, may exceed MR_SLOT_RECORDS */
     _Atomic uint32_t n_warnings; /* decoder warnings of its samples */
-    uint32_t spare[5];
+    _Atomic uint32_t n_more;     /* the same of substitutes, from records[MR_SLOT_RECORDS] on */
+    uint32_t spare[4];
 };
 static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
 
@@ -68,7 +73,7 @@ struct mr_slot_layout {
     uint64_t want_off;       /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
     uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
     uint64_t outcome_off;    /* uint8_t[batch_size] */
-    uint64_t records_off;    /* mr_record[MR_SLOT_RECORDS] */
+    uint64_t records_off;    /* mr_record[2 * MR_SLOT_RECORDS] */
     uint64_t data_off;       /* of slot 0 from the start of the slab; 4096-aligned */
     uint64_t data_bytes;     /* from slot to slot; 4096-aligned */
     uint64_t sample_bytes;   /* from row to row of the samples, which begin at 0 within the data */
@@ -126,8 +131,11 @@ bool mr_slot_is_busy(const struct mr_slot_view *view);
  */
 bool mr_slot_count_down(const struct mr_slot_view *view);
 
-/* Record the message about a damaged candidate; it is dropped when all records are taken. */
+/* Record the message about a damaged candidate; it is dropped when all records of its kind are taken. */
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error);
+
+/* Record i, below 2 * MR_SLOT_RECORDS; NULL if it is not complete, or of an earlier batch. */
+const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i);
 
 /* The death of a worker, as recovery needs to know it. */
 struct mr_death {

@@ -60,30 +60,64 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
     free(maker);
 }
 
-static bool may_substitute(const struct mr_sample_maker *maker)
+static struct mr_damage_map known_damage(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
-    return maker->control->on_error == MR_ON_ERROR_SKIP && !maker->control->holes;
+    return mr_control_damage(&maker->job.shared, atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed));
 }
 
-static int64_t find_candidate(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
+/*
+ * How many candidates of this place are damaged: those it has met, and those behind them that other places have met.
+ * The wanted sample itself is always tried, so that its own place has the record of its damage.
+ */
+static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
-    int64_t want = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
     uint32_t skipped = atomic_load_explicit(&job->view.skipped[job->place], memory_order_relaxed);
     if (skipped == 0)
-        return want;
-    if (!may_substitute(maker) || skipped >= maker->control->n_samples)
-        return -1;
-    return (want + skipped) % maker->control->n_samples;
+        return 0;
+    struct mr_damage_map known = known_damage(maker, job);
+    int64_t want = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
+    return mr_damage_map_pass(&known, want, skipped);
 }
 
-bool mr_sample_make_choose(const struct mr_sample_maker *maker, struct mr_sample_job *job)
+/* Pass over candidates that are known to be damaged. The blame that the place has belongs to the first of them. */
+static uint32_t pass_known(const struct mr_sample_maker *maker, struct mr_sample_job *job)
 {
-    job->index = find_candidate(maker, job);
-    if (job->index < 0)
+    uint32_t damaged = count_damaged(maker, job);
+    if (damaged != atomic_load_explicit(&job->view.skipped[job->place], memory_order_relaxed)) {
+        mr_place_absolve(&job->view.places[job->place], &job->word);
+        atomic_store_explicit(&job->view.skipped[job->place], damaged, memory_order_relaxed);
+    }
+    return damaged;
+}
+
+/*
+ * No place has to try it again in this epoch. If the batch is canceled, its epoch may have ended and the bits may
+ * already be those of another one. The host cancels and then clears, so this looks at the state after it has set the
+ * bit; all in seq_cst order.
+ */
+static void remember_damage(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
+{
+    struct mr_damage_map known = known_damage(maker, job);
+    mr_damage_map_set(&known, job->index);
+    if (atomic_load(&job->view.slot->state) == MR_SLOT_CANCELED)
+        mr_damage_map_unset(&known, job->index);
+}
+
+static bool choose_candidate(const struct mr_sample_maker *maker, struct mr_sample_job *job, uint32_t damaged)
+{
+    int64_t want = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
+    bool none = damaged > 0 && (!maker->control->substitutes || damaged >= maker->control->n_samples);
+    job->index = none ? -1 : (want + damaged) % maker->control->n_samples;
+    if (none)
         return false;
     uint64_t epoch = atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed);
     mr_rng_init(&job->draws, maker->control->seed, epoch, (uint64_t)job->index);
     return true;
+}
+
+bool mr_sample_make_choose(const struct mr_sample_maker *maker, struct mr_sample_job *job)
+{
+    return choose_candidate(maker, job, count_damaged(maker, job));
 }
 
 enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, const struct mr_sample_job *job,
@@ -285,7 +319,7 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
 {
     mr_error error;
     bool tried = false;
-    while (mr_sample_make_choose(maker, job)) {
+    while (choose_candidate(maker, job, pass_known(maker, job))) {
         tried = true;
         /* What has cost a worker its life is made from its file: that may be good where the cache's entry is not. */
         if (mr_place_blame(job->word) >= MR_BLAME_CRASH)
@@ -300,6 +334,7 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
             leave_hole(maker, job, MR_OUTCOME_FAILED);
             return true;
         }
+        remember_damage(maker, job);
         mr_place_absolve(&job->view.places[job->place], &job->word);
         atomic_fetch_add_explicit(&job->view.skipped[job->place], 1, memory_order_relaxed);
     }

@@ -114,6 +114,68 @@ static void skip_takes_the_next_good_index_and_wraps(void **state)
     }
 }
 
+/*
+ * One good sample among a thousand: each damaged one is tried in its own place, and once more by each worker at most
+ * that looks for a substitute at the same time. What is counted does not depend on who tried.
+ */
+static void skip_tries_a_run_of_damaged_samples_once(void **state)
+{
+    (void)state;
+    enum { N = 1000, GOOD = 500 };
+    for (unsigned k = 0; k < 2 * rig_n_modes; k++) {
+        struct rig *rig = rig_create(N);
+        mr_loader_options options = rig_options_of(&rig_modes[k % rig_n_modes]);
+        mr_error error;
+        int64_t got[N];
+        uint32_t n_workers = 1;
+        if (options.num_workers != MR_NO_WORKERS)
+            n_workers = options.num_workers = k < rig_n_modes ? 2 : 8;
+        options.on_error = MR_ON_ERROR_SKIP;
+        options.no_shuffle = k < rig_n_modes;
+        memset(rig->shared->fails, 1, sizeof rig->shared->fails);
+        rig->shared->fails[GOOD] = false;
+        mr_loader *loader = rig_loader(rig, &options);
+        assert_int_equal(rig_drain(loader, false, got, N), N);
+        for (unsigned i = 0; i < N; i++) {
+            assert_int_equal(got[i], GOOD);
+            uint32_t n_gets = atomic_load(&rig->shared->gets[i]);
+            if (i != GOOD && n_gets > 2 * (1 + n_workers)) /* workers have begun the next epoch */
+                fail_msg("sample %u was tried %u times by %u workers", i, n_gets, n_workers);
+        }
+        assert_int_equal(n_damaged(loader), N * (N - 1) / 2); /* the distances to the good one: 0 to N - 1 */
+        for (unsigned i = 0; i < N - 1; i++)
+            assert_int_equal(mr_loader_damaged(loader, i, &error), MR_OK);
+        assert_int_equal(mr_loader_damaged(loader, N - 1, &error), MR_END);
+        mr_loader_destroy(loader);
+        rig_destroy(rig);
+    }
+}
+
+/* What was damaged in one epoch may be good in another: nothing is remembered beyond the epoch, nor after a change of
+ * it. */
+static void a_sample_that_is_good_again_is_used_in_the_next_epoch(void **state)
+{
+    struct rig *rig = *state;
+    for (unsigned m = 0; m < rig_n_modes; m++) {
+        if (rig_modes[m].start == MR_START_THREAD) /* its workers may read `fails` while it changes */
+            continue;
+        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        const uint64_t epochs[] = {7, 3, 5}; /* none is made ahead: 0 is followed by 1 */
+        int64_t got[100];
+        options.on_error = MR_ON_ERROR_SKIP;
+        mr_loader *loader = rig_loader(rig, &options);
+        for (unsigned k = 0; k < 3; k++) {
+            for (unsigned i = 10; i < 30; i++)
+                rig->shared->fails[i] = k != 1 || i == 10;
+            assert_int_equal(mr_loader_set_epoch(loader, epochs[k]), MR_OK);
+            assert_int_equal(rig_drain(loader, false, got, 100), 100);
+            assert_int_equal(got[10], k == 1 ? 11 : 30);
+            assert_int_equal(got[29], k == 1 ? 29 : 30);
+        }
+        mr_loader_destroy(loader);
+    }
+}
+
 static void the_same_sample_is_listed_once_and_counted_per_epoch(void **state)
 {
     struct rig *rig = *state;
@@ -213,6 +275,8 @@ int main(void)
         RIG_TEST(fail_reports_in_place_of_the_batch_and_goes_on),
         RIG_TEST(zero_leaves_masked_holes),
         RIG_TEST(skip_takes_the_next_good_index_and_wraps),
+        cmocka_unit_test(skip_tries_a_run_of_damaged_samples_once),
+        RIG_TEST(a_sample_that_is_good_again_is_used_in_the_next_epoch),
         RIG_TEST(the_same_sample_is_listed_once_and_counted_per_epoch),
         cmocka_unit_test(when_every_sample_is_broken_skip_says_so),
         cmocka_unit_test(more_damage_in_a_batch_than_records_is_still_an_error_with_an_index),

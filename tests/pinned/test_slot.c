@@ -275,7 +275,7 @@ static void the_next_candidate_is_blamed_for_itself(void **state)
     assert_int_equal(n, 2);
     assert_int_equal(rig->view.skipped[0], 2);
     assert_int_equal(rig->view.records[0].error.index, 90);
-    assert_int_equal(rig->view.records[1].error.index, 91);
+    assert_int_equal(rig->view.records[MR_SLOT_RECORDS].error.index, 91);
 }
 
 static void twenty_kills_make_the_sample_damaged(void **state)
@@ -341,14 +341,25 @@ static void records_keep_their_words_until_they_are_full(void **state)
         assert_int_equal(rig->view.records[i].place, i % 4);
         assert_string_equal(rig->view.records[i].error.text, words);
     }
+    rig->view.skipped[2] = 1; /* a substitute's words have records of their own */
+    mr_error more;
+    mr_error_set(&more, MR_ERR_DAMAGED, "a substitute");
+    assert_null(mr_slot_record_at(&rig->view, MR_SLOT_RECORDS));
+    mr_slot_record(&rig->view, 2, &more);
+    const struct mr_record *record = mr_slot_record_at(&rig->view, MR_SLOT_RECORDS);
+    assert_non_null(record);
+    assert_int_equal(record->place, 2);
+    assert_string_equal(record->error.text, "a substitute");
     /* What lies behind the records is the next slot's or nothing: the layout test holds that they end where they say.
      */
     mr_slot_cancel(&rig->view);
     mr_slot_move(rig->view.slot, MR_SLOT_CANCELED, MR_SLOT_FREE);
     publish(rig, 1, 4);
     assert_int_equal(rig->view.slot->n_records, 0);
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++)
+    for (uint32_t i = 0; i < 2 * MR_SLOT_RECORDS; i++) {
         assert_int_equal(rig->view.records[i].valid, 0);
+        assert_null(mr_slot_record_at(&rig->view, i));
+    }
 }
 
 /* The moves as DESIGN's slots have them, written down a second time. */

@@ -65,7 +65,7 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
         part_at(base, v.want, n, sizeof(int64_t)),
         part_at(base, v.skipped, n, sizeof(uint32_t)),
         part_at(base, v.outcome, n, 1),
-        part_at(base, v.records, MR_SLOT_RECORDS, sizeof *v.records),
+        part_at(base, v.records, 2 * MR_SLOT_RECORDS, sizeof *v.records),
         part_at(base, v.data, n, l->sample_bytes),
         part_at(base, v.label, n, l->label_bytes),
         part_at(base, v.index, n, sizeof(int64_t)),

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bits of damaged samples, held against a walk from sample to sample. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "loader/damage_map.h"
+
+enum { MAX_SAMPLES = 200 };
+
+static struct mr_damage_map make_map(int64_t n_samples)
+{
+    struct mr_damage_map map = {.words = calloc(1, mr_damage_map_bytes(n_samples)), .n_samples = n_samples};
+    assert_non_null(map.words);
+    return map;
+}
+
+static uint32_t walk(const bool *damaged, int64_t n, int64_t want, uint32_t from)
+{
+    while (from < n && damaged[(want + from) % n])
+        from++;
+    return from;
+}
+
+static void check_all_distances(const struct mr_damage_map *map, const bool *damaged)
+{
+    for (int64_t want = 0; want < map->n_samples; want++)
+        for (uint32_t from = 0; from <= map->n_samples; from++)
+            assert_int_equal(mr_damage_map_pass(map, want, from), walk(damaged, map->n_samples, want, from));
+}
+
+static void a_pass_is_a_walk_over_damaged_samples(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {1, 2, 63, 64, 65, 127, 128, 129, MAX_SAMPLES};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        struct mr_damage_map map = make_map(sizes[k]);
+        bool damaged[MAX_SAMPLES] = {false};
+        check_all_distances(&map, damaged);
+        for (int64_t i = sizes[k] - 1; i >= 0; i--) { /* in an order that fills some words before others */
+            int64_t index = i * 67 % sizes[k];
+            mr_damage_map_set(&map, index);
+            damaged[index] = true;
+            if (i % 16 == 0)
+                check_all_distances(&map, damaged);
+        }
+        for (int64_t i = 0; i < sizes[k]; i++) {
+            mr_damage_map_set(&map, i);
+            damaged[i] = true;
+        }
+        check_all_distances(&map, damaged);
+        mr_damage_map_unset(&map, sizes[k] / 2);
+        damaged[sizes[k] / 2] = false;
+        check_all_distances(&map, damaged);
+        mr_damage_map_clear(&map);
+        assert_int_equal(mr_damage_map_pass(&map, 0, 0), 0);
+        free((void *)map.words);
+    }
+}
+
+static void a_map_without_words_knows_nothing(void **state)
+{
+    (void)state;
+    struct mr_damage_map map = {.n_samples = 10};
+    mr_damage_map_set(&map, 3);
+    assert_int_equal(mr_damage_map_pass(&map, 3, 0), 0);
+    assert_int_equal(mr_damage_map_pass(&map, 3, 7), 7);
+    mr_damage_map_unset(&map, 3);
+    mr_damage_map_clear(&map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pass_is_a_walk_over_damaged_samples),
+        cmocka_unit_test(a_map_without_words_knows_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
