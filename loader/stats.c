@@ -138,6 +138,7 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
     s.n_batches = loader->n_batches;
     s.n_samples = loader->n_samples;
     s.n_damaged = loader->damage.n_seen;
+    s.n_damaged_distinct = loader->damage.n_distinct;
     s.n_warnings = loader->n_warnings;
     s.consumer_wait_ns = loader->consumer_wait_ns;
     s.elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;

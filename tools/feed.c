@@ -14,7 +14,7 @@
 #include "tools/progress.h"
 #include "tools/say.h"
 
-enum { WAIT_MS = 100, DAMAGED_KEPT = 1000 /* distinct ones, by a loader */ };
+enum { WAIT_MS = 100 };
 
 /* What the loader takes when no transform is given, as text: pixels need none, but those that a pack keeps of images.
  */
@@ -118,13 +118,12 @@ void mr_feed_report_damage(const struct mr_feed *feed)
         return;
     while (mr_loader_damaged(feed->loader, n, &error) == MR_OK)
         n++;
-    bool more = n >= DAMAGED_KEPT && stats.n_damaged > n;
-    mr_say_error("damaged samples %s %" PRIu64 " %s; %s%" PRIu64 " distinct %s:",
+    mr_say_error("damaged samples %s %" PRIu64 " %s; %" PRIu64 " distinct %s:",
                  policy == MR_ON_ERROR_SKIP ? "skipped" : "zeroed", stats.n_damaged,
-                 stats.n_damaged == 1 ? "time" : "times", more ? "at least " : "", n, n == 1 ? "sample" : "samples");
+                 stats.n_damaged == 1 ? "time" : "times", stats.n_damaged_distinct,
+                 stats.n_damaged_distinct == 1 ? "sample" : "samples");
     for (uint64_t i = 0; i < n && mr_loader_damaged(feed->loader, i, &error) == MR_OK; i++)
         mr_say_sample(&error);
-    if (more)
-        mr_say_error("and up to %" PRIu64 " more",
-                     stats.n_damaged - n); /* each of those named occurred at least once */
+    if (stats.n_damaged_distinct > n)
+        mr_say_error("and %" PRIu64 " more", stats.n_damaged_distinct - n);
 }

@@ -249,6 +249,8 @@ typedef struct mr_loader_stats {
     double ready_share;     /* n_steps_ready / n_steps */
     uint64_t n_cached;      /* samples that workers took from the cache instead of their files */
     uint64_t n_packed;      /* samples that workers packed into the cache */
+    /* Different samples among n_damaged. */
+    uint64_t n_damaged_distinct;
 } mr_loader_stats;
 
 /** Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child. Threads: any. */
@@ -269,7 +271,8 @@ MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 
 /**
- * Read the i-th damaged sample of the batches returned so far, oldest first. The first 1000 distinct ones are kept.
+ * Read the i-th damaged sample of the batches returned so far, oldest first. The first 1000 distinct ones are kept, of
+ * one batch at most 64 and 64 damaged substitutes. n_damaged_distinct in mr_loader_stats counts all of them.
  *
  * Returns MR_OK, or MR_END past the last. Threads: the thread that calls mr_loader_next().
  */

@@ -19,6 +19,13 @@ static uint64_t n_damaged(mr_loader *loader)
     return stats.n_damaged;
 }
 
+static uint64_t n_distinct(mr_loader *loader)
+{
+    mr_loader_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    return stats.n_damaged_distinct;
+}
+
 /* The listed damage is that of these indices, in this order, with the callback's words. */
 static void expect_listed(const mr_loader *loader, const int64_t *indices, unsigned n)
 {
@@ -108,6 +115,7 @@ static void skip_takes_the_next_good_index_and_wraps(void **state)
         assert_int_equal(rig_drain(loader, false, got, 100), 100); /* labels and pixels are the substitutes' */
         for (int64_t i = 0; i < 100; i++)
             assert_int_equal(got[i], i >= 5 && i <= 7 ? 8 : i == 40 ? 41 : i == 99 ? 0 : i);
+        assert_int_equal(n_distinct(loader), 5);
         assert_int_equal(n_damaged(loader), 3 + 2 + 1 + 1 + 1); /* 5 meets 5, 6, 7; 6 meets 6, 7; ... */
         expect_listed(loader, (int64_t[]){5, 6, 7, 40, 99}, 5);
         mr_loader_destroy(loader);
@@ -142,6 +150,7 @@ static void skip_tries_a_run_of_damaged_samples_once(void **state)
             if (i != GOOD && n_gets > 2 * (1 + n_workers)) /* workers have begun the next epoch */
                 fail_msg("sample %u was tried %u times by %u workers", i, n_gets, n_workers);
         }
+        assert_int_equal(n_distinct(loader), N - 1);
         assert_int_equal(n_damaged(loader), N * (N - 1) / 2); /* the distances to the good one: 0 to N - 1 */
         for (unsigned i = 0; i < N - 1; i++)
             assert_int_equal(mr_loader_damaged(loader, i, &error), MR_OK);
@@ -189,6 +198,7 @@ static void the_same_sample_is_listed_once_and_counted_per_epoch(void **state)
         assert_int_equal(mr_loader_set_epoch(loader, epoch), MR_OK);
         assert_int_equal(rig_drain(loader, false, got, 100), 100);
         assert_int_equal(n_damaged(loader), 2 * (epoch + 1));
+        assert_int_equal(n_distinct(loader), 2);
         expect_listed(loader, broken, 2);
     }
     mr_loader_destroy(loader);
@@ -224,6 +234,7 @@ static void more_damage_in_a_batch_than_records_is_still_an_error_with_an_index(
     rig_expect(loader, MR_ERR_DAMAGED);
     assert_int_equal(mr_loader_error(loader)->index, 0);
     assert_int_equal(n_damaged(loader), 200);
+    assert_int_equal(n_distinct(loader), 200);
     assert_int_equal(mr_loader_damaged(loader, 63, &error), MR_OK);
     assert_int_equal(mr_loader_damaged(loader, 64, &error), MR_END);
     mr_loader_destroy(loader);
@@ -243,6 +254,7 @@ static void the_first_thousand_are_kept(void **state)
     mr_loader *loader = rig_loader(rig, &options);
     assert_int_equal(rig_drain(loader, false, got, RIG_MAX), 1010);
     assert_int_equal(n_damaged(loader), 1010);
+    assert_int_equal(n_distinct(loader), 1010);
     for (int64_t i = 0; i < 1000; i++) {
         assert_int_equal(mr_loader_damaged(loader, (uint64_t)i, &error), MR_OK);
         assert_int_equal(error.index, i);

@@ -114,6 +114,31 @@ static void every_damaged_sample_is_named_and_counted(void **state)
     mr_run_free(&run);
 }
 
+/* The names have a limit, the number has none. */
+static void the_number_of_distinct_samples_is_exact(void **state)
+{
+    static const char *const policies[] = {"skip", "zero"};
+    struct mr_run run = {0};
+    char path[64];
+
+    (void)state;
+    mr_run_make_images("worse", 1, 3);
+    for (int i = 0; i < 90; i++) {
+        snprintf(path, sizeof path, "worse/class_0/bad%d.jpg", i);
+        mr_run_write_file(path, "not an image", 12);
+    }
+    for (int k = 0; k < 4; k++) {
+        mr_run_command(&run, "export", "--data", "worse", "--transform", "train:8", "--workers", k < 2 ? "0" : "3",
+                       "--world-size", "1", "--batch-size", "93", "--on-error", policies[k % 2], "--out", "worse.npy",
+                       NULL);
+        assert_int_equal(run.status, 0);
+        assert_non_null(strstr(run.err, "; 90 distinct samples:"));
+        if (k % 2 == 1)
+            assert_non_null(strstr(run.err, "and 26 more"));
+    }
+    mr_run_free(&run);
+}
+
 static void bench_exits_1_only_when_samples_fail(void **state)
 {
     static const char *const policies[] = {"fail", "skip", "zero"};
@@ -136,6 +161,7 @@ int main(void)
         cmocka_unit_test(zero_leaves_a_masked_hole),
         cmocka_unit_test(skip_takes_the_next_good_index),
         cmocka_unit_test(every_damaged_sample_is_named_and_counted),
+        cmocka_unit_test(the_number_of_distinct_samples_is_exact),
         cmocka_unit_test(bench_exits_1_only_when_samples_fail),
     };
 
