@@ -28,13 +28,18 @@
 static mr_status read_marker(int folder, const char *path, mr_error *error)
 {
     char text[sizeof MR_CACHE_MARKER_TEXT + 1];
+    struct stat st;
     size_t n = 0;
     int fd = openat(folder, MR_CACHE_MARKER, O_RDONLY | READ_FLAGS);
     if (fd < 0)
         return errno == ENOENT ? MR_PENDING
                                : mr_error_os(error, MR_ERR_IO, errno, "cannot open %s/%s", path, MR_CACHE_MARKER);
-    int rc = mr_file_read_at(fd, 0, text, sizeof text, &n);
+    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    int rc = regular ? mr_file_read_at(fd, 0, text, sizeof text, &n) : 0;
     close(fd);
+    if (!regular)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: its %s is not a regular file", path,
+                            MR_CACHE_MARKER);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot read %s/%s", path, MR_CACHE_MARKER);
     if (n != strlen(MR_CACHE_MARKER_TEXT) || memcmp(text, MR_CACHE_MARKER_TEXT, n) != 0)
@@ -79,7 +84,7 @@ static mr_status write_marker(int folder, const char *path, mr_error *error)
     snprintf(name, sizeof name, "%s.%016" PRIx64, MR_CACHE_MARKER, number);
     int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | READ_FLAGS, 0666);
     if (fd < 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot make %s/%s", path, name);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the cache %s", path);
     ssize_t len = (ssize_t)strlen(MR_CACHE_MARKER_TEXT);
     bool written = write(fd, MR_CACHE_MARKER_TEXT, (size_t)len) == len;
     bool closed = close(fd) == 0;
@@ -109,15 +114,32 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
                         "%s is not a cache and holds other files; a cache needs an empty directory", path);
 }
 
+/* A directory on a read-only file system may hold a cache; one that is missing there cannot be made. */
+static mr_status open_directory(const char *path, bool make, int *fd_out, mr_error *error)
+{
+    struct stat st;
+    int failed = make && mkdir(path, 0777) != 0 ? errno : 0;
+    if (failed != 0 && failed != EEXIST && failed != EROFS)
+        return mr_error_os(error, MR_ERR_IO, failed, "cannot make the directory %s", path);
+    *fd_out = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd_out >= 0)
+        return MR_OK;
+    int os_error = errno;
+    if (os_error == ENOENT && failed == EROFS)
+        return mr_error_os(error, MR_ERR_IO, EROFS, "cannot make the directory %s", path);
+    if (os_error == ENOTDIR && stat(path, &st) == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it is not a directory", path);
+    return mr_error_os(error, MR_ERR_IO, os_error, "cannot open the directory %s", path);
+}
+
 mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error)
 {
+    int folder = -1;
     *fd_out = -1;
-    if (make && mkdir(path, 0777) != 0 && errno != EEXIST && errno != EROFS)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the directory %s", path);
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot open the directory %s", path);
-    mr_status status = need_marker(folder, path, make, error);
+    mr_status status = open_directory(path, make, &folder, error);
+    if (status < 0)
+        return status;
+    status = need_marker(folder, path, make, error);
     if (status < 0) {
         close(folder);
         return status;
@@ -136,16 +158,24 @@ void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACH
     snprintf(name_out, MR_CACHE_NAME, "seg-%016" PRIx64 "%s", id, ending);
 }
 
+/* The files of a segment. The data file comes first, so that a removal that is interrupted leaves its log. */
+static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
+enum { N_ENDINGS = sizeof endings / sizeof *endings };
+
 /* Only names that we would write: another spelling of the same number would be another file. */
 static bool parse_name(const char *name, uint64_t *id_out)
 {
     char again[MR_CACHE_NAME];
     uint64_t id;
+    bool ours = false;
     if (sscanf(name, "seg-%16" SCNx64, &id) != 1 || id == 0)
         return false;
-    mr_cache_folder_name(id, MR_CACHE_LOG, again);
+    for (size_t i = 0; i < N_ENDINGS && !ours; i++) {
+        mr_cache_folder_name(id, endings[i], again);
+        ours = strcmp(name, again) == 0;
+    }
     *id_out = id;
-    return strcmp(name, again) == 0;
+    return ours;
 }
 
 static int put_id(struct mr_cache_ids *ids, uint64_t id)
@@ -160,6 +190,24 @@ static int put_id(struct mr_cache_ids *ids, uint64_t id)
     }
     ids->ids[ids->n++] = id;
     return 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Most segments were met twice, once by each file. */
+static void drop_repeats(struct mr_cache_ids *ids)
+{
+    size_t n = 0;
+    if (ids->n > 0)
+        qsort(ids->ids, ids->n, sizeof *ids->ids, compare_ids);
+    for (size_t i = 0; i < ids->n; i++)
+        if (i == 0 || ids->ids[i] != ids->ids[i - 1])
+            ids->ids[n++] = ids->ids[i];
+    ids->n = n;
 }
 
 int mr_cache_folder_list(int folder, struct mr_cache_ids *ids)
@@ -180,6 +228,7 @@ int mr_cache_folder_list(int folder, struct mr_cache_ids *ids)
     if (rc == 0)
         rc = -errno;
     closedir(listing);
+    drop_repeats(ids);
     return rc;
 }
 
@@ -240,12 +289,10 @@ uint64_t mr_cache_folder_segment_bytes(int folder, uint64_t id, uint64_t *log_by
     return log + file_bytes(folder, id, MR_CACHE_DATA);
 }
 
-/* The log goes last: what has no log is not found by a later removal. */
 int mr_cache_folder_remove_segment(int folder, uint64_t id)
 {
-    static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
     char name[MR_CACHE_NAME];
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    for (size_t i = 0; i < N_ENDINGS; i++) {
         mr_cache_folder_name(id, endings[i], name);
         if (unlinkat(folder, name, 0) != 0 && errno != ENOENT)
             return -errno;

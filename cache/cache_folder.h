@@ -21,15 +21,18 @@ struct mr_cache_ids {
 /*
  * Open the directory. make: a missing or empty directory becomes a cache.
  *
- * MR_ERR_INVALID where it is not a cache (a directory that holds other files never becomes one), MR_ERR_UNSUPPORTED
- * where it is one of another format, MR_ERR_IO. *fd_out is the caller's.
+ * MR_ERR_INVALID where it is not a cache (not a directory; a directory that holds other files never becomes one),
+ * MR_ERR_UNSUPPORTED where it is one of another format, MR_ERR_IO. *fd_out is the caller's.
  */
 mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error);
 
 /* Is a negative errno not the directory's fault, such as too many open files? Then another attempt may succeed. */
 bool mr_cache_folder_is_passing(int rc);
 
-/* Segments by their logs' names, in no order. Returns 0 or a negative errno. Earlier ids are overwritten. */
+/*
+ * Segments by the names of their files, each once, in the order of their numbers; either file may be missing. Returns 0
+ * or a negative errno. Earlier ids are overwritten.
+ */
 int mr_cache_folder_list(int folder, struct mr_cache_ids *ids);
 
 #define MR_CACHE_NAME 32

@@ -144,7 +144,7 @@ static void follow_log(struct mr_cache_host *cache, uint64_t id, uint64_t log_by
 {
     struct mr_cache_files files;
     struct stat st;
-    int number = mr_cache_region_number(cache->region, id);
+    int number = log_bytes > 0 ? mr_cache_region_number(cache->region, id) : -1;
     if (number < 0)
         return;
     struct followed *followed = &cache->followed[number];

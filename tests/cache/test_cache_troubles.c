@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Troubles that the cache must not cause or suffer from: limits, workers that died, a shortage that passes. */
+#include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include <millrace/pack.h>
+
 #include "base/clock.h"
+#include "cache/cache_folder.h"
 #include "cache/cache_key.h"
 #include "tests/cache/cache_rig.h"
 #include "tests/support/folder.h"
@@ -129,6 +137,115 @@ static void template_at_a_place_that_was_written_anew_is_read_again(void **state
     cache_run_end(&b);
 }
 
+static void fill_in_a_run(struct cache_rig *rig)
+{
+    struct cache_run run;
+    cache_run_begin(&run, rig, NULL);
+    assert_int_equal(cache_run_fill_all(&run), rig->n);
+    cache_run_end(&run);
+}
+
+static void either_file_of_a_segment_is_counted_and_cleared_without_the_other(void **state)
+{
+    static const char *const endings[] = {MR_CACHE_LOG, MR_CACHE_DATA};
+    struct cache_rig *rig = *state;
+    for (int lost = 0; lost < 2; lost++) {
+        char gone[700], left[700];
+        struct cache_run run;
+        struct stat st;
+        mr_cache_report report;
+        fill_in_a_run(rig);
+        cache_rig_find_file(rig->dir, endings[lost], gone);
+        cache_rig_find_file(rig->dir, endings[1 - lost], left);
+        assert_int_equal(unlink(gone), 0);
+        assert_int_equal(stat(left, &st), 0);
+        cache_run_begin(&run, rig, NULL);
+        assert_int_equal(cache_run_count(&run), 0);
+        assert_int_equal(run.region->bytes, st.st_size); /* the budget counts them, for they fill the disk */
+        cache_run_end(&run);
+        assert_int_equal(mr_cache_stat(rig->dir, NULL, false, &report, NULL), MR_OK);
+        assert_int_equal(report.n_segments, 1);
+        assert_int_equal(report.n_torn, 1);
+        assert_int_equal(report.bytes, st.st_size);
+        assert_int_equal(mr_cache_clear(rig->dir, &report, NULL), MR_OK);
+        assert_int_equal(report.n_segments, 1);
+        assert_int_equal(report.bytes, st.st_size);
+        assert_int_equal(stat(left, &st), -1);
+    }
+}
+
+static void expect_no_cache(const char *path, const char *words)
+{
+    mr_cache_report report;
+    mr_error error;
+    int fd;
+    assert_int_equal(mr_cache_folder_open(path, true, &fd, &error), MR_ERR_INVALID);
+    if (!strstr(error.text, words))
+        fail_msg("%s", error.text);
+    assert_int_equal(mr_cache_stat(path, NULL, false, &report, &error), MR_ERR_INVALID);
+    if (!strstr(error.text, words))
+        fail_msg("%s", error.text);
+}
+
+static void fifo_is_named_where_a_cache_or_its_marker_is_expected(void **state)
+{
+    struct cache_rig *rig = *state;
+    char marker[700];
+    alarm(30);
+    assert_int_equal(mkfifo(rig->dir, 0666), 0);
+    expect_no_cache(rig->dir, "it is not a directory");
+    assert_int_equal(unlink(rig->dir), 0);
+    assert_int_equal(mkdir(rig->dir, 0777), 0);
+    snprintf(marker, sizeof marker, "%s/millrace-cache", rig->dir);
+    assert_int_equal(mkfifo(marker, 0666), 0);
+    expect_no_cache(rig->dir, "its millrace-cache is not a regular file");
+    alarm(0);
+}
+
+/* The error of making a cache, or of emptying one; its words must name the reason. */
+static bool says_read_only(const mr_error *error)
+{
+    return error->os_error == EROFS && strstr(error->text, "Read-only file system");
+}
+
+static int use_a_read_only_file_system(void)
+{
+    const unsigned long restricted = MS_NOSUID | MS_NODEV | MS_NOEXEC; /* what /tmp has may not be taken away */
+    char missing[700], empty[700];
+    struct cache_run run;
+    mr_error error;
+    int fd;
+    snprintf(missing, sizeof missing, "%s/missing", limited->folder);
+    snprintf(empty, sizeof empty, "%s/empty", limited->folder);
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+        mount(limited->folder, limited->folder, NULL, MS_BIND | MS_REC, NULL) != 0 ||
+        mount(NULL, limited->folder, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | restricted, NULL) != 0)
+        return 77;
+    if (mr_cache_folder_open(missing, true, &fd, &error) != MR_ERR_IO || !says_read_only(&error))
+        return 1;
+    if (mr_cache_folder_open(empty, true, &fd, &error) != MR_ERR_IO || !says_read_only(&error))
+        return 2;
+    if (mr_cache_clear(limited->dir, NULL, &error) != MR_ERR_IO || !says_read_only(&error))
+        return 3;
+    cache_run_begin(&run, limited, NULL);
+    if (cache_run_count(&run) != limited->n || run.region->stop_errno != EROFS)
+        return 4;
+    return 0;
+}
+
+static void read_only_file_system_is_named_and_a_cache_on_it_is_read(void **state)
+{
+    limited = *state;
+    char empty[700];
+    snprintf(empty, sizeof empty, "%s/empty", limited->folder);
+    assert_int_equal(mkdir(empty, 0777), 0);
+    fill_in_a_run(limited);
+    int rc = mr_test_in_child(use_a_read_only_file_system);
+    if (rc == 77)
+        skip();
+    assert_int_equal(rc, 0);
+}
+
 #define CACHE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -138,6 +255,9 @@ int main(void)
         CACHE_TEST(sample_over_which_two_workers_died_is_left_alone),
         CACHE_TEST(shortage_of_descriptors_ends_nothing),
         CACHE_TEST(template_at_a_place_that_was_written_anew_is_read_again),
+        CACHE_TEST(either_file_of_a_segment_is_counted_and_cleared_without_the_other),
+        CACHE_TEST(fifo_is_named_where_a_cache_or_its_marker_is_expected),
+        CACHE_TEST(read_only_file_system_is_named_and_a_cache_on_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
