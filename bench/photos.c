@@ -5,6 +5,7 @@
  */
 #include "bench/photos.h"
 
+#include "base/image_format.h"
 #include "bench/flat_folder.h"
 #include "bench/roi_decode.h"
 #include "dataset/reader.h"
@@ -35,7 +36,7 @@ static mr_status make_plan(struct mr_photos *photos, mr_error *error)
 static mr_status find_box(const struct mr_plan *plan, struct mr_codec *codec, struct mr_photo *photo, mr_error *error)
 {
     struct mr_image_head head;
-    if (strcmp(mr_codec_sniff(photo->bytes, photo->len), "jpeg") != 0)
+    if (strcmp(mr_image_format_sniff(photo->bytes, photo->len), MR_IMAGE_FORMAT_JPEG) != 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is no JPEG", photo->path);
     mr_status status = mr_codec_open(codec, photo->bytes, photo->len, &head, error);
     if (status != MR_OK)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/image_format.h"
 #include "base/packed_image.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
@@ -89,43 +90,6 @@ static void inspect_png(const uint8_t *head, size_t n, mr_sample_info *info)
     info->channels = head[25] < sizeof channels ? channels[head[25]] : 0;
 }
 
-/* No control characters but white space and escape, and no byte that UTF-8 never holds. */
-static bool looks_like_text(const uint8_t *head, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        bool control = head[i] == 0x7f || (head[i] < 0x20 && (head[i] < 0x09 || head[i] > 0x0d) && head[i] != 0x1b);
-        if (control || head[i] == 0xc0 || head[i] == 0xc1 || head[i] >= 0xf5)
-            return false;
-    }
-    return n > 0;
-}
-
-static const char *format_of(const uint8_t *head, size_t n)
-{
-    static const struct {
-        const char *format;
-        size_t at;
-        size_t len;
-        const char *bytes;
-    } signs[] = {
-        {"jpeg", 0, 3, "\xff\xd8\xff"},
-        {"png", 0, 8, "\x89PNG\r\n\x1a\n"},
-        {"webp", 8, 4, "WEBP"},
-        {"gif", 0, 4, "GIF8"},
-        {"bmp", 0, 2, "BM"},
-        {"tiff", 0, 4, "II*\0"},
-        {"tiff", 0, 4, "MM\0*"},
-    };
-    if (n == 0)
-        return "empty";
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (n >= signs[i].at + signs[i].len && memcmp(head + signs[i].at, signs[i].bytes, signs[i].len) == 0)
-            return signs[i].format;
-    if (n >= 3 && head[0] == 'P' && head[1] >= '1' && head[1] <= '6' && strchr(" \t\r\n#", head[2]) && head[2])
-        return "ppm";
-    return looks_like_text(head, n) ? "text" : "unknown";
-}
-
 static int inspect_bytes(const struct view *view, mr_sample_info *info)
 {
     uint8_t head[HEAD_BYTES];
@@ -133,10 +97,10 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     int rc = look_at(view, 0, head, sizeof head, &n);
     if (rc < 0)
         return rc;
-    set_format(info, format_of(head, n));
-    if (strcmp(info->format, "jpeg") == 0)
+    set_format(info, mr_image_format_sniff(head, n));
+    if (strcmp(info->format, MR_IMAGE_FORMAT_JPEG) == 0)
         inspect_jpeg(view, info);
-    else if (strcmp(info->format, "png") == 0)
+    else if (strcmp(info->format, MR_IMAGE_FORMAT_PNG) == 0)
         inspect_png(head, n, info);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "packs/packer.h"
 
 #include "base/checked.h"
+#include "base/image_format.h"
 #include "base/xxh3.h"
 #include "transforms/packed_selftest.h"
 #include "transforms/packed.h"
@@ -310,7 +311,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
     struct input input = {.bytes = bytes, .len = len};
     mr_error words;
     memset(sample_out, 0, sizeof *sample_out);
-    input.is_jpeg = strcmp(mr_codec_sniff(bytes, len), "jpeg") == 0;
+    input.is_jpeg = strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) == 0;
     memset(&packer->head, 0, sizeof packer->head);
     if (input.is_jpeg)
         mr_packer_head_read(bytes, len, &packer->head);

@@ -5,6 +5,7 @@
  */
 #include "packs/packer_decode.h"
 
+#include "base/image_format.h"
 #include "transforms/codec_ops.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
@@ -98,7 +99,7 @@ mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *
     if (status == MR_OK)
         status = read_rows(decode->codec, head_out, to_pixels ? USE_COPY : USE_NOT, decode->pixels.memory, NULL, error);
     uint32_t n_warnings = mr_codec_close(decode->codec);
-    if (status == MR_OK && n_warnings > 0 && strcmp(mr_codec_sniff(bytes, len), "jpeg") == 0)
+    if (status == MR_OK && n_warnings > 0 && strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) == 0)
         status = find_warning(decode, bytes, len, n_warnings, error);
     return status;
 }

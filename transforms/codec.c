@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codec of a worker: looks at an image's first bytes and calls the format that they name. The file's name does not
- * count: data sets hold PNGs called .JPEG.
+ * The codec of a worker: calls the format that an image's first bytes name.
  *
  * Invariant: close() reaches a format only after an open() that succeeded. An open() that failed has already ended the
  * image.
  */
 #include "transforms/codec.h"
 
+#include "base/image_format.h"
 #include "base/packed_image.h"
 #include "transforms/codec_ops.h"
 #include "transforms/codec_jpeg.h"
@@ -16,7 +16,6 @@
 #include "transforms/packed_selftest.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,58 +34,6 @@ struct mr_codec {
     struct mr_image_head head;
     bool begun;
 };
-
-static bool starts_with(const uint8_t *bytes, size_t len, const char *magic, size_t magic_len)
-{
-    return len >= magic_len && memcmp(bytes, magic, magic_len) == 0;
-}
-
-static bool looks_like_png(const uint8_t *bytes, size_t len)
-{
-    return len >= 4 && memcmp(bytes, "\x89PNG\r\n\x1a\n", len < 8 ? len : 8) == 0;
-}
-
-static bool looks_like_bmp(const uint8_t *bytes, size_t len)
-{
-    return starts_with(bytes, len, "BM", 2) && len >= 14 && memcmp(bytes + 6, "\0\0\0\0", 4) == 0;
-}
-
-static bool looks_like_ppm(const uint8_t *bytes, size_t len)
-{
-    return len >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' && isspace(bytes[2]);
-}
-
-static bool looks_like_text(const uint8_t *bytes, size_t len)
-{
-    for (size_t i = 0; i < len && i < 64; i++) {
-        if (bytes[i] < 0x20 && !isspace(bytes[i]))
-            return false;
-        if (bytes[i] >= 0x7f)
-            return false;
-    }
-    return true;
-}
-
-const char *mr_codec_sniff(const uint8_t *bytes, size_t len)
-{
-    if (len == 0)
-        return "empty";
-    if (starts_with(bytes, len, "\xff\xd8", 2))
-        return mr_codec_jpeg.name;
-    if (looks_like_png(bytes, len))
-        return mr_codec_png.name;
-    if (starts_with(bytes, len, "RIFF", 4) && len >= 12 && memcmp(bytes + 8, "WEBP", 4) == 0)
-        return "webp";
-    if (starts_with(bytes, len, "GIF87a", 6) || starts_with(bytes, len, "GIF89a", 6))
-        return "gif";
-    if (starts_with(bytes, len, "II*\0", 4) || starts_with(bytes, len, "MM\0*", 4))
-        return "tiff";
-    if (looks_like_bmp(bytes, len))
-        return "bmp";
-    if (looks_like_ppm(bytes, len))
-        return "ppm";
-    return looks_like_text(bytes, len) ? "text" : "unknown";
-}
 
 /* The name to print of a picture format that is known but not decoded, NULL for what is no picture. */
 static const char *title_of(const char *sniffed)
@@ -164,7 +111,7 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
                         mr_error *error)
 {
     assert(!codec->ops);
-    const char *sniffed = mr_codec_sniff(bytes, len);
+    const char *sniffed = mr_image_format_sniff(bytes, len);
     for (int i = 0; i < N_CODECS; i++) {
         if (strcmp(codecs[i]->name, sniffed) != 0)
             continue;

@@ -45,7 +45,4 @@ mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32
  * each open that succeeded. */
 uint32_t mr_codec_close(struct mr_codec *codec);
 
-/* What the first bytes look like: "jpeg", "png", or "webp", "gif", "bmp", "tiff", "ppm", "text", "empty", "unknown". */
-const char *mr_codec_sniff(const uint8_t *bytes, size_t len);
-
 #endif

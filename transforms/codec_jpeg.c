@@ -8,6 +8,7 @@
  */
 #include "transforms/codec_jpeg.h"
 
+#include "base/image_format.h"
 #include "transforms/jpeg_file.h"
 
 #include <stdlib.h>
@@ -132,7 +133,7 @@ static uint32_t jpeg_close(void *state)
 }
 
 const struct mr_codec_ops mr_codec_jpeg = {
-    .name = "jpeg",
+    .name = MR_IMAGE_FORMAT_JPEG,
     .create = jpeg_state_create,
     .destroy = jpeg_state_destroy,
     .open = jpeg_open,

@@ -19,7 +19,7 @@
 #define MR_CODEC_JPEG_MARGIN 2
 
 struct mr_codec_ops {
-    const char *name; /* as mr_codec_sniff() calls it */
+    const char *name; /* as mr_image_format_sniff() calls it */
     mr_status (*create)(const struct mr_codec_limits *limits, void **state_out, mr_error *error);
     void (*destroy)(void *state);
     mr_status (*open)(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out, mr_error *error);

@@ -9,6 +9,7 @@
  */
 #include "transforms/codec_png.h"
 
+#include "base/image_format.h"
 #include "transforms/exif.h"
 
 #include <setjmp.h>
@@ -341,7 +342,7 @@ static mr_status png_rows(void *state, const uint8_t **rows_out, uint32_t max_ro
 }
 
 const struct mr_codec_ops mr_codec_png = {
-    .name = "png",
+    .name = MR_IMAGE_FORMAT_PNG,
     .create = png_state_create,
     .destroy = png_state_destroy,
     .open = png_open,

@@ -43,11 +43,11 @@ static void formats_are_told_by_their_first_bytes(void **state)
     (void)state;
     expect_format("", 0, "empty");
     expect_format("\xff\xd8\xff", 3, "jpeg");
-    expect_format("\xff\xd8", 2, "unknown");
+    expect_format("\xff\xd8", 2, "jpeg");
     expect_format("\x89PNG\r\n\x1a\n", 8, "png");
     expect_format("RIFF\1\2\3\4WEBPVP8 ", 16, "webp");
     expect_format("GIF89a..", 8, "gif");
-    expect_format("BM......", 8, "bmp");
+    expect_format("BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "bmp");
     expect_format("II*\0....", 8, "tiff");
     expect_format("MM\0*....", 8, "tiff");
     expect_format("P6\n3 3 255\n", 11, "ppm");

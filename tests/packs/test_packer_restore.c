@@ -3,6 +3,7 @@
  * Files out of packs: byte for byte where that was asked for, otherwise with the same pixels. A damaged pack never
  * causes a crash.
  */
+#include "base/image_format.h"
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"
 #include "transforms/packed_selftest.h"
@@ -229,7 +230,7 @@ static void pixels_become_a_png(void **state)
     struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
     assert_int_equal(sample.image.encoding, MR_PACKED_RAW);
     struct mr_test_image png = restore(&sample);
-    assert_string_equal(mr_codec_sniff(png.bytes, png.len), "png");
+    assert_string_equal(mr_image_format_sniff(png.bytes, png.len), "png");
     uint32_t width, height;
     uint8_t *full = mr_test_jpeg_pixels(jpeg.bytes, jpeg.len, &width, &height);
     struct mr_packed_sample again = packer_pack(packer, png.bytes, png.len);

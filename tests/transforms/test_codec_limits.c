@@ -40,18 +40,6 @@ static void other_formats_are_named(void **state)
     expect_damaged(*state, "P6\n1 1\n255\nabc", 14, "PPM is not supported; JPEG and PNG are");
 }
 
-static void sniffing_names_the_format(void **state)
-{
-    (void)state;
-    assert_string_equal(mr_codec_sniff((const uint8_t *)"\xff\xd8\xff\xe0", 4), "jpeg");
-    assert_string_equal(mr_codec_sniff((const uint8_t *)"\x89PNG\r\n\x1a\n", 8), "png");
-    assert_string_equal(mr_codec_sniff((const uint8_t *)"\x89PNG\r\n\x1a\r", 8), "unknown");
-    assert_string_equal(mr_codec_sniff((const uint8_t *)"RIFF\0\0\0\0WAVEfmt ", 16), "unknown");
-    assert_string_equal(mr_codec_sniff((const uint8_t *)"BMW and other cars", 18), "text");
-    assert_string_equal(mr_codec_sniff((const uint8_t *)"Hello\n", 6), "text");
-    assert_string_equal(mr_codec_sniff(NULL, 0), "empty");
-}
-
 static void a_header_cut_short_is_damage(void **state)
 {
     expect_damaged(*state, "\xff\xd8", 2, "Premature end of input file");
@@ -197,7 +185,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_image_is_named_by_its_bytes),
         cmocka_unit_test(other_formats_are_named),
-        cmocka_unit_test(sniffing_names_the_format),
         cmocka_unit_test(a_header_cut_short_is_damage),
         cmocka_unit_test(a_header_of_65535_squared_is_refused),
         cmocka_unit_test(a_side_of_65535_is_refused),

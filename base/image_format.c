@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares the first bytes with the signatures of image formats. The codecs decode what is named here, and `millrace
+ * list` prints it, so both say the same of a file.
+ */
+#include "base/image_format.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 4096 };
+
+/* A file that ends within the signature has it too, if at least so many bytes are there. */
+struct signature {
+    const char *format;
+    size_t len;
+    size_t least;
+    const char *bytes;
+};
+
+static const struct signature signatures[] = {
+    {MR_IMAGE_FORMAT_JPEG, 2, 2, "\xff\xd8"},
+    {MR_IMAGE_FORMAT_PNG, 8, 4, "\x89PNG\r\n\x1a\n"},
+    {"gif", 6, 6, "GIF87a"},
+    {"gif", 6, 6, "GIF89a"},
+    {"tiff", 4, 4, "II*\0"},
+    {"tiff", 4, 4, "MM\0*"},
+};
+
+static bool has_signature(const struct signature *signature, const uint8_t *bytes, size_t len)
+{
+    size_t n = len < signature->len ? len : signature->len;
+    return n >= signature->least && memcmp(bytes, signature->bytes, n) == 0;
+}
+
+static bool looks_like_webp(const uint8_t *bytes, size_t len)
+{
+    return len >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
+}
+
+/* Two letters are little: the reserved bytes, which are zero, tell a picture from a text about a BMW. */
+static bool looks_like_bmp(const uint8_t *bytes, size_t len)
+{
+    return len >= 14 && memcmp(bytes, "BM", 2) == 0 && memcmp(bytes + 6, "\0\0\0\0", 4) == 0;
+}
+
+/* After the number comes white space, or a comment. */
+static bool looks_like_ppm(const uint8_t *bytes, size_t len)
+{
+    return len >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' &&
+           memchr(" \t\n\v\f\r#", bytes[2], 7) != NULL;
+}
+
+/* No control characters but white space and escape, and no byte that UTF-8 never holds. */
+static bool looks_like_text(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len && i < TEXT_BYTES; i++) {
+        bool control =
+            bytes[i] == 0x7f || (bytes[i] < 0x20 && (bytes[i] < 0x09 || bytes[i] > 0x0d) && bytes[i] != 0x1b);
+        if (control || bytes[i] == 0xc0 || bytes[i] == 0xc1 || bytes[i] >= 0xf5)
+            return false;
+    }
+    return true;
+}
+
+const char *mr_image_format_sniff(const uint8_t *bytes, size_t len)
+{
+    if (len == 0)
+        return "empty";
+    for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
+        if (has_signature(&signatures[i], bytes, len))
+            return signatures[i].format;
+    if (looks_like_webp(bytes, len))
+        return "webp";
+    if (looks_like_bmp(bytes, len))
+        return "bmp";
+    if (looks_like_ppm(bytes, len))
+        return "ppm";
+    return looks_like_text(bytes, len) ? "text" : "unknown";
+}
