@@ -29,6 +29,8 @@ struct mr_codec_limits mr_codec_limits_resolve(const struct mr_codec_limits *lim
         resolved.max_pixels = MR_CODEC_MAX_PIXELS;
     if (resolved.max_scans == 0)
         resolved.max_scans = MR_CODEC_MAX_SCANS;
+    if (resolved.max_scan_blocks == 0)
+        resolved.max_scan_blocks = MR_CODEC_MAX_SCAN_BLOCKS;
     if (resolved.max_decoder_bytes == 0)
         resolved.max_decoder_bytes = MR_CODEC_MAX_DECODER_BYTES;
     return resolved;

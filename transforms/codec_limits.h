@@ -11,11 +11,15 @@
 #define MR_CODEC_MAX_PIXELS UINT64_C(178956970) /* Pillow's */
 #define MR_CODEC_MAX_SCANS 500                  /* TurboJPEG's; real files have about 10 */
 #define MR_CODEC_MAX_DECODER_BYTES (UINT64_C(1) << 30)
+/* libjpeg's usual ten scans visit each block up to six times, so the largest image within the memory above has 50
+ * million. Without this limit 500 scans of it take minutes. */
+#define MR_CODEC_MAX_SCAN_BLOCKS UINT64_C(64000000)
 
 /* Deterministic limits; what is beyond them is damaged, and the message names value and limit. Zero: the one above. */
 struct mr_codec_limits {
     uint64_t max_pixels;        /* width x height */
     uint32_t max_scans;         /* of a progressive JPEG */
+    uint64_t max_scan_blocks;   /* blocks of 8 x 8 that all scans of a JPEG visit together, where it has several */
     uint64_t max_decoder_bytes; /* working memory of the decoder, as estimated from the header */
 };
 

@@ -17,16 +17,32 @@ static struct mr_jpeg_file *file_of(j_common_ptr cinfo)
     return cinfo->client_data;
 }
 
-/* Called by libjpeg before each step of reading a file of several scans. */
+/* A scan begins. Its header says how many blocks it visits, so whoever reads the file stops before the same scan. */
+static void count_scan(struct mr_jpeg_file *file)
+{
+    struct mr_jpeg_box *box = &file->box;
+    const struct jpeg_decompress_struct *cinfo = &box->cinfo;
+    const struct mr_codec_limits *limits = &file->limits;
+    file->n_scans = cinfo->input_scan_number;
+    file->scan_blocks += (uint64_t)cinfo->MCUs_per_row * cinfo->MCU_rows_in_scan * (unsigned)cinfo->blocks_in_MCU;
+    if ((uint32_t)file->n_scans > limits->max_scans)
+        snprintf(box->words, sizeof box->words, "%d scans are above the limit of %" PRIu32, file->n_scans,
+                 limits->max_scans);
+    else if (file->scan_blocks > limits->max_scan_blocks)
+        snprintf(box->words, sizeof box->words,
+                 "%" PRIu64 " blocks in its first %d scans are above the limit of %" PRIu64, file->scan_blocks,
+                 file->n_scans, limits->max_scan_blocks);
+    else
+        return;
+    mr_jpeg_box_escape(box, MR_ERR_DAMAGED);
+}
+
+/* Called by libjpeg before each step of reading a file of several scans, and before rows of any file. */
 static void on_progress(j_common_ptr common)
 {
     struct mr_jpeg_file *file = file_of(common);
-    struct mr_jpeg_box *box = &file->box;
-    if ((uint32_t)box->cinfo.input_scan_number <= file->limits.max_scans)
-        return;
-    snprintf(box->words, sizeof box->words, "%d scans are above the limit of %" PRIu32, box->cinfo.input_scan_number,
-             file->limits.max_scans);
-    mr_jpeg_box_escape(box, MR_ERR_DAMAGED);
+    if (file->box.cinfo.input_scan_number > file->n_scans && jpeg_has_multiple_scans(&file->box.cinfo))
+        count_scan(file);
 }
 
 /* The source: the whole file in memory. */
@@ -112,6 +128,8 @@ mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, siz
     file->orientation = 0;
     file->in_header = true;
     file->ran_out = false;
+    file->n_scans = 0;
+    file->scan_blocks = 0;
     file->source.next_input_byte = bytes;
     file->source.bytes_in_buffer = len;
     mr_status status = mr_jpeg_box_guard(&file->box, read_header, error);

@@ -19,6 +19,8 @@ struct mr_jpeg_file {
     void (*on_data_end)(struct mr_jpeg_file *file);
     uint32_t orientation; /* 0 where EXIF says none */
     bool in_header;       /* no pixel can be complete yet */
+    int n_scans;          /* begun and counted so far, in a file of several */
+    uint64_t scan_blocks; /* that they visit */
     bool ran_out;         /* libjpeg was given an end-of-image marker that is not in the data */
 };
 

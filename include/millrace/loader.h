@@ -68,7 +68,8 @@ typedef struct mr_loader_options {
     uint32_t read_ahead;     /* reads in flight per worker, 1 to 64; 0 means 4 */
     uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
     uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1 GiB */
-    uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow */
+    uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow. Whatever it is, a JPEG whose
+                                scans together visit more than 64 000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
     int32_t nice;            /* added to the workers' nice level, 0 to 19 */
     mr_affinity affinity;
     const int32_t *affinity_cpus;

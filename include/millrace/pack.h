@@ -54,7 +54,8 @@ typedef struct mr_pack_options {
                             and keep the others */
     uint64_t shard_size; /* bytes, at least 1 MiB; 0: 1 GiB */
     uint32_t n_workers;  /* threads, 1 to 256; 0: one for each usable CPU */
-    uint64_t max_pixels; /* an image with more is damaged; 0: 178956970 */
+    uint64_t max_pixels; /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
+                            visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
     /* Called in the caller's thread, at most ten times a second; true ends the call with MR_ERR_CANCELED. */
     bool (*progress)(void *user, const mr_pack_progress *progress);
     mr_pack_notice *notice; /* gets each damaged sample, and each one that is kept as it is although something else was

@@ -317,6 +317,10 @@ static void limits_hold(void **state)
         packer = packer_make(&options);
         check_kept(packer, many.bytes, many.len, true, "above the limit of 2");
         mr_packer_destroy(packer);
+        options.limits = (struct mr_codec_limits){.max_scan_blocks = 1459};
+        packer = packer_make(&options);
+        check_kept(packer, many.bytes, many.len, true, "1460 blocks in its first 10 scans are above the limit of 1459");
+        mr_packer_destroy(packer);
         options.limits = (struct mr_codec_limits){.max_decoder_bytes = 35000};
         packer = packer_make(&options);
         check_kept(packer, many.bytes, many.len, true, "above the limit of 35000");

@@ -131,6 +131,38 @@ static void too_many_scans_are_refused(void **state)
     mr_codec_destroy(codec);
 }
 
+/*
+ * Two scans of 2 x 2 MCUs of 6 blocks; four of 3 x 4 blocks of luma; two of 2 x 2 blocks for each of the others. A file
+ * of one scan has no such limit.
+ */
+static void blocks_of_all_scans_are_limited_together(void **state)
+{
+    (void)state;
+    struct mr_test_jpeg options = {.width = 20, .height = 30};
+    for (int progressive = 0; progressive < 2; progressive++) {
+        options.progressive = progressive;
+        struct mr_test_image image = mr_test_jpeg(&options);
+        for (uint64_t limit = 112; limit > 110; limit--) {
+            struct mr_codec *codec = make_limited((struct mr_codec_limits){.max_scan_blocks = progressive ? limit : 1});
+            struct codec_box corner = {19, 29, 1, 1};
+            for (int cut = 0; cut < 2; cut++) {
+                uint8_t *pixels = NULL;
+                mr_error error;
+                bool good = !progressive || limit == 112;
+                assert_int_equal(
+                    codec_decode(codec, image.bytes, image.len, cut ? &corner : NULL, NULL, &pixels, &error),
+                    good ? MR_OK : MR_ERR_DAMAGED);
+                if (good)
+                    free(pixels);
+                else
+                    assert_string_equal(error.text, "112 blocks in its first 10 scans are above the limit of 111");
+            }
+            mr_codec_destroy(codec);
+        }
+        mr_test_image_free(&image);
+    }
+}
+
 static void decoder_memory_is_limited(void **state)
 {
     (void)state;
@@ -191,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_huge_png_is_refused),
         cmocka_unit_test(the_pixel_limit_is_exact),
         cmocka_unit_test(too_many_scans_are_refused),
+        cmocka_unit_test(blocks_of_all_scans_are_limited_together),
         cmocka_unit_test(decoder_memory_is_limited),
         cmocka_unit_test(an_interlaced_png_counts_its_box),
     };
