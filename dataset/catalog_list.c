@@ -2,8 +2,8 @@
 /*
  * The scheme of lists: one file per sample; paths and labels stand in the list file, which is mapped beside the region.
  *
- * Invariant: the list file is not sealed and may be overwritten while it is mapped, so its lines are parsed with care
- * every time.
+ * Invariant: a large list is not copied and may be overwritten while it is mapped, so lines are parsed with care every
+ * time.
  */
 #include "dataset/catalog_list.h"
 

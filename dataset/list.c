@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens a list file: checks every line once and keeps the start of each 16th. Paths and labels are read from the mapped
- * file when a sample is asked for. The form of the labels (how many numbers, integers or not) is known only after the
- * last line.
+ * text when a sample is asked for: a copy in shared memory where the list is small, otherwise the file itself. The form
+ * of the labels (how many numbers, integers or not) is known only after the last line.
  */
 #include "dataset/list.h"
 
@@ -17,9 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/shared_memory.h"
+#include "dataset/file.h"
 #include "dataset/spec.h"
 #include "dataset/list_line.h"
 #include "dataset/catalog_build.h"
+
+/* A larger list is mapped: copying it takes time, and ranks share the pages of its file. */
+enum { COPY_BYTES = 8 << 20 };
 
 struct scan {
     const char *path; /* of the list, for messages */
@@ -198,6 +203,42 @@ static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_er
     return MR_OK;
 }
 
+static mr_status read_into(int copy, int list, const char *path, size_t len, mr_error *error)
+{
+    size_t n = 0;
+    void *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
+    if (map == MAP_FAILED)
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes for a copy of the list %s", len, path);
+    int rc = mr_file_read_at(list, 0, map, len, &n);
+    munmap(map, len);
+    if (rc < 0)
+        return mr_error_os(error, MR_ERR_IO, -rc, "cannot read the list %s", path);
+    if (n < len)
+        return mr_error_set(error, MR_ERR_IO, "the list %s shrank from %zu to %zu bytes while it was read", path, len,
+                            n);
+    rc = mr_shared_memory_seal_content(copy);
+    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "cannot seal the copy of the list %s", path) : MR_OK;
+}
+
+/* A copy takes the place of a small list's descriptor: later changes of the file have no effect. */
+static mr_status copy_list(const char *path, size_t len, int *fd, mr_error *error)
+{
+    int copy;
+    if (len > COPY_BYTES || len > mr_shared_memory_limit())
+        return MR_OK;
+    mr_status status = mr_shared_memory_create("millrace-list", len, &copy, error);
+    if (status < 0)
+        return status;
+    status = read_into(copy, *fd, path, len, error);
+    if (status == MR_OK) {
+        int list = *fd;
+        *fd = copy;
+        copy = list;
+    }
+    close(copy);
+    return status;
+}
+
 /* The folder of the list, as written with its slash; "" where the path has none. */
 static mr_status open_list_root(const char *path, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
@@ -216,7 +257,8 @@ static mr_status open_list_root(const char *path, struct mr_catalog_builder *bui
 static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder, int fds[MR_CATALOG_N_FDS],
                            mr_error *error)
 {
-    void *map = mmap(NULL, scan->len, PROT_READ, MAP_SHARED, fds[MR_CATALOG_FD_NAMES], 0);
+    /* MAP_PRIVATE, as in catalog_region.c: a copy is sealed. */
+    void *map = mmap(NULL, scan->len, PROT_READ, MAP_PRIVATE, fds[MR_CATALOG_FD_NAMES], 0);
     if (map == MAP_FAILED)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot map %zu bytes of the list %s", scan->len, scan->path);
     scan->text = map;
@@ -249,6 +291,8 @@ mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options, 
     mr_status status = take_label_dtype(spec, &scan.dtype, error);
     if (status == MR_OK)
         status = open_list(scan.path, &fds_out[MR_CATALOG_FD_NAMES], &scan.len, error);
+    if (status == MR_OK)
+        status = copy_list(scan.path, scan.len, &fds_out[MR_CATALOG_FD_NAMES], error);
     if (status < 0)
         return status;
     struct mr_catalog_builder builder;

@@ -234,19 +234,47 @@ static void a_long_list_gives_each_line_in_its_place(void **state)
     tree_destroy(&tree);
 }
 
-static void a_list_that_is_overwritten_gives_errors_and_no_crash(void **state)
+/* Lines of 10 bytes. */
+static char *make_lines(int n)
+{
+    char *text = malloc((size_t)n * 10);
+    assert_non_null(text);
+    for (int i = 0; i < n; i++)
+        memcpy(text + (size_t)10 * (unsigned)i, "abcdef\t12\n", 10);
+    return text;
+}
+
+static void a_small_list_keeps_its_samples_whatever_becomes_of_the_file(void **state)
 {
     (void)state;
+    enum { N = 800000 };
     struct tree tree;
     tree_create(&tree);
-    char text[1000];
-    for (int i = 0; i < 100; i++)
-        memcpy(text + 10 * i, "abcdef\t12\n", 10);
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text));
+    char *text = make_lines(N);
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, (size_t)N * 10));
+    assert_int_equal(truncate(tree_at(&tree, "list.txt"), 0), 0);
+    for (int i = 0; i < N; i += 7999) {
+        assert_string_equal(path_of(dataset, i), "abcdef");
+        assert_int_equal(label_of(dataset, i), 12);
+    }
+    mr_dataset_destroy(dataset);
+    free(text);
+    tree_destroy(&tree);
+}
+
+static void a_large_list_that_is_overwritten_gives_errors_and_no_crash(void **state)
+{
+    (void)state;
+    enum { N = 900000 };
+    struct tree tree;
+    tree_create(&tree);
+    char *text = make_lines(N);
+    mr_dataset *dataset = open_dataset(list_of(&tree, text, (size_t)N * 10));
     FILE *file = fopen(tree_at(&tree, "list.txt"), "r+");
-    memset(text, 'z', sizeof text);
-    assert_int_equal(fwrite(text, 1, sizeof text, file), sizeof text);
+    memset(text, 'z', (size_t)N * 10);
+    assert_int_equal(fwrite(text, 10, N, file), N);
     fclose(file);
+    free(text);
     char path[MR_CATALOG_PATH], name[64];
     for (int i = 0; i < 100; i++) {
         int64_t label;
@@ -303,7 +331,8 @@ int main(void)
         cmocka_unit_test(each_wrong_line_is_named),
         cmocka_unit_test(class_names_may_head_a_list),
         cmocka_unit_test(a_long_list_gives_each_line_in_its_place),
-        cmocka_unit_test(a_list_that_is_overwritten_gives_errors_and_no_crash),
+        cmocka_unit_test(a_small_list_keeps_its_samples_whatever_becomes_of_the_file),
+        cmocka_unit_test(a_large_list_that_is_overwritten_gives_errors_and_no_crash),
         cmocka_unit_test(labels_do_not_depend_on_the_locale),
         cmocka_unit_test(a_list_in_the_working_folder_keeps_its_root),
     };
