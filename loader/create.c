@@ -78,21 +78,26 @@ static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error 
     return mr_sampler_create(&core->sampler_options, &core->sampler, error);
 }
 
+/* The CPU of the set that follows this one, the first one after the last; -1 in an empty set. */
+static int32_t next_cpu(const cpu_set_t *set, int32_t cpu)
+{
+    for (int32_t i = 1; i <= CPU_SETSIZE; i++)
+        if (CPU_ISSET((size_t)(cpu + i) % CPU_SETSIZE, set))
+            return (cpu + i) % CPU_SETSIZE;
+    return -1;
+}
+
 static void choose_cpus(struct mr_shared *shared, const mr_loader_options *o)
 {
     cpu_set_t set;
-    int32_t cpus[CPU_SETSIZE];
-    uint32_t n = 0;
-    if (o->affinity == MR_AFFINITY_SPREAD && sched_getaffinity(0, sizeof set, &set) == 0)
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-            if (CPU_ISSET(cpu, &set))
-                cpus[n++] = cpu;
+    bool spread = o->affinity == MR_AFFINITY_SPREAD && sched_getaffinity(0, sizeof set, &set) == 0;
+    int32_t cpu = -1;
     for (uint32_t i = 0; i < shared->control->n_workers; i++) {
-        shared->records[i].cpu = -1;
         if (o->affinity == MR_AFFINITY_LIST)
-            shared->records[i].cpu = o->affinity_cpus[i % o->n_affinity_cpus];
-        else if (n > 0)
-            shared->records[i].cpu = cpus[i % n];
+            cpu = o->affinity_cpus[i % o->n_affinity_cpus];
+        else if (spread)
+            cpu = next_cpu(&set, cpu);
+        shared->records[i].cpu = cpu;
     }
 }
 

@@ -71,7 +71,7 @@ static mr_status resolve_sampling(mr_loader_options *o, mr_error *error)
     if (o->tail == MR_TAIL_EXACT && o->drop_last)
         return mr_error_set(error, MR_ERR_INVALID, "the exact tail and drop_last exclude each other");
     if (o->epoch > UINT64_MAX - o->n_epochs)
-        return mr_error_set(error, MR_ERR_INVALID, "epoch %llu and n_epochs %llu are together above 2^64",
+        return mr_error_set(error, MR_ERR_INVALID, "epoch %llu and n_epochs %llu are together above 2^64 - 1",
                             (unsigned long long)o->epoch, (unsigned long long)o->n_epochs);
     return MR_OK;
 }

@@ -7,7 +7,7 @@
  * depend on the program's size.
  *
  * Invariant: between clone and exec the child runs on this process's memory. It makes system calls only, and writes
- * nothing but an error number.
+ * nothing but which step failed, and its error number.
  */
 #include "loader/starter.h"
 
@@ -145,6 +145,9 @@ static mr_status open_image(struct mr_starter *s, mr_error *error)
     struct helper helper;
     int carried = open_carried_image();
     s->image_fd = carried;
+    if (carried == -EMFILE || carried == -ENFILE || carried == -ENOMEM)
+        return mr_error_os(error, carried == -ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_WORKER, -carried,
+                           "cannot make a memfd for the worker helper");
     if (carried < 0) {
         find_helper(&helper);
         s->image_fd = helper.is_found ? open(helper.path, O_RDONLY | O_CLOEXEC) : -1;
@@ -187,24 +190,42 @@ struct child {
     pid_t host;
     char id[12];
     const char *path; /* NULL: exec the descriptor */
-    int failed;       /* errno of the step that failed, written by the child */
+    /* Written by the child: */
+    int failed;       /* errno of the step that failed */
+    bool null_failed; /* that step was to open /dev/null */
 };
 
+/* A copy of a descriptor at first or above, or a negative errno. A limit on descriptors below first is EINVAL here. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int copy_fd(int fd, int first)
+{
+    int copy = fcntl(fd, F_DUPFD, first);
+    if (copy >= 0)
+        return copy;
+    return errno == EINVAL ? -EMFILE : -errno;
+}
+
 /* Descriptors 0 and 1 on /dev/null, 2 as inherited, then those of worker_image.h, nothing else. */
-__attribute__((no_sanitize("address", "thread", "undefined"))) static int arrange_fds(const struct mr_starter *s,
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int arrange_fds(struct child *child,
                                                                                       int *image_out)
 {
+    const struct mr_starter *s = child->starter;
     int above = MR_WORKER_FIRST_FD + MR_WORKER_N_FDS;
     int held[MR_WORKER_N_FDS];
-    int image = fcntl(s->image_fd, F_DUPFD, above);
-    int null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, above);
-    if (image < 0 || null < 0)
-        return errno;
+    int image = copy_fd(s->image_fd, above);
+    if (image < 0)
+        return -image;
     for (int i = 0; i < MR_WORKER_N_FDS; i++) {
-        held[i] = s->fds[i] < 0 ? -1 : fcntl(s->fds[i], F_DUPFD, above);
+        held[i] = s->fds[i] < 0 ? -1 : copy_fd(s->fds[i], above);
         if (s->fds[i] >= 0 && held[i] < 0)
-            return errno;
+            return -held[i];
     }
+    int opened = open("/dev/null", O_RDWR);
+    child->null_failed = opened < 0;
+    if (opened < 0)
+        return errno;
+    int null = copy_fd(opened, above);
+    if (null < 0)
+        return -null;
     if (dup2(null, 0) < 0 || dup2(null, 1) < 0)
         return errno;
     for (int i = 0; i < MR_WORKER_N_FDS; i++) {
@@ -263,7 +284,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int child_
         _exit(1);
     setpgid(0, 0);
     reset_signals();
-    child->failed = arrange_fds(child->starter, &image);
+    child->failed = arrange_fds(child, &image);
     if (child->failed == 0) {
         if (child->path)
             execve(child->path, argv, environ);
@@ -279,6 +300,7 @@ static int spawn_child(struct mr_starter *s, struct child *child, struct mr_proc
 {
     int pidfd = -1;
     child->failed = 0;
+    child->null_failed = false;
     pid_t pid = __clone(child_main, (uint8_t *)s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
                         child, &pidfd);
     if (pid < 0)
@@ -300,6 +322,8 @@ static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process
     struct helper helper;
     snprintf(child.id, sizeof child.id, "%u", id);
     int failed = spawn_child(s, &child, process_out);
+    if (child.null_failed)
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot open /dev/null for worker %u", id);
     if (failed == EACCES || failed == EPERM || failed == ENOSYS) {
         find_helper(&helper);
         child.path = helper.path;

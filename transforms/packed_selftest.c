@@ -7,6 +7,7 @@
 #include "transforms/packed_selftest.h"
 
 #include "base/packed_image.h"
+#include "base/thread.h"
 #include "transforms/codec_jpeg.h"
 #include "transforms/codec_packed.h"
 #include "transforms/tile.h"
@@ -269,17 +270,26 @@ static mr_error refusal;
 static bool only_libjpeg_idct; /* the kernels' gives other pixels */
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
-static void try_once(void)
+static void *try_both(void *unused)
 {
-    if (!mr_codec_packed_knows_libjpeg()) {
-        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
-        return;
-    }
     if (mr_packed_selftest_run(false, &refusal) != MR_ERR_UNSUPPORTED)
-        return; /* a lack of memory says nothing of the IDCT */
+        return unused; /* a lack of memory says nothing of the IDCT */
     only_libjpeg_idct = true;
     refusal = (mr_error){0};
     mr_packed_selftest_run(true, &refusal);
+    return unused;
+}
+
+/* It needs more stack than a caller of mr_loader_create() must have: a thread's own, if one can be started. */
+static void try_once(void)
+{
+    pthread_t thread;
+    if (!mr_codec_packed_knows_libjpeg())
+        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
+    else if (mr_thread_start(&thread, try_both, NULL) == 0)
+        pthread_join(thread, NULL);
+    else
+        try_both(NULL);
 }
 
 bool mr_packed_selftest_passes(const char **why_not)

@@ -114,7 +114,7 @@ typedef struct mr_loader mr_loader;
  * MR_ERR_WORKER.
  * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader keeps its own reference to the
  * dataset.
- * Threads: the creating thread may end before the loader.
+ * Threads: the creating thread may end before the loader. The call needs at most 32 KiB of its stack.
  */
 MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options,
                                   mr_loader **loader_out, mr_error *error);

@@ -29,7 +29,7 @@
 #include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 
-enum { N_SAMPLES = 60, CANNOT_RUN = 77 };
+enum { N_SAMPLES = 60, CANNOT_RUN = 77, N_FDS = 64 };
 
 static char *folder;
 
@@ -163,6 +163,19 @@ static int without_io_uring(void)
     return 0;
 }
 
+/* Only /dev/null is opened with these flags. */
+static int without_dev_null(void)
+{
+    mr_loader_options o = options_of(2);
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    if (!filter ||
+        seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_EQ, O_RDWR)) != 0 ||
+        seccomp_load(filter) != 0)
+        return CANNOT_RUN;
+    seccomp_release(filter);
+    return expect_refusal(&o, "train:48", MR_ERR_WORKER, "cannot open /dev/null for worker 0: Permission denied");
+}
+
 static int without_exec_from_memfd(void)
 {
     refuse_call(SCMP_SYS(execveat));
@@ -200,7 +213,48 @@ static void a_container_that_refuses_exec_from_memfd_is_told_so(void **state)
     (void)state;
     check_confined(without_exec_from_memfd);
 }
+
+static void a_container_without_dev_null_is_told_so(void **state)
+{
+    (void)state;
+    check_confined(without_dev_null);
+}
 #endif
+
+/* So many descriptors may still be opened, up from none, until they are enough. Every refusal names the shortage. */
+static int with_ever_more_descriptors(void)
+{
+    mr_loader_options o = options_of(2);
+    mr_transform *transform;
+    mr_error error;
+    struct rlimit r;
+    mr_dataset *dataset = mr_test_dataset(folder);
+    mr_status status = mr_transform_parse("train:48", &transform, &error);
+    int first_free = dup(0);
+    close(first_free);
+    getrlimit(RLIMIT_NOFILE, &r);
+    for (int n = 0; status == MR_OK && n < N_FDS; n++) {
+        mr_loader *loader;
+        r.rlim_cur = (rlim_t)(first_free + n);
+        if (setrlimit(RLIMIT_NOFILE, &r) != 0)
+            return 90;
+        if (mr_loader_create(dataset, transform, &o, &loader, &error) == MR_OK) {
+            mr_loader_destroy(loader);
+            return n > 0 ? 0 : 1;
+        }
+        if (!strstr(error.text, "Too many open files")) {
+            fprintf(stderr, "%d descriptors: %s\n", n, error.text);
+            return 2;
+        }
+    }
+    return 3;
+}
+
+static void a_shortage_of_descriptors_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(mr_test_in_child(with_ever_more_descriptors), 0);
+}
 
 /* A machine that becomes unfit for workers in the middle of an epoch: no address space for a new one. */
 static int where_workers_cannot_start_any_more(void)
@@ -295,7 +349,9 @@ int main(void)
 #ifdef MR_HAVE_SECCOMP
         cmocka_unit_test(a_container_that_refuses_io_uring_is_served_by_pread),
         cmocka_unit_test(a_container_that_refuses_exec_from_memfd_is_told_so),
+        cmocka_unit_test(a_container_without_dev_null_is_told_so),
 #endif
+        cmocka_unit_test(a_shortage_of_descriptors_is_named),
         cmocka_unit_test(workers_that_cannot_start_any_more_end_the_loader),
         cmocka_unit_test(an_unreadable_file_is_named),
     };

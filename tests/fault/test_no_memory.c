@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each allocation on the way to a batch is refused once. What fails says so in words, and nothing crashes. The linker
+ * redirects the calls of this program and the library in it (--wrap).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+#include "tests/support/folder_fill.h"
+
+enum { MAX_ALLOCATIONS = 20000, TIMEOUT_MS = 60000 };
+
+static _Atomic bool counts;
+static _Atomic unsigned n_asked;
+static unsigned refused; /* the one that is refused */
+
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *memory, size_t len);
+void *__wrap_aligned_alloc(size_t alignment, size_t len);
+int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len);
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *memory, size_t len);
+void *__real_aligned_alloc(size_t alignment, size_t len);
+int __real_posix_memalign(void **memory_out, size_t alignment, size_t len);
+void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
+
+static bool is_refused(void)
+{
+    if (!counts || atomic_fetch_add(&n_asked, 1) != refused)
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__wrap_malloc(size_t len)
+{
+    return is_refused() ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return is_refused() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *memory, size_t len)
+{
+    return is_refused() ? NULL : __real_realloc(memory, len);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t len)
+{
+    return is_refused() ? NULL : __real_aligned_alloc(alignment, len);
+}
+
+int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len)
+{
+    return is_refused() ? ENOMEM : __real_posix_memalign(memory_out, alignment, len);
+}
+
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
+{
+    return is_refused() ? MAP_FAILED : __real_mmap(at, len, prot, flags, fd, off);
+}
+
+/* From the folder to the end of an epoch, or to the first error. */
+static mr_status run_epoch(const char *spec, const mr_loader_options *options, mr_error *error)
+{
+    mr_dataset *dataset = NULL;
+    mr_transform *transform = NULL;
+    mr_loader *loader = NULL;
+    mr_batch *batch;
+    mr_status status = mr_dataset_open(spec, NULL, &dataset, error);
+    if (status == MR_OK && options->cache)
+        status = mr_transform_parse("train:48", &transform, error);
+    if (status == MR_OK)
+        status = mr_loader_create(dataset, transform, options, &loader, error);
+    while (status == MR_OK && (status = mr_loader_next(loader, TIMEOUT_MS, &batch)) == MR_OK)
+        mr_batch_release(batch);
+    if (loader && status < 0)
+        *error = *mr_loader_error(loader);
+    mr_loader_destroy(loader);
+    mr_transform_destroy(transform);
+    mr_dataset_destroy(dataset);
+    return status;
+}
+
+static void check_each_allocation(const char *spec, mr_loader_options options)
+{
+    mr_error error;
+    assert_int_equal(run_epoch(spec, &options, &error), MR_END); /* what is tried once per process is tried here */
+    for (refused = 0; refused < MAX_ALLOCATIONS; refused++) {
+        error = (mr_error){0};
+        n_asked = 0;
+        counts = true;
+        mr_status status = run_epoch(spec, &options, &error);
+        counts = false;
+        if (options.trace)
+            unlink(options.trace);
+        if (status != MR_END && (status >= 0 || error.status != status || error.text[0] == '\0'))
+            fail_msg("allocation %u: status %d, in the error %d: \"%s\"", refused, status, error.status, error.text);
+        if (n_asked > refused)
+            continue;
+        assert_int_equal(status, MR_END);
+        print_message("%s: %u allocations\n", spec, n_asked);
+        return;
+    }
+    fail_msg("there are more than %d allocations", MAX_ALLOCATIONS);
+}
+
+/* Of a folder, a list and records: the images with a cache and a trace. */
+static void check_datasets(const char *folder, mr_loader_options options)
+{
+    char images[256], list[256], records[256], cache[256], trace[256];
+    snprintf(images, sizeof images, "%s/images", folder);
+    snprintf(list, sizeof list, "list:%s/list", folder);
+    snprintf(records, sizeof records, "records:%s/records?bytes=4", folder);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    snprintf(trace, sizeof trace, "%s/trace", folder);
+    options.batch_size = 2;
+    check_each_allocation(records, options);
+    options.cache = cache;
+    options.trace = trace;
+    check_each_allocation(images, options);
+    check_each_allocation(list, options);
+}
+
+static void each_allocation_that_fails_has_words(void **state)
+{
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.num_workers = MR_NO_WORKERS;
+    check_datasets(*state, options);
+}
+
+static void each_allocation_that_fails_among_threads_has_words(void **state)
+{
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.num_workers = 1;
+    options.start = MR_START_THREAD;
+    options.device = "host:0";
+    check_datasets(*state, options);
+}
+
+static int make_folder(void **state)
+{
+    char *folder = mr_test_folder_create();
+    char inner[256];
+    snprintf(inner, sizeof inner, "%s/images", folder);
+    if (mkdir(inner, 0777) != 0)
+        return -1;
+    mr_test_folder_fill(inner, 2, 2);
+    static const char list[] = "images/class_0/000.jpg\t0\nimages/class_1/001.jpg\t1\n";
+    mr_test_folder_write(folder, "list", list, sizeof list - 1);
+    mr_test_folder_write(folder, "records", "0123456789ab", 12);
+    *state = folder;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    mr_test_folder_remove(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_allocation_that_fails_has_words),
+        cmocka_unit_test(each_allocation_that_fails_among_threads_has_words),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
