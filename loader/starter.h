@@ -39,6 +39,8 @@ struct mr_starter_ops {
     bool (*kill)(struct mr_process *process);
     /* After pidfd became readable: collect the status and close the descriptor. */
     struct mr_exit (*reap)(struct mr_starter *starter, struct mr_process *process);
+    /* Can it start no worker any more, ever? Then says why. NULL where that cannot be. */
+    bool (*is_lost)(const struct mr_starter *starter, mr_error *error_out);
 };
 
 extern const struct mr_starter_ops mr_starter_exec;

@@ -252,12 +252,23 @@ static void fork_destroy(struct mr_starter *s)
     free(s);
 }
 
+/* There is no second template: a program that has opened a device must not fork one. */
+static bool fork_is_lost(const struct mr_starter *s, mr_error *error_out)
+{
+    if (s->socket >= 0)
+        return false;
+    mr_error_set(error_out, MR_ERR_WORKER, "the worker template (process %d) is gone", (int)s->template_pid);
+    return true;
+}
+
 static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
 {
     struct reply reply;
     int pidfd;
-    if (!ask_template(s, OP_START, (int32_t)id, &reply, &pidfd))
-        return mr_error_set(error, MR_ERR_WORKER, "the worker template (process %d) is gone", (int)s->template_pid);
+    if (!ask_template(s, OP_START, (int32_t)id, &reply, &pidfd)) {
+        fork_is_lost(s, error);
+        return MR_ERR_WORKER;
+    }
     if (reply.failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, reply.failed, "the template cannot fork worker %u", id);
     if (pidfd < 0) { /* there was no descriptor left here to receive it with */
@@ -293,4 +304,5 @@ const struct mr_starter_ops mr_starter_fork = {
     .start = fork_start,
     .kill = fork_kill,
     .reap = fork_reap,
+    .is_lost = fork_is_lost,
 };

@@ -136,6 +136,15 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
     }
 }
 
+/* True when no worker will ever be started again; then the loader is at its end. */
+static bool is_at_end(struct mr_supervisor *s)
+{
+    mr_error error;
+    if (s->ops->is_lost && s->ops->is_lost(s->starter, &error))
+        mr_core_fail(s->core, &error);
+    return has_failed(s);
+}
+
 static void watch_workers(struct mr_supervisor *s)
 {
     int tick_ms = (int)(s->core->options.time_limit_ms / 8);
@@ -143,7 +152,7 @@ static void watch_workers(struct mr_supervisor *s)
     uint64_t last = mr_clock_now_ns();
     while (!is_ending(s)) {
         await_deaths(s, next_timeout_ms(s, tick_ms));
-        if (has_failed(s))
+        if (is_at_end(s))
             forget_restarts(s);
         else
             restart_due(s);

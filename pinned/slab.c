@@ -147,11 +147,21 @@ mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error)
     return status;
 }
 
+/* A process that was forked meanwhile may still map the slab, and hold its descriptor: its pages go nevertheless. */
+static void free_pages(const struct mr_slab *slab)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t len = (slab->len_bytes + page - 1) / page * page;
+    (void)fallocate(slab->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)len);
+}
+
 void mr_slab_destroy(struct mr_slab *slab)
 {
     if (slab->base)
         munmap(slab->base, slab->len_bytes);
-    if (slab->fd >= 0)
+    if (slab->fd >= 0) {
+        free_pages(slab);
         close(slab->fd);
+    }
     *slab = (struct mr_slab){.fd = -1};
 }

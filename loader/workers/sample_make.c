@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "loader/workers/fork_mark.h"
 #include "loader/workers/worker_cache.h"
 
 struct mr_sample_maker {
@@ -21,6 +23,7 @@ struct mr_sample_maker {
     struct mr_sample_source source;
     struct mr_worker_cache *cache; /* NULL without a cache */
     struct mr_reader *spare;       /* for candidates that nobody has read ahead; made when first needed */
+    struct mr_fork_mark mark;      /* made in the worker itself */
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out, mr_error *error)
@@ -33,6 +36,7 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->control = job->shared.control;
     maker->record = &job->shared.records[job->id];
     maker->ring = mr_control_trace_ring(&job->shared, job->id);
+    mr_fork_mark_init(&maker->mark);
     mr_status status = mr_pixels_create(&maker->control->plan, &maker->control->limits,
                                         maker->control->with_timing || maker->ring, &maker->pixels, error);
     if (status != MR_OK) {
@@ -53,6 +57,7 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
     if (!maker)
         return;
     mr_worker_cache_destroy(maker->cache);
+    mr_fork_mark_fini(&maker->mark);
     if (maker->pixels)
         mr_pixels_destroy(maker->pixels);
     if (maker->spare)
@@ -235,6 +240,16 @@ static mr_status check_callback_sample(const struct mr_sample_maker *maker, cons
     return MR_OK;
 }
 
+/*
+ * A callback may fork. A child that returns from it would do this worker's work beside it, in the slots that both of
+ * them see, and nobody would notice its death: it ends here.
+ */
+static void end_child(const struct mr_sample_maker *maker)
+{
+    if (mr_fork_mark_in_child(&maker->mark))
+        _exit(1);
+}
+
 static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sample_job *job, mr_error *error)
 {
     const mr_callbacks *callbacks = maker->job.callbacks;
@@ -242,6 +257,7 @@ static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sam
     memset(&sample, 0, sizeof sample);
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     int rc = callbacks->get(callbacks->user, job->index, &sample);
+    end_child(maker);
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
     mr_status status;
     if (rc != 0) {
@@ -262,6 +278,7 @@ static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sam
     }
     if (callbacks->release)
         callbacks->release(callbacks->user, &sample);
+    end_child(maker);
     return status;
 }
 

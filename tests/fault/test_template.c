@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The template of forked workers: stopped, killed, and short of descriptors. Nobody waits for it for ever, and no
- * worker lives that its loader does not know.
+ * The template of forked workers: stopped, killed, short of descriptors, and forked from within. Nobody waits for it
+ * for ever, and no worker lives that its loader does not know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "tests/support/epochs.h"
 #include "tests/support/processes.h"
 
-enum { N_WORKERS = 4, N_FDS = 64 };
+enum { N_WORKERS = 4, N_FDS = 64, N_SAMPLES = 1000 };
 
 static int get_sample(void *user, int64_t index, mr_sample *sample)
 {
@@ -36,14 +38,15 @@ static int get_sample(void *user, int64_t index, mr_sample *sample)
     return 0;
 }
 
-static mr_loader *make_loader(void)
+static mr_loader *make_loader_of(int (*get)(void *, int64_t, mr_sample *), void *user, mr_start start)
 {
     mr_callbacks c = MR_CALLBACKS_INIT;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     mr_dataset *dataset;
     mr_error error;
-    c.n_samples = 1000;
-    c.get = get_sample;
+    c.n_samples = N_SAMPLES;
+    c.get = get;
+    c.user = user;
     c.dtype = MR_F32;
     c.ndim = 1;
     c.shape[0] = 1;
@@ -51,10 +54,15 @@ static mr_loader *make_loader(void)
         fail_msg("%s", error.text);
     o.batch_size = 16;
     o.num_workers = N_WORKERS;
-    o.start = MR_START_FORK;
+    o.start = start;
     mr_loader *loader = mr_test_loader(dataset, NULL, &o);
     mr_dataset_destroy(dataset);
     return loader;
+}
+
+static mr_loader *make_loader(void)
+{
+    return make_loader_of(get_sample, NULL, MR_START_FORK);
 }
 
 /* The child of this program that is called so; 0 when there is none. */
@@ -98,6 +106,7 @@ static void a_killed_template_ends_the_loader_with_an_error(void **state)
     (void)state;
     mr_loader *loader = make_loader();
     kill(find_child("(millrace-templ)"), SIGKILL);
+    uint64_t begin = mr_clock_now_ns();
     mr_status status = MR_END;
     for (uint64_t epoch = 0; status == MR_END; epoch++) {
         struct mr_test_epoch e = mr_test_epoch_run(loader, epoch);
@@ -106,7 +115,80 @@ static void a_killed_template_ends_the_loader_with_an_error(void **state)
     }
     assert_int_equal(status, MR_ERR_WORKER);
     assert_non_null(strstr(mr_loader_error(loader)->text, "template"));
+    assert_true(mr_clock_now_ns() - begin < UINT64_C(3000000000));
     mr_loader_destroy(loader);
+}
+
+/* A slab that this process has open: the one of this inode, or any one if it is 0. st_blocks is 0 where there is none.
+ */
+static struct stat find_slab(pid_t pid, ino_t inode)
+{
+    struct stat found = {0}, st;
+    for (int fd = 0; fd < N_FDS; fd++) {
+        char path[64], target[64] = "";
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+        ssize_t len = readlink(path, target, sizeof target - 1);
+        bool is_slab = len > 0 && strstr(target, "memfd:millrace-slab") && stat(path, &st) == 0;
+        if (is_slab && (inode == 0 || st.st_ino == inode))
+            found = st;
+    }
+    return found;
+}
+
+static void a_template_does_not_keep_the_memory_of_an_older_loader(void **state)
+{
+    (void)state;
+    mr_loader *older = make_loader_of(get_sample, NULL, MR_START_THREAD);
+    struct stat slab = find_slab(getpid(), 0);
+    assert_true(slab.st_blocks > 0);
+    mr_loader *loader = make_loader();
+    pid_t template_pid = find_child("(millrace-templ)");
+    assert_true(find_slab(template_pid, slab.st_ino).st_blocks > 0);
+    mr_loader_destroy(older);
+    assert_int_equal(find_slab(template_pid, slab.st_ino).st_blocks, 0);
+    mr_loader_destroy(loader);
+}
+
+/* What the processes of a loader share, when one of its callbacks forks. */
+struct family {
+    _Atomic pid_t child; /* that returned from the callback as well */
+    _Atomic int n_calls; /* of the callback in the child, after that */
+};
+
+static int fork_once(void *user, int64_t index, mr_sample *sample)
+{
+    struct family *family = user;
+    if (index == N_SAMPLES / 10 && fork() == 0) {
+        family->child = getpid();
+    } else {
+        family->n_calls += family->child == getpid();
+        mr_test_sleep_ms(1);
+    }
+    return get_sample(NULL, index, sample);
+}
+
+static void a_child_that_a_callback_forks_does_not_work(void **state)
+{
+    (void)state;
+    static const mr_start starts[] = {MR_START_FORK, MR_START_THREAD};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        struct family *family = mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(family != MAP_FAILED);
+        mr_loader *loader = make_loader_of(fork_once, family, starts[i]);
+        struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
+        uint8_t seen[N_SAMPLES] = {0};
+        assert_int_equal(e.status, MR_END);
+        assert_int_equal(e.n_valid, N_SAMPLES);
+        for (uint64_t k = 0; k < e.n_samples; k++)
+            assert_int_equal(seen[e.indices[k]]++, 0);
+        mr_test_epoch_free(&e);
+        mr_loader_destroy(loader);
+        for (int k = 0; k < 500 && family->child == 0; k++)
+            mr_test_sleep_ms(10);
+        assert_true(family->child > 0);
+        assert_int_equal(family->n_calls, 0);
+        munmap(family, sizeof *family);
+    }
 }
 
 /* Takes every descriptor that comes free. */
@@ -163,6 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stopped_template_does_not_keep_the_loader_from_ending),
         cmocka_unit_test(a_killed_template_ends_the_loader_with_an_error),
+        cmocka_unit_test(a_template_does_not_keep_the_memory_of_an_older_loader),
+        cmocka_unit_test(a_child_that_a_callback_forks_does_not_work),
         cmocka_unit_test(a_worker_whose_descriptor_is_lost_does_not_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
