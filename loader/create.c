@@ -87,6 +87,24 @@ static int32_t next_cpu(const cpu_set_t *set, int32_t cpu)
     return -1;
 }
 
+/* Refused here, as a program that sets the next epoch at each MR_END would spin without a word. */
+static mr_status check_batches(const struct mr_core *core, mr_error *error)
+{
+    const mr_loader_options *o = &core->options;
+    long long n_samples = mr_sampler_length(core->sampler);
+    if (o->allow_empty_epoch || mr_sampler_steps(core->sampler, o->batch_size, o->drop_last) > 0)
+        return MR_OK;
+    if (n_samples == 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "an epoch has 0 batches: %lld samples are fewer than world_size %u, and tail drop leaves "
+                            "them out",
+                            (long long)core->sampler_options.n_samples, o->world_size);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "an epoch has 0 batches: %lld samples of this rank are fewer than batch_size %u, and "
+                        "drop_last leaves them out",
+                        n_samples, o->batch_size);
+}
+
 static void choose_cpus(struct mr_shared *shared, const mr_loader_options *o)
 {
     cpu_set_t set;
@@ -326,6 +344,8 @@ static mr_status build_loader(mr_loader *loader, const mr_transform *transform, 
     mr_status status = mr_finishing_compile(core, loader->dataset, transform, &plan, error);
     if (status == MR_OK)
         status = make_sampler(core, n_samples, error);
+    if (status == MR_OK)
+        status = check_batches(core, error);
     if (status == MR_OK)
         status = mr_trace_create(core->options.trace, &core->trace, error);
     core->options.trace = mr_trace_path(core->trace);

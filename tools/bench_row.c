@@ -221,10 +221,6 @@ static int measure_row(struct run *run, double created_s)
     struct reading before, after;
     uint32_t n;
 
-    if (mr_loader_n_batches(loader) == 0) {
-        mr_say_error("the epoch has no batch for this rank");
-        return MR_EXIT_FAILED;
-    }
     mr_memory_watch_start(&watch, loader);
     int exit_status = take_batch(run, &n);
     run->begin_s = run->last_s = mr_progress_now();

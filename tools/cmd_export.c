@@ -233,6 +233,7 @@ static int export_epoch(const struct export_args *args)
     if (exit_status != MR_EXIT_OK)
         return exit_status;
     loader_options.n_epochs = 1;
+    loader_options.allow_empty_epoch = true; /* the files then have no rows */
     exit_status = open_output(&output, args->out) ? MR_EXIT_OK : MR_EXIT_FAILED;
     if (exit_status == MR_EXIT_OK)
         exit_status = mr_feed_start(&feed, &loader_options);

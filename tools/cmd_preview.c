@@ -108,8 +108,6 @@ static int draw_first(struct mr_feed *feed, const char *out)
 
     if (status == MR_OK)
         exit_status = draw_batch(feed->dataset, batch, out);
-    else if (status == MR_END)
-        mr_say_error("the epoch has no batch for this rank");
     else if (status == MR_ERR_CANCELED)
         mr_say_error("interrupted");
     else

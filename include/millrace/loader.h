@@ -97,6 +97,8 @@ typedef struct mr_loader_options {
                                 25; MR_CACHE_WHEN_IDLE */
     bool wait_when_lent;     /* if every slot or buffer is lent, mr_loader_next() waits until another thread releases a
                                 batch; default: MR_ERR_STATE at once */
+    bool allow_empty_epoch;  /* accept epochs of 0 batches: a dataset smaller than a batch with drop_last, or than
+                                world_size with MR_TAIL_DROP. Otherwise creation refuses them */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16

@@ -94,6 +94,42 @@ static void drop_last_leaves_the_last_batch_out(void **state)
     mr_loader_destroy(loader);
 }
 
+static void an_epoch_of_no_batch_is_refused_unless_allowed(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.batch_size = 101;
+    options.drop_last = true;
+    rig_refuses(*state, &options, MR_ERR_INVALID,
+                "an epoch has 0 batches: 100 samples of this rank are fewer than batch_size 101, and drop_last");
+    options.batch_size = 51;
+    options.world_size = 2;
+    rig_refuses(*state, &options, MR_ERR_INVALID, "50 samples of this rank are fewer than batch_size 51");
+    options.drop_last = false;
+    options.tail = MR_TAIL_DROP;
+    options.world_size = 101;
+    rig_refuses(*state, &options, MR_ERR_INVALID, "100 samples are fewer than world_size 101, and tail drop");
+    options.allow_empty_epoch = true;
+    mr_loader *loader = rig_loader(*state, &options);
+    assert_int_equal(mr_loader_n_batches(loader), 0);
+    rig_expect(loader, MR_END);
+    mr_loader_destroy(loader);
+}
+
+static void a_full_batch_or_a_short_one_is_an_epoch(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.batch_size = 100;
+    options.drop_last = true;
+    mr_loader *loader = rig_loader(*state, &options);
+    assert_int_equal(mr_loader_n_batches(loader), 1);
+    mr_loader_destroy(loader);
+    options.batch_size = 101;
+    options.drop_last = false;
+    loader = rig_loader(*state, &options);
+    assert_int_equal(mr_loader_n_batches(loader), 1);
+    mr_loader_destroy(loader);
+}
+
 #define REFUSES(field, value, words)                                                                                   \
     do {                                                                                                               \
         mr_loader_options refused_ = rig_options();                                                                    \
@@ -265,6 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(what_was_set_is_kept),
         RIG_TEST(drop_last_leaves_the_last_batch_out),
+        RIG_TEST(an_epoch_of_no_batch_is_refused_unless_allowed),
+        RIG_TEST(a_full_batch_or_a_short_one_is_an_epoch),
         RIG_TEST(values_out_of_range_are_refused_by_name),
         RIG_TEST(what_does_not_go_together_is_refused),
         RIG_TEST(devices_that_are_not_there_are_refused),

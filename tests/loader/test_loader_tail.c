@@ -53,6 +53,7 @@ static struct outcome run_world(int64_t n, uint32_t world_size, uint32_t batch_s
         options.rank = rank;
         options.tail = tail;
         options.no_shuffle = !shuffle;
+        options.allow_empty_epoch = true;
         run_rank(rig, &options, &outcome);
     }
     rig_destroy(rig);
