@@ -59,6 +59,8 @@ static mr_status make_core(const mr_loader_options *options, struct mr_core **co
     pthread_cond_init(&core->opened_changed, NULL);
     *core_out = core;
     mr_status status = mr_device_choice_resolve(core, error);
+    if (status == MR_OK)
+        mr_resolve_workers(&core->options, core->placement.lends_slots ? 0 : core->placement.n_parts);
     return status == MR_OK ? keep_cpus(core, options, error) : status;
 }
 
@@ -221,14 +223,20 @@ static mr_status start_next_epoch(mr_loader *loader, mr_error *error)
     return MR_OK;
 }
 
-/* Once per process: who makes many loaders has read it. */
-static void warn_of_many_workers(const mr_loader_options *o)
+/*
+ * Once per process: who makes many loaders has read it. Of the default number it speaks only where the process is bound
+ * to fewer CPUs than the machine has, for nobody has asked for so many.
+ */
+static void warn_of_many_workers(const mr_loader_options *o, bool is_default)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    cpu_set_t mask, online;
+    cpu_set_t mask, online, both;
     char text[MR_NUMA_TEXT];
     if (o->num_workers <= mr_cpu_count() || o->num_workers == MR_NO_WORKERS || o->affinity == MR_AFFINITY_LIST ||
-        !mr_numa_get_masks(&mask, &online) || atomic_flag_test_and_set(&warned))
+        !mr_numa_get_masks(&mask, &online))
+        return;
+    CPU_AND(&both, &mask, &online);
+    if ((is_default && CPU_EQUAL(&both, &online)) || atomic_flag_test_and_set(&warned))
         return;
     mr_numa_describe_mask(o->num_workers, &mask, &online, text);
     mr_log_line(MR_LOG_WARNING, "%s", text);
@@ -386,7 +394,8 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, c
     }
     mr_dataset_retain(dataset);
     loader->dataset = dataset;
-    warn_of_many_workers(&resolved);
+    if (status == MR_OK)
+        warn_of_many_workers(&loader->core->options, resolved.num_workers == 0);
     if (status == MR_OK)
         status = build_loader(loader, transform, error);
     if (status != MR_OK) {

@@ -3,12 +3,14 @@
 #include "loader/resolve.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/options.h"
 #include "dataset/reader.h"
 
-enum { DEFAULT_BATCH = 64, DEFAULT_WORKERS = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000, DEFAULT_SLOWDOWN = 25 };
+enum { DEFAULT_BATCH = 64, WORKERS_PER_DEVICE = 4, DEFAULT_AHEAD = 4, DEFAULT_LIMIT_MS = 60000, DEFAULT_SLOWDOWN = 25 };
 enum {
     MAX_BATCH = 65535,
     MIN_DEFAULT_SLOTS = 4,
@@ -90,21 +92,43 @@ static uint32_t default_slots(const mr_loader_options *o)
     return n > MAX_SLOTS ? MAX_SLOTS : (uint32_t)n;
 }
 
-static mr_status resolve_workers(mr_loader_options *o, bool has_callbacks, mr_error *error)
+/* Loaders in this process's CPUs: launchers that set this variable bind no rank, so the ranks share them. */
+static uint32_t n_local_ranks(void)
 {
-    mr_status status = MR_OK;
-    if (o->num_workers != MR_NO_WORKERS)
-        status = take_u32(&o->num_workers, DEFAULT_WORKERS * (o->n_devices > 1 ? o->n_devices : 1), MR_MAX_WORKERS,
-                          "num_workers", error);
-    if (status == MR_OK)
-        status = take_u32(&o->read_ahead, DEFAULT_AHEAD, MAX_AHEAD, "read_ahead", error);
-    if (status == MR_OK)
-        status = take_u32(&o->n_slots, default_slots(o), MAX_SLOTS, "n_slots", error);
+    const char *text = getenv("LOCAL_WORLD_SIZE");
+    unsigned long n = text ? strtoul(text, NULL, 10) : 0;
+    return n > 0 && n <= UINT32_MAX ? (uint32_t)n : 1;
+}
+
+static uint32_t default_workers(uint32_t n_devices)
+{
+    uint32_t n = n_devices > 0 ? WORKERS_PER_DEVICE * n_devices : mr_cpu_count() / n_local_ranks();
+    if (n == 0)
+        return 1;
+    return n < MR_MAX_WORKERS ? n : MR_MAX_WORKERS;
+}
+
+void mr_resolve_workers(mr_loader_options *o, uint32_t n_devices)
+{
+    if (o->num_workers == 0)
+        o->num_workers = default_workers(n_devices);
+    if (o->n_slots == 0)
+        o->n_slots = default_slots(o);
+}
+
+/* Zeros of num_workers and n_slots stay until the devices are known. */
+static mr_status check_workers(mr_loader_options *o, bool has_callbacks, mr_error *error)
+{
+    if (o->num_workers != MR_NO_WORKERS && o->num_workers > MR_MAX_WORKERS)
+        return too_big(error, "num_workers", o->num_workers, MR_MAX_WORKERS);
+    mr_status status = take_u32(&o->read_ahead, DEFAULT_AHEAD, MAX_AHEAD, "read_ahead", error);
+    if (status == MR_OK && o->n_slots > MAX_SLOTS)
+        return too_big(error, "n_slots", o->n_slots, MAX_SLOTS);
     if (status == MR_OK)
         status = take_u32(&o->time_limit_ms, DEFAULT_LIMIT_MS, INT32_MAX, "time_limit_ms", error);
     if (status != MR_OK)
         return status;
-    if (o->n_slots < 2)
+    if (o->n_slots == 1)
         return mr_error_set(error, MR_ERR_INVALID, "n_slots %u is below 2", o->n_slots);
     if (o->nice < 0 || o->nice > 19)
         return mr_error_set(error, MR_ERR_INVALID, "nice %d is not from 0 to 19", o->nice);
@@ -170,7 +194,7 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
     if (status == MR_OK)
         status = resolve_sampling(o, error);
     if (status == MR_OK)
-        status = resolve_workers(o, has_callbacks, error);
+        status = check_workers(o, has_callbacks, error);
     if (status == MR_OK)
         status = resolve_affinity(o, error);
     if (status == MR_OK)

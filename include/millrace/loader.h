@@ -50,7 +50,8 @@ typedef struct mr_loader_options {
     uint32_t batch_size;  /* 1 to 65535; 0 means 64 */
     bool drop_last;       /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
     bool no_shuffle;      /* sequential order */
-    uint32_t num_workers; /* 0 means 4 for each device that images go to; MR_NO_WORKERS; at most MR_MAX_WORKERS */
+    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host the CPUs that this process may
+                             use divided by LOCAL_WORLD_SIZE, at least 1; MR_NO_WORKERS; at most MR_MAX_WORKERS */
     uint32_t rank;        /* 0 to world_size - 1 */
     uint32_t world_size;  /* 0 means 1 */
     uint64_t seed;

@@ -4,7 +4,10 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/cpu.h"
 
 /* The first CPU that this process may use. */
 static int32_t first_cpu(void)
@@ -25,7 +28,7 @@ static void defaults_are_filled_in(void **state)
     const mr_loader_options *o = mr_loader_resolved(loader);
     assert_int_equal(o->struct_size, sizeof *o);
     assert_int_equal(o->batch_size, 64);
-    assert_int_equal(o->num_workers, 4);
+    assert_int_equal(o->num_workers, mr_cpu_count());
     assert_int_equal(o->world_size, 1);
     assert_int_equal(o->dtype, MR_U8);
     assert_int_equal(o->start, MR_START_FORK);
@@ -39,6 +42,56 @@ static void defaults_are_filled_in(void **state)
     assert_int_equal(o->tail, MR_TAIL_PAD);
     assert_int_equal(mr_loader_epoch(loader), 0);
     mr_loader_destroy(loader);
+}
+
+/* Worker threads that the resolved options of a loader over these devices have. */
+static uint32_t default_workers(struct rig *rig, const char *device, const char *const *devices, uint32_t n_devices)
+{
+    mr_loader_options options = rig_options();
+    options.num_workers = 0;
+    options.device = device;
+    options.devices = devices;
+    options.n_devices = n_devices;
+    mr_loader *loader = rig_loader(rig, &options);
+    uint32_t n = mr_loader_resolved(loader)->num_workers;
+    mr_loader_destroy(loader);
+    return n;
+}
+
+static void default_workers_are_the_share_of_the_cpus_or_four_a_device(void **state)
+{
+    static const char *const two[] = {"host:0", "host:1"};
+    uint32_t n_cpus = mr_cpu_count();
+    rig_log_capture();
+    assert_int_equal(default_workers(*state, "host", NULL, 0), n_cpus);
+    setenv("LOCAL_WORLD_SIZE", "2", 1);
+    assert_int_equal(default_workers(*state, "host", NULL, 0), n_cpus > 1 ? n_cpus / 2 : 1);
+    setenv("LOCAL_WORLD_SIZE", "100000", 1);
+    assert_int_equal(default_workers(*state, "host", NULL, 0), 1);
+    assert_int_equal(rig_log_count("workers share"), 0);
+    rig_log_end();
+    assert_int_equal(default_workers(*state, "host:0", NULL, 0), 4);
+    assert_int_equal(default_workers(*state, NULL, two, 2), 8);
+    setenv("LOCAL_WORLD_SIZE", "some", 1);
+    assert_int_equal(default_workers(*state, "host", NULL, 0), n_cpus);
+    unsetenv("LOCAL_WORLD_SIZE");
+}
+
+/* First of its program: the warning comes once. */
+static void the_default_number_of_workers_causes_no_warning(void **state)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        skip();
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)first_cpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    rig_log_capture();
+    assert_int_equal(default_workers(*state, "host", NULL, 0), 1);
+    assert_int_equal(rig_log_count("workers share"), 0);
+    rig_log_end();
+    assert_int_equal(sched_setaffinity(0, sizeof set, &set), 0);
 }
 
 static void no_options_mean_the_defaults(void **state)
@@ -299,6 +352,7 @@ static void the_loader_keeps_the_dataset(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        RIG_TEST(the_default_number_of_workers_causes_no_warning),
         RIG_TEST(what_was_set_is_kept),
         RIG_TEST(drop_last_leaves_the_last_batch_out),
         RIG_TEST(an_epoch_of_no_batch_is_refused_unless_allowed),
@@ -311,6 +365,7 @@ int main(void)
         RIG_TEST(missing_arguments_are_refused),
         cmocka_unit_test(an_empty_dataset_has_no_loader),
         RIG_TEST(more_workers_than_cpus_warn_once_a_loader),
+        RIG_TEST(default_workers_are_the_share_of_the_cpus_or_four_a_device),
         RIG_TEST(the_loader_keeps_the_dataset),
         RIG_TEST(defaults_are_filled_in),
         RIG_TEST(no_options_mean_the_defaults),
