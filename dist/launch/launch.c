@@ -134,7 +134,7 @@ static mr_status open_channels(struct run *run, mr_error *error)
 static mr_status allocate_plan(struct run *run, mr_error *error)
 {
     struct mr_launch_plan *plan = &run->plan;
-    uint32_t n = run->options.nproc, n_polls = MR_LAUNCH_PLAN_POLLS;
+    uint32_t n = run->options.nproc, n_polls = MR_LAUNCH_PLAN_POLLS + n;
     if (!run->options.log_dir && !run->options.no_prefix) {
         plan->output = mr_rank_output_create(n, run->env.first_rank, error);
         if (!plan->output)

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "dist/launch/rank_child.h"
+#include "dist/launch/rank_notes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,6 +31,8 @@
 
 /* After SIGKILL: again every so often, as children of the killed come to us; for so long at most. */
 enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
+/* Of a launch that failed though every rank exited with 0. */
+enum { ABSENT_STATUS = 1 };
 
 struct monitor {
     const struct mr_launch_plan *plan;
@@ -145,24 +148,38 @@ static void describe_end(const struct monitor *monitor, uint32_t local_rank, con
         snprintf(text, size, "was killed by signal %d", info->si_status);
 }
 
-static void note_failure(struct monitor *monitor, uint32_t local_rank, const siginfo_t *info)
+static void report_failure(struct monitor *monitor, uint32_t local_rank, pid_t pid, int exit_status, const char *how)
 {
     struct mr_launch_monitor_verdict *verdict = &monitor->verdict;
     uint32_t rank = monitor->plan->env->first_rank + local_rank;
+    verdict->result = (mr_launch_result){.exit_status = exit_status, .rank = (int32_t)rank, .pid = pid};
+    if (verdict->status == MR_OK)
+        mr_error_set(&verdict->error, MR_OK, "rank %u (process %d) %s%s", rank, (int)pid, how,
+                     monitor->n_alive > 0 ? "; the others were ended" : "");
+    begin_end(monitor);
+}
+
+static void note_failure(struct monitor *monitor, uint32_t local_rank, const siginfo_t *info)
+{
     char how[600];
-    if (verdict->result.rank >= 0)
+    if (monitor->verdict.result.rank >= 0)
         return;
     read_reports(monitor);
     describe_end(monitor, local_rank, info, how, sizeof how);
-    verdict->result = (mr_launch_result){
-        .exit_status = info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status,
-        .rank = (int32_t)rank,
-        .pid = info->si_pid,
-    };
-    if (verdict->status == MR_OK)
-        mr_error_set(&verdict->error, MR_OK, "rank %u (process %d) %s%s", rank, (int)info->si_pid, how,
-                     monitor->n_alive > 0 ? "; the others were ended" : "");
-    begin_end(monitor);
+    report_failure(monitor, local_rank, info->si_pid,
+                   info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status, how);
+}
+
+/* Without this the others would wait for their whole time limit, minutes, for a rank that will not come. */
+static void note_absence(struct monitor *monitor)
+{
+    uint32_t absent, waiting;
+    char how[120];
+    if (monitor->kill_ns != 0 || !mr_rank_notes_find_absent(monitor->plan, &absent, &waiting))
+        return;
+    snprintf(how, sizeof how, "exited with status 0 before it joined the group that rank %u waits for",
+             monitor->plan->env->first_rank + waiting);
+    report_failure(monitor, absent, monitor->plan->ranks[absent].ended_pid, ABSENT_STATUS, how);
 }
 
 static void note_end(struct monitor *monitor, const siginfo_t *info)
@@ -174,6 +191,8 @@ static void note_end(struct monitor *monitor, const siginfo_t *info)
         monitor->n_alive--;
         if (info->si_code != CLD_EXITED || info->si_status != 0)
             note_failure(monitor, i, info);
+        else
+            monitor->plan->ranks[i].ended_pid = info->si_pid;
     }
 }
 
@@ -228,7 +247,7 @@ static int open_streams(struct monitor *monitor, uint32_t local_rank, int out[2]
     return 0;
 }
 
-static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out[2])
+static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out[2], int notes)
 {
     struct mr_rank_start start = {
         .plan = monitor->plan,
@@ -237,6 +256,7 @@ static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out
         .in = monitor->null,
         .out = {out[0], out[1]},
         .report = monitor->reports[1],
+        .notes = notes,
         .own = {monitor->plan->socket, monitor->deaths, monitor->launcher_fd, monitor->plan->env->port_holder},
         .on_child = &monitor->on_child,
     };
@@ -258,8 +278,11 @@ static int start_rank(struct monitor *monitor, uint32_t local_rank)
 {
     int out[2] = {-1, -1};
     int failed = open_streams(monitor, local_rank, out);
+    int notes = failed == 0 ? mr_rank_notes_open(&monitor->plan->ranks[local_rank]) : -1;
     if (failed == 0)
-        failed = fork_rank(monitor, local_rank, out);
+        failed = fork_rank(monitor, local_rank, out, notes);
+    if (notes >= 0)
+        close(notes);
     for (int i = 0; i < 2 && !monitor->plan->logs; i++)
         if (out[i] >= 0)
             close(out[i]);
@@ -268,6 +291,8 @@ static int start_rank(struct monitor *monitor, uint32_t local_rank)
 
 static void start_ranks(struct monitor *monitor)
 {
+    for (uint32_t i = 0; i < monitor->plan->n_ranks; i++)
+        monitor->plan->ranks[i].notes = -1;
     for (uint32_t i = 0; i < monitor->plan->n_ranks; i++) {
         int failed = start_rank(monitor, i);
         if (failed == 0)
@@ -337,6 +362,8 @@ static void wait_and_act(struct monitor *monitor)
     polls[0] = (struct pollfd){.fd = monitor->deaths, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->plan->socket, .events = POLLIN};
     polls[2] = (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->launcher_fd, .events = POLLIN};
+    n += mr_rank_notes_set_polls(monitor->plan, polls + n);
+    const uint32_t output_at = n;
     if (monitor->plan->output)
         n += mr_rank_output_set_polls(monitor->plan->output, polls + n);
     bool is_failed = poll(polls, n, wait_ms(monitor)) < 0;
@@ -348,8 +375,10 @@ static void wait_and_act(struct monitor *monitor)
         pass_signals(monitor);
     if (polls[0].revents != 0 || is_failed)
         reap_ranks(monitor);
+    mr_rank_notes_read(monitor->plan, polls + MR_LAUNCH_PLAN_POLLS);
+    note_absence(monitor);
     if (monitor->plan->output && !monitor->gives_up_output)
-        mr_rank_output_pump(monitor->plan->output, polls + MR_LAUNCH_PLAN_POLLS);
+        mr_rank_output_pump(monitor->plan->output, polls + output_at);
     act_in_time(monitor);
 }
 

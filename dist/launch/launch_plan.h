@@ -21,8 +21,13 @@ struct mr_rank_job {
 };
 
 struct mr_launch_plan_rank {
-    pid_t pid;      /* 0 after its end */
-    int exec_errno; /* why the program could not be run; 0: it could */
+    pid_t pid;       /* 0 after its end */
+    int exec_errno;  /* why the program could not be run; 0: it could */
+    pid_t ended_pid; /* what pid was, after its end with status 0 */
+    int notes;       /* socket from its rendezvous; -1: there is none, or nobody is left who could write */
+    bool has_notes;  /* there was one */
+    bool has_come;   /* to a rendezvous */
+    bool is_waiting; /* for the other ranks, in a rendezvous */
 };
 
 /* All that the monitor needs, made before the fork: it allocates nothing. */
@@ -34,7 +39,7 @@ struct mr_launch_plan {
     struct mr_rank_output *output; /* NULL: the ranks have the launcher's stdout and stderr, or logs */
     const int *logs;               /* NULL, or a file for each rank */
     struct mr_launch_plan_rank *ranks;
-    struct pollfd *polls; /* MR_LAUNCH_PLAN_POLLS more than output needs */
+    struct pollfd *polls; /* MR_LAUNCH_PLAN_POLLS and n_ranks more than output needs */
     int socket;           /* signals (int32_t) come in, one verdict goes out */
     int launcher_ends[2]; /* descriptors that are the launcher's alone */
     pid_t launcher;

@@ -11,6 +11,7 @@
 #include "dist/launch/rank_child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -46,6 +47,9 @@ static void drop_descriptors(const struct mr_rank_start *start)
     for (size_t i = 0; i < sizeof start->own / sizeof *start->own; i++)
         if (start->own[i] >= 0)
             close(start->own[i]);
+    for (uint32_t i = 0; i <= start->local_rank; i++)
+        if (plan->ranks[i].notes >= 0)
+            close(plan->ranks[i].notes);
     if (plan->output)
         mr_rank_output_drop(plan->output);
     for (uint32_t i = 0; plan->logs && i < plan->n_ranks; i++)
@@ -74,8 +78,11 @@ _Noreturn void mr_rank_child_run(const struct mr_rank_start *start)
     const struct mr_rank_job *job = &start->plan->job;
     tie_to_monitor(start->monitor);
     mr_rank_env_choose(start->plan->env, start->local_rank);
+    mr_rank_env_set_notes(start->plan->env, start->notes);
     set_streams(start);
     if (job->argv) {
+        if (start->notes >= 0)
+            fcntl(start->notes, F_SETFD, 0); /* the program inherits it */
         restore_signals(start);
         run_program(start);
     }

@@ -9,6 +9,8 @@
  */
 #include "dist/launch/rank_env.h"
 
+#include "base/rank_note.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,14 +19,15 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { N_OURS = 8, MAX_HOST = 255 };
+enum { N_OURS = 9, MAX_HOST = 255 };
 
 static const char run_id_name[] = "MR_RUN_ID";
 /* Names of the variables that are set here; an outer launcher's are dropped. */
-static const char *const names[] = {"RANK",       "LOCAL_RANK",  "WORLD_SIZE",  "LOCAL_WORLD_SIZE",
-                                    "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", run_id_name};
+static const char *const names[] = {"RANK",        "LOCAL_RANK",  "WORLD_SIZE", "LOCAL_WORLD_SIZE",   "GROUP_RANK",
+                                    "MASTER_ADDR", "MASTER_PORT", run_id_name,  MR_RANK_NOTE_VARIABLE};
 static const char dropped_prefix[] = "TORCHELASTIC_";
 
 static bool is_name(const char *entry, const char *name)
@@ -119,7 +122,8 @@ static mr_status set_run_id(struct mr_rank_env *env, bool one_node, mr_error *er
 static mr_status copy_environment(struct mr_rank_env *env, bool keep_run_id, mr_error *error)
 {
     char *const ours[N_OURS] = {env->rank,       env->local_rank,  env->world_size,  env->local_world_size,
-                                env->group_rank, env->master_addr, env->master_port, env->run_id};
+                                env->group_rank, env->master_addr, env->master_port, env->run_id,
+                                env->notes};
     size_t n = 0, used = 0;
     while (environ && environ[n])
         n++;
@@ -165,6 +169,15 @@ void mr_rank_env_choose(struct mr_rank_env *env, uint32_t local_rank)
 {
     snprintf(env->rank, sizeof env->rank, "RANK=%u", env->first_rank + local_rank);
     snprintf(env->local_rank, sizeof env->local_rank, "LOCAL_RANK=%u", local_rank);
+    snprintf(env->notes, sizeof env->notes, MR_RANK_NOTE_VARIABLE "=");
+}
+
+void mr_rank_env_set_notes(struct mr_rank_env *env, int fd)
+{
+    struct stat info;
+    if (fd >= 0 && fstat(fd, &info) == 0)
+        snprintf(env->notes, sizeof env->notes, MR_RANK_NOTE_VARIABLE "=%d:%llu:%s:%s", fd,
+                 (unsigned long long)info.st_ino, strchr(env->rank, '=') + 1, strchr(env->world_size, '=') + 1);
 }
 
 void mr_rank_env_fini(struct mr_rank_env *env)

@@ -8,8 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/rank_note.h"
 #include "dist/rendezvous/address_file.h"
 #include "dist/rendezvous/agreement.h"
+#include "dist/rendezvous/launch_note.h"
 #include "dist/rendezvous/local_address.h"
 #include "dist/rendezvous/store_probe.h"
 
@@ -286,6 +288,16 @@ static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvou
     return status;
 }
 
+/* The launcher knows meanwhile that this rank waits, and reports a rank that has ended without coming. */
+static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
+{
+    int notes = mr_launch_note_find(plan->means->get, plan->means->user, &out->who);
+    mr_launch_note_write(notes, MR_RANK_NOTE_WAITS);
+    mr_status status = meet_ranks(plan, out, error);
+    mr_launch_note_write(notes, MR_RANK_NOTE_DONE);
+    return status;
+}
+
 static void be_alone(struct mr_rank_identity *who)
 {
     who->local_rank = who->node = 0;
@@ -309,7 +321,7 @@ mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const m
     if (out.who.world_size == 1)
         be_alone(&out.who);
     else
-        status = meet_ranks(&plan, &out, error);
+        status = meet_as_noted(&plan, &out, error);
     if (status == MR_OK)
         *rendezvous_out = out;
     else

@@ -38,8 +38,9 @@ typedef struct mr_launch_result {
  * Their environments have RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and
  * MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks, unless it ignores or blocks them.
  *
- * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. Ranks
- * are killed when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
+ * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. A rank
+ * that exits with 0 and never came to a rendezvous has failed, with status 1, as soon as another rank waits for it there.
+ * Ranks are killed when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
  *
  * argv  arguments of the program, ending with NULL; argv[0] is searched in PATH
  * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID; MR_ERR_IO.

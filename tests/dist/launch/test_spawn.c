@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "dist/rendezvous/rendezvous.h"
 #include "tests/dist/launch/launch_rig.h"
 #include "tests/support/processes.h"
 
@@ -205,7 +206,7 @@ static int check_inheritance(uint32_t local_rank, void *arg)
         return 4;
     if (getpgrp() != getpid())
         return 5;
-    return count_descriptors() == *n_before ? 0 : 6;
+    return count_descriptors() == *n_before + 1 ? 0 : 6; /* the socket of its notes to the launcher */
 }
 
 static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result_out, mr_error *error)
@@ -273,6 +274,92 @@ static void wrong_arguments_are_refused(void **state)
     assert_int_equal(mr_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
 }
 
+/* Joins the group of all ranks; 9 where that fails. */
+static int join_all(void)
+{
+    mr_group_options options = MR_GROUP_OPTIONS_INIT;
+    struct mr_rendezvous rendezvous;
+    mr_error error;
+    options.backend = "gloo";
+    options.timeout_ms = 30000;
+    if (mr_rendezvous_join(&options, &rendezvous, &error) != MR_OK)
+        return 9;
+    mr_rendezvous_leave(&rendezvous);
+    return 0;
+}
+
+/* Rank 1 never joins; with arg the others wait before it ends, otherwise after. */
+static int join_but_rank_1(uint32_t local_rank, void *arg)
+{
+    bool is_first = (local_rank == 1) == (arg == NULL);
+    mr_test_sleep_ms(is_first ? 0 : 200);
+    return local_rank == 1 ? 0 : join_all();
+}
+
+static void rank_that_ends_well_without_joining_is_reported_at_once(void **state)
+{
+    static char waits_first[] = "x";
+    void *const orders[] = {NULL, waits_first};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct spawn_case c = {join_but_rank_1, 3, orders[i]};
+        struct mr_launched l;
+        spawn(&l, &c);
+        assert_int_equal(l.status, MR_OK);
+        assert_int_equal(l.end, 1);
+        assert_int_equal(l.result.rank, 1);
+        assert_contains(l.err, "exited with status 0 before it joined the group that rank ");
+        assert_contains(l.err, "; the others were ended\n");
+        if (l.took_ms > 10000)
+            fail_msg("the launch took %u ms", l.took_ms);
+        mr_launched_free(&l);
+    }
+}
+
+static int join_or_not(uint32_t local_rank, void *arg)
+{
+    const char *joining = arg;
+    return joining[local_rank] == 'j' ? join_all() : 0;
+}
+
+/* Ranks 0 and 1 are a world of their own; rank 2 is in none. */
+static int join_a_world_of_two(uint32_t local_rank, void *arg)
+{
+    mr_group_options options = MR_GROUP_OPTIONS_INIT;
+    struct mr_rendezvous rendezvous;
+    mr_error error;
+    char init[64];
+    (void)arg;
+    if (local_rank == 2)
+        return 0;
+    snprintf(init, sizeof init, "tcp://127.0.0.1:%s", getenv("MASTER_PORT"));
+    options.init = init;
+    options.world_size = 2;
+    options.rank = local_rank;
+    options.backend = "gloo";
+    options.timeout_ms = 30000;
+    mr_test_sleep_ms(local_rank == 1 ? 300 : 0); /* rank 0 waits while rank 2 is gone */
+    if (mr_rendezvous_join(&options, &rendezvous, &error) != MR_OK)
+        return 9;
+    mr_rendezvous_leave(&rendezvous);
+    return 0;
+}
+
+static void ranks_that_need_not_join_are_not_reported(void **state)
+{
+    static const char *const joining[] = {"---", "jjj"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct spawn_case c = {i < 2 ? join_or_not : join_a_world_of_two, 3, (void *)(uintptr_t)joining[i % 2]};
+        struct mr_launched l;
+        spawn(&l, &c);
+        assert_int_equal(l.end, 0);
+        assert_int_equal(l.result.rank, -1);
+        assert_string_equal(l.err, "");
+        mr_launched_free(&l);
+    }
+}
+
 static int launch_below(uint32_t local_rank, void *arg)
 {
     char *const argv[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, arg, NULL};
@@ -313,6 +400,8 @@ int main(void)
         cmocka_unit_test(ranks_inherit_what_a_fork_would_and_no_more),
         cmocka_unit_test(process_with_a_second_thread_is_refused),
         cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(rank_that_ends_well_without_joining_is_reported_at_once),
+        cmocka_unit_test(ranks_that_need_not_join_are_not_reported),
         cmocka_unit_test(rank_may_launch_and_nothing_outlives_the_first_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A socket for each rank, whose end the rank inherits. A program that never joins a group writes nothing, and then
+ * nothing is ever reported of anybody: only a rank that waits makes another one's absence a fault.
+ */
+#include "dist/launch/rank_notes.h"
+
+#include "base/rank_note.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int mr_rank_notes_open(struct mr_launch_plan_rank *rank)
+{
+    int ends[2];
+    rank->notes = -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return -1;
+    rank->notes = ends[0];
+    rank->has_notes = true;
+    return ends[1];
+}
+
+uint32_t mr_rank_notes_set_polls(const struct mr_launch_plan *plan, struct pollfd *polls)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_ranks; i++)
+        if (plan->ranks[i].notes >= 0)
+            polls[n++] = (struct pollfd){.fd = plan->ranks[i].notes, .events = POLLIN};
+    return n;
+}
+
+static void read_notes(struct mr_launch_plan_rank *rank)
+{
+    char notes[64];
+    ssize_t got = recv(rank->notes, notes, sizeof notes, MSG_DONTWAIT);
+    if (got > 0) {
+        rank->has_come = true;
+        rank->is_waiting = notes[got - 1] == MR_RANK_NOTE_WAITS;
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close(rank->notes);
+        rank->notes = -1;
+        rank->is_waiting = false;
+    }
+}
+
+void mr_rank_notes_read(const struct mr_launch_plan *plan, const struct pollfd *polls)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_ranks; i++)
+        if (plan->ranks[i].notes >= 0 && polls[n++].revents != 0)
+            read_notes(&plan->ranks[i]);
+}
+
+static bool is_absent(const struct mr_launch_plan_rank *rank)
+{
+    return rank->ended_pid != 0 && rank->has_notes && rank->notes < 0 && !rank->has_come;
+}
+
+bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out, uint32_t *waiting_out)
+{
+    bool is_found = false, is_waited_for = false;
+    for (uint32_t i = plan->n_ranks; i-- > 0;) {
+        const struct mr_launch_plan_rank *rank = &plan->ranks[i];
+        if (is_absent(rank)) {
+            is_found = true;
+            *absent_out = i;
+        } else if (rank->pid > 0 && rank->is_waiting) {
+            is_waited_for = true;
+            *waiting_out = i;
+        }
+    }
+    return is_found && is_waited_for;
+}
