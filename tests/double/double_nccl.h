@@ -89,7 +89,7 @@ bool double_nccl_reduce(uint32_t type, uint32_t op, const uint8_t *const *parts,
 /* ---- double_nccl_hub.c ---- */
 
 struct double_nccl_hub;
-/* NULL where the address or a thread is not to be had. */
+/* NULL if the address is taken or no thread can be created. */
 struct double_nccl_hub *double_nccl_hub_start(const ncclUniqueId *id, uint32_t n_ranks);
 /* at_once: everybody sees the connection end. Else it serves those that are left, and ends with the last of them. */
 void double_nccl_hub_leave(struct double_nccl_hub *hub, bool at_once);

@@ -48,7 +48,7 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
-/* In memory where that is to be had: the writer syncs. */
+/* In memory where that is possible: the writer syncs. */
 static void make_folder(void)
 {
     if (*folder)

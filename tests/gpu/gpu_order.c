@@ -14,7 +14,7 @@
 
 enum { N_BUFFERS = 2, BATCH = 16, N_TAKEN = 2 * N_BUFFERS, N_EPOCHS = 3 };
 
-/* How a read is told to the loader. */
+/* How the loader learns of a read. */
 enum how {
     NEXT_ON,      /* next_on(stream), release */
     RELEASE_ON,   /* next, release_on(stream) */

@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (!filter || seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execveat), 0) != 0 ||
         seccomp_load(filter) != 0) {
-        fprintf(stderr, "seccomp filters are not to be had here\n");
+        fprintf(stderr, "seccomp filters are not available here\n");
         return 77;
     }
     seccomp_release(filter);

@@ -72,7 +72,7 @@ static void run(struct life *life, mr_loader *loader, cudaStream_t stream)
         (void)double_launch_read(stream, mr_batch_data(batch, "image"), 8, NULL, NULL);
         if (lent) {
             status = mr_batch_release_on(lent, stream);
-            if (status != MR_OK && status != MR_ERR_DEVICE) /* it stayed lent; a failed device is told by next() */
+            if (status != MR_OK && status != MR_ERR_DEVICE) /* it stayed lent; next() reports a failed device */
                 (void)mr_batch_release(lent);
         }
         lent = batch;
@@ -167,7 +167,7 @@ static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
     assert_true(n_told > 150);
 }
 
-/* Whatever the call: it is told or it only gives back; nothing stays behind, which live() has seen. */
+/* Whatever the call: it reports the failure, or it only gives back; nothing stays behind, which live() has seen. */
 static void any_call_may_fail(void **state)
 {
     static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorLaunchFailure};

@@ -102,7 +102,7 @@ static void a_batch_of_one_part_is_the_batch(void **state)
     rig_destroy(rig);
 }
 
-/* As in the slots: what is decoded is delivered before the workers' end is told. */
+/* As in the slots: what is decoded is delivered before the workers' end is reported. */
 static void what_is_decoded_comes_before_the_end_of_the_workers(void **state)
 {
     static const char *const devices[] = {"host", "host:0"};

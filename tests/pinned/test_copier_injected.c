@@ -260,7 +260,7 @@ static void calls_that_fail_for_good_end_as_well(void **state)
         (void)for_every_call(&placements[i], HOW_FOR_GOOD, cudaErrorLaunchFailure, check_end);
 }
 
-/* What fails on the device is told by a later call, with the error of the device. */
+/* What fails on the device is reported by a later call, with the error of the device. */
 static void a_device_that_breaks_while_it_runs_is_told(void **state)
 {
     (void)state;

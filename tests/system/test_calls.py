@@ -104,7 +104,7 @@ def check(run_epochs, kind, spec, reader, work):
 def has_uring(run_epochs, folder):
     probe = subprocess.run([run_epochs, folder, "uring", "1", "1"], capture_output=True, text=True, check=False)
     if probe.returncode != 0:
-        print("io_uring is not to be had here:", probe.stderr.strip())
+        print("io_uring is not available here:", probe.stderr.strip())
     return probe.returncode == 0
 
 

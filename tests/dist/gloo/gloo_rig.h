@@ -14,7 +14,7 @@
 
 struct rig_store;
 
-/* What a rank is told. */
+/* What a rank gets to know. */
 struct rig_rank {
     const struct mr_engine_table *table;
     struct mr_engine_setup setup;

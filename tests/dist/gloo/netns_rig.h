@@ -17,7 +17,7 @@ bool mr_netns_init(void);
 int mr_netns_host(uint32_t host);
 
 enum netns_cut {
-    NETNS_SILENT, /* the switch no longer carries anything from it or to it; nobody is told */
+    NETNS_SILENT, /* the switch no longer carries anything from it or to it, without a report */
     NETNS_DOWN,   /* its own interface is down, and with it its routes */
 };
 void mr_netns_cut(uint32_t host, enum netns_cut how);

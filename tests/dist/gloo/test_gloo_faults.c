@@ -164,8 +164,8 @@ static void stop_ends_a_blocked_collective_soon(void **state)
 }
 
 /*
- * A large message that is half there: the other end is stopped by the kernel while it reads. gloo forgets who waits for
- * such a message when its connection is closed.
+ * A large message that is half there: the other end is stopped by the kernel while it reads. gloo forgets which thread
+ * waits for such a message when its connection is closed.
  */
 static int read_for_ever(struct rig_rank *rank)
 {

@@ -20,7 +20,7 @@ typedef void (*rig_main)(mr_group *group, void *arg);
 
 /* For main(): where the double is found. */
 void rig_init(void);
-/* What the double is told; NULL: nothing. Before the ranks begin. */
+/* The orders for the double; NULL: none. Before the ranks begin. */
 void rig_tell(const char *order);
 
 /* Another backend than gloo, whose place the double takes, and a device or NULL. Before the ranks begin. */
@@ -28,8 +28,8 @@ void rig_use(const char *backend, const char *device);
 /* What all adopt as nccl_comm, or NULL. Before the ranks begin. */
 void rig_adopt(void *nccl_comm);
 /*
- * The double of a device's engine takes nccl's place: what it is told and has seen, from now on nothing. MR_MODULE_PATH
- * leads to it from here.
+ * The double of a device's engine takes nccl's place: its orders and records, which are empty from now on.
+ * MR_MODULE_PATH leads to it from here.
  */
 struct device_double *rig_use_device(void);
 

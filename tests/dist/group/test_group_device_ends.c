@@ -179,7 +179,7 @@ static void times_may_be_short_and_long(void **state)
     }
 }
 
-/* The abort that the deadline calls for does not return: who waits is let go all the same. */
+/* The abort that the deadline calls for does not return: the waiter returns all the same. */
 static void abort_hangs(mr_group *group, void *arg)
 {
     mr_work *work = NULL;

@@ -261,7 +261,7 @@ static void *set_soon(void *stop)
     return NULL;
 }
 
-/* A recv that nobody sends to, until it is told to stop. */
+/* A recv that nobody sends to, until its stop flag is set. */
 static void scenario_stop(void)
 {
     mr_error error = {0};

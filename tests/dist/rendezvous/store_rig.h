@@ -32,7 +32,7 @@ bool rig_write(int fd, const void *bytes, size_t len);
 int rig_greet(int fd, uint32_t rank, const struct mr_store_identity *identity);
 
 /*
- * A child that waits until it is told to connect as a rank; then it sets "here<rank>", and does nothing until it is
+ * A child that waits for the order to connect as a rank; then it sets "here<rank>", and does nothing until it is
  * killed. To be forked before this process starts a store, so that the child has neither its threads nor its sockets.
  */
 struct rig_process {

@@ -54,7 +54,7 @@ static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
     mr_clock_sleep_ms(100); /* the threads that were left behind end */
 }
 
-/* What a second group of the same ranks is told; the first goes on. under: a launcher whose port is not its own. */
+/* The error of a second group of the same ranks; the first goes on. under: a launcher whose port is not its own. */
 static void second_group(const char *variable, const char *value)
 {
     struct mr_test_rank first[2], second[2];

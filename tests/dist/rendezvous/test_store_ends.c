@@ -74,7 +74,7 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     void *why;
     pthread_join(thread, &why);
     assert_non_null(strstr(why, "key 'never': rank 2 broke off"));
-    /* What is there can still be read, what is not fails at once, and who comes later is told. */
+    /* What is there can still be read, what is not fails at once, and a rank that comes later learns of it. */
     wait_for_rank(client, 1);
     char value[8];
     uint64_t begun = mr_clock_now_ns();
@@ -135,7 +135,7 @@ static void all_that_are_lost_are_known_and_the_first_says_how(void **state)
     assert_string_equal(error.text, "rank 4 broke off: its connection ended without a goodbye");
     assert_false(mr_store_broken_of(client, well, 3, NULL, NULL));
     assert_false(mr_store_broken_of(client, killed, 0, NULL, NULL));
-    /* Who greets as one that is lost is told so. */
+    /* A rank that is counted as lost learns it when it greets. */
     int fd = rig_socket(mr_store_port(store));
     assert_int_equal(rig_greet(fd, 4, &identity), MR_STORE_RANK_BROKE);
     close(fd);

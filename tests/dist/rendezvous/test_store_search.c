@@ -228,7 +228,7 @@ static void *be_hostile(void *arg)
     return NULL;
 }
 
-/* Rank 1 of two is told by a server that so many ranks from first on are lost. */
+/* A server reports to rank 1 of two that so many ranks from first on are lost. */
 static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank_out)
 {
     struct mr_store_identity identity = rig_identity(2);
