@@ -348,12 +348,15 @@ void mr_batch_release_anyway(mr_batch *batch)
     struct mr_batch *whole = batch->whole;
     if (!is_usable(whole) || mr_batch_release(whole) != MR_ERR_STATE)
         return;
-    pthread_mutex_lock(&whole->core->lock);
+    struct mr_core *core = whole->core;
+    pthread_mutex_lock(&core->lock);
     whole->is_owed = true;
-    whole->core->n_owed++;
-    pthread_mutex_unlock(&whole->core->lock);
+    core->n_owed++;
+    pthread_mutex_unlock(&core->lock);
+    mr_control_wake_host(&core->shared); /* who sleeps without limit now has to look again from time to time */
 }
 
+/* One of the owed batches. It stays counted in n_owed until it is given back, so that all who wait keep looking. */
 static struct mr_batch *take_owed(struct mr_core *core)
 {
     struct mr_batch *found = NULL;
@@ -361,10 +364,8 @@ static struct mr_batch *take_owed(struct mr_core *core)
     for (uint32_t i = 0; core->n_owed > 0 && !found && i < core->n_batch_objects; i++)
         if (core->batches[i].is_owed)
             found = &core->batches[i];
-    if (found) {
+    if (found)
         found->is_owed = false;
-        core->n_owed--;
-    }
     pthread_mutex_unlock(&core->lock);
     return found;
 }
@@ -375,6 +376,12 @@ void mr_batch_settle_owed(struct mr_core *core)
         struct mr_batch *batch = take_owed(core);
         if (!batch)
             return;
-        mr_batch_release_anyway(batch);
+        bool is_owed = mr_batch_release(batch) == MR_ERR_STATE;
+        pthread_mutex_lock(&core->lock);
+        if (is_owed)
+            batch->is_owed = true; /* otherwise it may be lent again already */
+        else
+            core->n_owed--;
+        pthread_mutex_unlock(&core->lock);
     }
 }

@@ -157,8 +157,8 @@ static void *take_one(void *loader)
     return mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK ? batch : NULL;
 }
 
-/* The end of the capture wakes nobody: the waiting next() looks for it. */
-static void a_waiting_next_makes_up_for_a_deleter_inside_a_capture(void **state)
+/* The end of the capture wakes nobody: the waiting next() looks for it, also if it fell asleep before the deleter. */
+static void take_while_a_deleter_is_in_a_capture(void **state, bool next_is_first)
 {
     cudaStream_t stream;
     cudaGraph_t graph;
@@ -170,9 +170,14 @@ static void a_waiting_next_makes_up_for_a_deleter_inside_a_capture(void **state)
     mr_batch *lent = rig_next(loader);
     DLManagedTensor *tensor = export_image(batch, stream);
     assert_int_equal(mr_batch_release(batch), MR_OK);
+    if (next_is_first) {
+        assert_int_equal(pthread_create(&thread, NULL, take_one, loader), 0);
+        usleep(50000);
+    }
     assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
     tensor->deleter(tensor);
-    assert_int_equal(pthread_create(&thread, NULL, take_one, loader), 0);
+    if (!next_is_first)
+        assert_int_equal(pthread_create(&thread, NULL, take_one, loader), 0);
     usleep(50000);
     assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
@@ -184,6 +189,16 @@ static void a_waiting_next_makes_up_for_a_deleter_inside_a_capture(void **state)
     assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
     mr_loader_destroy(loader);
     close_double();
+}
+
+static void a_waiting_next_makes_up_for_a_deleter_inside_a_capture(void **state)
+{
+    take_while_a_deleter_is_in_a_capture(state, false);
+}
+
+static void a_deleter_inside_a_capture_wakes_a_sleeping_next(void **state)
+{
+    take_while_a_deleter_is_in_a_capture(state, true);
 }
 
 static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **state)
@@ -212,6 +227,7 @@ int main(void)
         RIG_TEST(a_stream_in_a_capture_is_refused_and_nothing_is_held),
         RIG_TEST(a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch),
         RIG_TEST(a_waiting_next_makes_up_for_a_deleter_inside_a_capture),
+        RIG_TEST(a_deleter_inside_a_capture_wakes_a_sleeping_next),
         RIG_TEST(a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
