@@ -87,7 +87,7 @@ struct mr_cache_region *mr_control_cache(const struct mr_shared *shared)
 struct mr_damage_map mr_control_damage(const struct mr_shared *shared, uint64_t epoch)
 {
     const struct mr_control *control = shared->control;
-    struct mr_damage_map map = {.n_samples = control->n_samples};
+    struct mr_damage_map map = {.n_samples = control->n_samples, .tag = (uint32_t)epoch};
     if (control->damage_off)
         map.words = (void *)(shared->base + control->damage_off + epoch % 2 * mr_damage_map_bytes(map.n_samples));
     return map;

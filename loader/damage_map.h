@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bit for each sample of a dataset: it was found damaged. The samples that follow a damaged one are looked through 64
- * at a time, from the end of the dataset on to its beginning.
+ * A bit for each sample of a dataset: it was found damaged in this epoch. The samples that follow a damaged one are
+ * looked through 32 at a time, from the end of the dataset on to its beginning.
+ *
+ * Invariant: a bit is set together with a look at the tag, in one compare-and-swap. A worker that is still at a
+ * canceled batch of an earlier epoch therefore never marks a sample in a later one, whenever it is stopped or dies.
  */
 #ifndef LOADER_DAMAGE_MAP_H
 #define LOADER_DAMAGE_MAP_H
@@ -12,17 +15,17 @@
 struct mr_damage_map {
     _Atomic uint64_t *words; /* NULL: nothing is remembered, and nothing is known */
     int64_t n_samples;
+    uint32_t tag; /* of the epoch: its low bits; words of another tag count as empty */
 };
 
 /* Bytes of the words; a multiple of 64. */
 uint64_t mr_damage_map_bytes(int64_t n_samples);
 
-/* Forget all; seq_cst: whoever sets a bit after it also sees what the caller did before it. */
+/* Begin this tag's epoch: no sample is known to be damaged. */
 void mr_damage_map_clear(const struct mr_damage_map *map);
 
-/* Remember, or forget, one sample; seq_cst. */
+/* Remember one sample, unless the words are another epoch's by now. */
 void mr_damage_map_set(const struct mr_damage_map *map, int64_t index);
-void mr_damage_map_unset(const struct mr_damage_map *map, int64_t index);
 
 /*
  * The smallest distance from `want`, at least `from`, at which a sample is not known to be damaged; the number of

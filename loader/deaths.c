@@ -34,7 +34,8 @@ static void describe_death(void *user, int64_t index, mr_error *error_out)
     mr_catalog_which(mr_dataset_catalog(job->supervisor->dataset), index, which);
     mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->cause->words);
     error_out->index = index;
-    mr_damage_map_set(&job->known, index);
+    if (job->cause->blame == MR_BLAME_CRASH) /* a sample whose workers were killed from outside may be good */
+        mr_damage_map_set(&job->known, index);
 }
 
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */

@@ -95,17 +95,11 @@ static uint32_t pass_known(const struct mr_sample_maker *maker, struct mr_sample
     return damaged;
 }
 
-/*
- * No place has to try it again in this epoch. If the batch is canceled, its epoch may have ended and the bits may
- * already be those of another one. The host cancels and then clears, so this looks at the state after it has set the
- * bit; all in seq_cst order.
- */
+/* No place has to try it again in this epoch. */
 static void remember_damage(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
     struct mr_damage_map known = known_damage(maker, job);
     mr_damage_map_set(&known, job->index);
-    if (atomic_load(&job->view.slot->state) == MR_SLOT_CANCELED)
-        mr_damage_map_unset(&known, job->index);
 }
 
 static bool choose_candidate(const struct mr_sample_maker *maker, struct mr_sample_job *job, uint32_t damaged)
