@@ -16,6 +16,8 @@ void mr_batch_retain(mr_batch *batch);
 /* mr_batch_release() for a caller that cannot try again: if a capture forbids it now, the next mr_loader_next() does
  * it. */
 void mr_batch_release_anyway(mr_batch *batch);
+/* While something is owed, who waits looks again after so long: the end of a capture wakes nobody. */
+#define MR_OWED_NAP_MS 10u
 /* Try to give back what is owed. */
 void mr_batch_settle_owed(struct mr_core *core);
 /* The batch that this is a part of. */

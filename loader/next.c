@@ -17,8 +17,6 @@
 #include "loader/ready_fd.h"
 #include "sampler/position.h"
 
-enum { OWED_NAP_MS = 10 };
-
 /* Leaves the error in the loader and returns its status. */
 static mr_status keep_error(mr_loader *loader, const mr_error *error)
 {
@@ -82,7 +80,7 @@ static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 /* With the lock held: how long to sleep. The end of a capture, which owed batches wait for, wakes nobody. */
 static uint64_t limit_nap(const struct mr_core *core, uint64_t left_ms)
 {
-    return core->n_owed > 0 && left_ms > OWED_NAP_MS ? OWED_NAP_MS : left_ms;
+    return core->n_owed > 0 && left_ms > MR_OWED_NAP_MS ? MR_OWED_NAP_MS : left_ms;
 }
 
 /* Wait, with the lock held on entry and on return, until look_at_head() has more to say than MR_PENDING. */

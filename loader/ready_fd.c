@@ -16,8 +16,6 @@
 #include "base/thread.h"
 #include "loader/batch.h"
 
-enum { OWED_NAP_MS = 10 };
-
 static bool has_answer(struct mr_core *core)
 {
     enum mr_answer answer = core->closed ? MR_ANSWER_NONE : mr_core_answer(core, MR_HEAD_ENDED);
@@ -53,7 +51,7 @@ static void watch_word(struct mr_core *core)
     bool owes = core->n_owed > 0;
     pthread_mutex_unlock(&core->lock);
     if (sleeps)
-        mr_futex_wait(&control->filled_word, seen, owes ? OWED_NAP_MS : UINT32_MAX);
+        mr_futex_wait(&control->filled_word, seen, owes ? MR_OWED_NAP_MS : UINT32_MAX);
     if (owes)
         mr_batch_settle_owed(core);
     atomic_fetch_sub(&control->host_waits, 1);
