@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads an options struct of a caller that was compiled against an older or a newer header. Every such struct begins
- * with size_t struct_size. New fields go at the end only, and never into the padding at the end of a published struct:
- * an older caller leaves it unspecified.
+ * with size_t struct_size. New fields go at the end only. struct_ends.c checks that there is no padding.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H

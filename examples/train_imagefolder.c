@@ -160,7 +160,7 @@ static void test_epoch(struct trainer *t)
 /* Is it the decoding or the arithmetic that takes the time? And what could not be decoded? */
 static void report_loader(const struct trainer *t)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
 
     trainer_check(mr_loader_get_stats(t->train, &stats), mr_loader_error(t->train));
     mr_print0(t->group, "           %s; %" PRIu64 " damaged\n", stats.verdict, stats.n_damaged);

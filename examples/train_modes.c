@@ -371,7 +371,7 @@ static size_t bytes_there(const mr_batch *batch, const struct convnet *net)
 
 void train_modes_print_memory(const struct train_model *model, mr_loader *loader, mr_batch *batch)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
 
     if (mr_loader_get_stats(loader, &stats) != MR_OK)
         return;

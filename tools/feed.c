@@ -110,7 +110,7 @@ mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *use
 void mr_feed_report_damage(const struct mr_feed *feed)
 {
     mr_on_error policy = mr_loader_resolved(feed->loader)->on_error;
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     uint64_t n = 0;
     mr_error error;
 

@@ -45,61 +45,76 @@ typedef enum mr_affinity {
     MR_AFFINITY_LIST = 2    /* worker i on affinity_cpus[i mod n_affinity_cpus] */
 } mr_affinity;
 
+/** Options of a loader, by subject. Later versions add fields at the end only, so the places of these do not change. */
 typedef struct mr_loader_options {
     size_t struct_size;
-    uint32_t batch_size;  /* 1 to 65535; 0 means 64 */
-    bool drop_last;       /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
-    bool no_shuffle;      /* sequential order */
-    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host the CPUs that this process may
-                             use divided by LOCAL_WORLD_SIZE, at least 1; MR_NO_WORKERS; at most MR_MAX_WORKERS */
-    uint32_t rank;        /* 0 to world_size - 1 */
-    uint32_t world_size;  /* 0 means 1 */
-    uint64_t seed;
-    uint64_t epoch;    /* the first epoch of the loader */
-    uint64_t n_epochs; /* epochs that the program will use; nothing is decoded ahead after the last; 0: unknown */
+
+    /* What a batch is */
+    uint32_t batch_size;    /* 1 to 65535; 0 means 64 */
+    mr_dtype dtype;         /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16 */
+    mr_layout layout;       /* of images */
+    uint32_t pad_channels;  /* 4 or 8: pad images with zero channels to this number; 0: no padding */
+    bool drop_last;         /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
+    bool allow_empty_epoch; /* accept epochs of 0 batches: a dataset smaller than a batch with drop_last, or than
+                               world_size with MR_TAIL_DROP. Otherwise creation refuses them */
+
+    /* Order and shard */
+    bool no_shuffle;     /* sequential order */
+    uint32_t rank;       /* 0 to world_size - 1 */
+    uint32_t world_size; /* 0 means 1 */
     mr_tail tail;
     mr_order order;
-    mr_on_error on_error;
-    mr_dtype dtype;   /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16 */
-    mr_layout layout; /* of images */
+    uint64_t seed;
+    uint64_t epoch;        /* the first epoch of the loader */
+    uint64_t n_epochs;     /* epochs that the program will use; nothing is decoded ahead after the last; 0: unknown */
+    bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
+
+    /* Workers and reading */
+    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host the CPUs that this process may
+                             use divided by LOCAL_WORLD_SIZE, at least 1; MR_NO_WORKERS; at most MR_MAX_WORKERS */
     mr_start start;
+    int32_t nice; /* added to the workers' nice level, 0 to 19 */
+    mr_affinity affinity;
+    const int32_t *affinity_cpus; /* with MR_AFFINITY_LIST */
+    uint32_t n_affinity_cpus;
     mr_reader_kind reader;
-    uint32_t n_slots;        /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
-                                num_workers */
-    uint32_t read_ahead;     /* reads in flight per worker, 1 to 64; 0 means 4 */
+    uint32_t read_ahead; /* reads in flight per worker, 1 to 64; 0 means 4 */
+    uint32_t n_slots;    /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
+                            num_workers */
+    bool wait_when_lent; /* if every slot or buffer is lent, mr_loader_next() waits until another thread releases a
+                            batch; default: MR_ERR_STATE at once */
+    bool no_huge_pages;  /* batches lie in pages of the usual size even if the kernel offers larger ones */
+
+    /* Damaged samples */
+    bool verify_packs; /* for packs: read each sample whole, not only the rows of its crop, and compare it with its
+                          checksum before it is used; a difference is damage */
+    mr_on_error on_error;
     uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
     uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1 GiB */
     uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow. Whatever it is, a JPEG whose
                                 scans together visit more than 64 000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
-    int32_t nice;            /* added to the workers' nice level, 0 to 19 */
-    mr_affinity affinity;
-    const int32_t *affinity_cpus;
-    uint32_t n_affinity_cpus;
-    bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
-    const char *device;    /* "host" (default): the memory that workers write to; "cuda:N"; "cuda:local": the GPU of
-                              LOCAL_RANK, or the only one; "auto": a GPU if there is one; "host:N": stands for a device,
-                              with buffers of its own */
-    bool with_timing;      /* measure the time of each stage for the statistics */
+
+    /* Devices */
+    const char *device; /* "host" (default): the memory that workers write to; "cuda:N"; "cuda:local": the GPU of
+                           LOCAL_RANK, or the only one; "auto": a GPU if there is one; "host:N": stands for a device,
+                           with buffers of its own */
     const char *const *devices; /* in place of device: each batch is split over these by sample; 2 to MR_MAX_DEVICES */
     uint32_t n_devices;
-    const char *label_device; /* the device of everything but the images; default: the images' */
     uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
-    uint32_t pad_channels;    /* 4 or 8: pad images with zero channels to this number; 0: no padding */
+    const char *label_device; /* the device of everything but the images; default: the images' */
     bool finish_on_host;      /* workers make floats and layout themselves, so floats cross the bus */
-    const char *trace;  /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
-                           If another loader is writing FILE, FILE.2, FILE.3, ... is used */
-    bool no_huge_pages; /* batches lie in pages of the usual size even if the kernel offers larger ones */
-    bool verify_packs;  /* for packs: read each sample whole, not only the rows of its crop, and compare it with its
-                           checksum before it is used; a difference is damage */
-    const char *cache;  /* directory in which workers keep image files packed, for later epochs, runs and other
-                           loaders; made if it is missing; default: none (docs/cache.md) */
-    uint64_t cache_bytes;    /* limit on the size of the cache; 0: what the disk has */
+
+    /* Cache */
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
                                 25; MR_CACHE_WHEN_IDLE */
-    bool wait_when_lent;     /* if every slot or buffer is lent, mr_loader_next() waits until another thread releases a
-                                batch; default: MR_ERR_STATE at once */
-    bool allow_empty_epoch;  /* accept epochs of 0 batches: a dataset smaller than a batch with drop_last, or than
-                                world_size with MR_TAIL_DROP. Otherwise creation refuses them */
+    const char *cache;       /* directory in which workers keep image files packed, for later epochs, runs and other
+                                loaders; made if it is missing; default: none (docs/cache.md) */
+    uint64_t cache_bytes;    /* limit on the size of the cache; 0: what the disk has */
+
+    /* Diagnostics */
+    bool with_timing;  /* measure the time of each stage for the statistics */
+    const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
+                          If another loader is writing FILE, FILE.2, FILE.3, ... is used */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -222,7 +237,7 @@ MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_
 MR_API mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state);
 
 typedef struct mr_loader_stats {
-    size_t struct_size; /* set by the caller to sizeof(mr_loader_stats) */
+    size_t struct_size;
     uint64_t n_batches; /* returned by mr_loader_next() since creation */
     uint64_t n_samples;
     uint64_t n_damaged;  /* samples handled by on_error, in batches that were returned */
@@ -256,6 +271,8 @@ typedef struct mr_loader_stats {
     /* Different samples among n_damaged. */
     uint64_t n_damaged_distinct;
 } mr_loader_stats;
+
+#define MR_LOADER_STATS_INIT MR_STRUCT_INIT(mr_loader_stats)
 
 /** Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child. Threads: any. */
 MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);

@@ -30,11 +30,11 @@ typedef struct mr_sampler_options {
     int64_t n_samples;   /* 0 to 2^40 */
     uint32_t world_size; /* number of ranks (num_replicas); 0 means 1 */
     uint32_t rank;       /* 0 to world_size - 1 */
-    uint64_t seed;
-    uint64_t epoch;
-    bool no_shuffle; /* sequential order */
+    bool no_shuffle;     /* sequential order */
     mr_tail tail;
     mr_order order;
+    uint64_t seed;
+    uint64_t epoch;
 } mr_sampler_options;
 
 #define MR_SAMPLER_OPTIONS_INIT MR_STRUCT_INIT(mr_sampler_options)

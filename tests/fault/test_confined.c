@@ -54,7 +54,7 @@ static int train(const mr_loader_options *o, char reader_out[16])
     mr_dataset *dataset = mr_test_dataset(folder);
     mr_loader *loader = mr_test_loader(dataset, "train:48", o);
     struct mr_test_epoch e = mr_test_epoch_run(loader, 1);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     if (reader_out)
         snprintf(reader_out, 16, "%s", stats.reader);

@@ -149,7 +149,7 @@ static struct mr_test_epoch run(const char *spec, mr_on_error policy, uint32_t w
     struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
     if (mr_loader_damaged(loader, 0, damage) != MR_OK)
         memset(damage, 0, sizeof *damage);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_int_equal(stats.n_damaged, damage->status != 0);
     mr_loader_destroy(loader);

@@ -177,7 +177,7 @@ static int host_outlives_creating_thread(void)
                 return 2;
             mr_test_epoch_free(&e);
         }
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         mr_loader_get_stats(loader, &stats);
         if (stats.n_deaths != 0)
             return 3;

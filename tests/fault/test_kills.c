@@ -79,7 +79,7 @@ static void run_under_fire(mr_start start, uint32_t n_kills)
     }
     killer.stop = true;
     pthread_join(thread, NULL);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_true(stats.n_deaths >= n_kills / 2);
     assert_int_equal(stats.n_damaged, 0);
@@ -116,7 +116,7 @@ static void stopped_workers_are_replaced_after_the_time_limit(void **state)
     assert_int_equal(e.status, MR_END);
     assert_int_equal(e.n_valid, N_SAMPLES);
     mr_test_epoch_free(&e);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_true(stats.n_deaths >= 1); /* whoever was replaced first may have done all the work */
     mr_loader_destroy(loader);
@@ -135,7 +135,7 @@ static void a_consumer_that_sleeps_loses_nothing(void **state)
     struct mr_test_epoch rest = mr_test_epoch_rest(loader);
     assert_int_equal(rest.status, MR_END);
     assert_int_equal(rest.n_samples, N_SAMPLES - 16);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_int_equal(stats.n_deaths, 0);
     mr_test_epoch_free(&rest);
@@ -315,7 +315,7 @@ static void damaged_samples_in_a_row_are_no_stuck_sample(void **state)
     mr_loader *loader = mr_test_loader(d, NULL, &o);
     assert_int_equal(mr_loader_set_epoch_order(loader, 1, &first, 1), MR_OK);
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_ERR_DAMAGED);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_int_equal(stats.n_deaths, 0);
     assert_int_equal(stats.n_damaged, 100);

@@ -84,7 +84,7 @@ static void compare_damaged(struct gpu_setup *setup, mr_on_error on_error, uint6
     mr_loader_options options = small_options(setup);
     options.on_error = on_error;
     struct gpu_lockstep pair = gpu_lockstep_open(setup, spec, "train:64", &options);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     for (uint64_t epoch = 0; epoch < 3; epoch++)
         gpu_lockstep_epoch(&pair, epoch);
     mr_loader_get_stats(pair.device, &stats);
@@ -126,7 +126,7 @@ static void killed_workers(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     uint32_t n_killed = 0;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         mr_loader_set_epoch(pair.host, epoch);

@@ -142,7 +142,7 @@ static void count_bytes(struct gpu_setup *setup)
 {
     mr_loader_options options = gpu_contract_options(setup);
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     gpu_lockstep_epoch(&pair, 0);
     gpu_report_expect(&setup->report, mr_loader_get_stats(pair.device, &stats) == MR_OK, "no statistics");
     gpu_report_expect(&setup->report, stats.n_buffers == 3 && stats.h2d_bytes >= stats.n_samples * 3 * 64 * 64,

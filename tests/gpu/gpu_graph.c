@@ -160,7 +160,7 @@ static void copies_go_on(struct graphs *g)
     for (uint32_t i = 0; i < 4; i++) {
         mr_loader *loader = gpu_setup_loader(g->setup, g->dataset, NULL, &options);
         mr_batch *batch = take_on(g, loader);
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         gpu_cuda_sync(&g->cuda, g->stream);
         gpu_cuda_ok(&g->cuda, cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
         int64_t end = gpu_report_now_ns() + 5000000000;

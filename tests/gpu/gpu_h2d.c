@@ -70,7 +70,7 @@ static mr_loader *make_loader(struct h2d *h, mr_dataset *dataset, mr_dtype dtype
 /* Until the whole epoch lies in slots and the buffers are full: nothing but copies is left to do. */
 static void wait_filled(struct h2d *h, mr_loader *loader)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     int64_t end = gpu_report_now_ns() + 30000000000;
     do {
         struct timespec pause = {.tv_nsec = 1000000};
@@ -86,8 +86,8 @@ static double through_loader(struct h2d *h, mr_dtype dtype, double *on_stream_ou
 {
     mr_dataset *dataset = gpu_setup_dataset(h->setup, h->spec);
     mr_loader *loader = make_loader(h, dataset, dtype);
-    mr_loader_stats before = {.struct_size = sizeof before};
-    mr_loader_stats after = {.struct_size = sizeof after};
+    mr_loader_stats before = MR_LOADER_STATS_INIT;
+    mr_loader_stats after = MR_LOADER_STATS_INIT;
     mr_batch *batch;
     wait_filled(h, loader);
     mr_loader_get_stats(loader, &before);

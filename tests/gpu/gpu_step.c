@@ -167,7 +167,7 @@ static void run_steps(struct trainer *t, uint32_t step_ms, uint32_t n_steps)
     char *name = gpu_setup_text("a training loop with a step of %u ms for %u images", step_ms, BATCH);
     if (gpu_report_begin(&t->setup->report, name)) {
         mr_loader *loader = make_loader(t);
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         struct measured m = train_steps(t, loader, n_steps, step_ms);
         mr_loader_get_stats(loader, &stats);
         report_step(&m, n_steps - WARM_UP, step_ms, &stats);

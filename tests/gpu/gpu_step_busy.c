@@ -88,8 +88,8 @@ static void take_one(struct busy *b, mr_loader *loader, uint64_t *epoch)
 /* The same kernels while batches are taken as fast as they come. */
 static double with_copies(struct busy *b, mr_loader *loader, kernel_fn kernel, uint32_t n, double *gb_per_s_out)
 {
-    mr_loader_stats before = {.struct_size = sizeof before};
-    mr_loader_stats after = {.struct_size = sizeof after};
+    mr_loader_stats before = MR_LOADER_STATS_INIT;
+    mr_loader_stats after = MR_LOADER_STATS_INIT;
     uint64_t epoch = mr_loader_epoch(loader);
     for (uint32_t i = 0; i < 8; i++)
         take_one(b, loader, &epoch);

@@ -1,15 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Each public header compiles alone, as C17 and as C++17, without a warning. The options' initialisers too.
+# Each public header compiles alone, as C17 and as C++17, without a warning. So do the initialisers of all structs with a
+# struct_size, and base/struct_ends.c knows each of them.
 set -eu
 
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'
-initialisers='mr_dataset_options a = MR_DATASET_OPTIONS_INIT; mr_callbacks b = MR_CALLBACKS_INIT;
-    mr_sampler_options c = MR_SAMPLER_OPTIONS_INIT; mr_loader_options d = MR_LOADER_OPTIONS_INIT;
-    mr_pack_options e = MR_PACK_OPTIONS_INIT;
-    return a.struct_size == sizeof a && b.struct_size == sizeof b && c.struct_size == sizeof c &&
-           d.struct_size == sizeof d && e.struct_size == sizeof e ? 0 : 1;'
-
 # shellcheck disable=SC2086 # $strict is a list
 compile() {
     echo "$1" | "$CC" -x c -std=c17 $strict -I "$SOURCE/include" -
@@ -23,10 +18,17 @@ for header in "$SOURCE"/include/millrace/*.h; do
     compile "#include <millrace/$(basename "$header")>"
     count=$((count + 1))
 done
-compile "#include <millrace/dist.h>
-int main(void) { mr_group_options a = MR_GROUP_OPTIONS_INIT; mr_launch_options b = MR_LAUNCH_OPTIONS_INIT;
-    return a.struct_size == sizeof a && b.struct_size == sizeof b ? 0 : 1; }"
+sized=$(sed -n '/^typedef struct mr_.*{$/ { s/^typedef struct \(mr_[a-z_]*\) {$/\1/; h; n; /^ *size_t struct_size;/ { g; p; }; }' \
+    "$SOURCE"/include/millrace/*.h)
+initialisers=
+for struct in $sized; do
+    initialisers="$initialisers { $struct s = $(echo "$struct" | tr a-z A-Z)_INIT; failed |= s.struct_size != sizeof s; }"
+    grep -q "^ENDS_WITH($struct, " "$SOURCE/base/struct_ends.c" || { echo "base/struct_ends.c lacks $struct"; exit 1; }
+done
 compile "#include <millrace/millrace.h>
-int main(void) { $initialisers }"
-echo "$count headers compiled alone"
+#include <millrace/dist.h>
+int main(void) { int failed = 0; $initialisers return failed; }"
+n_structs=$(echo "$sized" | wc -l)
+echo "$count headers compiled alone, $n_structs structs have an initialiser"
 test "$count" -ge 7
+test "$n_structs" -ge 8

@@ -54,7 +54,7 @@ static void live(struct rig *rig, const struct before *before, const mr_loader_o
 {
     mr_loader *loader, *none;
     mr_batch *batch;
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_options bad = *options;
     bad.device = "cuda:7";
     expect_unchanged(before, __LINE__);

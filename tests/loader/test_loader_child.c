@@ -21,7 +21,7 @@ static int misuse(mr_loader *loader, mr_batch *lent)
 {
     mr_batch *batch = lent;
     mr_loader_state position = {{0}};
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     int64_t pids[4];
     CHECK(mr_loader_next(loader, MR_FOREVER, &batch) == MR_ERR_STATE && batch == NULL);
     CHECK(mr_loader_error(loader)->status == MR_ERR_STATE);
@@ -95,7 +95,7 @@ static void a_child_that_exits_takes_no_worker_along(void **state)
 {
     rig_needs_fork();
     mr_loader_options options = rig_options_of(&rig_modes[2]);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader *loader = rig_loader(*state, &options);
     for (int i = 0; i < 5; i++) {
         pid_t pid = fork();

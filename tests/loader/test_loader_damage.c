@@ -14,14 +14,14 @@ static void break_samples(struct rig *rig, const int64_t *indices, unsigned n)
 
 static uint64_t n_damaged(mr_loader *loader)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     return stats.n_damaged;
 }
 
 static uint64_t n_distinct(mr_loader *loader)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     return stats.n_damaged_distinct;
 }

@@ -343,7 +343,7 @@ static void expect_auto(struct rig *rig, const char *resolved)
 {
     mr_loader_options options = stage_options("auto");
     mr_loader *loader = rig_loader(rig, &options);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     assert_string_equal(mr_loader_resolved(loader)->device, resolved);
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     assert_int_equal(stats.n_buffers, strcmp(resolved, "host") == 0 ? 0 : 3);

@@ -16,7 +16,7 @@ enum { N_BATCHES = 13 };
 
 static mr_loader_stats stats_of(mr_loader *loader)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     return stats;
 }

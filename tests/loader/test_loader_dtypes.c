@@ -284,7 +284,7 @@ static void pixels_cross_the_bus_as_bytes(void **state)
     uint64_t bytes[3];
     options.n_epochs = 1;
     for (unsigned i = 0; i < 3; i++) {
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         stage_open(&(struct double_options){0});
         options.dtype = i == 0 ? MR_U8 : MR_F32;
         options.finish_on_host = i == 2;

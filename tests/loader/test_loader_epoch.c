@@ -210,7 +210,7 @@ static void work_dropped_with_an_epoch_is_neither_counted_nor_listed(void **stat
     struct rig *rig = *state;
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = rig_options_of(&rig_modes[m]);
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         mr_error error;
         options.on_error = MR_ON_ERROR_ZERO;
         for (int64_t i = 16; i < 100; i++)

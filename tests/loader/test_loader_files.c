@@ -128,7 +128,7 @@ static void every_start_and_reader_gives_the_same_bytes(void **state)
             loader = make(*state, &options);
             assert_int_equal(mr_loader_resolved(loader)->start, starts[s]);
             collect(loader, &got);
-            mr_loader_stats stats = {.struct_size = sizeof stats};
+            mr_loader_stats stats = MR_LOADER_STATS_INIT;
             assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
             if (reader == MR_READER_PREAD)
                 assert_string_equal(stats.reader, "pread");
@@ -160,7 +160,7 @@ static void times_of_every_stage_come_on_request(void **state)
 {
     static struct epoch epoch;
     mr_loader_options options = options_of(2, MR_START_EXEC, MR_READER_AUTO);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     options.with_timing = true;
     mr_loader *loader = make(*state, &options);
     collect(loader, &epoch);

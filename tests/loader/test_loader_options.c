@@ -291,12 +291,13 @@ static void struct_sizes_of_other_versions_are_understood(void **state)
     rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size");
 
     mr_loader_options older = rig_options(); /* as far as num_workers; what follows is another variable's */
-    memset((char *)&older + offsetof(mr_loader_options, rank), 0xff, sizeof older - offsetof(mr_loader_options, rank));
+    memset((char *)&older + offsetof(mr_loader_options, start), 0xff,
+           sizeof older - offsetof(mr_loader_options, start));
     older.num_workers = MR_NO_WORKERS;
-    older.struct_size = offsetof(mr_loader_options, rank);
+    older.struct_size = offsetof(mr_loader_options, start);
     loader = rig_loader(*state, &older);
     assert_int_equal(mr_loader_resolved(loader)->batch_size, 8);
-    assert_int_equal(mr_loader_resolved(loader)->world_size, 1);
+    assert_int_equal(mr_loader_resolved(loader)->read_ahead, 4);
     mr_loader_destroy(loader);
 }
 

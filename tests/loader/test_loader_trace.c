@@ -292,7 +292,7 @@ static void a_trace_outlives_its_workers(void **state)
             kill((pid_t)pids[k], SIGKILL);
     }
     rig_drain(loader, false, indices, 100);
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     assert_true(stats.n_deaths >= 2);
     mr_loader_destroy(loader);

@@ -142,7 +142,7 @@ static int forget_cache(void **state)
 
 static mr_loader_stats run_with(uint32_t n_workers, mr_start start, uint64_t n_epochs)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_dataset *dataset = mr_test_dataset(photos);
     mr_loader_options options = options_of(n_workers, true);
     options.start = start;

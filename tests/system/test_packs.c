@@ -69,7 +69,7 @@ static void list_damaged(const mr_loader *loader, struct given *given)
 
 static void take(mr_dataset *dataset, const char *transform, const mr_loader_options *options, struct given *given)
 {
-    mr_loader_stats stats = {.struct_size = sizeof stats};
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
     memset(given, 0, sizeof *given);
     mr_loader *loader = mr_test_loader(dataset, transform, options);
     for (uint64_t e = 0; e < N_EPOCHS; e++) {
@@ -309,7 +309,7 @@ static void crop_reads_only_its_rows(void **state)
     mr_dataset *dataset = open_pack(0);
     for (int verify = 0; verify < 2; verify++) {
         struct mr_test_epoch epoch;
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         mr_loader_options o = plain(MR_ON_ERROR_ZERO);
         o.verify_packs = verify;
         mr_loader *loader = mr_test_loader(dataset, "random_resized_crop(32,scale=0.01:0.02)", &o);

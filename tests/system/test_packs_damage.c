@@ -209,7 +209,7 @@ static void flipped_bytes_hurt_no_other_sample(void **state)
         assert_int_equal(got.n_samples, N);
         for (int i = 1; i < N; i += 2)
             assert_true(got.row_digests[i] == expected.row_digests[i]);
-        mr_loader_stats stats = {.struct_size = sizeof stats};
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
         mr_loader_get_stats(loader, &stats);
         assert_int_equal(stats.n_deaths, 0);
         mr_test_epoch_free(&got);
