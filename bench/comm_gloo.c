@@ -19,7 +19,7 @@
 
 static bool by_group(void *group, double *buffer, int count)
 {
-    return mr_all_reduce(group, buffer, (uint64_t)count, MR_F64, MR_SUM) == MR_OK;
+    return mr_group_all_reduce(group, buffer, (uint64_t)count, MR_F64, MR_SUM) == MR_OK;
 }
 
 static void remove_folder(const char *folder)
@@ -45,9 +45,9 @@ static void *connect_bare(mr_group *group)
         folder[0] = '\0';
     }
     void *bare = NULL;
-    if (mr_broadcast(group, folder, FOLDER / 8, MR_I64, 0) == MR_OK && folder[0])
+    if (mr_group_broadcast(group, folder, FOLDER / 8, MR_I64, 0) == MR_OK && folder[0])
         bare = mr_bare_gloo_connect(folder, (int)rank, (int)mr_group_world_size(group));
-    (void)mr_barrier(group); /* nobody reads the folder any more */
+    (void)mr_group_barrier(group); /* nobody reads the folder any more */
     if (rank == 0 && folder[0])
         remove_folder(folder);
     return bare;
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     if (bare) {
         latency.rank = mr_group_rank(group);
         latency.world_size = mr_group_world_size(group);
-        latency.ways[0] = (struct mr_latency_way){"mr_all_reduce", by_group, group};
+        latency.ways[0] = (struct mr_latency_way){"mr_group_all_reduce", by_group, group};
         latency.ways[1] = (struct mr_latency_way){"gloo::allreduce", mr_bare_gloo_reduce, bare};
         result = mr_latency_run(&latency);
         mr_bare_gloo_close(bare);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures what the group adds to its engine's library: the time of mr_all_reduce() against the library's own
+ * Measures what the group adds to its engine's library: the time of mr_group_all_reduce() against the library's own
  * all_reduce, in the same processes, in turns. METHOD.md defines every column of the output.
  */
 #ifndef BENCH_COMM_LATENCY_H

@@ -12,7 +12,7 @@
 
 static bool by_group(void *group, double *buffer, int count)
 {
-    return mr_all_reduce(group, buffer, (uint64_t)count, MR_F64, MR_SUM) == MR_OK;
+    return mr_group_all_reduce(group, buffer, (uint64_t)count, MR_F64, MR_SUM) == MR_OK;
 }
 
 static bool by_blocking(void *comm, double *buffer, int count)
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     latency.version = version;
     latency.rank = mr_group_rank(group);
     latency.world_size = mr_group_world_size(group);
-    latency.ways[0] = (struct mr_latency_way){"mr_all_reduce", by_group, group};
+    latency.ways[0] = (struct mr_latency_way){"mr_group_all_reduce", by_group, group};
     latency.ways[1] = (struct mr_latency_way){"MPI_Allreduce", by_blocking, &comm};
     latency.ways[2] = (struct mr_latency_way){"MPI_Iallreduce, MPI_Test", by_nonblocking, &comm};
     int result = mr_latency_run(&latency);

@@ -51,7 +51,7 @@ static MultiGpuConfig multi_gpu_config_init(void)
 
 static float multi_gpu_cpu_float_sum(float value, MultiGpuConfig *config)
 {
-    check_status(mr_all_reduce(config->group, &value, 1, MR_F32, MR_SUM), mr_group_error(config->group));
+    check_status(mr_group_all_reduce(config->group, &value, 1, MR_F32, MR_SUM), mr_group_error(config->group));
     return value;
 }
 
@@ -186,13 +186,13 @@ int main(int argc, char **argv)
     for (int step = 0; step < steps; step++) {
         dataloader_next_batch(&train_loader);
         float loss = model_forward_backward(scores, gradient, &train_loader);
-        check_status(mr_all_reduce(config.group, gradient, sizeof gradient / sizeof(float), MR_F32, MR_MEAN),
+        check_status(mr_group_all_reduce(config.group, gradient, sizeof gradient / sizeof(float), MR_F32, MR_MEAN),
                      mr_group_error(config.group)); /* all ranks have as many tokens, so this is the mean over tokens */
         for (int i = 0; i < VOCAB * VOCAB; i++)
             scores[i / VOCAB][i % VOCAB] -= 20 * gradient[i / VOCAB][i % VOCAB];
         loss = multi_gpu_cpu_float_sum(loss, &config) / (float)config.num_processes;
         if (step % 10 == 0 || step == steps - 1)
-            mr_print0(config.group, "step %d: train loss %.4f\n", step, loss);
+            mr_group_print0(config.group, "step %d: train loss %.4f\n", step, loss);
     }
     dataloader_free(&train_loader);
     mr_group_destroy(config.group);

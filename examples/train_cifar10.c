@@ -95,7 +95,7 @@ static void set_up(struct trainer *t)
 /* A layer's gradients travel while the layer before it computes its own; on GPUs in the order of the stream. */
 static void backward_layers(struct trainer *t)
 {
-    mr_work *works[CONVNET_LAYERS] = {NULL};
+    mr_group_work *works[CONVNET_LAYERS] = {NULL};
     struct convnet *net = t->model.nets[0];
 
     for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--) {
@@ -104,12 +104,14 @@ static void backward_layers(struct trainer *t)
         if (mr_group_world_size(t->group) == 1)
             continue;
         void *bucket = convnet_bucket(net, layer, &count);
-        trainer_check(mr_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM, net->stream, &works[layer]),
-                      mr_group_error(t->group));
+        trainer_check(
+            mr_group_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM, net->stream, &works[layer]),
+            mr_group_error(t->group));
     }
     for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
-        trainer_check(mr_work_wait(works[layer], net->stream), mr_group_error(t->group)); /* a GPU's stream, or here */
-        mr_work_free(works[layer]);
+        trainer_check(mr_group_work_wait(works[layer], net->stream),
+                      mr_group_error(t->group)); /* a GPU's stream, or here */
+        mr_group_work_free(works[layer]);
     }
 }
 
@@ -160,8 +162,8 @@ static void run_epoch(struct trainer *t)
     train_epoch(t);
     if (t->stop_signal != 0) {
         trainer_save(t, "last.ckpt");
-        mr_print0(t->group, "stopped in epoch %" PRIu64 " by SIG%s\n", t->state.epoch + 1,
-                  sigabbrev_np(t->stop_signal));
+        mr_group_print0(t->group, "stopped in epoch %" PRIu64 " by SIG%s\n", t->state.epoch + 1,
+                        sigabbrev_np(t->stop_signal));
         return;
     }
     test_epoch(t);
@@ -181,9 +183,9 @@ int main(int argc, char **argv)
 
     set_up(&t);
     trainer_share(&t);
-    mr_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n", t.model.n_params,
-              mr_dtype_name(t.model.dtype), mr_group_world_size(t.group), mr_group_backend(t.group),
-              mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
+    mr_group_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
+                    t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
+                    mr_group_backend(t.group), mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
     if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
         test_epoch(&t);
         trainer_report(&t);

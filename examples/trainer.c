@@ -161,7 +161,7 @@ static void share_bytes(struct trainer *t, void *memory, size_t n_bytes)
 
     if (buffer != memory)
         convnet_copy(net, buffer, NULL, memory, n_bytes);
-    trainer_check(mr_broadcast(t->group, buffer, n_bytes / sizeof(int32_t), MR_I32, 0), mr_group_error(t->group));
+    trainer_check(mr_group_broadcast(t->group, buffer, n_bytes / sizeof(int32_t), MR_I32, 0), mr_group_error(t->group));
     if (buffer != memory)
         convnet_copy(NULL, memory, net, buffer, n_bytes);
 }
@@ -248,8 +248,8 @@ void trainer_report(const struct trainer *t)
         fputs("\r\033[K", stderr);
     if (mr_metrics_count(t->metrics, "loss") > 0)
         snprintf(trained, sizeof trained, "loss %.4f, accuracy %5.2f %%; ", loss, 100 * accuracy);
-    mr_print0(t->group, "epoch %3" PRIu64 ": %stest loss %.4f, accuracy %5.2f %%; %.1f s\n", t->state.epoch, trained,
-              test_loss, 100 * test_accuracy, mr_elapsed());
+    mr_group_print0(t->group, "epoch %3" PRIu64 ": %stest loss %.4f, accuracy %5.2f %%; %.1f s\n", t->state.epoch,
+                    trained, test_loss, 100 * test_accuracy, mr_elapsed());
     if (t->options.out == NULL || mr_group_rank(t->group) != 0)
         return;
     FILE *log = asprintf(&path, "%s/log.tsv", t->options.out) < 0 ? NULL : fopen(path, "a");

@@ -120,7 +120,7 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
     const char *reader = mr_dataset_callbacks(loader->dataset) ? "none" : uring ? "io_uring" : "pread";
     snprintf(s->reader, sizeof s->reader, "%s", reader);
     if (loader->supervisor) {
-        s->n_workers = mr_supervisor_n_alive(loader->supervisor);
+        s->num_workers = mr_supervisor_n_alive(loader->supervisor);
         s->n_deaths = mr_supervisor_n_deaths(loader->supervisor);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_check(): compares every byte of a pack with its checksums, and decodes every sample of any dataset.
+ * mr_dataset_check(): compares every byte of a pack with its checksums, and decodes every sample of any dataset.
  *
  * A damaged sample is what the call looks for: it is reported and counted. Only failures of the work itself end the
  * call.
@@ -103,7 +103,8 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     return MR_OK;
 }
 
-mr_status mr_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_report *report_out, mr_error *error)
+mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_report *report_out,
+                           mr_error *error)
 {
     struct checking checking;
     struct mr_pipeline_work work = {.result_bytes = sizeof(struct checked),

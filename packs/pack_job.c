@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of mr_pack(), mr_check() and mr_unpack().
+ * The common part of mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack().
  *
  * A sample's error may begin with the sample's name already. A notice gives the name beside the text, so there it is
  * cut off; an error that is returned gets it where it is missing.
@@ -58,15 +58,15 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
     if (status == MR_OK)
         status = check_below("quality", o->quality, MAX_QUALITY, error);
     if (status == MR_OK)
-        status = check_below("n_workers", o->n_workers, MAX_WORKERS, error);
+        status = check_below("num_workers", o->num_workers, MAX_WORKERS, error);
     if (status != MR_OK)
         return status;
     if (o->encoding == MR_PACK_DEFAULT)
         o->encoding = MR_PACK_DCT;
     if (o->shard_size == 0)
         o->shard_size = DEFAULT_SHARD_BYTES;
-    if (o->n_workers == 0)
-        o->n_workers = mr_cpu_count() < MAX_WORKERS ? mr_cpu_count() : MAX_WORKERS;
+    if (o->num_workers == 0)
+        o->num_workers = mr_cpu_count() < MAX_WORKERS ? mr_cpu_count() : MAX_WORKERS;
     if (o->max_pixels == 0)
         o->max_pixels = MR_CODEC_MAX_PIXELS;
     return check_together(o, error);
@@ -109,7 +109,7 @@ mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work
 {
     assert(work->user == job);
     work->catalog = job->catalog;
-    work->n_workers = job->options.n_workers;
+    work->n_workers = job->options.num_workers;
     work->first = job->progress.n_done;
     work->end = job->progress.n_samples;
     work->tick = report_progress;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mr_pack(), mr_check() and mr_unpack() share: options, progress, report, and messages about samples. */
+/* What mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack() share: options, progress, report, and messages about
+ * samples. */
 #ifndef PACKS_PACK_JOB_H
 #define PACKS_PACK_JOB_H
 

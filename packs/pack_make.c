@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_pack(): workers read and pack the samples, the caller's thread writes them in the order of the pack.
+ * mr_dataset_pack(): workers read and pack the samples, the caller's thread writes them in the order of the pack.
  *
  * Invariant: an interrupted pack is continued only by the same call. So everything that changes a byte of the pack is
  * in the origin text: where the samples come from, a digest of their names and labels, and every option except the
@@ -333,8 +333,8 @@ static mr_status run_packing(struct packing *packing, const char *dir, mr_error 
     return status == MR_OK ? count_pack(packing, dir, error) : status;
 }
 
-mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options, mr_pack_report *report_out,
-                  mr_error *error)
+mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options,
+                          mr_pack_report *report_out, mr_error *error)
 {
     struct packing packing = {0};
     const mr_pack_options *o = &packing.job.options;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_unpack(): workers verify and restore the samples, the caller's thread writes the files.
+ * mr_pack_unpack(): workers verify and restore the samples, the caller's thread writes the files.
  *
  * One damaged sample does not end the call: it is reported, and the other files are written.
  *
@@ -155,8 +155,8 @@ static mr_status run_unpacking(struct unpacking *unpacking, const char *dir, mr_
     return status;
 }
 
-mr_status mr_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options, mr_pack_report *report_out,
-                    mr_error *error)
+mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options, mr_pack_report *report_out,
+                         mr_error *error)
 {
     struct unpacking unpacking = {.folder.fd = -1};
     if (!dir || !*dir)

@@ -40,7 +40,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case KEY_WORKERS:
-        args->pack.n_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
+        args->pack.num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
         return 0;
     case KEY_MAX_PIXELS:
         args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
@@ -88,7 +88,7 @@ static int run_check(struct check *check, struct check_args *args, mr_dataset *d
 
     mr_pack_watch_begin(&check->watch, &args->pack);
     args->pack.notice = on_damage;
-    mr_status status = mr_check(dataset, &args->pack, &report, &error);
+    mr_status status = mr_dataset_check(dataset, &args->pack, &report, &error);
     int exit_status = mr_pack_watch_end(&check->watch, status, &error);
     if (exit_status != MR_EXIT_OK)
         return exit_status;

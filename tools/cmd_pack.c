@@ -92,7 +92,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_QUALITY: pack->quality = (uint32_t)mr_arg_value_number(state, "quality", value, 1, 100); return 0;
     case KEY_SHARD_SIZE: pack->shard_size = mr_arg_value_bytes(state, "shard-size", value, 1 << 20); return 0;
     case KEY_WORKERS:
-        pack->n_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
+        pack->num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
         return 0;
     case KEY_RESTORABLE: pack->restorable = true; return 0;
     case KEY_ALIGN: pack->align = true; return 0;
@@ -146,7 +146,7 @@ static int pack_dataset(struct pack_args *args)
     if (exit_status != MR_EXIT_OK)
         return exit_status;
     mr_pack_watch_begin(&watch, &args->pack);
-    mr_status status = mr_pack(dataset, args->out, &args->pack, &report, &error);
+    mr_status status = mr_dataset_pack(dataset, args->out, &args->pack, &report, &error);
     exit_status = mr_pack_watch_end(&watch, status, &error);
     mr_dataset_destroy(dataset);
     if (exit_status == MR_EXIT_OK)

@@ -32,7 +32,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case KEY_WORKERS:
-        args->pack.n_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
+        args->pack.num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
         return 0;
     case KEY_MAX_PIXELS:
         args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
@@ -61,7 +61,7 @@ static int unpack_files(struct unpack_args *args)
     if (exit_status != MR_EXIT_OK)
         return exit_status;
     mr_pack_watch_begin(&watch, &args->pack);
-    mr_status status = mr_unpack(dataset, args->out, &args->pack, &report, &error);
+    mr_status status = mr_pack_unpack(dataset, args->out, &args->pack, &report, &error);
     exit_status = mr_pack_watch_end(&watch, status, &error);
     mr_dataset_destroy(dataset);
     if (exit_status == MR_EXIT_OK)

@@ -143,7 +143,7 @@ static mr_status check_arguments(const struct mr_group *group, const struct mr_c
     return status ? status : check_memory(group, c, error);
 }
 
-static mr_status begin_collective(mr_group *group, struct mr_collective collective, mr_work **work_out)
+static mr_status begin_collective(mr_group *group, struct mr_collective collective, mr_group_work **work_out)
 {
     if (work_out)
         *work_out = NULL;
@@ -156,7 +156,7 @@ static mr_status begin_collective(mr_group *group, struct mr_collective collecti
 }
 
 /* An asynchronous call without a place for its work could never be ended. */
-static mr_status begin_async(mr_group *group, struct mr_collective collective, mr_work **work_out)
+static mr_status begin_async(mr_group *group, struct mr_collective collective, mr_group_work **work_out)
 {
     if (work_out || !group)
         return begin_collective(group, collective, work_out);
@@ -202,89 +202,90 @@ static struct mr_collective make_between(enum mr_collective_kind kind, const voi
                                   .stream = stream};
 }
 
-mr_status mr_barrier(mr_group *group)
+mr_status mr_group_barrier(mr_group *group)
 {
     return begin_collective(group, make_barrier(NULL), NULL);
 }
 
-mr_status mr_barrier_async(mr_group *group, void *stream, mr_work **work_out)
+mr_status mr_group_barrier_async(mr_group *group, void *stream, mr_group_work **work_out)
 {
     return begin_async(group, make_barrier(stream), work_out);
 }
 
-mr_status mr_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
+mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
 {
     return begin_collective(group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL), NULL);
 }
 
-mr_status mr_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                              void *stream, mr_work **work_out)
+mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
+                                    void *stream, mr_group_work **work_out)
 {
     return begin_async(group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, stream), work_out);
 }
 
-mr_status mr_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op, uint32_t root)
+mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op, uint32_t root)
 {
     return begin_collective(group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, NULL), NULL);
 }
 
-mr_status mr_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op, uint32_t root,
-                          void *stream, mr_work **work_out)
+mr_status mr_group_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
+                                uint32_t root, void *stream, mr_group_work **work_out)
 {
     return begin_async(group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, stream), work_out);
 }
 
-mr_status mr_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root)
+mr_status mr_group_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root)
 {
     return begin_collective(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
 }
 
-mr_status mr_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root, void *stream,
-                             mr_work **work_out)
+mr_status mr_group_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root,
+                                   void *stream, mr_group_work **work_out)
 {
     return begin_async(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, stream), work_out);
 }
 
-mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
 {
     return begin_collective(group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
 }
 
-mr_status mr_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype, void *stream,
-                              mr_work **work_out)
+mr_status mr_group_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
+                                    void *stream, mr_group_work **work_out)
 {
     return begin_async(group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream), work_out);
 }
 
-mr_status mr_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype, mr_reduction op)
+mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
+                                  mr_reduction op)
 {
     return begin_collective(group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
 }
 
-mr_status mr_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                  mr_reduction op, void *stream, mr_work **work_out)
+mr_status mr_group_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
+                                        mr_reduction op, void *stream, mr_group_work **work_out)
 {
     return begin_async(group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream), work_out);
 }
 
-mr_status mr_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to)
+mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to)
 {
     return begin_collective(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL), NULL);
 }
 
-mr_status mr_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to, void *stream,
-                        mr_work **work_out)
+mr_status mr_group_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to,
+                              void *stream, mr_group_work **work_out)
 {
     return begin_async(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, stream), work_out);
 }
 
-mr_status mr_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from)
+mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from)
 {
     return begin_collective(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL), NULL);
 }
 
-mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from, void *stream,
-                        mr_work **work_out)
+mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from,
+                              void *stream, mr_group_work **work_out)
 {
     return begin_async(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, stream), work_out);
 }
@@ -298,7 +299,7 @@ mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64
 }
 
 mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                          mr_reduction op, void *sums, struct mr_work **work_out)
+                                          mr_reduction op, void *sums, struct mr_group_work **work_out)
 {
     struct mr_collective collective = make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
     collective.on_host = true;

@@ -27,9 +27,9 @@
 #define GIVEN_UP_MS 500      /* for a watch that came back late */
 
 /* Only looks: the tickets are the caller's thread's to drop. */
-static struct mr_work *look_at_oldest(struct mr_group *group)
+static struct mr_group_work *look_at_oldest(struct mr_group *group)
 {
-    struct mr_work *work = mr_device_work_oldest(group->device_works);
+    struct mr_group_work *work = mr_device_work_oldest(group->device_works);
     while (work) {
         mr_device_work_look(group, work);
         if (!work->has_ended)
@@ -89,7 +89,7 @@ static void wait_for_issue(struct mr_group *group)
 static void salvage_ended(struct mr_group *group)
 {
     mr_error unused;
-    for (struct mr_work *work = group->device_works->first; work; work = work->next) {
+    for (struct mr_group_work *work = group->device_works->first; work; work = work->next) {
         if (work->has_ended)
             continue;
         if (mr_device_work_engine(group)->test(group->engine, work->ticket, &unused) != MR_OK)
@@ -122,7 +122,7 @@ static void look_at_group(struct mr_group *group)
     if (works->is_over)
         return;
     if (mr_device_work_is_well(group)) {
-        const struct mr_work *oldest = look_at_oldest(group);
+        const struct mr_group_work *oldest = look_at_oldest(group);
         if (mr_device_work_is_well(group) && oldest)
             look_at_all(group, &oldest->collective, false);
         else if (mr_device_work_is_well(group) && works->issuing)
@@ -150,7 +150,7 @@ static void cancel_works(struct mr_group *group)
 {
     group->has_canceled = true;
     abort_engine(group);
-    for (struct mr_work *work = group->device_works->first; work && !group->is_given_up; work = work->next) {
+    for (struct mr_group_work *work = group->device_works->first; work && !group->is_given_up; work = work->next) {
         char what[MR_COLLECTIVE_WORDS];
         mr_error error;
         mr_collective_words_describe(&work->collective, true, what);

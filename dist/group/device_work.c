@@ -24,7 +24,7 @@
 
 /* The list. All with the lock. */
 
-static void append_work(struct mr_group *group, struct mr_work *work)
+static void append_work(struct mr_group *group, struct mr_group_work *work)
 {
     struct mr_device_works *works = group->device_works;
     work->next = NULL;
@@ -34,7 +34,7 @@ static void append_work(struct mr_group *group, struct mr_work *work)
     work->is_listed = true;
 }
 
-static bool can_drop(const struct mr_group *group, const struct mr_work *work)
+static bool can_drop(const struct mr_group *group, const struct mr_group_work *work)
 {
     if (group->is_given_up)
         return false;
@@ -43,7 +43,7 @@ static bool can_drop(const struct mr_group *group, const struct mr_work *work)
 }
 
 /* By the caller's thread, or by the watch while that one is in destroy. */
-static void take_off(struct mr_group *group, struct mr_work *work)
+static void take_off(struct mr_group *group, struct mr_group_work *work)
 {
     struct mr_device_works *works = group->device_works;
     if (!work->is_listed)
@@ -62,16 +62,16 @@ void mr_device_work_reap(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     while (works->first && works->first->has_ended) {
-        struct mr_work *work = works->first;
+        struct mr_group_work *work = works->first;
         take_off(group, work);
         if (work->is_abandoned)
             free(work);
     }
 }
 
-struct mr_work *mr_device_work_oldest(const struct mr_device_works *works)
+struct mr_group_work *mr_device_work_oldest(const struct mr_device_works *works)
 {
-    struct mr_work *work = works->first;
+    struct mr_group_work *work = works->first;
     while (work && work->has_ended)
         work = work->next;
     return work;
@@ -94,7 +94,7 @@ void mr_device_work_note(struct mr_group *group, const struct mr_collective *col
 
 void mr_device_work_end_all(struct mr_group *group, const mr_error *error)
 {
-    for (struct mr_work *work = group->device_works->first; work; work = work->next)
+    for (struct mr_group_work *work = group->device_works->first; work; work = work->next)
         if (!work->has_ended)
             mr_work_state_end(group, work, error);
     group->device_works->is_over = true;
@@ -136,7 +136,7 @@ mr_status mr_device_work_enter(struct mr_group *group)
 /* In the caller's thread. */
 
 /* One look at a work. With the lock. */
-void mr_device_work_look(struct mr_group *group, struct mr_work *work)
+void mr_device_work_look(struct mr_group *group, struct mr_group_work *work)
 {
     mr_error error = {0};
     if (work->has_ended || !mr_device_work_is_well(group))
@@ -152,8 +152,8 @@ void mr_device_work_look(struct mr_group *group, struct mr_work *work)
     mr_work_state_end(group, work, NULL);
 }
 
-static mr_status issue_work(struct mr_group *group, struct mr_work *work, uint64_t deadline_ns, bool *is_final_out,
-                            mr_error *error)
+static mr_status issue_work(struct mr_group *group, struct mr_group_work *work, uint64_t deadline_ns,
+                            bool *is_final_out, mr_error *error)
 {
     const struct mr_collective *c = &work->collective;
     mr_status status = MR_OK;
@@ -169,7 +169,7 @@ static mr_status issue_work(struct mr_group *group, struct mr_work *work, uint64
 }
 
 /* With the lock: what became of an issue. */
-static mr_status settle_issue(struct mr_group *group, struct mr_work *work, mr_status status, bool is_final,
+static mr_status settle_issue(struct mr_group *group, struct mr_group_work *work, mr_status status, bool is_final,
                               const mr_error *error)
 {
     struct mr_device_works *works = group->device_works;
@@ -196,7 +196,7 @@ static mr_status settle_issue(struct mr_group *group, struct mr_work *work, mr_s
     return is_refused || !status ? status : mr_device_work_enter(group);
 }
 
-mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work)
+mr_status mr_device_work_submit(struct mr_group *group, struct mr_group_work *work)
 {
     struct mr_device_works *works = group->device_works;
     uint64_t deadline_ns = mr_clock_now_ns() + group->timeout_ms * MS;
@@ -231,7 +231,7 @@ static void pause_a_little(uint32_t n_polls)
     nanosleep(&pause, NULL); /* shorter by a signal is as good */
 }
 
-mr_status mr_device_work_sync(struct mr_work *work, uint32_t timeout_ms)
+mr_status mr_device_work_sync(struct mr_group_work *work, uint32_t timeout_ms)
 {
     struct mr_group *group = work->group;
     uint64_t until_ns = mr_clock_now_ns() + timeout_ms * MS;
@@ -250,7 +250,7 @@ mr_status mr_device_work_sync(struct mr_work *work, uint32_t timeout_ms)
     }
 }
 
-mr_status mr_device_work_wait(struct mr_work *work, void *stream)
+mr_status mr_device_work_wait(struct mr_group_work *work, void *stream)
 {
     struct mr_group *group = work->group;
     mr_error error = {0};
@@ -268,7 +268,7 @@ mr_status mr_device_work_wait(struct mr_work *work, void *stream)
     return has_failed ? mr_device_work_sync(work, MR_FOREVER) : status;
 }
 
-bool mr_device_work_leave(struct mr_work *work)
+bool mr_device_work_leave(struct mr_group_work *work)
 {
     struct mr_group *group = work->group;
     if (work->collective.on_host)

@@ -24,8 +24,8 @@ struct mr_device_failure {
 
 /* Under the group's lock. */
 struct mr_device_works {
-    struct mr_work *first; /* in the order of the program, until their tickets are dropped */
-    struct mr_work *last;
+    struct mr_group_work *first; /* in the order of the program, until their tickets are dropped */
+    struct mr_group_work *last;
     const struct mr_collective *issuing; /* the caller's thread is in it */
     uint64_t issue_by_ns;                /* its deadline */
     uint64_t oldest_since_ns;            /* when the oldest of those that have not ended was issued, or became that */
@@ -44,11 +44,11 @@ static inline const struct mr_engine_device *mr_device_work_engine(const struct 
 /* For work.c, in the caller's thread, without the lock. */
 
 /* Issue a collective; it stands in the engine's stream when this returns. */
-mr_status mr_device_work_submit(struct mr_group *group, struct mr_work *work);
-mr_status mr_device_work_sync(struct mr_work *work, uint32_t timeout_ms);
-mr_status mr_device_work_wait(struct mr_work *work, void *stream);
+mr_status mr_device_work_submit(struct mr_group *group, struct mr_group_work *work);
+mr_status mr_device_work_sync(struct mr_group_work *work, uint32_t timeout_ms);
+mr_status mr_device_work_wait(struct mr_group_work *work, void *stream);
 /* The user gives the work back. True: it may be freed; otherwise the list keeps it until it has ended. */
-bool mr_device_work_leave(struct mr_work *work);
+bool mr_device_work_leave(struct mr_group_work *work);
 
 /* For device_watch.c and device_sums.c, all with the lock. */
 
@@ -60,9 +60,9 @@ void mr_device_work_note(struct mr_group *group, const struct mr_collective *col
 /* May something begin? If the group has failed, waits until the watch has ended it, and sets the group's error. */
 mr_status mr_device_work_enter(struct mr_group *group);
 /* The oldest one that has not ended; NULL: none. */
-struct mr_work *mr_device_work_oldest(const struct mr_device_works *works);
+struct mr_group_work *mr_device_work_oldest(const struct mr_device_works *works);
 /* Ask the engine about one, in whatever thread. */
-void mr_device_work_look(struct mr_group *group, struct mr_work *work);
+void mr_device_work_look(struct mr_group *group, struct mr_group_work *work);
 /* Drop the tickets of those at the front that have ended: in the caller's thread, or while that one is in destroy. */
 void mr_device_work_reap(struct mr_group *group);
 /* Nothing is under way any more, and nothing will be. */

@@ -29,7 +29,7 @@ struct mr_group_home {
     struct mr_rendezvous rendezvous;
 };
 
-struct mr_work;         /* work_state.h */
+struct mr_group_work;   /* work_state.h */
 struct mr_device_works; /* device_work.h */
 struct mr_group_key;    /* group_keys.c */
 
@@ -70,11 +70,11 @@ struct mr_group {
     pthread_cond_t changed; /* for the runner: a work came, the engine is free, or the end */
     pthread_cond_t ended;   /* for callers: a work ended, the engine is free, or the runner is gone */
     pthread_cond_t quit;    /* for the watch: the end; of a device's engine also a failure, and the end of an issue */
-    struct mr_work *first;  /* in the order of the program; without the current one */
-    struct mr_work *last;
-    struct mr_work *current; /* the runner's; NULL again when the watch has given it up */
-    bool is_busy;            /* the engine is in use, by the runner or by a caller */
-    bool is_given_up;        /* the engine does not come back and is never touched again */
+    struct mr_group_work *first; /* in the order of the program; without the current one */
+    struct mr_group_work *last;
+    struct mr_group_work *current; /* the runner's; NULL again when the watch has given it up */
+    bool is_busy;                  /* the engine is in use, by the runner or by a caller */
+    bool is_given_up;              /* the engine does not come back and is never touched again */
     bool is_closing;
     bool has_canceled; /* destroy ended works that were under way */
     bool runner_is_gone;

@@ -52,7 +52,7 @@ struct mr_metrics {
     bool is_agreed;     /* the first reduction has compared the names */
     bool has_extremes;  /* this rank keeps some; once agreed, any rank does */
     bool is_under_way;
-    mr_work *works[MAX_WORKS];
+    mr_group_work *works[MAX_WORKS];
     void *sums; /* of the group's device, as means[] lie: what was added there; NULL until something was */
     struct load *filling;
     struct load *moving; /* under way, or spare */
@@ -96,7 +96,7 @@ mr_status mr_metrics_create(mr_group *group, mr_metrics **metrics_out, mr_error 
 static void free_works(mr_metrics *metrics)
 {
     for (int i = 0; i < MAX_WORKS; i++) {
-        mr_work_free(metrics->works[i]);
+        mr_group_work_free(metrics->works[i]);
         metrics->works[i] = NULL;
     }
 }
@@ -328,7 +328,7 @@ mr_status mr_metrics_sync(mr_metrics *metrics)
         return MR_OK;
     for (int i = 0; i < MAX_WORKS && status == MR_OK; i++)
         if (metrics->works[i])
-            status = mr_work_sync(metrics->works[i], MR_FOREVER);
+            status = mr_group_work_sync(metrics->works[i], MR_FOREVER);
     if (status != MR_OK)
         take_error(metrics, status, REDUCTION);
     if (metrics->group)

@@ -32,7 +32,7 @@ static void write_out(const char *text, size_t len)
     }
 }
 
-void mr_print0(const mr_group *group, const char *format, ...)
+void mr_group_print0(const mr_group *group, const char *format, ...)
 {
     char *text;
     va_list args;
@@ -66,7 +66,7 @@ static char *prefix_lines(uint32_t rank, const char *text, size_t *len_out)
     return NULL;
 }
 
-void mr_print_rank(const mr_group *group, const char *format, ...)
+void mr_group_print_rank(const mr_group *group, const char *format, ...)
 {
     char *text;
     va_list args;
@@ -86,30 +86,30 @@ void mr_print_rank(const mr_group *group, const char *format, ...)
 /* The section is one barrier: who comes later meets it at the beginning, who goes first at the end. */
 static mr_status meet_if(mr_group *group, bool now)
 {
-    return group && now ? mr_barrier(group) : MR_OK;
+    return group && now ? mr_group_barrier(group) : MR_OK;
 }
 
-mr_status mr_rank0_first_begin(mr_group *group)
+mr_status mr_group_rank0_first_begin(mr_group *group)
 {
     return meet_if(group, mr_group_rank(group) != 0);
 }
 
-mr_status mr_rank0_first_end(mr_group *group)
+mr_status mr_group_rank0_first_end(mr_group *group)
 {
     return meet_if(group, mr_group_rank(group) == 0);
 }
 
-mr_status mr_local_rank0_first_begin(mr_group *group)
+mr_status mr_group_local_rank0_first_begin(mr_group *group)
 {
     return meet_if(group, mr_group_local_rank(group) != 0);
 }
 
-mr_status mr_local_rank0_first_end(mr_group *group)
+mr_status mr_group_local_rank0_first_end(mr_group *group)
 {
     return meet_if(group, mr_group_local_rank(group) == 0);
 }
 
-uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group)
+uint64_t mr_group_seed(uint64_t seed, const char *purpose, const mr_group *group)
 {
     return mr_seed_derive(seed, purpose, UINT64_C(1) + mr_group_rank(group));
 }

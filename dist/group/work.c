@@ -21,7 +21,7 @@
 #define MS 1000000u /* ns */
 
 /* With the lock. */
-static void append_work(struct mr_group *group, struct mr_work *work)
+static void append_work(struct mr_group *group, struct mr_group_work *work)
 {
     work->next = NULL;
     if (group->is_given_up) { /* since mr_group_enter() looked: nobody would take it */
@@ -118,7 +118,7 @@ static void run_here(struct mr_group *group, const struct mr_collective *collect
 /* With the lock: behind what is under way. */
 static void run_behind(struct mr_group *group, const struct mr_collective *collective)
 {
-    struct mr_work work = {.group = group, .collective = *collective};
+    struct mr_group_work work = {.group = group, .collective = *collective};
     append_work(group, &work);
     while (!work.has_ended)
         pthread_cond_wait(&group->ended, &group->lock);
@@ -140,7 +140,7 @@ static mr_status run_blocking(struct mr_group *group, const struct mr_collective
 
 static mr_status run_on_device(struct mr_group *group, const struct mr_collective *collective)
 {
-    struct mr_work work = {.group = group, .collective = *collective};
+    struct mr_group_work work = {.group = group, .collective = *collective};
     mr_status status = mr_device_work_submit(group, &work);
     return status ? status : mr_device_work_sync(&work, MR_FOREVER);
 }
@@ -156,7 +156,7 @@ static mr_status submit_blocking(struct mr_group *group, const struct mr_collect
 }
 
 /* Hand the work to who does it. */
-static mr_status begin_work(struct mr_group *group, struct mr_work *work)
+static mr_status begin_work(struct mr_group *group, struct mr_group_work *work)
 {
     if (group->device_works)
         return mr_device_work_submit(group, work);
@@ -171,9 +171,10 @@ static mr_status begin_work(struct mr_group *group, struct mr_work *work)
     return MR_OK;
 }
 
-static mr_status submit_async(struct mr_group *group, const struct mr_collective *collective, struct mr_work **work_out)
+static mr_status submit_async(struct mr_group *group, const struct mr_collective *collective,
+                              struct mr_group_work **work_out)
 {
-    struct mr_work *work = calloc(1, sizeof *work);
+    struct mr_group_work *work = calloc(1, sizeof *work);
     if (!work) { /* the other ranks go on to a collective that this one cannot begin */
         mr_error error;
         mr_error_memory(&error, sizeof *work);
@@ -193,7 +194,7 @@ static mr_status submit_async(struct mr_group *group, const struct mr_collective
     return MR_OK;
 }
 
-mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out)
+mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_group_work **work_out)
 {
     uint64_t *counter = counter_of(group, collective);
     collective->number = ++*counter;
@@ -203,7 +204,7 @@ mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collectiv
     return status;
 }
 
-static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
+static mr_status wait_until(struct mr_group_work *work, uint32_t timeout_ms)
 {
     struct mr_group *group = work->group;
     if (group->device_works)
@@ -223,20 +224,20 @@ static mr_status wait_until(struct mr_work *work, uint32_t timeout_ms)
 }
 
 /* In a forked child the lock may be held by nobody who is there. */
-static mr_status check_process(const struct mr_work *work)
+static mr_status check_process(const struct mr_group_work *work)
 {
     if (!work)
         return MR_ERR_INVALID;
     return work->group->pid == getpid() ? MR_OK : MR_ERR_STATE;
 }
 
-mr_status mr_work_sync(mr_work *work, uint32_t timeout_ms)
+mr_status mr_group_work_sync(mr_group_work *work, uint32_t timeout_ms)
 {
     mr_status status = check_process(work);
     return status ? status : wait_until(work, timeout_ms);
 }
 
-mr_status mr_work_wait(mr_work *work, void *stream)
+mr_status mr_group_work_wait(mr_group_work *work, void *stream)
 {
     mr_status status = check_process(work);
     if (!status && work->group->device_works)
@@ -244,7 +245,7 @@ mr_status mr_work_wait(mr_work *work, void *stream)
     return status ? status : wait_until(work, MR_FOREVER); /* ended is more than any stream needs */
 }
 
-mr_status mr_work_test(mr_work *work)
+mr_status mr_group_work_test(mr_group_work *work)
 {
     mr_status status = check_process(work);
     if (status)
@@ -258,7 +259,7 @@ mr_status mr_work_test(mr_work *work)
 }
 
 /* False: it has not ended, and its holder frees it. */
-static bool can_free(struct mr_work *work)
+static bool can_free(struct mr_group_work *work)
 {
     struct mr_group *group = work->group;
     if (group->device_works)
@@ -270,7 +271,7 @@ static bool can_free(struct mr_work *work)
     return true;
 }
 
-void mr_work_free(mr_work *work)
+void mr_group_work_free(mr_group_work *work)
 {
     if (!work || check_process(work))
         return;

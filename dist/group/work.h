@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives under way, for the caller's thread. The public handle of one, mr_work, is in <millrace/group.h>. */
+/* Collectives under way, for the caller's thread. The public handle of one, mr_group_work, is in <millrace/group.h>. */
 #ifndef DIST_GROUP_WORK_H
 #define DIST_GROUP_WORK_H
 
 #include "dist/group/group.h"
 
 /* Give a collective a number and do it; work_out NULL: wait for it. Arguments have been checked. */
-mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_work **work_out);
+mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_group_work **work_out);
 /*
  * Wait for all works, then hold the engine for the caller's thread alone, until give; is_sound false: the engine failed
  * meanwhile. Returns what a collective would.

@@ -30,7 +30,7 @@ void mr_work_state_set_stop(struct mr_group *group)
     __atomic_store_n(&group->stop, 1, __ATOMIC_RELEASE);
 }
 
-void mr_work_state_end(struct mr_group *group, struct mr_work *work, const mr_error *error)
+void mr_work_state_end(struct mr_group *group, struct mr_group_work *work, const mr_error *error)
 {
     if (error)
         work->error = *error;
@@ -40,7 +40,7 @@ void mr_work_state_end(struct mr_group *group, struct mr_work *work, const mr_er
     pthread_cond_broadcast(&group->ended);
 }
 
-mr_status mr_work_state_get(struct mr_work *work)
+mr_status mr_work_state_get(struct mr_group_work *work)
 {
     if (!work->has_ended)
         return MR_PENDING;

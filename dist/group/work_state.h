@@ -5,14 +5,14 @@
 
 #include "dist/group/group.h"
 
-struct mr_work {
-    struct mr_work *next;
+struct mr_group_work {
+    struct mr_group_work *next;
     struct mr_group *group; /* one reference of it, while the user holds the work */
     struct mr_collective collective;
     bool has_ended; /* under the group's lock */
     mr_error error; /* constant once it has ended; its status is the work's */
     /* Of device_work.c, under the lock. */
-    struct mr_work *before;
+    struct mr_group_work *before;
     void *ticket;      /* the engine's, while the work is in the list of those under way */
     bool is_listed;    /* in that list */
     bool is_abandoned; /* the user has freed it */
@@ -27,9 +27,9 @@ void mr_work_state_set_failed(struct mr_group *group, const mr_error *error);
 /* Tell the engine to come back from what it is doing. */
 void mr_work_state_set_stop(struct mr_group *group);
 /* The work has ended: well if error is NULL. Wakes its waiters. */
-void mr_work_state_end(struct mr_group *group, struct mr_work *work, const mr_error *error);
+void mr_work_state_end(struct mr_group *group, struct mr_group_work *work, const mr_error *error);
 /* MR_PENDING, or how it ended; a failure is also left as the group's error. */
-mr_status mr_work_state_get(struct mr_work *work);
+mr_status mr_work_state_get(struct mr_group_work *work);
 
 /* For pthread_cond_timedwait() on the group's conditions, whose clock is CLOCK_MONOTONIC. No lock needed. */
 struct timespec mr_work_state_time_at(uint64_t ns);

@@ -204,7 +204,7 @@ static void cancel_waiting(struct mr_group *group)
     while (group->first) {
         char what[MR_COLLECTIVE_WORDS];
         mr_error error;
-        struct mr_work *work = group->first;
+        struct mr_group_work *work = group->first;
         group->first = work->next;
         mr_collective_words_describe(&work->collective, true, what);
         mr_error_set(&error, MR_ERR_STATE, "the group was destroyed before %s had begun", what);

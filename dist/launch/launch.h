@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running ranks of either kind, on the launcher's side: what mr_launch() and mr_spawn() share. */
+/* Running ranks of either kind, on the launcher's side: what mr_launch() and mr_launch_spawn() share. */
 #ifndef DIST_LAUNCH_LAUNCH_H
 #define DIST_LAUNCH_LAUNCH_H
 

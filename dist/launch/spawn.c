@@ -25,8 +25,8 @@ static mr_status count_threads(uint32_t *n_out, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
-                   const mr_launch_options *options, mr_launch_result *result_out, mr_error *error)
+mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
+                          const mr_launch_options *options, mr_launch_result *result_out, mr_error *error)
 {
     if (!fn || !result_out)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", fn ? "result_out" : "fn");
@@ -35,7 +35,7 @@ mr_status mr_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, vo
     if (status != MR_OK)
         return status;
     if (n_threads != 1)
-        return mr_error_set(error, MR_ERR_STATE, "mr_spawn in a process with %u threads", n_threads);
+        return mr_error_set(error, MR_ERR_STATE, "mr_launch_spawn in a process with %u threads", n_threads);
     if (fflush(NULL) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot write what stdio holds before the fork");
     const struct mr_rank_job job = {.fn = fn, .arg = arg};

@@ -31,7 +31,7 @@ typedef struct mr_dataset_options {
  *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the list
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]
  *                                  [&label_dtype=][&label_shape=]
- *   pack:DIR                       a pack, as mr_pack() and `millrace pack` write it (docs/pack-format.md)
+ *   pack:DIR                       a pack, as mr_dataset_pack() and `millrace pack` write it (docs/pack-format.md)
  *
  * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case. options and error may be
  * NULL.

@@ -8,7 +8,7 @@
  *   options.rank = mr_group_rank(group);
  *   options.world_size = mr_group_world_size(group);
  *   ...
- *   mr_all_reduce(group, gradient, count, MR_F32, MR_MEAN);
+ *   mr_group_all_reduce(group, gradient, count, MR_F32, MR_MEAN);
  *   ...
  *   mr_group_destroy(group);
  *

@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct mr_group mr_group;
 /* A collective that is under way. */
-typedef struct mr_work mr_work;
+typedef struct mr_group_work mr_group_work;
 
 typedef enum mr_reduction { MR_SUM = 0, MR_MEAN = 1, MR_MIN = 2, MR_MAX = 3 } mr_reduction;
 
@@ -101,19 +101,19 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, m
  * each of up to n - 1 additions, and may divide before them. All ranks that get a result get the same bits; another
  * world size, engine or buffer size may give other bits.
  */
-MR_API mr_status mr_barrier(mr_group *group);
-MR_API mr_status mr_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op);
+MR_API mr_status mr_group_barrier(mr_group *group);
+MR_API mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op);
 /** Reduce to one rank: only root gets the result; the buffers of the others are undefined. */
-MR_API mr_status mr_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                           uint32_t root);
-MR_API mr_status mr_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root);
+MR_API mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
+                                 uint32_t root);
+MR_API mr_status mr_group_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root);
 /** Gather to all: out gets count elements of each rank, in rank order. in may be this rank's place in out. */
-MR_API mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype);
+MR_API mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype);
 /** Reduce, then scatter: in has count elements for each rank, in rank order. out may be this rank's place in in. */
-MR_API mr_status mr_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                   mr_reduction op);
-MR_API mr_status mr_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to);
-MR_API mr_status mr_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from);
+MR_API mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
+                                         mr_reduction op);
+MR_API mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to);
+MR_API mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from);
 
 /**
  * Start a collective that is under way when the call returns. Leave its buffers alone until it has ended.
@@ -123,45 +123,45 @@ MR_API mr_status mr_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype
  * its work reports any failure. With nccl this call gives it to the device and returns what NCCL or the device reports
  * (MR_ERR_DEVICE, MR_ERR_PEER, MR_ERR_TIMEOUT, MR_ERR_NO_MEMORY: the group is at its end; MR_ERR_STATE: the stream is
  * being captured), and with MR_COMM_CHECK=1 how ranks differ; the work reports later failures.
- * Ownership: *work_out is the caller's, who must call mr_work_free(), also after a failure of the work. It is NULL if
- * this call fails.
- * Blocks: with gloo and mpi never. With nccl it waits while NCCL is connecting the ranks or the device's queue is full,
- * at most the group's timeout and some seconds. With MR_COMM_CHECK=1 it waits until the other ranks have called it.
+ * Ownership: *work_out is the caller's, who must call mr_group_work_free(), also after a failure of the work. It is
+ * NULL if this call fails. Blocks: with gloo and mpi never. With nccl it waits while NCCL is connecting the ranks or
+ * the device's queue is full, at most the group's timeout and some seconds. With MR_COMM_CHECK=1 it waits until the
+ * other ranks have called it.
  */
-MR_API mr_status mr_barrier_async(mr_group *group, void *stream, mr_work **work_out);
-MR_API mr_status mr_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                                     void *stream, mr_work **work_out);
-MR_API mr_status mr_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                                 uint32_t root, void *stream, mr_work **work_out);
-MR_API mr_status mr_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root,
-                                    void *stream, mr_work **work_out);
-MR_API mr_status mr_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                     void *stream, mr_work **work_out);
-MR_API mr_status mr_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                         mr_reduction op, void *stream, mr_work **work_out);
-MR_API mr_status mr_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to,
-                               void *stream, mr_work **work_out);
-MR_API mr_status mr_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from,
-                               void *stream, mr_work **work_out);
+MR_API mr_status mr_group_barrier_async(mr_group *group, void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                           mr_reduction op, void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
+                                       uint32_t root, void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root,
+                                          void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
+                                           void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count,
+                                               mr_dtype dtype, mr_reduction op, void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to,
+                                     void *stream, mr_group_work **work_out);
+MR_API mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from,
+                                     void *stream, mr_group_work **work_out);
 
 /**
- * Make a stream wait for the work. With nccl the host does not wait, and mr_work_sync(), mr_work_test() or the next
- * collective reports a failure; MR_ERR_INVALID (a stream of another device) and MR_ERR_STATE (a stream that is being
- * captured) change nothing. With gloo and mpi it is mr_work_sync() without a time limit of its own.
+ * Make a stream wait for the work. With nccl the host does not wait, and mr_group_work_sync(), mr_group_work_test() or
+ * the next collective reports a failure; MR_ERR_INVALID (a stream of another device) and MR_ERR_STATE (a stream that is
+ * being captured) change nothing. With gloo and mpi it is mr_group_work_sync() without a time limit of its own.
  *
  * All four functions of a work may be called after mr_group_destroy() and after an error of the group. In a forked
- * child they return MR_ERR_STATE, and mr_work_free() does nothing.
+ * child they return MR_ERR_STATE, and mr_group_work_free() does nothing.
  */
-MR_API mr_status mr_work_wait(mr_work *work, void *stream);
+MR_API mr_status mr_group_work_wait(mr_group_work *work, void *stream);
 /** Wait for the work in this thread. Returns MR_OK; MR_PENDING if the time ran out (it continues); or its error. */
-MR_API mr_status mr_work_sync(mr_work *work, uint32_t timeout_ms);
+MR_API mr_status mr_group_work_sync(mr_group_work *work, uint32_t timeout_ms);
 /** Test the work. Returns MR_OK if it has ended well, MR_PENDING if it is under way, or its error. Blocks: never. */
-MR_API mr_status mr_work_test(mr_work *work);
+MR_API mr_status mr_group_work_test(mr_group_work *work);
 /**
  * Give the work's handle back. NULL does nothing. Blocks: with gloo and mpi until the work has ended; with nccl never,
  * but leave the buffers alone until a stream that waits for the work, or the host, has passed it.
  */
-MR_API void mr_work_free(mr_work *work);
+MR_API void mr_group_work_free(mr_group_work *work);
 
 #ifdef __cplusplus
 }

@@ -39,8 +39,8 @@ typedef struct mr_launch_result {
  * MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks, unless it ignores or blocks them.
  *
  * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. A rank
- * that exits with 0 and never came to a rendezvous has failed, with status 1, as soon as another rank waits for it there.
- * Ranks are killed when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
+ * that exits with 0 and never came to a rendezvous has failed, with status 1, as soon as another rank waits for it
+ * there. Ranks are killed when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
  *
  * argv  arguments of the program, ending with NULL; argv[0] is searched in PATH
  * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID; MR_ERR_IO.
@@ -55,8 +55,8 @@ MR_API mr_status mr_launch(const mr_launch_options *options, char *const *argv, 
  * process has a second thread, because a forked child would inherit locks that no thread releases. Blocks: until all
  * ranks have ended.
  */
-MR_API mr_status mr_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
-                          const mr_launch_options *options, mr_launch_result *result_out, mr_error *error);
+MR_API mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
+                                 const mr_launch_options *options, mr_launch_result *result_out, mr_error *error);
 
 #ifdef __cplusplus
 }

@@ -251,7 +251,7 @@ typedef struct mr_loader_stats {
     uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */
     uint32_t n_ready;          /* batches that are decoded now and not yet returned */
     uint32_t n_slots;
-    uint32_t n_workers;    /* living worker processes or threads */
+    uint32_t num_workers;    /* living worker processes or threads */
     uint64_t n_deaths;     /* workers that died and were replaced */
     double busy_share_min; /* share of its time that the least busy, the average, the busiest worker decoded */
     double busy_share_mean;

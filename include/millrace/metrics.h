@@ -66,7 +66,7 @@ MR_API mr_status mr_metrics_max(mr_metrics *metrics, const char *name, double va
  * Reduce over all ranks what was added since the last reduction; sums then start at zero again. Collective.
  *
  * Returns MR_OK; MR_ERR_PEER on all ranks if their names differ: the error has this rank's names, and the added values
- * stay; otherwise as mr_all_reduce(). Blocks: as mr_all_reduce().
+ * stay; otherwise as mr_group_all_reduce(). Blocks: as mr_group_all_reduce().
  */
 MR_API mr_status mr_metrics_reduce(mr_metrics *metrics);
 /**

@@ -21,7 +21,7 @@ typedef enum mr_pack_encoding {
 
 #define MR_PACK_N_ENCODINGS 5
 
-/** Progress of mr_pack(), mr_check() or mr_unpack(). */
+/** Progress of mr_dataset_pack(), mr_dataset_check() or mr_pack_unpack(). */
 typedef struct mr_pack_progress {
     uint64_t n_done; /* includes those of an interrupted call that this call resumes */
     uint64_t n_samples;
@@ -53,7 +53,7 @@ typedef struct mr_pack_options {
     uint32_t quality;    /* 1 to 100: encode all JPEGs again with this quality; 0: encode only resized JPEGs, with 90,
                             and keep the others */
     uint64_t shard_size; /* bytes, at least 1 MiB; 0: 1 GiB */
-    uint32_t n_workers;  /* threads, 1 to 256; 0: one for each usable CPU */
+    uint32_t num_workers;  /* threads, 1 to 256; 0: one for each usable CPU */
     uint64_t max_pixels; /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
                             visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
     /* Called in the caller's thread, at most ten times a second; true ends the call with MR_ERR_CANCELED. */
@@ -84,7 +84,7 @@ typedef struct mr_pack_report {
  * Damaged files are packed as they are, counted and reported to notice; MR_PACK_JPEG only copies files and checks no
  * more than their headers. options, report_out and error may be NULL.
  *
- * After a failure or a kill, the same call resumes from what is in dir. Neither this nor n_workers changes the bytes.
+ * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers changes the bytes.
  *
  * Returns MR_OK; MR_ERR_INVALID (an option; dir holds a complete pack, or a part of another one; the dataset has no
  * sample, or its samples are not image files); MR_ERR_UNSUPPORTED (callbacks); MR_ERR_DAMAGED (a sample that cannot be
@@ -93,34 +93,34 @@ typedef struct mr_pack_report {
  * Threads: it works in threads of its own, and calls progress and notice in the caller's thread.
  * Blocks: until all work is done.
  */
-MR_API mr_status mr_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options,
-                         mr_pack_report *report_out, mr_error *error);
+MR_API mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options,
+                                 mr_pack_report *report_out, mr_error *error);
 
 /**
  * Read and decode every sample completely, and for a pack verify its checksum. Damaged samples, also those that cannot
- * be read, are reported to notice. It uses only n_workers, max_pixels, progress, notice and user of options.
+ * be read, are reported to notice. It uses only num_workers, max_pixels, progress, notice and user of options.
  *
  * Returns MR_OK, also if samples are damaged: report_out->n_damaged counts them. MR_ERR_INVALID, MR_ERR_UNSUPPORTED
  * (callbacks), MR_ERR_IO, MR_ERR_CANCELED, MR_ERR_NO_MEMORY.
- * Threads, Blocks: as mr_pack().
+ * Threads, Blocks: as mr_dataset_pack().
  */
-MR_API mr_status mr_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_report *report_out,
-                          mr_error *error);
+MR_API mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_report *report_out,
+                                  mr_error *error);
 
 /**
  * Write the files of a pack under their names into the folder dir, which is made. A file is the original byte for byte
  * if the pack is restorable or holds the file's bytes, otherwise a JPEG of the same pixels; raw samples become PNG. If
  * the kind of file changes, .jpg or .png is added to the name. A file that exists with the same bytes stays, so an
- * interrupted call can be repeated; no file is replaced. It uses the same options as mr_check().
+ * interrupted call can be repeated; no file is replaced. It uses the same options as mr_dataset_check().
  *
  * Returns MR_OK; MR_ERR_INVALID (no pack; a different file exists, which is named); MR_ERR_DAMAGED (some samples are
  * damaged, or have names that lead out of dir or that no file there can have; each was reported to notice, and all
  * other samples are written); MR_ERR_IO;
  * MR_ERR_CANCELED; MR_ERR_NO_MEMORY. *report_out is written on success only.
- * Threads, Blocks: as mr_pack().
+ * Threads, Blocks: as mr_dataset_pack().
  */
-MR_API mr_status mr_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,
-                           mr_pack_report *report_out, mr_error *error);
+MR_API mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,
+                                mr_pack_report *report_out, mr_error *error);
 
 /** Contents of a cache's directory: packed samples that loaders write while they work (docs/cache.md). */
 typedef struct mr_cache_report {

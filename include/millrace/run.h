@@ -15,31 +15,31 @@ extern "C" {
  *
  * Threads: any.
  */
-MR_API void mr_print0(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
-MR_API void mr_print_rank(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
+MR_API void mr_group_print0(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
+MR_API void mr_group_print_rank(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
 
 /**
  * Begin and end a section that rank 0 (local: rank 0 of each machine) runs before the others, to prepare files or
  * download. Call no collective of the group in it. Always call end, even if the section failed: the others wait for it,
  * at most the group's timeout. Collective: one barrier, which the first rank enters in end and the others in begin.
- * Returns as mr_barrier().
+ * Returns as mr_group_barrier().
  */
-MR_API mr_status mr_rank0_first_begin(mr_group *group);
-MR_API mr_status mr_rank0_first_end(mr_group *group);
-MR_API mr_status mr_local_rank0_first_begin(mr_group *group);
-MR_API mr_status mr_local_rank0_first_end(mr_group *group);
+MR_API mr_status mr_group_rank0_first_begin(mr_group *group);
+MR_API mr_status mr_group_rank0_first_end(mr_group *group);
+MR_API mr_status mr_group_local_rank0_first_begin(mr_group *group);
+MR_API mr_status mr_group_local_rank0_first_end(mr_group *group);
 
 /**
  * Make a seed as mr_seed() does, but a different one for each rank: tag is rank + 1. group NULL is rank 0.
  */
-MR_API uint64_t mr_seed_of_rank(uint64_t seed, const char *purpose, const mr_group *group);
+MR_API uint64_t mr_group_seed(uint64_t seed, const char *purpose, const mr_group *group);
 
 /**
  * Check that all ranks give the same fingerprint. Collective.
  *
  * what  names the thing in the error, for example "the training set"
  * Returns MR_OK; MR_ERR_PEER on all ranks if one differs: mr_group_error() names the first rank that differs from rank
- * 0, and the group is at its end; MR_ERR_NO_MEMORY; otherwise as mr_all_gather().
+ * 0, and the group is at its end; MR_ERR_NO_MEMORY; otherwise as mr_group_all_gather().
  */
 MR_API mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what);
 
@@ -55,7 +55,7 @@ MR_API mr_status mr_signals_watch(mr_error *error);
  * Report the signal that any rank has received since the last call, 0 if none. All ranks get the same. If both are
  * pending, SIGTERM is reported first, SIGUSR1 by the next call. Collective: one small all_reduce.
  *
- * Returns as mr_all_reduce(). After a failure the signal is kept for the next call.
+ * Returns as mr_group_all_reduce(). After a failure the signal is kept for the next call.
  */
 MR_API mr_status mr_signals_agree(mr_group *group, int *signal_out);
 

@@ -98,7 +98,7 @@ MR_API void mr_log_set(mr_log_fn fn, void *user);
 
 /**
  * Make a seed for one purpose ("sampler", "init", ...) from the one seed of a run. It is the same on all ranks;
- * mr_seed_of_rank() in run.h gives each rank its own. No two purposes or ranks share a stream (Philox, by counter).
+ * mr_group_seed() in run.h gives each rank its own. No two purposes or ranks share a stream (Philox, by counter).
  *
  * The rule never changes, so other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, padded
  * with zeros, as four little-endian words w: key = the first two words of Philox4x64-10(counter w, key). The seed is

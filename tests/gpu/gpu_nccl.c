@@ -89,8 +89,8 @@ static void run_job(struct gpu_setup *setup, const char *name, const struct job 
     if (!gpu_report_begin(&setup->report, name))
         return;
     fflush(stdout);
-    mr_status status = mr_spawn(be_rank, job.n_ranks, &job, &options, &result, &error);
-    if (gpu_report_expect(&setup->report, status == MR_OK, "mr_spawn: %s", error.text))
+    mr_status status = mr_launch_spawn(be_rank, job.n_ranks, &job, &options, &result, &error);
+    if (gpu_report_expect(&setup->report, status == MR_OK, "mr_launch_spawn: %s", error.text))
         gpu_report_expect(&setup->report, result.exit_status == 0, "rank %d ended with %d", result.rank,
                           result.exit_status);
     gpu_report_end(&setup->report);
@@ -137,15 +137,16 @@ static void stand_between_streams(struct rank *rank)
     cudaStream_t after = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     uint32_t *buffer = gpu_cuda_alloc(cuda, len);
     void *pinned = NULL;
-    mr_work *work;
+    mr_group_work *work;
     gpu_cuda_ok(cuda, cudaHostAlloc(&pinned, len, cudaHostAllocDefault), "cudaHostAlloc");
     gpu_cuda_ok(cuda, cudaMemset(buffer, 0, len), "cudaMemset");
-    expect_ok(rank, mr_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
+    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
     gpu_cuda_close_gate(cuda, before);
     gpu_cuda_ok(cuda, cudaMemsetAsync(buffer, 1, len, before), "cudaMemsetAsync");
-    expect_ok(rank, mr_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, before, &work), "all_reduce");
-    gpu_report_expect(rank->report, mr_work_test(work) == MR_PENDING, "all_reduce did not wait for its stream");
-    expect_ok(rank, mr_work_wait(work, after), "mr_work_wait");
+    expect_ok(rank, mr_group_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, before, &work),
+              "all_reduce");
+    gpu_report_expect(rank->report, mr_group_work_test(work) == MR_PENDING, "all_reduce did not wait for its stream");
+    expect_ok(rank, mr_group_work_wait(work, after), "mr_group_work_wait");
     gpu_cuda_ok(cuda, cudaMemcpyAsync(pinned, buffer, len, cudaMemcpyDeviceToHost, after), "cudaMemcpyAsync");
     gpu_report_expect(rank->report, cudaStreamQuery(after) == cudaErrorNotReady, "the reader did not wait");
     gpu_report_expect(rank->report, gpu_cuda_open_gate(cuda), "the host waited for the device");
@@ -153,8 +154,8 @@ static void stand_between_streams(struct rank *rank)
     for (uint32_t i = 0; i < N_INTS; i += N_INTS - 1)
         gpu_report_expect(rank->report, ((uint32_t *)pinned)[i] == rank->n_ranks * PATTERN, "number %u is %x", i,
                           ((uint32_t *)pinned)[i]);
-    expect_ok(rank, mr_work_sync(work, MR_FOREVER), "mr_work_sync");
-    mr_work_free(work);
+    expect_ok(rank, mr_group_work_sync(work, MR_FOREVER), "mr_group_work_sync");
+    mr_group_work_free(work);
     gpu_cuda_stream_end(cuda, before);
     gpu_cuda_stream_end(cuda, after);
     gpu_cuda_ok(cuda, cudaFreeHost(pinned), "cudaFreeHost");
@@ -167,9 +168,9 @@ static void refuse_capture(struct rank *rank)
     cudaStream_t stream = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     cudaGraph_t graph = NULL;
     void *buffer = gpu_cuda_alloc(cuda, 64);
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     gpu_cuda_ok(cuda, cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-    mr_status status = mr_all_reduce_async(rank->group, buffer, 16, MR_I32, MR_SUM, stream, &work);
+    mr_status status = mr_group_all_reduce_async(rank->group, buffer, 16, MR_I32, MR_SUM, stream, &work);
     gpu_report_expect(rank->report, status == MR_ERR_STATE, "all_reduce in a capture: %s", mr_status_name(status));
     expect_ok(rank, mr_group_same(rank->group, 7, "a number"), "mr_group_same beside a capture");
     gpu_cuda_ok(cuda, cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
@@ -224,7 +225,7 @@ static void begin_and_end(struct rank *rank)
         mr_group *part = NULL;
         expect_ok(rank, mr_group_split(rank->group, 0, rank->number, &part), "mr_group_split");
         copy_to_device(&rank->cuda, number, &one, sizeof one);
-        mr_status status = mr_all_reduce(part, number, 1, MR_I32, MR_SUM);
+        mr_status status = mr_group_all_reduce(part, number, 1, MR_I32, MR_SUM);
         copy_to_host(&rank->cuda, &sum, number, sizeof sum);
         gpu_report_expect(rank->report, status == MR_OK && (uint32_t)sum == rank->n_ranks, "cycle %u: %s, %d", i,
                           mr_status_name(status), (int)sum);
@@ -239,17 +240,18 @@ static void run_out_of_time(struct rank *rank)
     struct gpu_cuda *cuda = &rank->cuda;
     cudaStream_t stream = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     uint32_t *buffer = gpu_cuda_alloc(cuda, N_INTS * sizeof *buffer);
-    mr_work *work;
-    expect_ok(rank, mr_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
+    mr_group_work *work;
+    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
     gpu_cuda_close_gate(cuda, stream);
-    expect_ok(rank, mr_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, stream, &work), "all_reduce");
+    expect_ok(rank, mr_group_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, stream, &work),
+              "all_reduce");
     int64_t begin_ns = gpu_report_now_ns();
-    mr_status status = mr_work_sync(work, MR_FOREVER);
+    mr_status status = mr_group_work_sync(work, MR_FOREVER);
     double took_ms = (double)(gpu_report_now_ns() - begin_ns) / 1e6;
     gpu_report_expect(rank->report, status == MR_ERR_TIMEOUT && took_ms < 2 * SHORT_MS, "%s after %.0f ms: %s",
                       mr_status_name(status), took_ms, mr_group_error(rank->group)->text);
     gpu_report_expect(rank->report, gpu_cuda_open_gate(cuda), "the gate's limit came first");
-    mr_work_free(work);
+    mr_group_work_free(work);
     gpu_cuda_sync(cuda, stream);
     gpu_cuda_stream_end(cuda, stream);
     give_back(cuda, buffer);
@@ -269,11 +271,11 @@ static void be_refused(struct rank *rank)
 static void lose_a_rank(struct rank *rank)
 {
     uint32_t *buffer = gpu_cuda_alloc(&rank->cuda, N_INTS * sizeof *buffer);
-    expect_ok(rank, mr_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
+    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
     if (rank->number == 1)
         _exit(0);
     int64_t begin_ns = gpu_report_now_ns();
-    mr_status status = mr_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM);
+    mr_status status = mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM);
     double took_ms = (double)(gpu_report_now_ns() - begin_ns) / 1e6;
     const char *words = mr_group_error(rank->group)->text;
     gpu_report_expect(rank->report, status == MR_ERR_PEER && strstr(words, "rank 1") && took_ms < TIMEOUT_MS,
@@ -290,15 +292,15 @@ static void measure_calls(struct rank *rank, const char *size, uint64_t n)
     double issue_us[N_TIMES];
     double whole_us[N_TIMES];
     float *buffer = gpu_cuda_alloc(&rank->cuda, n * sizeof *buffer);
-    mr_work *work;
+    mr_group_work *work;
     gpu_cuda_ok(&rank->cuda, cudaMemset(buffer, 0, n * sizeof *buffer), "cudaMemset");
     for (uint32_t i = 0; i < N_TIMES; i++) {
         int64_t begin_ns = gpu_report_now_ns();
-        expect_ok(rank, mr_all_reduce_async(rank->group, buffer, n, MR_F32, MR_SUM, NULL, &work), "all_reduce");
+        expect_ok(rank, mr_group_all_reduce_async(rank->group, buffer, n, MR_F32, MR_SUM, NULL, &work), "all_reduce");
         issue_us[i] = (double)(gpu_report_now_ns() - begin_ns) / 1e3;
-        expect_ok(rank, mr_work_sync(work, MR_FOREVER), "mr_work_sync");
+        expect_ok(rank, mr_group_work_sync(work, MR_FOREVER), "mr_group_work_sync");
         whole_us[i] = (double)(gpu_report_now_ns() - begin_ns) / 1e3;
-        mr_work_free(work);
+        mr_group_work_free(work);
     }
     give_back(&rank->cuda, buffer);
     if (rank->number != 0)

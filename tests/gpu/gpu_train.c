@@ -138,8 +138,8 @@ static bool run_training(struct training *t, const char *name, uint32_t n_ranks,
     mr_error error;
     launch.no_prefix = true;
     fflush(stdout);
-    mr_status status = mr_spawn(be_rank, n_ranks, &job, &launch, &result, &error);
-    if (!gpu_report_expect(t->report, status == MR_OK, "mr_spawn: %s", error.text))
+    mr_status status = mr_launch_spawn(be_rank, n_ranks, &job, &launch, &result, &error);
+    if (!gpu_report_expect(t->report, status == MR_OK, "mr_launch_spawn: %s", error.text))
         return false;
     if (gpu_report_expect(t->report, result.exit_status == 0, "%s ended with %d", name, result.exit_status))
         return true;

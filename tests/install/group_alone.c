@@ -27,11 +27,11 @@ int main(void)
     mr_error error;
     double sum = 3;
     mr_log_set(print_line, NULL);
-    if (mr_spawn(fail_rank, 1, NULL, NULL, &result, &error) < 0 || mr_group_create(NULL, &group, &error) < 0) {
+    if (mr_launch_spawn(fail_rank, 1, NULL, NULL, &result, &error) < 0 || mr_group_create(NULL, &group, &error) < 0) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    mr_status status = mr_all_reduce(group, &sum, 1, MR_F64, MR_SUM);
+    mr_status status = mr_group_all_reduce(group, &sum, 1, MR_F64, MR_SUM);
     printf("sum: %g\n", sum);
     mr_group_destroy(group);
     return status == MR_OK && result.exit_status == 3 ? 0 : 1;

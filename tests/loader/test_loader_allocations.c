@@ -104,7 +104,7 @@ static void make_pack(struct folder *folder)
 
     snprintf(dir, sizeof dir, "%s-pack", folder->path);
     snprintf(spec, sizeof spec, "pack:%s", dir);
-    if (mr_pack(folder->dataset, dir, NULL, NULL, &error) != MR_OK ||
+    if (mr_dataset_pack(folder->dataset, dir, NULL, NULL, &error) != MR_OK ||
         mr_dataset_open(spec, NULL, &folder->pack, &error) != MR_OK)
         fail_msg("%s", error.text);
 }

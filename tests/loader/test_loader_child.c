@@ -106,7 +106,7 @@ static void a_child_that_exits_takes_no_worker_along(void **state)
     expect_the_rest(loader, 0);
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     assert_int_equal(stats.n_deaths, 0);
-    assert_int_equal(stats.n_workers, 2);
+    assert_int_equal(stats.num_workers, 2);
     mr_loader_destroy(loader);
 }
 

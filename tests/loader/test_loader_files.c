@@ -166,7 +166,7 @@ static void times_of_every_stage_come_on_request(void **state)
     collect(loader, &epoch);
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     assert_true(stats.read_ns > 0 && stats.decode_ns > 0 && stats.transform_ns > 0);
-    assert_int_equal(stats.n_workers, 2);
+    assert_int_equal(stats.num_workers, 2);
     mr_loader_destroy(loader);
 }
 

@@ -33,7 +33,7 @@ static void a_new_loader_has_counted_nothing(void **state)
     assert_int_equal(s.n_damaged, 0);
     assert_int_equal(s.elapsed_ns, 0);
     assert_int_equal(s.n_slots, 5);
-    assert_int_equal(s.n_workers, 2);
+    assert_int_equal(s.num_workers, 2);
     assert_int_equal(s.n_deaths, 0);
     assert_string_equal(s.verdict, "no batch was taken yet");
     mr_loader_destroy(loader);
@@ -56,7 +56,7 @@ static void what_was_returned_is_counted(void **state)
         assert_int_equal(s.n_batches, 26);
         assert_int_equal(s.n_samples, 200);
         assert_true(s.elapsed_ns > 0);
-        assert_int_equal(s.n_workers, rig_modes[m].num_workers == MR_NO_WORKERS ? 0 : 2);
+        assert_int_equal(s.num_workers, rig_modes[m].num_workers == MR_NO_WORKERS ? 0 : 2);
         mr_loader_destroy(loader);
     }
 }
@@ -185,7 +185,7 @@ static void threads_have_no_process_ids(void **state)
     mr_loader *loader = rig_loader(*state, &options);
     assert_int_equal(mr_loader_worker_pids(loader, &pid, 1), 0);
     assert_int_equal(pid, -9);
-    assert_int_equal(stats_of(loader).n_workers, 3);
+    assert_int_equal(stats_of(loader).num_workers, 3);
     mr_loader_destroy(loader);
 }
 

@@ -69,7 +69,7 @@ static bool keep_progress(void *user, const mr_pack_progress *progress)
 mr_pack_options pack_rig_options(struct pack_rig *rig)
 {
     mr_pack_options options = MR_PACK_OPTIONS_INIT;
-    options.n_workers = 2;
+    options.num_workers = 2;
     options.progress = keep_progress;
     options.notice = keep_notice;
     options.user = rig;
@@ -89,7 +89,7 @@ mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name, const
 {
     mr_pack_report report;
     mr_error error;
-    if (mr_pack(rig->dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
+    if (mr_dataset_pack(rig->dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
     return report;
 }
@@ -107,7 +107,7 @@ mr_pack_report pack_rig_unpack(const struct pack_rig *rig, const char *pack, con
     mr_dataset *dataset = pack_rig_open(rig, pack);
     mr_pack_report report;
     mr_error error;
-    if (mr_unpack(dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
+    if (mr_pack_unpack(dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_dataset_destroy(dataset);
     return report;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_check(): damage in folders and packs. */
+/* mr_dataset_check(): damage in folders and packs. */
 #include "tests/packs/pack_rig.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static mr_pack_report check(struct pack_rig *rig, mr_dataset *dataset)
     mr_pack_report report;
     mr_error error;
     rig->n_notices = 0;
-    if (mr_check(dataset, &options, &report, &error) != MR_OK)
+    if (mr_dataset_check(dataset, &options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
     return report;
 }
@@ -33,7 +33,7 @@ static void check_names_the_damaged_files_of_a_folder(void **state)
     mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report;
     mr_error error;
-    if (mr_check(rig->dataset, &options, &report, &error) != MR_OK)
+    if (mr_dataset_check(rig->dataset, &options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
     assert_int_equal(report.n_samples, rig->n);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
@@ -56,7 +56,7 @@ static void check_finds_a_file_that_is_missing(void **state)
     snprintf(path, sizeof path, "%s/%s", rig->photos, pack_rig_name(rig, 0));
     snprintf(aside, sizeof aside, "%s.aside", path);
     assert_int_equal(rename(path, aside), 0);
-    mr_status status = mr_check(rig->dataset, &options, &report, NULL);
+    mr_status status = mr_dataset_check(rig->dataset, &options, &report, NULL);
     assert_int_equal(rename(aside, path), 0);
     assert_int_equal(status, MR_OK);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_pack(): what a pack holds, and that nothing but the options changes it. */
+/* mr_dataset_pack(): what a pack holds, and that nothing but the options changes it. */
 #include "tests/packs/pack_rig.h"
 
 #include <stdio.h>
@@ -167,7 +167,7 @@ static void pack_of_a_pack_is_the_pack_of_its_files(void **state)
     pack_rig_pack(rig, "straight", &options);
     mr_dataset *once = pack_rig_open(rig, "once");
     mr_error error;
-    if (mr_pack(once, pack_rig_path(rig, "twice"), &options, NULL, &error) != MR_OK)
+    if (mr_dataset_pack(once, pack_rig_path(rig, "twice"), &options, NULL, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_dataset_destroy(once);
     char x[PACK_RIG_PATH], y[PACK_RIG_PATH];
@@ -182,9 +182,9 @@ static void number_of_workers_changes_no_byte(void **state)
 {
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
-    options.n_workers = 1;
+    options.num_workers = 1;
     pack_rig_pack(rig, "one", &options);
-    options.n_workers = 4;
+    options.num_workers = 4;
     pack_rig_pack(rig, "four", &options);
     pack_rig_assert_same(rig, "one", "four");
 }
@@ -232,7 +232,7 @@ static void names_that_lead_out_of_a_folder_are_cut(void **state)
     snprintf(spec, sizeof spec, "list:%s", pack_rig_path(rig, "lists/out.list"));
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_error error;
-    if (mr_pack(dataset, pack_rig_path(rig, "cut"), NULL, NULL, &error) != MR_OK)
+    if (mr_dataset_pack(dataset, pack_rig_path(rig, "cut"), NULL, NULL, &error) != MR_OK)
         fail_msg("%s", error.text);
     mr_dataset_destroy(dataset);
     mr_dataset *pack = pack_rig_open(rig, "cut");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_pack(): continuing after an interruption, a full disk or a missing file; and what is refused. */
+/* mr_dataset_pack(): continuing after an interruption, a full disk or a missing file; and what is refused. */
 #include "tests/packs/pack_rig.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static void canceled_pack_goes_on_to_the_same_bytes(void **state)
     pack_rig_pack(rig, "at_once", &options);
     rig->cancel_soon = true; /* behind each sample that is worth a word */
     mr_status status;
-    while ((status = mr_pack(rig->dataset, pack_rig_path(rig, "in_steps"), &options, &report, &error)) ==
+    while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "in_steps"), &options, &report, &error)) ==
            MR_ERR_CANCELED) {
         assert_true(n_canceled++ < 100);
         rig->cancel_soon = n_canceled < 3;
@@ -47,7 +47,8 @@ static void file_that_cannot_be_read_ends_the_work_until_it_can(void **state)
     snprintf(aside, sizeof aside, "%s.aside", path);
     pack_rig_pack(rig, "with_it", &options);
     assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "without_it"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "without_it"), &options, NULL, &error),
+                     MR_ERR_DAMAGED);
     assert_int_equal(rename(aside, path), 0);
     assert_non_null(strstr(error.text, path));
     assert_int_equal(error.index, rig->n / 2);
@@ -62,7 +63,8 @@ static void other_options_are_refused_with_both_texts(void **state)
     mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
     rig->cancel_soon = true;
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error), MR_ERR_CANCELED);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error),
+                     MR_ERR_CANCELED);
     rig->cancel_soon = false;
     for (int i = 0; i < 9; i++) {
         mr_pack_options other = options;
@@ -77,13 +79,13 @@ static void other_options_are_refused_with_both_texts(void **state)
         case 7: other.shard_size = 1 << 20; break;
         case 8: other.max_pixels = 1 << 20; break;
         }
-        mr_status status = mr_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error);
+        mr_status status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error);
         if (status != MR_ERR_INVALID || !strstr(error.text, "another pack"))
             fail_msg("case %d: %d, %s", i, status, error.text);
         assert_non_null(strstr(error.text, "encoding dct, restorable 0, align 0,"));
         assert_true(i > 0 || strstr(error.text, "encoding dct8, restorable 0, align 0,"));
     }
-    options.n_workers = 3; /* changes nothing */
+    options.num_workers = 3; /* changes nothing */
     pack_rig_pack(rig, "begun", &options);
 }
 
@@ -104,7 +106,7 @@ static void other_names_labels_and_seeds_are_refused(void **state)
     mr_error error = {0};
     for (int i = 0; i < 3; i++) {
         mr_dataset *dataset = open_list(rig, lists[i]);
-        mr_status status = mr_pack(dataset, pack_rig_path(rig, "listed"), NULL, NULL, &error);
+        mr_status status = mr_dataset_pack(dataset, pack_rig_path(rig, "listed"), NULL, NULL, &error);
         assert_int_equal(status, i == 0 ? MR_ERR_DAMAGED : MR_ERR_INVALID);
         mr_dataset_destroy(dataset);
     }
@@ -112,9 +114,11 @@ static void other_names_labels_and_seeds_are_refused(void **state)
     options.shuffle = true;
     options.seed = 1;
     rig->cancel_soon = true;
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error), MR_ERR_CANCELED);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error),
+                     MR_ERR_CANCELED);
     options.seed = 2;
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error),
+                     MR_ERR_INVALID);
     rig->cancel_soon = false;
     options.seed = 1;
     pack_rig_pack(rig, "seeded", &options);
@@ -130,7 +134,8 @@ static void complete_pack_is_not_touched(void **state)
     pack_rig_pack(rig, "complete", &options);
     snprintf(path, sizeof path, "%s/index", pack_rig_path(rig, "complete"));
     assert_int_equal(stat(path, &before), 0);
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, NULL, &error),
+                     MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "complete"));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
@@ -149,7 +154,7 @@ static void full_disk_is_told_and_gone_on_behind(void **state)
     little.rlim_cur = 100000;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    mr_status status = mr_pack(rig->dataset, pack_rig_path(rig, "narrow"), &options, NULL, &error);
+    mr_status status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "narrow"), &options, NULL, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(status, MR_ERR_IO);
@@ -164,10 +169,10 @@ static void folder_that_cannot_be_made_is_named(void **state)
 {
     struct pack_rig *rig = *state;
     mr_error error = {0};
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "no/such"), NULL, NULL, &error), MR_ERR_IO);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "no/such"), NULL, NULL, &error), MR_ERR_IO);
     assert_non_null(strstr(error.text, "no/such"));
     mr_test_folder_write(rig->folder, "file", "x", 1);
-    assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "file"), NULL, NULL, &error), MR_ERR_IO);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "file"), NULL, NULL, &error), MR_ERR_IO);
     assert_non_null(strstr(error.text, "/file"));
 }
 
@@ -183,7 +188,7 @@ static void wrong_options_are_refused_by_name(void **state)
         {{.struct_size = 0}, "struct_size is 0"},
         {{.struct_size = sizeof(mr_pack_options), .encoding = (mr_pack_encoding)5}, "encoding 5"},
         {{.struct_size = sizeof(mr_pack_options), .quality = 101}, "quality 101"},
-        {{.struct_size = sizeof(mr_pack_options), .n_workers = 257}, "n_workers 257"},
+        {{.struct_size = sizeof(mr_pack_options), .num_workers = 257}, "num_workers 257"},
         {{.struct_size = sizeof(mr_pack_options), .max_side = 65501}, "max_side 65501"},
         {{.struct_size = sizeof(mr_pack_options), .resize = 65501}, "resize 65501"},
         {{.struct_size = sizeof(mr_pack_options), .shard_size = 1048575}, "shard_size 1048575"},
@@ -194,16 +199,16 @@ static void wrong_options_are_refused_by_name(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mr_error error = {0};
-        assert_int_equal(mr_pack(rig->dataset, pack_rig_path(rig, "never"), &cases[i].options, NULL, &error),
+        assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &cases[i].options, NULL, &error),
                          MR_ERR_INVALID);
         if (!strstr(error.text, cases[i].words))
             fail_msg("'%s' lacks '%s'", error.text, cases[i].words);
     }
-    assert_int_equal(mr_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_pack(rig->dataset, NULL, NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_check(NULL, NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_unpack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_pack(rig->dataset, NULL, NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_check(NULL, NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
     assert_int_not_equal(access(pack_rig_path(rig, "never"), F_OK), 0);
 }
 
@@ -223,20 +228,20 @@ static void records_are_checked_and_not_packed_and_callbacks_neither(void **stat
     mr_test_folder_write(rig->folder, "records.bin", "0123456789abcdef", 16);
     snprintf(spec, sizeof spec, "records:%s?bytes=4", pack_rig_path(rig, "records.bin"));
     dataset = mr_test_dataset(spec);
-    assert_int_equal(mr_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_check(dataset, NULL, &report, &error), MR_OK);
+    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_check(dataset, NULL, &report, &error), MR_OK);
     assert_int_equal(report.n_samples, 4);
     assert_int_equal(report.n_damaged, 0);
     assert_int_equal(truncate(pack_rig_path(rig, "records.bin"), 10), 0);
-    assert_int_equal(mr_check(dataset, NULL, &report, &error), MR_OK);
+    assert_int_equal(mr_dataset_check(dataset, NULL, &report, &error), MR_OK);
     assert_int_equal(report.n_damaged, 2);
     mr_dataset_destroy(dataset);
     mr_callbacks callbacks = MR_CALLBACKS_INIT;
     callbacks.n_samples = 3;
     callbacks.get = get_nothing;
     assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, &error), MR_OK);
-    assert_int_equal(mr_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_UNSUPPORTED);
-    assert_int_equal(mr_check(dataset, NULL, NULL, &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_dataset_check(dataset, NULL, NULL, &error), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
 }
 

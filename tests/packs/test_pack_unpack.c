@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_unpack(): no file is replaced, none is outside the folder, and good samples are written despite damaged ones. */
+/* mr_pack_unpack(): no file is replaced, none is outside the folder, and good samples are written despite damaged ones.
+ */
 #include "tests/packs/pack_rig.h"
 
 #include <dirent.h>
@@ -38,7 +39,7 @@ static void unpack_goes_on_and_replaces_no_file(void **state)
         assert_int_equal(write(fd, "x", 1), 1);
         assert_int_equal(ftruncate(fd, st.st_size + 1 - i), 0);
         close(fd);
-        assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "target"), NULL, NULL, &error), MR_ERR_INVALID);
+        assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "target"), NULL, NULL, &error), MR_ERR_INVALID);
         assert_non_null(strstr(error.text, pack_rig_name(rig, 3)));
     }
     mr_dataset_destroy(pack);
@@ -69,7 +70,7 @@ static void file_that_somebody_else_makes_meanwhile_is_not_replaced(void **state
     pack_rig_pack(rig, "raced", &options);
     mr_dataset *pack = pack_rig_open(rig, "raced");
     renaming = RENAMES_LATE;
-    mr_status status = mr_unpack(pack, pack_rig_path(rig, "race"), NULL, NULL, &error);
+    mr_status status = mr_pack_unpack(pack, pack_rig_path(rig, "race"), NULL, NULL, &error);
     renaming = RENAMES;
     assert_int_equal(status, MR_ERR_INVALID);
     mr_dataset_destroy(pack);
@@ -105,10 +106,10 @@ static void file_systems_without_renameat2_replace_no_file_either(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("nowhere", path), 0);
     mr_dataset *pack = pack_rig_open(rig, "afar");
-    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
     assert_non_null(strstr(error.text, path));
     mr_dataset_destroy(pack);
 }
@@ -126,7 +127,7 @@ static void full_disk_leaves_whole_files_only(void **state)
     little.rlim_cur = 100;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    mr_status status = mr_unpack(pack, pack_rig_path(rig, "small"), NULL, NULL, &error);
+    mr_status status = mr_pack_unpack(pack, pack_rig_path(rig, "small"), NULL, NULL, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     mr_dataset_destroy(pack);
@@ -146,7 +147,7 @@ static void damaged_samples_keep_no_other_from_being_unpacked(void **state)
     mr_test_packs_flip(pack_rig_path(rig, "hurt"), 4, 11);
     mr_dataset *pack = pack_rig_open(rig, "hurt");
     rig->n_notices = 0;
-    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "rescued"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "rescued"), &options, NULL, &error), MR_ERR_DAMAGED);
     mr_dataset_destroy(pack);
     assert_non_null(strstr(error.text, "1 of "));
     assert_int_equal(rig->n_notices, 1);
@@ -183,7 +184,7 @@ static void names_that_lead_out_of_the_folder_are_refused(void **state)
         mr_test_packs_edit(pack_rig_path(rig, "hostile"), set_name, k);
         mr_dataset *pack = pack_rig_open(rig, "hostile");
         rig->n_notices = 0;
-        assert_int_equal(mr_unpack(pack, pack_rig_path(rig, out), &options, NULL, &error), MR_ERR_DAMAGED);
+        assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, out), &options, NULL, &error), MR_ERR_DAMAGED);
         assert_int_equal(rig->n_notices, 1);
         assert_non_null(strstr(rig->texts[0], unsafe_names[k]));
         mr_dataset_destroy(pack);
@@ -206,7 +207,7 @@ static void name_below_another_file_keeps_no_other_from_being_unpacked(void **st
     close(open(pack_rig_path(rig, "taken/file"), O_WRONLY | O_CREAT, 0666));
     mr_dataset *pack = pack_rig_open(rig, "odd");
     rig->n_notices = 0;
-    assert_int_equal(mr_unpack(pack, pack_rig_path(rig, "taken"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "taken"), &options, NULL, &error), MR_ERR_DAMAGED);
     mr_dataset_destroy(pack);
     assert_int_equal(rig->n_notices, 1);
     assert_int_equal(rig->noticed[0], 0);

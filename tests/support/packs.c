@@ -132,8 +132,8 @@ void mr_test_packs_make(const char *spec, const char *dir, mr_pack_encoding enco
     mr_error error;
     options.encoding = encoding;
     options.restorable = restorable;
-    options.n_workers = 2;
-    if (mr_pack(dataset, dir, &options, NULL, &error) != MR_OK) {
+    options.num_workers = 2;
+    if (mr_dataset_pack(dataset, dir, &options, NULL, &error) != MR_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }

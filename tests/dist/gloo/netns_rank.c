@@ -27,7 +27,7 @@ static int reduce_for(mr_group *group, uint64_t for_ms)
     for (uint32_t round = 0;; round++) {
         values[0] = mr_clock_now_ns() > until_ns;
         values[COUNT - 1] = mr_group_rank(group) + round;
-        if (mr_all_reduce(group, values, COUNT, MR_F64, MR_SUM) != MR_OK)
+        if (mr_group_all_reduce(group, values, COUNT, MR_F64, MR_SUM) != MR_OK)
             return 3;
         if (values[COUNT - 1] != n * (n - 1) / 2.0 + (double)n * round)
             return 4;

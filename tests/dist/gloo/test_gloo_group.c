@@ -45,9 +45,9 @@ static void work_in_halves(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_split(group, rank % 2, 100 - rank, &half) == MR_OK);
     double sum = rank, all = rank;
     RIG_CHECK(group, mr_group_world_size(half) == 2 && mr_group_rank(half) == (rank < 2));
-    RIG_CHECK(half, mr_all_reduce(half, &sum, 1, MR_F64, MR_SUM) == MR_OK);
+    RIG_CHECK(half, mr_group_all_reduce(half, &sum, 1, MR_F64, MR_SUM) == MR_OK);
     RIG_CHECK(group, sum == (rank % 2 ? 4 : 2));
-    RIG_CHECK(group, mr_all_reduce(group, &all, 1, MR_F64, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &all, 1, MR_F64, MR_SUM) == MR_OK);
     RIG_CHECK(group, all == 6);
     mr_group_destroy(half);
 }
@@ -69,7 +69,7 @@ static void lose_rank_one(mr_group *group, void *arg)
         alarm(1); /* by SIGALRM */
     uint64_t end_ms = rig_now_ms() + 10000;
     while (status == MR_OK && rig_now_ms() < end_ms)
-        status = mr_all_reduce(group, values, n, MR_F64, MR_SUM);
+        status = mr_group_all_reduce(group, values, n, MR_F64, MR_SUM);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "rank 1");
     free(values);

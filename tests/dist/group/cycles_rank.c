@@ -48,7 +48,7 @@ static bool cycle(const char *backend, long number)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     mr_group *group = NULL;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     mr_error error;
     double x = 1;
     options.backend = backend;
@@ -57,12 +57,12 @@ static bool cycle(const char *backend, long number)
         fprintf(stderr, "group %ld: %s\n", number, error.text);
         return false;
     }
-    bool good = strcmp(mr_group_backend(group), backend) == 0 && mr_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK &&
-                x == mr_group_world_size(group) && mr_barrier_async(group, NULL, &work) == MR_OK &&
-                mr_work_sync(work, MR_FOREVER) == MR_OK;
+    bool good = strcmp(mr_group_backend(group), backend) == 0 &&
+                mr_group_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK && x == mr_group_world_size(group) &&
+                mr_group_barrier_async(group, NULL, &work) == MR_OK && mr_group_work_sync(work, MR_FOREVER) == MR_OK;
     if (!good)
         fprintf(stderr, "group %ld (%s): %s\n", number, mr_group_backend(group), mr_group_error(group)->text);
-    mr_work_free(work);
+    mr_group_work_free(work);
     mr_group_destroy(group);
     return good;
 }

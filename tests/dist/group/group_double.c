@@ -82,7 +82,7 @@ static struct double_rank *rank_of(const mr_group *group)
     return (struct double_rank *)(uintptr_t)group;
 }
 
-static struct double_work *work_of(mr_work *work)
+static struct double_work *work_of(mr_group_work *work)
 {
     return (struct double_work *)(void *)work;
 }
@@ -210,51 +210,51 @@ static void note(struct double_rank *rank, const struct call *call)
     }
 }
 
-static mr_status begin(mr_group *group, const struct call *call, mr_work **work_out)
+static mr_status begin(mr_group *group, const struct call *call, mr_group_work **work_out)
 {
     struct double_rank *rank = rank_of(group);
     pthread_mutex_lock(&rank->world->lock);
     struct double_work *work = &rank->works[rank->n_called % MAX_WORKS];
     if (work->is_used)
-        abort(); /* somebody forgot mr_work_free() */
+        abort(); /* somebody forgot mr_group_work_free() */
     *work = (struct double_work){.rank = rank, .call = *call, .is_used = true};
     rank->n_called++;
     note(rank, call);
     pthread_cond_broadcast(&rank->world->changed);
     pthread_mutex_unlock(&rank->world->lock);
-    *work_out = (mr_work *)(void *)work;
+    *work_out = (mr_group_work *)(void *)work;
     return MR_OK;
 }
 
 static mr_status call_and_wait(mr_group *group, const struct call *call)
 {
-    mr_work *work;
+    mr_group_work *work;
     mr_status status = begin(group, call, &work);
     if (status == MR_OK) {
-        status = mr_work_sync(work, UINT32_MAX);
-        mr_work_free(work);
+        status = mr_group_work_sync(work, UINT32_MAX);
+        mr_group_work_free(work);
     }
     return status;
 }
 
-mr_status mr_barrier(mr_group *group)
+mr_status mr_group_barrier(mr_group *group)
 {
     return call_and_wait(group, &(struct call){.kind = KIND_BARRIER});
 }
 
-mr_status mr_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
+mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
 {
     return call_and_wait(group, &(struct call){KIND_ALL_REDUCE, buffer, buffer, count, dtype, op});
 }
 
-mr_status mr_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                              void *stream, mr_work **work_out)
+mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
+                                    void *stream, mr_group_work **work_out)
 {
     (void)stream;
     return begin(group, &(struct call){KIND_ALL_REDUCE, buffer, buffer, count, dtype, op}, work_out);
 }
 
-mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
 {
     return call_and_wait(group,
                          &(struct call){.kind = KIND_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
@@ -263,24 +263,24 @@ mr_status mr_all_gather(mr_group *group, const void *in, void *out, uint64_t cou
 mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                     mr_reduction op)
 {
-    return mr_all_reduce(group, buffer, count, dtype, op);
+    return mr_group_all_reduce(group, buffer, count, dtype, op);
 }
 
 /* The device's sums are added to the host's before the ranks meet, as an engine does it. */
 mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                          mr_reduction op, void *sums, mr_work **work_out)
+                                          mr_reduction op, void *sums, mr_group_work **work_out)
 {
     struct device_sums *of = sums;
     for (uint64_t i = 0; of && i < count; i++) {
         ((double *)buffer)[i] += of->values[i];
         of->values[i] = 0;
     }
-    return mr_all_reduce_async(group, buffer, count, dtype, op, NULL, work_out);
+    return mr_group_all_reduce_async(group, buffer, count, dtype, op, NULL, work_out);
 }
 
 mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
 {
-    return mr_all_gather(group, in, out, count, dtype);
+    return mr_group_all_gather(group, in, out, count, dtype);
 }
 
 bool mr_group_on_device(const mr_group *group)
@@ -320,7 +320,7 @@ const char *mr_group_backend(const mr_group *group)
     return mr_group_on_device(group) ? "nccl" : group ? "gloo" : "none";
 }
 
-mr_status mr_work_sync(mr_work *handle, uint32_t timeout_ms)
+mr_status mr_group_work_sync(mr_group_work *handle, uint32_t timeout_ms)
 {
     struct double_work *work = work_of(handle);
     struct double_rank *rank = work->rank;
@@ -334,11 +334,11 @@ mr_status mr_work_sync(mr_work *handle, uint32_t timeout_ms)
     return work->status;
 }
 
-void mr_work_free(mr_work *handle)
+void mr_group_work_free(mr_group_work *handle)
 {
     if (!handle)
         return;
-    mr_work_sync(handle, UINT32_MAX);
+    mr_group_work_sync(handle, UINT32_MAX);
     struct double_work *work = work_of(handle);
     pthread_mutex_lock(&work->rank->world->lock);
     work->is_used = false;

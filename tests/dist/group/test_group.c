@@ -21,7 +21,7 @@ static void who_is_who(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_local_rank(group) == mr_group_rank(group));
     RIG_CHECK(group, mr_group_node(group) == 0);
     RIG_CHECK(group, strcmp(mr_group_backend(group), "double") == 0);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
 }
 
 static void all_reduces(mr_group *group, void *arg)
@@ -35,15 +35,15 @@ static void all_reduces(mr_group *group, void *arg)
     (void)arg;
     for (uint32_t i = 0; i < MANY; i++)
         x[i] = (double)(rank + 1) * i;
-    RIG_CHECK(group, mr_all_reduce(group, x, MANY, MR_F64, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, MANY, MR_F64, MR_SUM) == MR_OK);
     for (uint32_t i = 0; i < MANY; i++)
         RIG_CHECK(group, x[i] == (double)(n * (n + 1) / 2) * i);
     free(x);
-    RIG_CHECK(group, mr_all_reduce(group, i32, 3, MR_I32, MR_MAX) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, i32, 3, MR_I32, MR_MAX) == MR_OK);
     RIG_CHECK(group, i32[0] == (int32_t)n - 1 && i32[1] == 0 && i32[2] == 7);
-    RIG_CHECK(group, mr_all_reduce(group, &i64, 1, MR_I64, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &i64, 1, MR_I64, MR_SUM) == MR_OK);
     RIG_CHECK(group, i64 == (((int64_t)1 << n) - 1) << 40);
-    RIG_CHECK(group, mr_all_reduce(group, &f32, 1, MR_F32, MR_MIN) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &f32, 1, MR_F32, MR_MIN) == MR_OK);
     RIG_CHECK(group, f32 == 0.5f);
 }
 
@@ -64,19 +64,19 @@ static void means(mr_group *group, void *arg)
         sum += (r + 1) / 3.0;
     for (uint32_t r = 0; r < n; r++)
         each[r] = own + r;
-    RIG_CHECK(group, mr_all_reduce(group, &own, 1, MR_F64, MR_MEAN) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &own, 1, MR_F64, MR_MEAN) == MR_OK);
     RIG_CHECK(group, own == sum / n);
-    RIG_CHECK(group, mr_reduce(group, &root, 1, MR_F64, MR_MEAN, n - 1) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce(group, &root, 1, MR_F64, MR_MEAN, n - 1) == MR_OK);
     RIG_CHECK(group, mr_group_rank(group) != n - 1 || root == sum / n);
-    RIG_CHECK(group, mr_all_reduce(group, f32, 2, MR_F32, MR_MEAN) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, f32, 2, MR_F32, MR_MEAN) == MR_OK);
     RIG_CHECK(group, f32[0] == (float)(n - 1) / 2 && f32[1] == 3);
-    RIG_CHECK(group, mr_all_reduce(group, half, 2, MR_F16, MR_MEAN) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, half, 2, MR_F16, MR_MEAN) == MR_OK);
     RIG_CHECK(group, half[0] == mr_half_f16((float)(n - 1) / 2) && half[1] == mr_half_f16(-6.103515625e-05f));
     uint16_t large = mr_half_f16(60000); /* whose sum is none of f16 */
-    RIG_CHECK(group, mr_all_reduce(group, &large, 1, MR_F16, MR_MEAN) == MR_OK && large == mr_half_f16(60000));
-    RIG_CHECK(group, mr_all_reduce(group, &brain, 1, MR_BF16, MR_MEAN) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &large, 1, MR_F16, MR_MEAN) == MR_OK && large == mr_half_f16(60000));
+    RIG_CHECK(group, mr_group_all_reduce(group, &brain, 1, MR_BF16, MR_MEAN) == MR_OK);
     RIG_CHECK(group, brain == mr_half_bf16(-(float)(n - 1)));
-    RIG_CHECK(group, mr_reduce_scatter(group, each, &scattered, 1, MR_F64, MR_MEAN) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_scatter(group, each, &scattered, 1, MR_F64, MR_MEAN) == MR_OK);
     double expected = 0;
     for (uint32_t r = 0; r < n; r++)
         expected += (r + 1) / 3.0 + mr_group_rank(group);
@@ -92,17 +92,17 @@ static void others(mr_group *group, void *arg)
     int32_t blocks[4] = {0};
     int32_t own = -1;
     (void)arg;
-    RIG_CHECK(group, mr_all_gather(group, in, out, 2, MR_I64) == MR_OK);
+    RIG_CHECK(group, mr_group_all_gather(group, in, out, 2, MR_I64) == MR_OK);
     for (uint32_t r = 0; r < n; r++)
         RIG_CHECK(group, out[2 * r] == r && out[2 * r + 1] == 10 * r);
-    RIG_CHECK(group, mr_broadcast(group, in, 2, MR_I64, n - 1) == MR_OK);
+    RIG_CHECK(group, mr_group_broadcast(group, in, 2, MR_I64, n - 1) == MR_OK);
     RIG_CHECK(group, in[0] == n - 1 && in[1] == 10 * (n - 1));
     for (uint32_t r = 0; r < n; r++)
         blocks[r] = (int32_t)(100 * r + rank);
-    RIG_CHECK(group, mr_reduce_scatter(group, blocks, &own, 1, MR_I32, MR_MAX) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_scatter(group, blocks, &own, 1, MR_I32, MR_MAX) == MR_OK);
     RIG_CHECK(group, own == (int32_t)(100 * rank + n - 1));
     int32_t reduced = (int32_t)rank + 1;
-    RIG_CHECK(group, mr_reduce(group, &reduced, 1, MR_I32, MR_SUM, 1) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce(group, &reduced, 1, MR_I32, MR_SUM, 1) == MR_OK);
     RIG_CHECK(group, rank != 1 || reduced == (int32_t)(n * (n + 1) / 2));
 }
 
@@ -117,16 +117,16 @@ static void messages(mr_group *group, void *arg)
         for (uint32_t i = 0; i < MANY; i++)
             x[i] = (float)(rank * 100000 + i + round);
         if (rank == 0)
-            RIG_CHECK(group, mr_send(group, x, MANY, MR_F32, 1) == MR_OK);
-        RIG_CHECK(group, mr_recv(group, x, MANY, MR_F32, (rank + n - 1) % n) == MR_OK);
+            RIG_CHECK(group, mr_group_send(group, x, MANY, MR_F32, 1) == MR_OK);
+        RIG_CHECK(group, mr_group_recv(group, x, MANY, MR_F32, (rank + n - 1) % n) == MR_OK);
         for (uint32_t i = 0; i < MANY; i++)
             RIG_CHECK(group, x[i] == (float)((rank + n - 1) % n * 100000 + i + round));
         for (uint32_t i = 0; i < MANY; i++)
             x[i] = (float)(rank * 100000 + i + round);
         if (rank != 0)
-            RIG_CHECK(group, mr_send(group, x, MANY, MR_F32, (rank + 1) % n) == MR_OK);
+            RIG_CHECK(group, mr_group_send(group, x, MANY, MR_F32, (rank + 1) % n) == MR_OK);
     }
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     free(x);
 }
 
@@ -134,33 +134,33 @@ static void messages(mr_group *group, void *arg)
 static void in_the_background(mr_group *group, void *arg)
 {
     enum { N = 40 };
-    mr_work *works[N];
+    mr_group_work *works[N];
     double x[N];
     double sum = mr_group_world_size(group) * (mr_group_world_size(group) + 1) / 2;
     (void)arg;
     for (int i = 0; i < N; i++) {
         x[i] = (mr_group_rank(group) + 1) * (i + 1);
-        RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, NULL, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, NULL, &works[i]) == MR_OK);
         if (i % 7 == 0) {
             double y = 1;
-            RIG_CHECK(group, mr_all_reduce(group, &y, 1, MR_F64, MR_SUM) == MR_OK);
+            RIG_CHECK(group, mr_group_all_reduce(group, &y, 1, MR_F64, MR_SUM) == MR_OK);
             RIG_CHECK(group, y == mr_group_world_size(group));
-            RIG_CHECK(group, mr_work_test(works[i]) == MR_OK); /* came before */
+            RIG_CHECK(group, mr_group_work_test(works[i]) == MR_OK); /* came before */
         }
     }
-    RIG_CHECK(group, mr_work_sync(works[N - 1], MR_FOREVER) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(works[N - 1], MR_FOREVER) == MR_OK);
     for (int i = 0; i < N; i++) {
-        RIG_CHECK(group, mr_work_test(works[i]) == MR_OK);
-        RIG_CHECK(group, mr_work_wait(works[i], NULL) == MR_OK);
+        RIG_CHECK(group, mr_group_work_test(works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_work_wait(works[i], NULL) == MR_OK);
         RIG_CHECK(group, x[i] == sum * (i + 1));
-        mr_work_free(works[i]);
+        mr_group_work_free(works[i]);
     }
 }
 
 /* Every one of the asynchronous forms, none of them waited for but by freeing. */
 static void all_in_the_background(mr_group *group, void *arg)
 {
-    mr_work *works[6];
+    mr_group_work *works[6];
     uint32_t n = mr_group_world_size(group);
     uint32_t rank = mr_group_rank(group);
     int32_t a = 1;
@@ -169,32 +169,32 @@ static void all_in_the_background(mr_group *group, void *arg)
     int32_t gathered[4];
     int32_t scattered = 0;
     (void)arg;
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &works[0]) == MR_OK);
-    RIG_CHECK(group, mr_reduce_async(group, &a, 1, MR_I32, MR_SUM, 0, NULL, &works[1]) == MR_OK);
-    RIG_CHECK(group, mr_broadcast_async(group, &b, 1, MR_I32, 1, NULL, &works[2]) == MR_OK);
-    RIG_CHECK(group, mr_all_gather_async(group, in, gathered, 1, MR_I32, NULL, &works[3]) == MR_OK);
-    RIG_CHECK(group, mr_reduce_scatter_async(group, in, &scattered, 1, MR_I32, MR_SUM, NULL, &works[4]) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works[0]) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_async(group, &a, 1, MR_I32, MR_SUM, 0, NULL, &works[1]) == MR_OK);
+    RIG_CHECK(group, mr_group_broadcast_async(group, &b, 1, MR_I32, 1, NULL, &works[2]) == MR_OK);
+    RIG_CHECK(group, mr_group_all_gather_async(group, in, gathered, 1, MR_I32, NULL, &works[3]) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_scatter_async(group, in, &scattered, 1, MR_I32, MR_SUM, NULL, &works[4]) == MR_OK);
     if (rank < 2)
-        RIG_CHECK(group, (rank == 0 ? mr_send_async(group, in, 2, MR_I32, 1, NULL, &works[5])
-                                    : mr_recv_async(group, in + 2, 2, MR_I32, 0, NULL, &works[5])) == MR_OK);
+        RIG_CHECK(group, (rank == 0 ? mr_group_send_async(group, in, 2, MR_I32, 1, NULL, &works[5])
+                                    : mr_group_recv_async(group, in + 2, 2, MR_I32, 0, NULL, &works[5])) == MR_OK);
     for (int i = 0; i < (rank < 2 ? 6 : 5); i++)
-        mr_work_free(works[i]);
+        mr_group_work_free(works[i]);
     RIG_CHECK(group, (rank != 0 || a == (int32_t)n) && b == 1 && scattered == (int32_t)n && gathered[n - 1] == 1);
 }
 
 /* Rank 1 comes 200 ms late to its first call: the others go on meanwhile. */
 static void while_another_is_late(mr_group *group, void *arg)
 {
-    mr_work *work;
+    mr_group_work *work;
     uint64_t start = rig_now_ms();
     (void)arg;
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
     RIG_CHECK(group, rig_now_ms() - start < 150);
-    RIG_CHECK(group, mr_work_test(work) == MR_PENDING);
-    RIG_CHECK(group, mr_work_sync(work, 10) == MR_PENDING);
-    RIG_CHECK(group, mr_work_sync(work, 5000) == MR_OK);
+    RIG_CHECK(group, mr_group_work_test(work) == MR_PENDING);
+    RIG_CHECK(group, mr_group_work_sync(work, 10) == MR_PENDING);
+    RIG_CHECK(group, mr_group_work_sync(work, 5000) == MR_OK);
     RIG_CHECK(group, rig_now_ms() - start >= 190);
-    mr_work_free(work);
+    mr_group_work_free(work);
 }
 
 /* What is given lies in its own place of what is got, and the other way round. */
@@ -208,10 +208,10 @@ static void in_its_place(mr_group *group, void *arg)
     memset(x, 0, sizeof x);
     for (uint32_t i = 0; i < N; i++)
         x[rank * N + i] = rank * 10000 + i;
-    RIG_CHECK(group, mr_all_gather(group, x + rank * N, x, N, MR_F64) == MR_OK);
+    RIG_CHECK(group, mr_group_all_gather(group, x + rank * N, x, N, MR_F64) == MR_OK);
     for (uint32_t i = 0; i < n * N; i++)
         RIG_CHECK(group, x[i] == i / N * 10000 + i % N);
-    RIG_CHECK(group, mr_reduce_scatter(group, x, x + rank * N, N, MR_F64, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_scatter(group, x, x + rank * N, N, MR_F64, MR_SUM) == MR_OK);
     for (uint32_t i = 0; i < N; i++)
         RIG_CHECK(group, x[rank * N + i] == n * (rank * 10000.0 + i));
 }
@@ -220,55 +220,55 @@ static void wrong_arguments(mr_group *group, void *arg)
 {
     float x[8] = {0};
     int32_t i[4] = {0};
-    mr_work *work = (mr_work *)x;
+    mr_group_work *work = (mr_group_work *)x;
     (void)arg;
-    RIG_CHECK(group, mr_all_reduce(group, x, 1, MR_U8, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 1, MR_U8, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "dtype u8 is none of f16, bf16, f32, f64, i32, i64");
-    RIG_CHECK(group, mr_all_reduce(group, x, 1, (mr_dtype)99, MR_SUM) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_all_reduce(group, i, 1, MR_I32, MR_MEAN) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 1, (mr_dtype)99, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, i, 1, MR_I32, MR_MEAN) == MR_ERR_INVALID);
     RIG_SAYS(group, "MR_MEAN of i32");
-    RIG_CHECK(group, mr_all_reduce(group, x, 1, MR_F32, (mr_reduction)4) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 1, MR_F32, (mr_reduction)4) == MR_ERR_INVALID);
     RIG_SAYS(group, "op 4");
-    RIG_CHECK(group, mr_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is NULL and count is 1");
-    RIG_CHECK(group, mr_all_gather(group, x, NULL, 1, MR_F32) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_gather(group, x, NULL, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "out is NULL");
-    RIG_CHECK(group, mr_all_gather(group, x, x + 1, 1, MR_F32) == MR_OK);
+    RIG_CHECK(group, mr_group_all_gather(group, x, x + 1, 1, MR_F32) == MR_OK);
     uint32_t other = (mr_group_rank(group) + 1) % mr_group_world_size(group);
-    RIG_CHECK(group, mr_all_gather(group, x + other, x, 1, MR_F32) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_gather(group, x + other, x, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "overlap");
-    RIG_CHECK(group, mr_reduce_scatter(group, x, x + other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_broadcast(group, x, UINT64_MAX / 4 + 2, MR_F32, 0) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_reduce_scatter(group, x, x + other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_broadcast(group, x, UINT64_MAX / 4 + 2, MR_F32, 0) == MR_ERR_INVALID);
     RIG_SAYS(group, "more than memory holds");
-    RIG_CHECK(group, mr_all_gather(group, x, i, UINT64_MAX / 16, MR_F32) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_broadcast(group, x, 1, MR_F32, mr_group_world_size(group)) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_gather(group, x, i, UINT64_MAX / 16, MR_F32) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_broadcast(group, x, 1, MR_F32, mr_group_world_size(group)) == MR_ERR_INVALID);
     RIG_SAYS(group, "is not below the world size");
-    RIG_CHECK(group, mr_send(group, x, 1, MR_F32, mr_group_rank(group)) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_send(group, x, 1, MR_F32, mr_group_rank(group)) == MR_ERR_INVALID);
     RIG_SAYS(group, "cannot send to itself");
-    RIG_CHECK(group, mr_recv(group, x, 1, MR_F32, 99) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_all_reduce(group, (void *)64, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_recv(group, x, 1, MR_F32, 99) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, (void *)64, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "memory of a device");
-    RIG_CHECK(group, mr_all_reduce_async(group, NULL, 1, MR_F32, MR_SUM, NULL, &work) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, NULL, 1, MR_F32, MR_SUM, NULL, &work) == MR_ERR_INVALID);
     RIG_CHECK(group, work == NULL);
-    RIG_CHECK(group, mr_barrier_async(group, NULL, NULL) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, NULL) == MR_ERR_INVALID);
     RIG_SAYS(group, "work_out is NULL");
     /* and the group goes on, with the same numbers on all ranks */
     x[0] = 1;
-    RIG_CHECK(group, mr_all_reduce(group, x, 1, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 1, MR_F32, MR_SUM) == MR_OK);
     RIG_CHECK(group, x[0] == (float)mr_group_world_size(group));
 }
 
 static void nothing(mr_group *group, void *arg)
 {
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     (void)arg;
-    RIG_CHECK(group, mr_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
-    RIG_CHECK(group, mr_all_gather(group, NULL, NULL, 0, MR_I64) == MR_OK);
-    RIG_CHECK(group, mr_broadcast_async(group, NULL, 0, MR_F64, 0, NULL, &work) == MR_OK);
-    RIG_CHECK(group, mr_work_sync(work, 5000) == MR_OK);
-    mr_work_free(work);
-    RIG_CHECK(group, mr_send(group, NULL, 0, MR_F32, !mr_group_rank(group)) == MR_OK);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_gather(group, NULL, NULL, 0, MR_I64) == MR_OK);
+    RIG_CHECK(group, mr_group_broadcast_async(group, NULL, 0, MR_F64, 0, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(work, 5000) == MR_OK);
+    mr_group_work_free(work);
+    RIG_CHECK(group, mr_group_send(group, NULL, 0, MR_F32, !mr_group_rank(group)) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
 }
 
 static void run_with_2_and_4(rig_main f)

@@ -48,7 +48,7 @@ static void no_group_is_a_world_of_one(void **state)
 {
     (void)state;
     float x = 1;
-    mr_work *work = (mr_work *)&x;
+    mr_group_work *work = (mr_group_work *)&x;
     mr_group *part = (mr_group *)&x;
     assert_int_equal(mr_group_rank(NULL), 0);
     assert_int_equal(mr_group_world_size(NULL), 1);
@@ -56,15 +56,15 @@ static void no_group_is_a_world_of_one(void **state)
     assert_int_equal(mr_group_local_world_size(NULL), 1);
     assert_int_equal(mr_group_node(NULL), 0);
     assert_string_equal(mr_group_backend(NULL), "none");
-    assert_int_equal(mr_barrier(NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_all_reduce_async(NULL, &x, 1, MR_F32, MR_SUM, NULL, &work), MR_ERR_INVALID);
+    assert_int_equal(mr_group_barrier(NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_group_all_reduce_async(NULL, &x, 1, MR_F32, MR_SUM, NULL, &work), MR_ERR_INVALID);
     assert_null(work);
     assert_int_equal(mr_group_split(NULL, 0, 0, &part), MR_ERR_INVALID);
     assert_null(part);
-    assert_int_equal(mr_work_sync(NULL, 0), MR_ERR_INVALID);
-    assert_int_equal(mr_work_test(NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_work_wait(NULL, NULL), MR_ERR_INVALID);
-    mr_work_free(NULL);
+    assert_int_equal(mr_group_work_sync(NULL, 0), MR_ERR_INVALID);
+    assert_int_equal(mr_group_work_test(NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_group_work_wait(NULL, NULL), MR_ERR_INVALID);
+    mr_group_work_free(NULL);
     mr_group_destroy(NULL);
 }
 
@@ -75,19 +75,19 @@ static void collectives_alone_are_copies(void **state)
     double in[3] = {1, 2, 3};
     double out[3] = {0};
     double part[3] = {0};
-    assert_int_equal(mr_barrier(group), MR_OK);
-    assert_int_equal(mr_all_reduce(group, in, 3, MR_F64, MR_MEAN), MR_OK);
-    assert_int_equal(mr_reduce(group, in, 3, MR_F64, MR_SUM, 0), MR_OK);
-    assert_int_equal(mr_broadcast(group, in, 3, MR_F64, 0), MR_OK);
-    assert_int_equal(mr_all_gather(group, in, out, 3, MR_F64), MR_OK);
+    assert_int_equal(mr_group_barrier(group), MR_OK);
+    assert_int_equal(mr_group_all_reduce(group, in, 3, MR_F64, MR_MEAN), MR_OK);
+    assert_int_equal(mr_group_reduce(group, in, 3, MR_F64, MR_SUM, 0), MR_OK);
+    assert_int_equal(mr_group_broadcast(group, in, 3, MR_F64, 0), MR_OK);
+    assert_int_equal(mr_group_all_gather(group, in, out, 3, MR_F64), MR_OK);
     assert_memory_equal(in, out, sizeof in);
-    assert_int_equal(mr_reduce_scatter(group, in, part, 3, MR_F64, MR_MAX), MR_OK);
+    assert_int_equal(mr_group_reduce_scatter(group, in, part, 3, MR_F64, MR_MAX), MR_OK);
     assert_memory_equal(in, part, sizeof in);
     assert_true(in[0] == 1 && in[1] == 2 && in[2] == 3);
-    assert_int_equal(mr_all_gather(group, in, in, 3, MR_F64), MR_OK);
-    assert_int_equal(mr_send(group, in, 3, MR_F64, 0), MR_ERR_INVALID);
-    assert_int_equal(mr_recv(group, in, 3, MR_F64, 1), MR_ERR_INVALID);
-    assert_int_equal(mr_all_reduce(group, in, 3, MR_U8, MR_SUM), MR_ERR_INVALID);
+    assert_int_equal(mr_group_all_gather(group, in, in, 3, MR_F64), MR_OK);
+    assert_int_equal(mr_group_send(group, in, 3, MR_F64, 0), MR_ERR_INVALID);
+    assert_int_equal(mr_group_recv(group, in, 3, MR_F64, 1), MR_ERR_INVALID);
+    assert_int_equal(mr_group_all_reduce(group, in, 3, MR_U8, MR_SUM), MR_ERR_INVALID);
     assert_int_equal(mr_group_error(group)->status, MR_ERR_INVALID);
     mr_group_destroy(group);
 }
@@ -97,13 +97,13 @@ static void works_alone_have_ended_at_once(void **state)
     (void)state;
     mr_group *group = join_alone();
     float x = 3;
-    mr_work *work = NULL;
-    assert_int_equal(mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &work), MR_OK);
-    assert_int_equal(mr_work_test(work), MR_OK);
+    mr_group_work *work = NULL;
+    assert_int_equal(mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &work), MR_OK);
+    assert_int_equal(mr_group_work_test(work), MR_OK);
     mr_group_destroy(group);
-    assert_int_equal(mr_work_sync(work, 0), MR_OK);
-    assert_int_equal(mr_work_wait(work, NULL), MR_OK);
-    mr_work_free(work);
+    assert_int_equal(mr_group_work_sync(work, 0), MR_OK);
+    assert_int_equal(mr_group_work_wait(work, NULL), MR_OK);
+    mr_group_work_free(work);
 }
 
 static void a_world_of_one_splits_into_one(void **state)
@@ -115,7 +115,7 @@ static void a_world_of_one_splits_into_one(void **state)
     mr_group_destroy(group);
     assert_int_equal(mr_group_world_size(part), 1);
     assert_int_equal(mr_group_local_world_size(part), 1);
-    assert_int_equal(mr_barrier(part), MR_OK);
+    assert_int_equal(mr_group_barrier(part), MR_OK);
     mr_group *none = part;
     assert_int_equal(mr_group_split(part, MR_NO_COLOR, 0, &none), MR_OK);
     assert_null(none);
@@ -123,14 +123,14 @@ static void a_world_of_one_splits_into_one(void **state)
 }
 
 /* In the child: refused, and neither destroy nor free touches what is the parent's. */
-static int use_in_child(mr_group *group, mr_work *work)
+static int use_in_child(mr_group *group, mr_group_work *work)
 {
     mr_group *part = NULL;
-    int refused = mr_barrier(group) == MR_ERR_STATE;
+    int refused = mr_group_barrier(group) == MR_ERR_STATE;
     refused &= strcmp(mr_group_error(group)->text, "a group cannot be used in a forked child") == 0;
     refused &= mr_group_split(group, 0, 0, &part) == MR_ERR_STATE;
-    refused &= mr_work_sync(work, 0) == MR_ERR_STATE;
-    mr_work_free(work);
+    refused &= mr_group_work_sync(work, 0) == MR_ERR_STATE;
+    mr_group_work_free(work);
     mr_group_destroy(group);
     return refused ? 0 : 1;
 }
@@ -139,17 +139,17 @@ static void a_forked_child_is_refused(void **state)
 {
     (void)state;
     mr_group *group = join_alone();
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     int how = 1;
-    assert_int_equal(mr_barrier_async(group, NULL, &work), MR_OK);
+    assert_int_equal(mr_group_barrier_async(group, NULL, &work), MR_OK);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
         _exit(use_in_child(group, work));
     assert_int_equal(waitpid(pid, &how, 0), pid);
     assert_int_equal(how, 0);
-    assert_int_equal(mr_barrier(group), MR_OK);
-    mr_work_free(work);
+    assert_int_equal(mr_group_barrier(group), MR_OK);
+    mr_group_work_free(work);
     mr_group_destroy(group);
 }
 

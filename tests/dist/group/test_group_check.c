@@ -11,14 +11,14 @@ static void all_alike(mr_group *group, void *arg)
     float x[4] = {1, 1, 1, 1};
     (void)arg;
     for (int i = 0; i < 5; i++) {
-        RIG_CHECK(group, mr_barrier(group) == MR_OK);
-        RIG_CHECK(group, mr_broadcast(group, x, 4, MR_F32, n - 1) == MR_OK);
+        RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+        RIG_CHECK(group, mr_group_broadcast(group, x, 4, MR_F32, n - 1) == MR_OK);
         if (mr_group_rank(group) == 0)
-            RIG_CHECK(group, mr_send(group, x, 4, MR_F32, n - 1) == MR_OK);
+            RIG_CHECK(group, mr_group_send(group, x, 4, MR_F32, n - 1) == MR_OK);
         if (mr_group_rank(group) == n - 1)
-            RIG_CHECK(group, mr_recv(group, x, 4, MR_F32, 0) == MR_OK);
+            RIG_CHECK(group, mr_group_recv(group, x, 4, MR_F32, 0) == MR_OK);
     }
-    RIG_CHECK(group, mr_all_reduce(group, x, 4, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 4, MR_F32, MR_SUM) == MR_OK);
     RIG_CHECK(group, x[0] == (float)n);
 }
 
@@ -33,9 +33,9 @@ static void one_differs(mr_group *group, void *arg)
 {
     float x[1000] = {0};
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
-    mr_status status = mr_group_rank(group) == 2 ? mr_broadcast(group, x, 1000, MR_F32, 1)
-                                                 : mr_all_reduce(group, x, 1000, MR_F32, MR_SUM);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+    mr_status status = mr_group_rank(group) == 2 ? mr_group_broadcast(group, x, 1000, MR_F32, 1)
+                                                 : mr_group_all_reduce(group, x, 1000, MR_F32, MR_SUM);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "ranks differ in call 2: rank 0 calls all_reduce (1000 f32, sum), "
                     "rank 2 calls broadcast (1000 f32, root 1)");
@@ -54,7 +54,7 @@ static void counts_differ(mr_group *group, void *arg)
     uint32_t rank = mr_group_rank(group);
     (void)arg;
     mr_status status =
-        mr_all_reduce(group, x, rank == 1 ? 2 : 4, rank == 3 ? MR_I64 : MR_F64, rank == 2 ? MR_MIN : MR_MAX);
+        mr_group_all_reduce(group, x, rank == 1 ? 2 : 4, rank == 3 ? MR_I64 : MR_F64, rank == 2 ? MR_MIN : MR_MAX);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "rank 1 calls all_reduce (2 f64, max), rank 2 calls all_reduce (4 f64, min), "
                     "rank 3 calls all_reduce (4 i64, max)");
@@ -70,8 +70,8 @@ static void messages_differ(mr_group *group, void *arg)
 {
     double x[4] = {0};
     (void)arg;
-    mr_status status = mr_group_rank(group) == 1   ? mr_send(group, x, 3, MR_F64, 0)
-                       : mr_group_rank(group) == 0 ? mr_recv(group, x, 4, MR_F64, 1)
+    mr_status status = mr_group_rank(group) == 1   ? mr_group_send(group, x, 3, MR_F64, 0)
+                       : mr_group_rank(group) == 0 ? mr_group_recv(group, x, 4, MR_F64, 1)
                                                    : MR_ERR_PEER;
     RIG_CHECK(group, status == MR_ERR_PEER);
     if (mr_group_rank(group) < 2)
@@ -87,14 +87,14 @@ static void both_ends_of_a_message_are_compared(void **state)
 static void one_is_missing(mr_group *group, void *arg)
 {
     uint32_t missing = *(uint32_t *)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     if (mr_group_rank(group) == missing) {
         uint64_t until = rig_now_ms() + 1800; /* it is somewhere else, but there */
         while (rig_now_ms() < until)
             ;
         return;
     }
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
     RIG_SAYS(group, missing ? "barrier 2 timed out after 1 s: rank 2 did not come"
                             : "barrier 2 timed out after 1 s: rank 0 did not come");
 }
@@ -108,20 +108,20 @@ static void a_rank_that_does_not_come_is_named(void **state)
 
 static void leaves_while_checked(mr_group *group, void *arg)
 {
-    mr_work **work = arg;
+    mr_group_work **work = arg;
     if (mr_group_rank(group) == 0)
-        RIG_CHECK(group, mr_barrier_async(group, NULL, work) == MR_OK);
+        RIG_CHECK(group, mr_group_barrier_async(group, NULL, work) == MR_OK);
 }
 
 static void destroy_ends_a_check(void **state)
 {
     (void)state;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     uint64_t start = rig_now_ms();
     rig_run(2, 60000, leaves_while_checked, &work);
     assert_true(rig_now_ms() - start < 5000);
-    assert_int_equal(mr_work_test(work), MR_ERR_STATE);
-    mr_work_free(work);
+    assert_int_equal(mr_group_work_test(work), MR_ERR_STATE);
+    mr_group_work_free(work);
 }
 
 int main(void)

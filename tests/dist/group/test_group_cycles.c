@@ -22,11 +22,11 @@ static unsigned count_entries(const char *path)
 static void once(mr_group *group, void *arg)
 {
     double x = 1;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     (void)arg;
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK && x == 2);
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &work) == MR_OK);
-    mr_work_free(work);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK && x == 2);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
+    mr_group_work_free(work);
 }
 
 static void cycle(int n)

@@ -22,20 +22,20 @@ static void reduces_until_a_death(mr_group *group, void *arg)
     mr_status status = MR_OK;
     uint64_t start = 0;
     for (int i = 0; i < 10 && !status; i++) {
-        mr_work *work = NULL;
+        mr_group_work *work = NULL;
         start = rig_now_ms();
         if (!death->is_async)
-            status = mr_all_reduce(group, x, 64, MR_F64, MR_SUM);
-        else if (!mr_all_reduce_async(group, x, 64, MR_F64, MR_SUM, NULL, &work))
-            status = mr_work_sync(work, MR_FOREVER);
-        mr_work_free(work);
+            status = mr_group_all_reduce(group, x, 64, MR_F64, MR_SUM);
+        else if (!mr_group_all_reduce_async(group, x, 64, MR_F64, MR_SUM, NULL, &work))
+            status = mr_group_work_sync(work, MR_FOREVER);
+        mr_group_work_free(work);
     }
     snprintf(words, sizeof words, "rank %u", death->dead);
     RIG_CHECK(group, rig_now_ms() - start < 3000);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "all_reduce 5 (64 f64, sum): ");
     RIG_SAYS(group, words);
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
 }
 
 static void survive(uint32_t n_ranks, struct death death)
@@ -73,13 +73,13 @@ static void the_death_of_rank_0_is_named(void **state)
 static void calls_after_a_death(mr_group *group, void *arg)
 {
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     if (mr_group_rank(group) == 1)
         raise(SIGKILL);
     uint64_t until = rig_now_ms() + 1000;
     while (rig_now_ms() < until)
         ;
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_CHECK(group, rig_now_ms() < until + 500);
     RIG_SAYS(group, "rank 1");
 }

@@ -48,23 +48,23 @@ static void every_kind(mr_group *group, void *arg)
     int32_t parts[RIG_RANKS];
     (void)arg;
     RIG_CHECK(group, strcmp(mr_group_backend(group), "nccl") == 0);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
-    RIG_CHECK(group, mr_all_reduce(group, x, 2, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 2, MR_F32, MR_SUM) == MR_OK);
     RIG_CHECK(group, x[0] == (float)n && x[1] == (float)(n * (n - 1) / 2));
-    RIG_CHECK(group, mr_all_reduce(group, x, 2, MR_F32, MR_MEAN) == MR_OK && x[0] == (float)n);
-    RIG_CHECK(group, mr_all_gather(group, &own, all, 1, MR_F64) == MR_OK && all[n - 1] == n - 1);
-    RIG_CHECK(group, mr_broadcast(group, &own, 1, MR_F64, n - 1) == MR_OK && own == n - 1);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 2, MR_F32, MR_MEAN) == MR_OK && x[0] == (float)n);
+    RIG_CHECK(group, mr_group_all_gather(group, &own, all, 1, MR_F64) == MR_OK && all[n - 1] == n - 1);
+    RIG_CHECK(group, mr_group_broadcast(group, &own, 1, MR_F64, n - 1) == MR_OK && own == n - 1);
     for (uint32_t r = 0; r < n; r++)
         parts[r] = (int32_t)(r + 1);
-    RIG_CHECK(group, mr_reduce_scatter(group, parts, &part, 1, MR_I32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_scatter(group, parts, &part, 1, MR_I32, MR_SUM) == MR_OK);
     RIG_CHECK(group, part == (int32_t)(n * (rank + 1)));
     if (rank == 0 && n > 1)
-        RIG_CHECK(group, mr_send(group, &part, 1, MR_I32, n - 1) == MR_OK);
+        RIG_CHECK(group, mr_group_send(group, &part, 1, MR_I32, n - 1) == MR_OK);
     if (rank == n - 1 && n > 1)
-        RIG_CHECK(group, mr_recv(group, &part, 1, MR_I32, 0) == MR_OK && part == (int32_t)n);
-    RIG_CHECK(group, mr_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
-    RIG_CHECK(group, mr_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+        RIG_CHECK(group, mr_group_recv(group, &part, 1, MR_I32, 0) == MR_OK && part == (int32_t)n);
+    RIG_CHECK(group, mr_group_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     RIG_CHECK(group, atomic_load(&told_of(group)->n_on_host) == 0);
 }
 
@@ -82,26 +82,26 @@ static void asynchronous(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
     double x[2] = {1, 2};
-    mr_work *works[2];
+    mr_group_work *works[2];
     (void)arg;
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 2; i++)
-        RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, &a_stream, &works[i]) == MR_OK);
-    RIG_CHECK(group, mr_work_test(works[0]) == MR_PENDING);
-    RIG_CHECK(group, mr_work_sync(works[1], 30) == MR_PENDING);
-    RIG_CHECK(group, mr_work_wait(works[0], &a_stream) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, &a_stream, &works[i]) == MR_OK);
+    RIG_CHECK(group, mr_group_work_test(works[0]) == MR_PENDING);
+    RIG_CHECK(group, mr_group_work_sync(works[1], 30) == MR_PENDING);
+    RIG_CHECK(group, mr_group_work_wait(works[0], &a_stream) == MR_OK);
     RIG_CHECK(group, atomic_load(&own->n_waits) == 1 && atomic_load(&own->stream) == &a_stream);
     atomic_store(&own->held_above, 1);
-    RIG_CHECK(group, mr_work_sync(works[0], MR_FOREVER) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(works[0], MR_FOREVER) == MR_OK);
     RIG_CHECK(group, x[0] == mr_group_world_size(group));
-    RIG_CHECK(group, mr_work_test(works[1]) == MR_PENDING);
-    RIG_CHECK(group, mr_work_wait(works[0], &a_stream) == MR_OK); /* ended: no stream needs to wait */
+    RIG_CHECK(group, mr_group_work_test(works[1]) == MR_PENDING);
+    RIG_CHECK(group, mr_group_work_wait(works[0], &a_stream) == MR_OK); /* ended: no stream needs to wait */
     RIG_CHECK(group, atomic_load(&own->n_waits) == 1);
     atomic_store(&own->is_held, false);
-    RIG_CHECK(group, mr_work_sync(works[1], MR_FOREVER) == MR_OK);
-    RIG_CHECK(group, mr_work_test(works[1]) == MR_OK);
-    mr_work_free(works[0]);
-    mr_work_free(works[1]);
+    RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_OK);
+    RIG_CHECK(group, mr_group_work_test(works[1]) == MR_OK);
+    mr_group_work_free(works[0]);
+    mr_group_work_free(works[1]);
 }
 
 static void works_are_under_way_until_the_device_is_done(void **state)
@@ -120,20 +120,20 @@ static void frees_early(mr_group *group, void *arg)
     (void)arg;
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 20; i++) {
-        mr_work *work = NULL;
-        RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-        mr_work_free(work);
+        mr_group_work *work = NULL;
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+        mr_group_work_free(work);
     }
     RIG_CHECK(group, rig_now_ms() - start < 2000);
     RIG_CHECK(group, atomic_load(&own->n_tickets) == 20);
     atomic_store(&own->is_held, false);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     uint64_t until = rig_now_ms() + 150; /* the watch has seen that they have ended */
     while (rig_now_ms() < until)
         usleep(1000);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     RIG_CHECK(group, atomic_load(&own->n_tickets) == 0);
-    RIG_CHECK(group, mr_all_reduce(group, x, 20, MR_F32, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 20, MR_F32, MR_SUM) == MR_OK);
 }
 
 static void a_work_is_freed_without_waiting_for_it(void **state)
@@ -149,18 +149,18 @@ static void waits_in_turn(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
     float x = 0;
-    mr_work *works[2];
+    mr_group_work *works[2];
     (void)arg;
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 2; i++)
-        RIG_CHECK(group, mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
     usleep(700000);
     atomic_store(&own->held_above, 1);
     usleep(700000);
     atomic_store(&own->is_held, false);
-    RIG_CHECK(group, mr_work_sync(works[1], MR_FOREVER) == MR_OK);
-    mr_work_free(works[0]);
-    mr_work_free(works[1]);
+    RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_OK);
+    mr_group_work_free(works[0]);
+    mr_group_work_free(works[1]);
 }
 
 static void the_time_of_a_work_begins_when_those_before_have_ended(void **state)
@@ -183,7 +183,7 @@ static void own_numbers(mr_group *group, void *arg)
     RIG_CHECK(group, atomic_load(&own->n_on_host) == 2);
     RIG_CHECK(group, mr_group_same(group, mr_group_rank(group), "the dataset") == MR_ERR_PEER);
     RIG_SAYS(group, "the dataset of rank 1 differs from rank 0's");
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
 }
 
 static void numbers_of_the_library_are_the_hosts(void **state)
@@ -238,11 +238,11 @@ static void splits(mr_group *group, void *arg)
     (void)arg;
     RIG_CHECK(group, mr_group_split(group, rank % 2, 10 - rank, &part) == MR_OK);
     RIG_CHECK(group, mr_group_world_size(part) == 2 && mr_group_rank(part) == 1 - rank / 2);
-    RIG_CHECK(group, mr_all_reduce(part, &x, 1, MR_F32, MR_SUM) == MR_OK && x == (float)(2 * (rank % 2) + 2));
+    RIG_CHECK(group, mr_group_all_reduce(part, &x, 1, MR_F32, MR_SUM) == MR_OK && x == (float)(2 * (rank % 2) + 2));
     RIG_CHECK(group, mr_group_split(group, rank == 1 ? MR_NO_COLOR : rank, 0, &none) == MR_OK);
-    RIG_CHECK(group, rank == 1 ? !none : mr_barrier(none) == MR_OK); /* of one, with an engine */
+    RIG_CHECK(group, rank == 1 ? !none : mr_group_barrier(none) == MR_OK); /* of one, with an engine */
     mr_group_destroy(none);
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 12);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 12);
     mr_group_destroy(part);
 }
 
@@ -261,7 +261,7 @@ static void splits_what_was_adopted(mr_group *group, void *arg)
     float x = 1;
     (void)arg;
     RIG_CHECK(group, mr_group_split(group, 3, 0, &both) == MR_OK);
-    RIG_CHECK(group, both && mr_all_reduce(both, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
+    RIG_CHECK(group, both && mr_group_all_reduce(both, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
     mr_group_destroy(both);
 }
 
@@ -283,19 +283,19 @@ static void is_refused(mr_group *group, void *arg)
     struct device_double_rank *own = told_of(group);
     int32_t status = *(int32_t *)arg;
     float x = 1;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     if (mr_group_rank(group) == 1) {
         atomic_store(&own->fails_at, 2);
         atomic_store(&own->issue_status, status);
     }
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     if (mr_group_rank(group) == 1) {
-        RIG_CHECK(group, (int32_t)mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, &a_stream, &work) == status);
+        RIG_CHECK(group, (int32_t)mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, &a_stream, &work) == status);
         RIG_CHECK(group, work == NULL);
         RIG_SAYS(group, "the double was told to fail");
     }
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
 }
 
 static void what_the_engine_refuses_leaves_the_group_as_it_was(void **state)
@@ -312,23 +312,23 @@ static void what_the_engine_refuses_leaves_the_group_as_it_was(void **state)
 /* What is under way when the group is destroyed ends by itself within its grace. */
 static void leaves_works(mr_group *group, void *arg)
 {
-    mr_work **works = arg;
+    mr_group_work **works = arg;
     float x = 0;
     static float kept[2];
     (void)x;
-    RIG_CHECK(group, mr_all_reduce_async(group, &kept[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL,
-                                         &works[mr_group_rank(group)]) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &kept[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL,
+                                               &works[mr_group_rank(group)]) == MR_OK);
 }
 
 static void a_work_that_ends_soon_is_waited_for_by_destroy(void **state)
 {
     (void)state;
-    mr_work *works[2];
+    mr_group_work *works[2];
     told = rig_use_device();
     rig_run(2, 10000, leaves_works, works);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(mr_work_sync(works[r], MR_FOREVER), MR_OK);
-        mr_work_free(works[r]);
+        assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_OK);
+        mr_group_work_free(works[r]);
     }
     expect_clean(2, true);
 }
@@ -336,14 +336,15 @@ static void a_work_that_ends_soon_is_waited_for_by_destroy(void **state)
 static void differs(mr_group *group, void *arg)
 {
     float x[4] = {0};
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
-    mr_status status = mr_all_reduce_async(group, x, mr_group_rank(group) == 2 ? 3 : 4, MR_F32, MR_SUM, NULL, &work);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+    mr_status status =
+        mr_group_all_reduce_async(group, x, mr_group_rank(group) == 2 ? 3 : 4, MR_F32, MR_SUM, NULL, &work);
     RIG_CHECK(group, status == MR_ERR_PEER && !work);
     RIG_SAYS(group,
              "ranks differ in call 2: rank 0 calls all_reduce (4 f32, sum), rank 2 calls all_reduce (3 f32, sum)");
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
 }
 
 static void a_check_names_who_differs(void **state)

@@ -21,15 +21,15 @@ static float buffers[RIG_RANKS];
 /* Never ends on either rank; the handles live on. */
 static void leaves_works(mr_group *group, void *arg)
 {
-    mr_work **works = arg;
+    mr_group_work **works = arg;
     uint32_t rank = mr_group_rank(group);
-    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &works[rank]) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &works[rank]) == MR_OK);
 }
 
 static void works_outlive_their_group(void **state)
 {
     (void)state;
-    mr_work *works[2];
+    mr_group_work *works[2];
     uint64_t start = rig_now_ms();
     told = rig_use_device();
     for (int r = 0; r < 2; r++)
@@ -37,10 +37,10 @@ static void works_outlive_their_group(void **state)
     rig_run(2, 60000, leaves_works, works);
     assert_true(rig_now_ms() - start < 5000);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(mr_work_test(works[r]), MR_ERR_STATE);
-        assert_int_equal(mr_work_sync(works[r], MR_FOREVER), MR_ERR_STATE);
-        assert_int_equal(mr_work_wait(works[r], NULL), MR_ERR_STATE);
-        mr_work_free(works[r]);
+        assert_int_equal(mr_group_work_test(works[r]), MR_ERR_STATE);
+        assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_ERR_STATE);
+        assert_int_equal(mr_group_work_wait(works[r], NULL), MR_ERR_STATE);
+        mr_group_work_free(works[r]);
         assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
         assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
         assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 1);
@@ -57,7 +57,7 @@ static void ends_by_agreement(mr_group *group, void *arg)
         atomic_store(&told->ranks[0].is_held, true);
     RIG_CHECK(group, mr_group_same(group, rank == 1 ? 8 : 7, "the training set") == MR_ERR_PEER);
     RIG_SAYS(group, "the training set of rank 1 differs from rank 0's");
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     if (rank == 2) {
         usleep(400000);
         atomic_store(&told->ranks[0].is_held, false);
@@ -82,19 +82,19 @@ static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **
 static void leaves_works_behind(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     mr_error error = {.status = MR_ERR_PEER, .text = "as agreed"};
     bool ends = *(bool *)arg;
     atomic_store(&told->ranks[rank].is_held, true);
-    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
     RIG_CHECK(group, mr_work_end_group(group, &error) == MR_ERR_PEER);
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
-    RIG_CHECK(group, mr_work_sync(work, 100) == MR_PENDING);
-    RIG_CHECK(group, mr_work_wait(work, NULL) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_work_sync(work, 100) == MR_PENDING);
+    RIG_CHECK(group, mr_group_work_wait(work, NULL) == MR_OK);
     atomic_store(&told->ranks[rank].is_held, !ends);
-    RIG_CHECK(group, mr_work_sync(work, MR_FOREVER) == (ends ? MR_OK : MR_ERR_PEER));
-    mr_work_free(work);
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == (ends ? MR_OK : MR_ERR_PEER));
+    mr_group_work_free(work);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_SAYS(group, "as agreed");
 }
 
@@ -118,21 +118,21 @@ static void works_under_way_go_on_when_all_ranks_end_the_group(void **state)
 static void cannot_go_on(mr_group *group, void *arg)
 {
     mr_error error = {.status = MR_ERR_NO_MEMORY, .text = "no memory"};
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     uint64_t start = rig_now_ms();
     (void)arg;
     if (mr_group_rank(group) == 0) {
-        RIG_CHECK(group, mr_all_reduce(group, &buffers[0], 1, MR_F32, MR_SUM) == MR_ERR_PEER);
+        RIG_CHECK(group, mr_group_all_reduce(group, &buffers[0], 1, MR_F32, MR_SUM) == MR_ERR_PEER);
         RIG_CHECK(group, rig_now_ms() - start < 5000);
         return;
     }
     atomic_store(&told->ranks[1].is_held, true);
-    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[1], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[1], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
     RIG_CHECK(group, mr_work_fail_group(group, &error) == MR_ERR_NO_MEMORY);
-    RIG_CHECK(group, mr_work_sync(work, MR_FOREVER) == MR_ERR_NO_MEMORY);
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_NO_MEMORY);
+    RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_NO_MEMORY);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_NO_MEMORY);
     RIG_SAYS(group, "no memory");
-    mr_work_free(work);
+    mr_group_work_free(work);
 }
 
 static void a_rank_that_cannot_go_on_breaks_off(void **state)
@@ -155,17 +155,17 @@ static void waits_for_300_ms(mr_group *group, void *arg)
     uint32_t timeout_ms = *(uint32_t *)arg;
     uint32_t rank = mr_group_rank(group);
     bool is_short = timeout_ms < 300;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     group->timeout_ms = timeout_ms; /* not of the meeting */
     atomic_store(&told->ranks[rank].is_held, true);
-    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-    mr_status status = mr_work_sync(work, 300);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    mr_status status = mr_group_work_sync(work, 300);
     RIG_CHECK(group, status == (is_short ? MR_ERR_TIMEOUT : MR_PENDING));
     if (is_short)
         RIG_SAYS(group, "timed out after 1 ms");
     atomic_store(&told->ranks[rank].is_held, false);
-    RIG_CHECK(group, mr_work_sync(work, timeout_ms) == (is_short ? MR_ERR_TIMEOUT : MR_OK));
-    mr_work_free(work);
+    RIG_CHECK(group, mr_group_work_sync(work, timeout_ms) == (is_short ? MR_ERR_TIMEOUT : MR_OK));
+    mr_group_work_free(work);
 }
 
 static void times_may_be_short_and_long(void **state)
@@ -182,17 +182,17 @@ static void times_may_be_short_and_long(void **state)
 /* The abort that the deadline calls for does not return: the waiter returns all the same. */
 static void abort_hangs(mr_group *group, void *arg)
 {
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     uint64_t start = rig_now_ms();
     uint32_t rank = mr_group_rank(group);
     (void)arg;
     atomic_store(&told->ranks[rank].is_held, true);
-    RIG_CHECK(group, mr_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-    RIG_CHECK(group, mr_work_sync(work, MR_FOREVER) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 6000);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum) timed out after 300 ms");
-    mr_work_free(work);
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_TIMEOUT);
+    mr_group_work_free(work);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
 }
 
 static void an_engine_whose_abort_hangs_is_given_up(void **state)
@@ -219,7 +219,7 @@ static void connects_deaf(mr_group *group, void *arg)
 {
     uint64_t start = rig_now_ms();
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 7000);
     RIG_SAYS(group, "barrier 1 timed out after 300 ms");
 }

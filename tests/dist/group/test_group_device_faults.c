@@ -38,12 +38,12 @@ static void expect_aborted(uint32_t n)
 static void stays_dead(mr_group *group, mr_status status)
 {
     float x = 0;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     mr_group *part = NULL;
     char first[MR_ERROR_TEXT];
     memcpy(first, mr_group_error(group)->text, sizeof first);
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == status);
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &work) == status && work == NULL);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == status);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == status && work == NULL);
     RIG_CHECK(group, mr_group_split(group, 0, 0, &part) == status);
     RIG_CHECK(group, strcmp(mr_group_error(group)->text, first) == 0);
 }
@@ -53,9 +53,9 @@ static void fails_at_three(mr_group *group, void *arg)
 {
     float x[10] = {0};
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
-    RIG_CHECK(group, mr_all_reduce(group, x, 10, MR_F32, MR_SUM) == MR_OK);
-    mr_status status = mr_all_reduce(group, x, 10, MR_F32, MR_MEAN);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 10, MR_F32, MR_SUM) == MR_OK);
+    mr_status status = mr_group_all_reduce(group, x, 10, MR_F32, MR_MEAN);
     if (mr_group_rank(group) == 1) {
         RIG_CHECK(group, status == MR_ERR_DEVICE);
         RIG_SAYS(group, "all_reduce 3 (10 f32, mean): the double was told to fail");
@@ -80,27 +80,27 @@ static void an_issue_that_fails_ends_the_group(void **state)
 static void fails_on_the_device(mr_group *group, void *arg)
 {
     bool by_test = *(bool *)arg;
-    mr_work *works[3];
+    mr_group_work *works[3];
     float x[3] = {0};
     for (int i = 0; i < 3; i++)
-        RIG_CHECK(group, mr_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
     atomic_store(&told->ranks[mr_group_rank(group)].breaks_at, 2); /* not before all three are under way */
     mr_status status = MR_PENDING;
     uint64_t until = rig_now_ms() + 5000;
     if (by_test) /* both ranks have come to it */
-        RIG_CHECK(group, mr_work_sync(works[0], MR_FOREVER) == MR_OK);
+        RIG_CHECK(group, mr_group_work_sync(works[0], MR_FOREVER) == MR_OK);
     while (by_test && status == MR_PENDING && rig_now_ms() < until)
-        status = mr_work_test(works[1]);
+        status = mr_group_work_test(works[1]);
     if (!by_test)
-        status = mr_work_sync(works[2], MR_FOREVER);
+        status = mr_group_work_sync(works[2], MR_FOREVER);
     RIG_CHECK(group, status == MR_ERR_DEVICE);
     RIG_SAYS(group, "all_reduce 2 (1 f32, sum): the double's ticket was told to fail");
-    RIG_CHECK(group, mr_work_wait(works[2], NULL) == status);
-    RIG_CHECK(group, mr_work_test(works[0]) == MR_OK);
-    RIG_CHECK(group, mr_work_sync(works[1], MR_FOREVER) == status);
+    RIG_CHECK(group, mr_group_work_wait(works[2], NULL) == status);
+    RIG_CHECK(group, mr_group_work_test(works[0]) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == status);
     stays_dead(group, status);
     for (int i = 0; i < 3; i++)
-        mr_work_free(works[i]);
+        mr_group_work_free(works[i]);
 }
 
 static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state)
@@ -122,17 +122,18 @@ static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state
 /* Nobody asks for the work, whose handle is free: the watch finds it, and the next call tells. */
 static void is_not_well(mr_group *group, void *arg)
 {
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     static float x[RIG_RANKS];
     (void)arg;
     atomic_store(&told_of(group)->is_held, true);
-    RIG_CHECK(group, mr_all_reduce_async(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-    mr_work_free(work);
+    RIG_CHECK(group,
+              mr_group_all_reduce_async(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    mr_group_work_free(work);
     atomic_store(&told_of(group)->health_status, MR_ERR_PEER);
     uint64_t until = rig_now_ms() + 5000;
     while (atomic_load(&told_of(group)->n_aborts) == 0 && rig_now_ms() < until)
         usleep(1000);
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
     RIG_SAYS(group, "the double is not well"); /* and that rank 1 has left, where it was the first */
     stays_dead(group, MR_ERR_PEER);
@@ -159,7 +160,7 @@ static void times_out(mr_group *group, void *arg)
         usleep(100000); /* they look at what is told */
         return;
     }
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990 && rig_now_ms() - start < 3000);
     RIG_SAYS(group, "all_reduce 1 (1 f64, max) timed out after 1 s");
     stays_dead(group, MR_ERR_TIMEOUT);
@@ -182,7 +183,7 @@ static void never_connects(mr_group *group, void *arg)
 {
     (void)arg;
     uint64_t start = rig_now_ms();
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 4000);
     RIG_SAYS(group, "barrier 1 timed out after 500 ms");
     stays_dead(group, MR_ERR_TIMEOUT);
@@ -232,8 +233,8 @@ static void adopted_times_out(mr_group *group, void *arg)
     bool on_host = *(bool *)arg;
     static float x[RIG_RANKS];
     int signal = 0;
-    mr_status status =
-        on_host ? mr_signals_agree(group, &signal) : mr_all_reduce(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM);
+    mr_status status = on_host ? mr_signals_agree(group, &signal)
+                               : mr_group_all_reduce(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM);
     RIG_CHECK(group, status == MR_ERR_TIMEOUT);
     stays_dead(group, status);
 }
@@ -263,20 +264,20 @@ static void an_adopted_communicator_is_not_aborted(void **state)
 static void waits_for_the_dead(mr_group *group, void *arg)
 {
     float x = 0;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     (void)arg;
     if (mr_group_rank(group) == 1) {
         usleep(300000);
         raise(SIGKILL);
     }
     uint64_t start = rig_now_ms();
-    RIG_CHECK(group, mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-    RIG_CHECK(group, mr_work_sync(work, MR_FOREVER) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_PEER);
     RIG_CHECK(group, rig_now_ms() - start < 4000);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
     RIG_SAYS(group, "rank 1");
     RIG_CHECK(group, atomic_load(&told_of(group)->n_aborts) == 1);
-    mr_work_free(work);
+    mr_group_work_free(work);
     stays_dead(group, MR_ERR_PEER);
 }
 
@@ -300,7 +301,7 @@ static void calls_after_a_death(mr_group *group, void *arg)
         raise(SIGKILL);
     usleep(1000000);
     uint64_t start = rig_now_ms();
-    RIG_CHECK(group, mr_barrier(group) == MR_ERR_PEER);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_CHECK(group, rig_now_ms() - start < 1500);
     RIG_SAYS(group, "barrier 1: ");
     RIG_SAYS(group, "rank 1");

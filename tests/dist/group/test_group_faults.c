@@ -15,13 +15,13 @@
 static void stays_dead(mr_group *group, mr_status status)
 {
     float x = 0;
-    mr_work *work;
+    mr_group_work *work;
     mr_group *part;
     char first[MR_ERROR_TEXT];
     memcpy(first, mr_group_error(group)->text, sizeof first);
-    RIG_CHECK(group, mr_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == status);
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == status);
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &work) == status);
+    RIG_CHECK(group, mr_group_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == status);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == status);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == status);
     RIG_CHECK(group, work == NULL);
     RIG_CHECK(group, mr_group_split(group, 0, 0, &part) == status);
     RIG_CHECK(group, strcmp(mr_group_error(group)->text, first) == 0);
@@ -33,9 +33,9 @@ static void fails_at_three(mr_group *group, void *arg)
 {
     float x[1000] = {0};
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
-    RIG_CHECK(group, mr_all_reduce(group, x, 1000, MR_F32, MR_SUM) == MR_OK);
-    mr_status status = mr_all_reduce(group, x, 1000, MR_F32, MR_MEAN);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, x, 1000, MR_F32, MR_SUM) == MR_OK);
+    mr_status status = mr_group_all_reduce(group, x, 1000, MR_F32, MR_MEAN);
     if (mr_group_rank(group) == 1) {
         RIG_CHECK(group, status == MR_ERR_IO);
         RIG_SAYS(group, "all_reduce 3 (1000 f32, mean): the double was told to fail");
@@ -56,19 +56,19 @@ static void an_error_stays(void **state)
 /* Works behind the one that failed end with its words. */
 static void fails_in_the_background(mr_group *group, void *arg)
 {
-    mr_work *works[3];
+    mr_group_work *works[3];
     float x = 0;
     (void)arg;
     for (int i = 0; i < 3; i++)
-        RIG_CHECK(group, mr_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
-    mr_status status = mr_work_sync(works[2], MR_FOREVER);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+    mr_status status = mr_group_work_sync(works[2], MR_FOREVER);
     RIG_CHECK(group, status == (mr_group_rank(group) ? MR_ERR_TIMEOUT : MR_ERR_IO));
     RIG_SAYS(group, "all_reduce 2 (1 f32, sum)");
-    RIG_CHECK(group, mr_work_test(works[0]) == MR_OK);
-    RIG_CHECK(group, mr_work_test(works[1]) == status);
-    RIG_CHECK(group, mr_barrier(group) == status);
+    RIG_CHECK(group, mr_group_work_test(works[0]) == MR_OK);
+    RIG_CHECK(group, mr_group_work_test(works[1]) == status);
+    RIG_CHECK(group, mr_group_barrier(group) == status);
     for (int i = 0; i < 3; i++)
-        mr_work_free(works[i]);
+        mr_group_work_free(works[i]);
     stays_dead(group, status);
 }
 
@@ -83,7 +83,7 @@ static void works_behind_a_failure_end_with_it(void **state)
 static void ends_by_agreement(mr_group *group, void *arg)
 {
     (void)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     RIG_CHECK(group, mr_group_same(group, mr_group_rank(group), "the training set") == MR_ERR_PEER);
     RIG_SAYS(group, "the training set of rank 1 differs from rank 0's");
     stays_dead(group, MR_ERR_PEER);
@@ -101,7 +101,7 @@ static void times_out(mr_group *group, void *arg)
     double x = 0;
     uint64_t start = rig_now_ms();
     (void)arg;
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990);
     RIG_CHECK(group, rig_now_ms() - start < 4000);
     RIG_SAYS(group, "all_reduce 1 (1 f64, max) timed out after 1 s");
@@ -120,7 +120,7 @@ static void is_left_alone(mr_group *group, void *arg)
 {
     (void)arg;
     if (mr_group_rank(group) == 1)
-        RIG_CHECK(group, mr_barrier(group) == MR_ERR_TIMEOUT);
+        RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
     if (mr_group_rank(group) == 1)
         RIG_SAYS(group, "barrier 1 timed out after 500 ms: ranks 0, 2 have left the group");
 }
@@ -134,8 +134,8 @@ static void ranks_that_have_left_are_named(void **state)
 
 /* Destroy ends works that are under way, and those that wait, and is not long about it. Their handles live on. */
 struct outliving {
-    mr_work *running;
-    mr_work *waiting;
+    mr_group_work *running;
+    mr_group_work *waiting;
 };
 
 static void leaves_works(mr_group *group, void *arg)
@@ -143,9 +143,9 @@ static void leaves_works(mr_group *group, void *arg)
     struct outliving *works = arg;
     if (mr_group_rank(group) == 1)
         return;
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &works->running) == MR_OK);
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &works->waiting) == MR_OK);
-    RIG_CHECK(group, mr_work_sync(works->running, 50) == MR_PENDING);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works->running) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works->waiting) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(works->running, 50) == MR_PENDING);
 }
 
 static void works_outlive_their_group(void **state)
@@ -156,10 +156,10 @@ static void works_outlive_their_group(void **state)
     rig_tell("rank=0,at=1,do=stall");
     rig_run(2, 60000, leaves_works, &works);
     assert_true(rig_now_ms() - start < 5000);
-    assert_int_equal(mr_work_test(works.running), MR_ERR_STATE);
-    assert_int_equal(mr_work_sync(works.waiting, MR_FOREVER), MR_ERR_STATE);
-    mr_work_free(works.waiting);
-    mr_work_free(works.running);
+    assert_int_equal(mr_group_work_test(works.running), MR_ERR_STATE);
+    assert_int_equal(mr_group_work_sync(works.waiting, MR_FOREVER), MR_ERR_STATE);
+    mr_group_work_free(works.waiting);
+    mr_group_work_free(works.running);
 }
 
 static void never(mr_group *group, void *arg)

@@ -5,27 +5,27 @@
 #include <millrace/loader.h>
 
 struct hanging {
-    mr_work *work; /* rank 0's */
+    mr_group_work *work; /* rank 0's */
 };
 
 /* Rank 1 waits until the watch gives the engine up; rank 0 is destroyed at once. */
 static void hang(mr_group *group, void *arg)
 {
     struct hanging *hanging = arg;
-    mr_work *works[2];
+    mr_group_work *works[2];
     uint64_t start = rig_now_ms();
     if (mr_group_rank(group) == 0) {
-        RIG_CHECK(group, mr_barrier_async(group, NULL, &hanging->work) == MR_OK);
-        RIG_CHECK(group, mr_work_sync(hanging->work, 100) == MR_PENDING);
+        RIG_CHECK(group, mr_group_barrier_async(group, NULL, &hanging->work) == MR_OK);
+        RIG_CHECK(group, mr_group_work_sync(hanging->work, 100) == MR_PENDING);
         return;
     }
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &works[0]) == MR_OK);
-    RIG_CHECK(group, mr_barrier_async(group, NULL, &works[1]) == MR_OK);
-    RIG_CHECK(group, mr_work_sync(works[1], MR_FOREVER) == MR_ERR_TIMEOUT);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works[0]) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works[1]) == MR_OK);
+    RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 7000);
     RIG_SAYS(group, "barrier 1 timed out after 300 ms; the engine does not come back");
-    mr_work_free(works[0]);
-    mr_work_free(works[1]);
+    mr_group_work_free(works[0]);
+    mr_group_work_free(works[1]);
 }
 
 static void an_engine_that_hangs_is_given_up(void **state)
@@ -36,8 +36,8 @@ static void an_engine_that_hangs_is_given_up(void **state)
     rig_tell("at=1,do=hang,ms=12000");
     rig_run(2, 300, hang, &hanging);
     assert_true(rig_now_ms() - start < 9000);
-    assert_int_equal(mr_work_test(hanging.work), MR_ERR_STATE);
-    mr_work_free(hanging.work);
+    assert_int_equal(mr_group_work_test(hanging.work), MR_ERR_STATE);
+    mr_group_work_free(hanging.work);
 }
 
 int main(void)

@@ -50,24 +50,25 @@ static void on_the_host(mr_group *group, void *arg)
     char words[160];
     uint32_t rank = mr_group_rank(group);
     float *own = &usual[rank];
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     snprintf(words, sizeof words, "buffer is memory of cuda:1; %s takes the host's: copy it, or use backend nccl",
              backend);
-    RIG_CHECK(group, mr_all_reduce(group, on_second, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, on_second, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, strcmp(mr_group_error(group)->text, words) == 0);
-    RIG_CHECK(group, mr_broadcast_async(group, on_first + 1, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
+    RIG_CHECK(group,
+              mr_group_broadcast_async(group, on_first + 1, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
     RIG_SAYS(group, "buffer is memory of cuda:0");
-    RIG_CHECK(group, mr_all_gather(group, own, on_first, 1, MR_F32) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_gather(group, own, on_first, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "out is memory of cuda:0");
-    RIG_CHECK(group, mr_all_gather(group, on_second, on_first, 1, MR_F32) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_gather(group, on_second, on_first, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "in is memory of cuda:1");
-    RIG_CHECK(group, mr_all_reduce(group, on_second, 0, MR_F32, MR_SUM) == MR_OK); /* nothing is looked at */
+    RIG_CHECK(group, mr_group_all_reduce(group, on_second, 0, MR_F32, MR_SUM) == MR_OK); /* nothing is looked at */
     *own = 1;
     pinned[rank] = 2;
     managed[rank] = 3;
-    RIG_CHECK(group, mr_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
-    RIG_CHECK(group, mr_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_OK && pinned[rank] == 4);
-    RIG_CHECK(group, mr_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK && managed[rank] == 6);
+    RIG_CHECK(group, mr_group_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_OK && pinned[rank] == 4);
+    RIG_CHECK(group, mr_group_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK && managed[rank] == 6);
 }
 
 static void an_engine_of_the_host_refuses_memory_of_a_device(void **state)
@@ -93,11 +94,11 @@ static void a_world_of_one_refuses_memory_of_a_device(void **state)
     mr_error error;
     if (mr_group_create(NULL, &group, &error))
         fail_msg("%s", error.text);
-    assert_int_equal(mr_all_gather(group, on_first, usual, 1, MR_F32), MR_ERR_INVALID);
+    assert_int_equal(mr_group_all_gather(group, on_first, usual, 1, MR_F32), MR_ERR_INVALID);
     assert_string_equal(mr_group_error(group)->text,
                         "in is memory of cuda:0; a world of one without an engine takes the host's: copy it, or use "
                         "backend nccl with a device");
-    assert_int_equal(mr_all_reduce(group, managed, 1, MR_F32, MR_SUM), MR_OK);
+    assert_int_equal(mr_group_all_reduce(group, managed, 1, MR_F32, MR_SUM), MR_OK);
     mr_group_destroy(group);
 }
 
@@ -107,16 +108,16 @@ static void on_the_device(mr_group *group, void *arg)
     uint32_t rank = mr_group_rank(group);
     mr_metrics *metrics = NULL;
     (void)arg;
-    RIG_CHECK(group, mr_all_reduce(group, &usual[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, &usual[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is memory of the host; nccl needs memory of its device: copy it");
-    RIG_CHECK(group, mr_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is pinned memory of the host; nccl needs memory of its device: copy it");
-    RIG_CHECK(group, mr_all_reduce(group, &on_first[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, &on_first[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is memory of cuda:0; the group's device is cuda:1");
     on_second[rank] = 1;
     managed[rank] = 1;
-    RIG_CHECK(group, mr_all_reduce(group, &on_second[rank], 1, MR_F32, MR_SUM) == MR_OK && on_second[rank] == 2);
-    RIG_CHECK(group, mr_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK && managed[rank] == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, &on_second[rank], 1, MR_F32, MR_SUM) == MR_OK && on_second[rank] == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK && managed[rank] == 2);
     RIG_CHECK(group, mr_metrics_create(group, &metrics, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &usual[rank], MR_F32, 1, NULL) == MR_ERR_INVALID);
     RIG_CHECK(group, strstr(mr_metrics_error(metrics)->text, "the sum is memory of the host") != NULL);
@@ -142,8 +143,8 @@ static void on_local(mr_group *group, void *arg)
     float *other = rank ? on_first : on_second;
     (void)arg;
     *own = 1;
-    RIG_CHECK(group, mr_all_reduce(group, other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
 }
 
 static void the_local_device_is_the_local_ranks(void **state)
@@ -160,10 +161,10 @@ static void on_the_only_one(mr_group *group, void *arg)
     mr_group *both = NULL;
     (void)arg;
     *own = 1;
-    RIG_CHECK(group, mr_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
     RIG_CHECK(group, mr_group_split(group, 0, 0, &both) == MR_OK);
-    RIG_CHECK(group, mr_all_reduce(both, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 4);
-    RIG_CHECK(group, mr_all_reduce(both, on_second, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce(both, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 4);
+    RIG_CHECK(group, mr_group_all_reduce(both, on_second, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     mr_group_destroy(both);
 }
 

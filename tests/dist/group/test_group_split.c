@@ -17,12 +17,12 @@ static void evens_and_odds(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_rank(part) == 1 - rank / 2);
     RIG_CHECK(group, mr_group_local_rank(part) == mr_group_rank(part));
     RIG_CHECK(group, mr_group_local_world_size(part) == 2 && mr_group_node(part) == 0);
-    RIG_CHECK(group, mr_all_gather(part, &x, all, 1, MR_I64) == MR_OK);
+    RIG_CHECK(group, mr_group_all_gather(part, &x, all, 1, MR_I64) == MR_OK);
     RIG_CHECK(group, all[0] == rank % 2 + 2 && all[1] == rank % 2);
-    RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_I64, MR_SUM) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_I64, MR_SUM) == MR_OK);
     RIG_CHECK(group, x == 6);
     mr_group_destroy(part);
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
 }
 
 static void ranks_are_ordered_by_key(void **state)
@@ -44,7 +44,7 @@ static void some_are_in_none(mr_group *group, void *arg)
     if (rank % 2 == 0)
         RIG_CHECK(group, mr_group_world_size(part) == 2 && mr_group_rank(part) == rank / 2);
     if (part)
-        RIG_CHECK(group, mr_barrier(part) == MR_OK);
+        RIG_CHECK(group, mr_group_barrier(part) == MR_OK);
     mr_group_destroy(part);
 }
 
@@ -62,17 +62,17 @@ static void splits_deep(mr_group *group, void *arg)
     for (int i = 0; i < 5; i++) {
         mr_group *half = NULL;
         mr_group *pair = NULL;
-        mr_work *work = NULL;
+        mr_group_work *work = NULL;
         float x = 1;
-        RIG_CHECK(group, mr_barrier_async(group, NULL, &work) == MR_OK);
+        RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
         RIG_CHECK(group, mr_group_split(group, rank / 2, 0, &half) == MR_OK);
         RIG_CHECK(group, mr_group_split(half, 0, 0, &pair) == MR_OK);
-        RIG_CHECK(group, mr_all_reduce(pair, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
-        RIG_CHECK(group, mr_all_reduce(half, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 4);
-        RIG_CHECK(group, mr_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 16);
-        mr_work_free(work);
+        RIG_CHECK(group, mr_group_all_reduce(pair, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
+        RIG_CHECK(group, mr_group_all_reduce(half, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 4);
+        RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 16);
+        mr_group_work_free(work);
         mr_group_destroy(half);
-        RIG_CHECK(group, mr_barrier(pair) == MR_OK);
+        RIG_CHECK(group, mr_group_barrier(pair) == MR_OK);
         mr_group_destroy(pair);
     }
 }
@@ -94,15 +94,15 @@ static void a_part_outlives_its_parent(void **state)
 {
     (void)state;
     mr_group *parts[2] = {NULL, NULL};
-    mr_work *works[2];
+    mr_group_work *works[2];
     int32_t x[2] = {1, 2};
     rig_run(2, 10000, outlives, parts);
     for (int r = 0; r < 2; r++)
-        assert_int_equal(mr_all_reduce_async(parts[r], &x[r], 1, MR_I32, MR_SUM, NULL, &works[r]), MR_OK);
+        assert_int_equal(mr_group_all_reduce_async(parts[r], &x[r], 1, MR_I32, MR_SUM, NULL, &works[r]), MR_OK);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(mr_work_sync(works[r], 10000), MR_OK);
+        assert_int_equal(mr_group_work_sync(works[r], 10000), MR_OK);
         assert_int_equal(x[r], 3);
-        mr_work_free(works[r]);
+        mr_group_work_free(works[r]);
     }
     mr_group_destroy(parts[1]);
     mr_group_destroy(parts[0]);
@@ -113,12 +113,12 @@ static void cannot_split(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
     mr_group *part = (mr_group *)arg;
-    RIG_CHECK(group, mr_barrier(group) == MR_OK);
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     mr_status status = mr_group_split(group, rank / 2, 0, &part);
     RIG_CHECK(group, part == NULL);
     RIG_CHECK(group, status == (rank == 1 ? MR_ERR_IO : MR_ERR_PEER));
     RIG_SAYS(group, rank == 1 ? "the double was told not to begin" : "rank 1 cannot split the group: MR_ERR_IO");
-    RIG_CHECK(group, mr_barrier(group) == status);
+    RIG_CHECK(group, mr_group_barrier(group) == status);
 }
 
 static void a_split_that_fails_ends_the_group(void **state)

@@ -366,9 +366,9 @@ static void steps_without_allocation(mr_group *group, void *arg)
     mr_metrics *metrics = make(group);
     for (int step = 0; step < 50; step++) {
         if (step == 1) {
-            mr_barrier(group);
+            mr_group_barrier(group);
             n_allocations = 0;
-            mr_barrier(group);
+            mr_group_barrier(group);
         }
         mr_metrics_add(metrics, "loss", 1, 1);
         mr_metrics_add(metrics, "correct", 1, 1);
@@ -376,9 +376,9 @@ static void steps_without_allocation(mr_group *group, void *arg)
         RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
     }
     RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
-    mr_barrier(group);
+    mr_group_barrier(group);
     RANK_CHECK(group, n_allocations == 0);
-    mr_barrier(group);
+    mr_group_barrier(group);
     mr_metrics_destroy(metrics);
 }
 

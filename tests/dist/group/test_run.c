@@ -52,12 +52,12 @@ static void each_call_is_one_write_with_the_rank_before_each_line(void **state)
 {
     (void)state;
     struct capture capture = capture_begin();
-    mr_print_rank(NULL, "epoch %d: loss %.2f\nnext\n", 3, 0.25);
-    mr_print_rank(NULL, "no newline");
-    mr_print_rank(NULL, "\n\nafter %s", "two");
-    mr_print_rank(NULL, "%s", "");
-    mr_print0(NULL, "plain %s\nlines\n", "text");
-    mr_print0(NULL, "%s", "");
+    mr_group_print_rank(NULL, "epoch %d: loss %.2f\nnext\n", 3, 0.25);
+    mr_group_print_rank(NULL, "no newline");
+    mr_group_print_rank(NULL, "\n\nafter %s", "two");
+    mr_group_print_rank(NULL, "%s", "");
+    mr_group_print0(NULL, "plain %s\nlines\n", "text");
+    mr_group_print0(NULL, "%s", "");
     capture_end(&capture);
     assert_string_equal(next_write(&capture), "[0] epoch 3: loss 0.25\n[0] next\n");
     assert_string_equal(next_write(&capture), "[0] no newline");
@@ -72,7 +72,7 @@ static void what_stdio_holds_comes_first(void **state)
     (void)state;
     struct capture capture = capture_begin();
     printf("by printf, ");
-    mr_print0(NULL, "by print0\n");
+    mr_group_print0(NULL, "by print0\n");
     capture_end(&capture);
     assert_string_equal(next_write(&capture), "by printf, ");
     assert_string_equal(next_write(&capture), "by print0\n");
@@ -86,7 +86,7 @@ static void long_lines_are_whole(void **state)
     static char line[LEN + 1];
     memset(line, 'x', LEN);
     struct capture capture = capture_begin();
-    mr_print_rank(NULL, "%s\n", line);
+    mr_group_print_rank(NULL, "%s\n", line);
     capture_end(&capture);
     const char *text = next_write(&capture);
     assert_int_equal(strlen(text), LEN + strlen("[0] \n"));
@@ -97,8 +97,8 @@ static void long_lines_are_whole(void **state)
 static void print_twice(mr_group *group, void *arg)
 {
     (void)arg;
-    mr_print0(group, "once\n");
-    mr_print_rank(group, "rank %u of %u\n", mr_group_rank(group), mr_group_world_size(group));
+    mr_group_print0(group, "once\n");
+    mr_group_print_rank(group, "rank %u of %u\n", mr_group_rank(group), mr_group_world_size(group));
 }
 
 static void rank_0_prints_once_and_ranks_print_each(void **state)
@@ -136,7 +136,7 @@ static void nap(void)
 static void go_through_section(mr_group *group, void *arg)
 {
     struct sections *sections = arg;
-    RANK_CHECK(group, mr_rank0_first_begin(group) == MR_OK);
+    RANK_CHECK(group, mr_group_rank0_first_begin(group) == MR_OK);
     if (mr_group_rank(group) == 0) {
         nap();
         RANK_CHECK(group, sections->n_later == 0);
@@ -145,14 +145,14 @@ static void go_through_section(mr_group *group, void *arg)
         RANK_CHECK(group, sections->n_first[0] == 1);
         sections->n_later++;
     }
-    RANK_CHECK(group, mr_rank0_first_end(group) == MR_OK);
+    RANK_CHECK(group, mr_group_rank0_first_end(group) == MR_OK);
 }
 
 static void go_through_local_section(mr_group *group, void *arg)
 {
     struct sections *sections = arg;
     uint32_t node = mr_group_rank(group) / 3;
-    RANK_CHECK(group, mr_local_rank0_first_begin(group) == MR_OK);
+    RANK_CHECK(group, mr_group_local_rank0_first_begin(group) == MR_OK);
     if (mr_group_local_rank(group) == 0) {
         nap();
         sections->n_first[node]++;
@@ -160,7 +160,7 @@ static void go_through_local_section(mr_group *group, void *arg)
         RANK_CHECK(group, sections->n_first[node] == 1);
         sections->n_later++;
     }
-    RANK_CHECK(group, mr_local_rank0_first_end(group) == MR_OK);
+    RANK_CHECK(group, mr_group_local_rank0_first_end(group) == MR_OK);
 }
 
 static void rank_0_goes_first(void **state)
@@ -187,7 +187,7 @@ static void rank_0_of_each_machine_goes_first(void **state)
 static void fail_in_section(mr_group *group, void *arg)
 {
     (void)arg;
-    mr_status begin = mr_rank0_first_begin(group), end = mr_rank0_first_end(group);
+    mr_status begin = mr_group_rank0_first_begin(group), end = mr_group_rank0_first_end(group);
     bool first = mr_group_rank(group) == 0;
     RANK_CHECK(group, (first ? end : begin) == MR_ERR_PEER && (first ? begin : end) == MR_OK);
 }
@@ -195,10 +195,10 @@ static void fail_in_section(mr_group *group, void *arg)
 static void sections_of_one_need_no_group_and_failures_are_told(void **state)
 {
     (void)state;
-    assert_int_equal(mr_rank0_first_begin(NULL), MR_OK);
-    assert_int_equal(mr_rank0_first_end(NULL), MR_OK);
-    assert_int_equal(mr_local_rank0_first_begin(NULL), MR_OK);
-    assert_int_equal(mr_local_rank0_first_end(NULL), MR_OK);
+    assert_int_equal(mr_group_rank0_first_begin(NULL), MR_OK);
+    assert_int_equal(mr_group_rank0_first_end(NULL), MR_OK);
+    assert_int_equal(mr_group_local_rank0_first_begin(NULL), MR_OK);
+    assert_int_equal(mr_group_local_rank0_first_end(NULL), MR_OK);
     struct group_double_run run = {.n_ranks = 3, .fails_at = 1};
     group_double_run(&run, fail_in_section, NULL);
     assert_int_equal(run.n_failures, 0);
@@ -213,7 +213,7 @@ static void seeds_are_what_they_always_were(void **state)
     assert_true(mr_seed(0, "sampler") == UINT64_C(0xeb915d626e1f6d4c));
     assert_true(mr_seed(1, "sampler") == UINT64_C(0x9aaa8eeb95492e4c));
     assert_true(mr_seed(42, "init") == UINT64_C(0xe0c4e5206a9f26fa));
-    assert_true(mr_seed_of_rank(42, "init", NULL) == UINT64_C(0x3f0c18888ee6fcdc));
+    assert_true(mr_group_seed(42, "init", NULL) == UINT64_C(0x3f0c18888ee6fcdc));
     assert_true(mr_seed(UINT64_MAX, "a purpose of exactly 32 bytes...") == UINT64_C(0xa7a6ea07b29b6e45));
     assert_true(mr_seed(42, "a purpose that is longer than one block of 32") == UINT64_C(0x49c561f4c9da6fae));
 }
@@ -242,7 +242,7 @@ static void seeds_of_seeds_and_purposes_are_distinct(void **state)
 static void take_seed(mr_group *group, void *arg)
 {
     uint64_t *seeds = arg;
-    seeds[mr_group_rank(group)] = mr_seed_of_rank(42, "init", group);
+    seeds[mr_group_rank(group)] = mr_group_seed(42, "init", group);
 }
 
 static void each_rank_has_a_seed_of_its_own(void **state)
@@ -251,7 +251,7 @@ static void each_rank_has_a_seed_of_its_own(void **state)
     uint64_t seeds[5];
     group_double_run_well(4, take_seed, seeds);
     assert_true(seeds[3] == UINT64_C(0x35c8a3b58a8cb8a0));
-    assert_true(seeds[0] == mr_seed_of_rank(42, "init", NULL));
+    assert_true(seeds[0] == mr_group_seed(42, "init", NULL));
     seeds[4] = mr_seed(42, "init");
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < i; j++)

@@ -49,10 +49,10 @@ static void metrics_are_reduced_by_a_group_of_one(void **state)
 static void helpers_work_with_a_group_of_one(void **state)
 {
     int signal = -1;
-    assert_int_equal(mr_rank0_first_begin(*state), MR_OK);
-    assert_int_equal(mr_rank0_first_end(*state), MR_OK);
-    assert_int_equal(mr_local_rank0_first_begin(*state), MR_OK);
-    assert_int_equal(mr_local_rank0_first_end(*state), MR_OK);
+    assert_int_equal(mr_group_rank0_first_begin(*state), MR_OK);
+    assert_int_equal(mr_group_rank0_first_end(*state), MR_OK);
+    assert_int_equal(mr_group_local_rank0_first_begin(*state), MR_OK);
+    assert_int_equal(mr_group_local_rank0_first_end(*state), MR_OK);
     assert_int_equal(mr_group_same(*state, 7, "the dataset"), MR_OK);
     assert_int_equal(mr_signals_watch(NULL), MR_OK);
     assert_int_equal(mr_signals_agree(*state, &signal), MR_OK);
@@ -60,7 +60,7 @@ static void helpers_work_with_a_group_of_one(void **state)
     raise(SIGTERM);
     assert_int_equal(mr_signals_agree(*state, &signal), MR_OK);
     assert_int_equal(signal, SIGTERM);
-    assert_true(mr_seed_of_rank(42, "init", *state) == mr_seed_of_rank(42, "init", NULL));
+    assert_true(mr_group_seed(42, "init", *state) == mr_group_seed(42, "init", NULL));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_spawn(): functions as ranks. */
+/* mr_launch_spawn(): functions as ranks. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ struct spawn_case {
 static mr_status run_spawn(const void *arg, mr_launch_result *result_out, mr_error *error)
 {
     const struct spawn_case *c = arg;
-    return mr_spawn(c->fn, c->n, c->arg, NULL, result_out, error);
+    return mr_launch_spawn(c->fn, c->n, c->arg, NULL, result_out, error);
 }
 
 static void spawn(struct mr_launched *l, const struct spawn_case *c)
@@ -218,7 +218,7 @@ static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result
     sigprocmask(SIG_SETMASK, &set, NULL);
     signal(SIGCHLD, SIG_IGN);
     (void)arg;
-    mr_status status = mr_spawn(check_inheritance, 4, &n, NULL, result_out, error);
+    mr_status status = mr_launch_spawn(check_inheritance, 4, &n, NULL, result_out, error);
     return count_descriptors() == n ? status : MR_ERR_STATE;
 }
 
@@ -249,7 +249,7 @@ static void process_with_a_second_thread_is_refused(void **state)
     (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(pthread_create(&thread, NULL, sleep_in_thread, &ends[0]), 0);
-    assert_int_equal(mr_spawn(return_7_from_rank_1, 2, NULL, NULL, &result, &error), MR_ERR_STATE);
+    assert_int_equal(mr_launch_spawn(return_7_from_rank_1, 2, NULL, NULL, &result, &error), MR_ERR_STATE);
     assert_contains(error.text, "threads");
     assert_int_equal(result.rank, 5);
     close(ends[1]);
@@ -263,15 +263,15 @@ static void wrong_arguments_are_refused(void **state)
     mr_launch_result result;
     mr_error error;
     (void)state;
-    assert_int_equal(mr_spawn(NULL, 1, NULL, NULL, &result, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_spawn(say_who, 1, NULL, NULL, NULL, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_spawn(say_who, 0, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(NULL, 1, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(say_who, 1, NULL, NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(say_who, 0, NULL, NULL, &result, &error), MR_ERR_INVALID);
     assert_contains(error.text, "nproc 0");
-    assert_int_equal(mr_spawn(say_who, 257, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(say_who, 257, NULL, NULL, &result, &error), MR_ERR_INVALID);
     options.nnodes = 2;
-    assert_int_equal(mr_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
     options.struct_size = 3;
-    assert_int_equal(mr_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
 }
 
 /* Joins the group of all ranks; 9 where that fails. */

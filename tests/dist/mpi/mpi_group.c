@@ -70,14 +70,14 @@ static void scenario_split(void)
     must(mr_group_split(group, rank % 2, 100 - rank, &half) == MR_OK);
     must(mr_group_world_size(half) == 2 && mr_group_rank(half) == (rank < 2));
     double sum = rank;
-    must(mr_all_reduce(half, &sum, 1, MR_F64, MR_SUM) == MR_OK);
+    must(mr_group_all_reduce(half, &sum, 1, MR_F64, MR_SUM) == MR_OK);
     must(sum == (rank % 2 ? 4 : 2));
     mr_group_destroy(half);
     must(mr_group_split(group, rank == 2 ? 7 : MR_NO_COLOR, 0, &half) == MR_OK);
     must((half == NULL) == (rank != 2));
     mr_group_destroy(half);
     sum = rank;
-    must(mr_all_reduce(group, &sum, 1, MR_F64, MR_MEAN) == MR_OK);
+    must(mr_group_all_reduce(group, &sum, 1, MR_F64, MR_MEAN) == MR_OK);
     must(sum == 1.5);
     mr_group_destroy(group);
 }
@@ -88,21 +88,21 @@ static void scenario_pointers(void)
     static const char words[] = "buffer is memory of cuda:1; mpi takes the host's: copy it, or use backend nccl";
     static float on_device[16];
     static float managed[16];
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     driver_double_say(on_device, sizeof on_device, true, false, 1);
     driver_double_say(managed, sizeof managed, false, true, 0);
     mr_group *group = joined(60000);
     float own[4] = {1, 1, 1, 1};
-    must(mr_all_reduce(group, on_device, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    must(mr_group_all_reduce(group, on_device, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
     must(strcmp(mr_group_error(group)->text, words) == 0);
-    must(mr_broadcast_async(group, on_device + 3, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
-    must(mr_reduce_scatter(group, own, on_device, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    must(mr_group_broadcast_async(group, on_device + 3, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
+    must(mr_group_reduce_scatter(group, own, on_device, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     must(strncmp(mr_group_error(group)->text, "out is memory of cuda:1", 23) == 0);
-    must(mr_send(group, on_device, 4, MR_F32, (mr_group_rank(group) + 1) % 4) == MR_ERR_INVALID);
+    must(mr_group_send(group, on_device, 4, MR_F32, (mr_group_rank(group) + 1) % 4) == MR_ERR_INVALID);
     for (uint32_t i = 0; i < 4; i++)
         must(own[i] == 1 && on_device[i] == 0);
     managed[0] = 1;
-    must(mr_all_reduce(group, managed, 1, MR_F32, MR_SUM) == MR_OK && managed[0] == 4);
+    must(mr_group_all_reduce(group, managed, 1, MR_F32, MR_SUM) == MR_OK && managed[0] == 4);
     mr_group_destroy(group);
 }
 
@@ -140,12 +140,12 @@ static void scenario_hang(void)
     mr_group *group = joined(8000);
     uint32_t rank = mr_group_rank(group);
     float values[100] = {0};
-    must(mr_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_OK);
+    must(mr_group_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_OK);
     if (rank != 2) {
         uint64_t start_ns = mr_clock_now_ns();
-        must(mr_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_ERR_TIMEOUT);
+        must(mr_group_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_ERR_TIMEOUT);
         must(mr_clock_now_ns() - start_ns < 16000000000u);
-        must(mr_barrier(group) == MR_ERR_TIMEOUT);
+        must(mr_group_barrier(group) == MR_ERR_TIMEOUT);
     }
     must(folder_store_meet(folder, "hung", rank, mr_group_world_size(group)));
     mr_group_destroy(group);

@@ -25,13 +25,13 @@ static unsigned count_entries(const char *path)
 /* The library's own numbers, the user's, and one that is left to the end. */
 static void once(mr_group *group, void *arg)
 {
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, 100, 1);
     (void)arg;
-    NCCL_CHECK(group, mr_all_reduce(group, buffer, 100, MR_F32, MR_SUM) == MR_OK);
-    NCCL_CHECK(group, mr_barrier_async(group, NULL, &work) == MR_OK);
-    mr_work_free(work);
-    NCCL_CHECK(group, mr_broadcast(group, buffer, 100, MR_F32, 0) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce(group, buffer, 100, MR_F32, MR_SUM) == MR_OK);
+    NCCL_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
+    mr_group_work_free(work);
+    NCCL_CHECK(group, mr_group_broadcast(group, buffer, 100, MR_F32, 0) == MR_OK);
     NCCL_EXPECT(group, buffer, 100, 2);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }

@@ -25,13 +25,13 @@ struct fault {
 
 static mr_status reduce_once(mr_group *group, float *buffer, bool is_async)
 {
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     if (!is_async)
-        return mr_all_reduce(group, buffer, N, MR_F32, MR_MEAN);
-    mr_status status = mr_all_reduce_async(group, buffer, N, MR_F32, MR_MEAN, NULL, &work);
+        return mr_group_all_reduce(group, buffer, N, MR_F32, MR_MEAN);
+    mr_status status = mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_MEAN, NULL, &work);
     if (!status)
-        status = mr_work_wait(work, NULL);
-    mr_work_free(work);
+        status = mr_group_work_wait(work, NULL);
+    mr_group_work_free(work);
     if (!status && cudaStreamQuery(NULL) == cudaErrorNotReady)
         nccl_world_rest_ms(1);
     return status;
@@ -41,13 +41,13 @@ static mr_status reduce_once(mr_group *group, float *buffer, bool is_async)
 static void check_end(mr_group *group, float *buffer, const struct fault *fault, mr_status status)
 {
     mr_error first = *mr_group_error(group);
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     NCCL_CHECK(group, fault->status ? status == fault->status : status < 0);
     if (fault->words)
         NCCL_SAYS(group, fault->words);
     NCCL_CHECK(group, strchr(first.text, '\n') == NULL && first.text[0] != '\0');
-    NCCL_CHECK(group, mr_all_reduce(group, buffer, N, MR_F32, MR_SUM) == status);
-    NCCL_CHECK(group, mr_barrier_async(group, NULL, &work) == status && work == NULL);
+    NCCL_CHECK(group, mr_group_all_reduce(group, buffer, N, MR_F32, MR_SUM) == status);
+    NCCL_CHECK(group, mr_group_barrier_async(group, NULL, &work) == status && work == NULL);
     NCCL_CHECK(group, mr_group_same(group, 1, "a number") == status);
     NCCL_CHECK(group, strcmp(mr_group_error(group)->text, first.text) == 0);
     NCCL_CHECK(group, cudaDeviceSynchronize() == cudaSuccess);
@@ -157,8 +157,8 @@ static void differ(mr_group *group, void *arg)
     float *buffer = nccl_world_floats(group, N, 1);
     uint64_t count = mr_group_rank(group) == VICTIM ? N - 1 : N;
     (void)arg;
-    NCCL_CHECK(group, mr_all_reduce(group, buffer, N, MR_F32, MR_SUM) == MR_OK);
-    NCCL_CHECK(group, mr_all_reduce(group, buffer, count, MR_F32, MR_SUM) == MR_ERR_PEER);
+    NCCL_CHECK(group, mr_group_all_reduce(group, buffer, N, MR_F32, MR_SUM) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce(group, buffer, count, MR_F32, MR_SUM) == MR_ERR_PEER);
     NCCL_SAYS(group, "rank 1");
     NCCL_SAYS(group, "19999");
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
@@ -207,7 +207,7 @@ static void break_the_device(mr_group *group, void *arg)
     for (int i = 0; !status && nccl_world_now_ms() < begin_ms + SOON_MS; i++) {
         if (mr_group_rank(group) == VICTIM && i == 4)
             double_break_device(VICTIM, cudaErrorIllegalAddress);
-        status = mr_all_reduce(group, buffer, N, MR_F32, MR_SUM);
+        status = mr_group_all_reduce(group, buffer, N, MR_F32, MR_SUM);
     }
     if (mr_group_rank(group) == VICTIM)
         NCCL_CHECK(group, status == MR_ERR_DEVICE);

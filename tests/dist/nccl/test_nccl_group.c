@@ -31,12 +31,12 @@ static void work_in_halves(mr_group *group, void *arg)
     (void)arg;
     NCCL_CHECK(group, mr_group_split(group, rank % 2, 100 - rank, &half) == MR_OK);
     NCCL_CHECK(group, mr_group_world_size(half) == 2 && mr_group_rank(half) == (rank < 2));
-    NCCL_CHECK(half, mr_all_reduce(half, mine, N, MR_F32, MR_SUM) == MR_OK);
-    NCCL_CHECK(group, mr_all_reduce(group, all, N, MR_F32, MR_MEAN) == MR_OK);
+    NCCL_CHECK(half, mr_group_all_reduce(half, mine, N, MR_F32, MR_SUM) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce(group, all, N, MR_F32, MR_MEAN) == MR_OK);
     NCCL_EXPECT(half, mine, N, rank % 2 ? 4 : 2);
     NCCL_EXPECT(group, all, N, 1.5f);
     mr_group_destroy(half);
-    NCCL_CHECK(group, mr_barrier(group) == MR_OK);
+    NCCL_CHECK(group, mr_group_barrier(group) == MR_OK);
     NCCL_CHECK(group, cudaFree(mine) == cudaSuccess && cudaFree(all) == cudaSuccess);
 }
 
@@ -57,7 +57,7 @@ static void compare_and_agree(mr_group *group, void *arg)
         raise(SIGUSR1);
     NCCL_CHECK(group, mr_signals_agree(group, &got) == MR_OK && got == SIGUSR1);
     NCCL_CHECK(group, mr_signals_agree(group, &got) == MR_OK && got == 0);
-    NCCL_CHECK(group, mr_rank0_first_begin(group) == MR_OK && mr_rank0_first_end(group) == MR_OK);
+    NCCL_CHECK(group, mr_group_rank0_first_begin(group) == MR_OK && mr_group_rank0_first_end(group) == MR_OK);
     NCCL_CHECK(group, mr_group_same(group, mr_group_rank(group), "the training set") == MR_ERR_PEER);
     NCCL_SAYS(group, "rank 1");
     NCCL_SAYS(group, "the training set");
@@ -132,7 +132,7 @@ static void add_up(mr_group *group, void *arg)
     float *values = nccl_world_floats(group, N, 2);
     float n = (float)mr_group_world_size(group);
     (void)arg;
-    NCCL_CHECK(group, mr_all_reduce(group, values, N, MR_F32, MR_SUM) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce(group, values, N, MR_F32, MR_SUM) == MR_OK);
     NCCL_EXPECT(group, values, N, 2 * n);
     NCCL_CHECK(group, cudaFree(values) == cudaSuccess);
 }
@@ -180,8 +180,8 @@ static void two_ranks_of_one_gpu_are_refused_and_both_named(void **state)
 static void give_host_memory(mr_group *group, void *arg)
 {
     add_up(group, arg);
-    NCCL_CHECK(group, mr_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    NCCL_CHECK(group, mr_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    NCCL_CHECK(group, mr_group_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
     add_up(group, arg);
 }
 

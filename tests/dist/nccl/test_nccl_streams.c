@@ -38,14 +38,14 @@ static void reduce_behind_a_kernel(mr_group *group, void *arg)
     (void)arg;
     open_streams(group, &s);
     for (int round = 0; round < ROUNDS; round++) {
-        mr_work *work = NULL;
+        mr_group_work *work = NULL;
         uint64_t sum = 0;
         int32_t *expected = malloc(N * sizeof *expected);
         NCCL_CHECK(group, double_launch_fill(s.made, buffer, N * sizeof *buffer, 1) == cudaSuccess);
-        NCCL_CHECK(group, mr_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
-        NCCL_CHECK(group, mr_work_wait(work, s.used) == MR_OK);
+        NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
+        NCCL_CHECK(group, mr_group_work_wait(work, s.used) == MR_OK);
         NCCL_CHECK(group, double_launch_sum(s.used, buffer, N * sizeof *buffer, &sum) == cudaSuccess);
-        mr_work_free(work);
+        mr_group_work_free(work);
         NCCL_CHECK(group, cudaStreamSynchronize(s.used) == cudaSuccess);
         for (int i = 0; expected && i < N; i++)
             expected[i] = (int32_t)(0x01010101 * n);
@@ -72,16 +72,16 @@ static void a_stream_that_waits_for_a_work_sees_its_result(void **state)
 static void forget_to_wait(mr_group *group, void *arg)
 {
     struct streams s;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, N, 0);
     (void)arg;
     open_streams(group, &s);
-    NCCL_CHECK(group, mr_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
     NCCL_CHECK(group, double_launch_fill(s.used, buffer, N * sizeof *buffer, 1) == cudaSuccess);
-    NCCL_CHECK(group, mr_work_sync(work, MR_FOREVER) == MR_OK);
-    mr_work_free(work);
+    NCCL_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_OK);
+    mr_group_work_free(work);
     NCCL_CHECK(group, cudaStreamSynchronize(s.used) == cudaSuccess);
-    NCCL_CHECK(group, mr_barrier(group) == MR_OK);
+    NCCL_CHECK(group, mr_group_barrier(group) == MR_OK);
     NCCL_CHECK(group, double_found(DOUBLE_UNORDERED) > 0);
     close_streams(group, &s);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
@@ -100,7 +100,7 @@ static void overlap(mr_group *group, void *arg)
 {
     enum { BUCKETS = 6 };
     float *buckets[BUCKETS];
-    mr_work *works[BUCKETS];
+    mr_group_work *works[BUCKETS];
     struct streams s;
     float n = (float)mr_group_world_size(group);
     (void)arg;
@@ -108,11 +108,12 @@ static void overlap(mr_group *group, void *arg)
     for (int i = 0; i < BUCKETS; i++)
         buckets[i] = nccl_world_floats(group, N + (size_t)i, (float)(i + 1));
     for (int i = 0; i < BUCKETS; i++)
-        NCCL_CHECK(group, mr_all_reduce_async(group, buckets[i], N + (uint64_t)i, MR_F32, MR_SUM,
-                                              i % 2 ? s.made : s.used, &works[i]) == MR_OK);
+        NCCL_CHECK(group, mr_group_all_reduce_async(group, buckets[i], N + (uint64_t)i, MR_F32, MR_SUM,
+                                                    i % 2 ? s.made : s.used, &works[i]) == MR_OK);
     for (int i = BUCKETS; i-- > 0;) {
-        NCCL_CHECK(group, i % 3 ? mr_work_sync(works[i], MR_FOREVER) == MR_OK : mr_work_wait(works[i], NULL) == MR_OK);
-        mr_work_free(works[i]);
+        NCCL_CHECK(group, i % 3 ? mr_group_work_sync(works[i], MR_FOREVER) == MR_OK
+                                : mr_group_work_wait(works[i], NULL) == MR_OK);
+        mr_group_work_free(works[i]);
     }
     for (int i = 0; i < BUCKETS; i++) {
         NCCL_EXPECT(group, buckets[i], N + (size_t)i, n * (float)(i + 1));
@@ -134,18 +135,18 @@ static void buckets_are_under_way_together(void **state)
 /* The other rank comes 200 ms later; the host is not kept by an asynchronous call. */
 static void come_late(mr_group *group, void *arg)
 {
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, N, 1);
     (void)arg;
     if (mr_group_rank(group) == 1)
         nccl_world_rest_ms(200);
     uint64_t begin_ms = nccl_world_now_ms();
-    NCCL_CHECK(group, mr_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-    NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_work_test(work) == MR_PENDING);
-    NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_work_sync(work, 10) == MR_PENDING);
+    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_test(work) == MR_PENDING);
+    NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_sync(work, 10) == MR_PENDING);
     NCCL_CHECK(group, nccl_world_now_ms() - begin_ms < 190);
-    NCCL_CHECK(group, mr_work_sync(work, MR_FOREVER) == MR_OK);
-    mr_work_free(work);
+    NCCL_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_OK);
+    mr_group_work_free(work);
     NCCL_EXPECT(group, buffer, N, 2);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
@@ -164,17 +165,17 @@ static void capture(mr_group *group, void *arg)
 {
     struct streams s;
     cudaGraph_t graph = NULL;
-    mr_work *work = NULL;
+    mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, N, 1);
     (void)arg;
     open_streams(group, &s);
     NCCL_CHECK(group, cudaStreamBeginCapture(s.made, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-    NCCL_CHECK(group, mr_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, s.made, &work) == MR_ERR_STATE);
+    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, s.made, &work) == MR_ERR_STATE);
     NCCL_CHECK(group, work == NULL);
     NCCL_SAYS(group, "captured");
     NCCL_CHECK(group, double_launch_add_one(s.made, buffer, 4) == cudaSuccess);
     NCCL_CHECK(group, cudaStreamEndCapture(s.made, &graph) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
-    NCCL_CHECK(group, mr_all_reduce(group, buffer, N, MR_F32, MR_SUM) == MR_OK);
+    NCCL_CHECK(group, mr_group_all_reduce(group, buffer, N, MR_F32, MR_SUM) == MR_OK);
     NCCL_EXPECT(group, buffer, N, (float)mr_group_world_size(group));
     close_streams(group, &s);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
