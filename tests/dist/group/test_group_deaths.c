@@ -31,7 +31,7 @@ static void reduces_until_a_death(mr_group *group, void *arg)
         mr_group_work_free(work);
     }
     snprintf(words, sizeof words, "rank %u", death->dead);
-    RIG_CHECK(group, rig_now_ms() - start < 3000);
+    RIG_CHECK(group, rig_now_ms() - start < 20000);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "all_reduce 5 (64 f64, sum): ");
     RIG_SAYS(group, words);
@@ -80,7 +80,7 @@ static void calls_after_a_death(mr_group *group, void *arg)
     while (rig_now_ms() < until)
         ;
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
-    RIG_CHECK(group, rig_now_ms() < until + 500);
+    RIG_CHECK(group, rig_now_ms() < until + 20000);
     RIG_SAYS(group, "rank 1");
 }
 

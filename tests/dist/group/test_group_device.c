@@ -124,7 +124,7 @@ static void frees_early(mr_group *group, void *arg)
         RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
         mr_group_work_free(work);
     }
-    RIG_CHECK(group, rig_now_ms() - start < 2000);
+    RIG_CHECK(group, rig_now_ms() - start < 15000);
     RIG_CHECK(group, atomic_load(&own->n_tickets) == 20);
     atomic_store(&own->is_held, false);
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);

@@ -35,7 +35,7 @@ static void works_outlive_their_group(void **state)
     for (int r = 0; r < 2; r++)
         atomic_store(&told->ranks[r].is_held, true);
     rig_run(2, 60000, leaves_works, works);
-    assert_true(rig_now_ms() - start < 5000);
+    assert_true(rig_now_ms() - start < 20000);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(mr_group_work_test(works[r]), MR_ERR_STATE);
         assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_ERR_STATE);

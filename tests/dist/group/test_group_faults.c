@@ -103,7 +103,7 @@ static void times_out(mr_group *group, void *arg)
     (void)arg;
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990);
-    RIG_CHECK(group, rig_now_ms() - start < 4000);
+    RIG_CHECK(group, rig_now_ms() - start < 15000);
     RIG_SAYS(group, "all_reduce 1 (1 f64, max) timed out after 1 s");
     stays_dead(group, MR_ERR_TIMEOUT);
 }
@@ -155,7 +155,7 @@ static void works_outlive_their_group(void **state)
     uint64_t start = rig_now_ms();
     rig_tell("rank=0,at=1,do=stall");
     rig_run(2, 60000, leaves_works, &works);
-    assert_true(rig_now_ms() - start < 5000);
+    assert_true(rig_now_ms() - start < 20000);
     assert_int_equal(mr_group_work_test(works.running), MR_ERR_STATE);
     assert_int_equal(mr_group_work_sync(works.waiting, MR_FOREVER), MR_ERR_STATE);
     mr_group_work_free(works.waiting);

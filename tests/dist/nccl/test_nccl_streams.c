@@ -132,19 +132,19 @@ static void buckets_are_under_way_together(void **state)
     }
 }
 
-/* The other rank comes 200 ms later; the host is not kept by an asynchronous call. */
+/* The other rank comes 1 s later; the host is not kept by an asynchronous call. */
 static void come_late(mr_group *group, void *arg)
 {
     mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, N, 1);
     (void)arg;
     if (mr_group_rank(group) == 1)
-        nccl_world_rest_ms(200);
+        nccl_world_rest_ms(1000);
     uint64_t begin_ms = nccl_world_now_ms();
     NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, NULL, &work) == MR_OK);
     NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_test(work) == MR_PENDING);
     NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_sync(work, 10) == MR_PENDING);
-    NCCL_CHECK(group, nccl_world_now_ms() - begin_ms < 190);
+    NCCL_CHECK(group, nccl_world_now_ms() - begin_ms < 700);
     NCCL_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_OK);
     mr_group_work_free(work);
     NCCL_EXPECT(group, buffer, N, 2);
