@@ -421,7 +421,7 @@ static void nothing_is_left_of_those_that_have_ended(void **state)
         run(3, i % 2 == 0, leave_one_by_one);
         close_with(0);
     }
-    for (int i = 0; i < 500 && entries("/proc/self/task") > threads; i++)
+    for (int i = 0; i < 2000 && entries("/proc/self/task") > threads; i++)
         rest_ms(10);
     assert_int_equal(entries("/proc/self/task"), threads);
     assert_int_equal(entries("/proc/self/fd"), fds);

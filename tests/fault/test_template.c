@@ -183,7 +183,7 @@ static void a_child_that_a_callback_forks_does_not_work(void **state)
             assert_int_equal(seen[e.indices[k]]++, 0);
         mr_test_epoch_free(&e);
         mr_loader_destroy(loader);
-        for (int k = 0; k < 500 && family->child == 0; k++)
+        for (int k = 0; k < 2000 && family->child == 0; k++)
             mr_test_sleep_ms(10);
         assert_true(family->child > 0);
         assert_int_equal(family->n_calls, 0);
@@ -232,7 +232,7 @@ static void a_worker_whose_descriptor_is_lost_does_not_live(void **state)
     for (int i = 0; i < hog.n; i++)
         close(hog.fds[i]);
     setrlimit(RLIMIT_NOFILE, &before);
-    for (int i = 0; i < 500 && mr_loader_worker_pids(loader, NULL, 0) < N_WORKERS; i++)
+    for (int i = 0; i < 2000 && mr_loader_worker_pids(loader, NULL, 0) < N_WORKERS; i++)
         mr_test_sleep_ms(10);
     assert_int_equal(mr_loader_worker_pids(loader, NULL, 0), N_WORKERS);
     mr_test_sleep_ms(50); /* they take their names */

@@ -25,7 +25,7 @@ static mr_loader_options small_options(const char *device)
 static void wait_for_ready(mr_loader *loader, uint32_t n)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
-    for (int i = 0; i < 2000 && stats.n_ready < n; i++) {
+    for (int i = 0; i < 10000 && stats.n_ready < n; i++) {
         usleep(2000);
         assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     }

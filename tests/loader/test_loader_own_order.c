@@ -112,7 +112,7 @@ static void an_own_order_for_the_next_epoch_drops_what_was_decoded_for_it(void *
         mr_loader *loader = rig_loader(rig, &options);
         for (int i = 0; i < 13; i++)
             mr_batch_release(rig_next(loader));
-        for (int i = 0; i < 1000 && atomic_load(&rig->shared->n_gets) < 148; i++)
+        for (int i = 0; i < 4000 && atomic_load(&rig->shared->n_gets) < 148; i++)
             usleep(5000);
         assert_int_equal(mr_loader_set_epoch_order(loader, 1, (int64_t[]){9, 8, 7}, 3), MR_OK);
         assert_int_equal(rig_drain(loader, false, got, 3), 3);

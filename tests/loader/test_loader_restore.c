@@ -75,7 +75,7 @@ static void a_restore_into_the_middle_of_the_next_epoch_skips_what_was_decoded_f
     atomic_store(&rig->shared->n_gets, 0);
     loader = rig_loader(rig, &options);
     take(loader, 13);
-    for (int i = 0; i < 1000 && atomic_load(&rig->shared->n_gets) < 148; i++)
+    for (int i = 0; i < 4000 && atomic_load(&rig->shared->n_gets) < 148; i++)
         usleep(5000);
     assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
     assert_int_equal(rig_drain(loader, true, got, 120), n);

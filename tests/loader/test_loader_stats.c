@@ -90,7 +90,7 @@ static void sleep_of_workers_without_a_free_slot_is_waiting(void **state)
     mr_batch_release(b);
     mr_batch_release(rig_next(loader)); /* the workers woke and have counted their sleep */
     mr_batch_release(rig_next(loader));
-    for (int i = 0; i < 200 && stats_of(loader).wait_ns < 50000000; i++)
+    for (int i = 0; i < 4000 && stats_of(loader).wait_ns < 50000000; i++)
         usleep(5000);
     assert_true(stats_of(loader).wait_ns >= 50000000);
     mr_loader_destroy(loader);
@@ -103,7 +103,7 @@ static void ready_batches_are_those_decoded_and_not_returned(void **state)
     options.n_buffers = 3;
     uint32_t n_ahead = mr_test_copies() ? 8 : 5;
     mr_loader *loader = rig_loader(*state, &options);
-    for (int i = 0; i < 1000 && stats_of(loader).n_ready < n_ahead; i++)
+    for (int i = 0; i < 10000 && stats_of(loader).n_ready < n_ahead; i++)
         usleep(2000);
     assert_int_equal(stats_of(loader).n_ready, n_ahead);
     mr_batch *lent = rig_next(loader);

@@ -82,7 +82,7 @@ static mr_cache_report census(mr_dataset *dataset)
 /* Small epochs may be over while a worker still packs: until all are there, at most 10 s. */
 static void await_full(mr_dataset *dataset)
 {
-    for (unsigned i = 0; i < 1000 && census(dataset).n_filled < N_PACKED; i++)
+    for (unsigned i = 0; i < 3000 && census(dataset).n_filled < N_PACKED; i++)
         mr_test_sleep_ms(10);
     assert_int_equal(census(dataset).n_filled, N_PACKED);
 }
@@ -278,7 +278,7 @@ static void cache_that_cannot_grow_is_told_once_and_hurts_nobody(void **state)
     options.allow_same_epoch = true; /* its warning would be counted */
     mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
     check_epochs(loader, 0, N_EPOCHS);
-    for (unsigned i = 0; i < 1000 && atomic_load(&n_lines) == 0;
+    for (unsigned i = 0; i < 3000 && atomic_load(&n_lines) == 0;
          i++) /* workers pack on, and the host looks each second */
         mr_test_sleep_ms(10);
     check_epochs(loader, 0, 1);

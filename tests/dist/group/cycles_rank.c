@@ -82,7 +82,7 @@ int main(int argc, char **argv)
             before = look();
     }
     /* A thread that was joined may still be in the list for a moment. */
-    for (int i = 0; i < 100 && (after = look()).n_threads > before.n_threads; i++)
+    for (int i = 0; i < 2000 && (after = look()).n_threads > before.n_threads; i++)
         usleep(10000);
     printf("%ld groups: %u and %u descriptors, %u and %u threads, %zu and %zu bytes\n", n, before.n_fds, after.n_fds,
            before.n_threads, after.n_threads, before.n_bytes, after.n_bytes);
