@@ -14,11 +14,17 @@
     static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)NULL)->last),                                 \
                   #type " must end with the field " #last ", without padding")
 
+ENDS_WITH(mr_cache_report, n_filled_damaged);
 ENDS_WITH(mr_callbacks, label_shape);
 ENDS_WITH(mr_dataset_options, progress_user);
 ENDS_WITH(mr_group_options, nccl_comm);
 ENDS_WITH(mr_launch_options, grace_ms);
+ENDS_WITH(mr_launch_result, pid);
 ENDS_WITH(mr_loader_options, trace);
 ENDS_WITH(mr_loader_stats, n_damaged_distinct);
 ENDS_WITH(mr_pack_options, user);
+ENDS_WITH(mr_pack_progress, seconds);
+ENDS_WITH(mr_pack_report, seconds);
+ENDS_WITH(mr_sample, error);
+ENDS_WITH(mr_sample_info, len_bytes);
 ENDS_WITH(mr_sampler_options, epoch);

@@ -11,6 +11,7 @@
 
 #include <millrace/pack.h>
 
+#include "base/out_struct.h"
 #include "base/xxh3.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
@@ -174,14 +175,16 @@ mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify, mr_ca
     int folder;
     if (!dir || !report_out)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", dir ? "report_out" : "dir");
-    mr_status status = mr_cache_folder_open(dir, false, &folder, error);
+    mr_status status = mr_out_struct_check(report_out, sizeof report, "mr_cache_report", error);
+    if (status == MR_OK)
+        status = mr_cache_folder_open(dir, false, &folder, error);
     if (status != MR_OK)
         return status;
     status = take_dataset(&census, dataset, error);
     if (status == MR_OK)
         status = see_all(&census, folder, dir, error);
     if (status == MR_OK)
-        *report_out = report;
+        mr_out_struct_write(report_out, &report, sizeof report);
     close(folder);
     mr_cache_key_free_map(&census.map);
     free(census.latest);
@@ -196,7 +199,9 @@ mr_status mr_cache_clear(const char *dir, mr_cache_report *report_out, mr_error 
     int folder;
     if (!dir)
         return mr_error_set(error, MR_ERR_INVALID, "dir is NULL");
-    mr_status status = mr_cache_folder_open(dir, false, &folder, error);
+    mr_status status = mr_out_struct_check(report_out, sizeof report, "mr_cache_report", error);
+    if (status == MR_OK)
+        status = mr_cache_folder_open(dir, false, &folder, error);
     if (status != MR_OK)
         return status;
     int rc = mr_cache_folder_list(folder, &ids);
@@ -208,8 +213,8 @@ mr_status mr_cache_clear(const char *dir, mr_cache_report *report_out, mr_error 
     }
     if (rc != 0)
         status = mr_error_os(error, MR_ERR_IO, -rc, "cannot empty the cache %s", dir);
-    else if (report_out)
-        *report_out = report;
+    else
+        mr_out_struct_write(report_out, &report, sizeof report);
     free(ids.ids);
     close(folder);
     return status;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/image_format.h"
+#include "base/out_struct.h"
 #include "base/packed_image.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
@@ -169,7 +170,9 @@ mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info 
     if (!catalog)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "samples of callbacks cannot be inspected");
     mr_sample_info info = {0};
-    mr_status status = MR_OK;
+    mr_status status = mr_out_struct_check(info_out, sizeof info, "mr_sample_info", error);
+    if (status != MR_OK)
+        return status;
     if (mr_catalog_is_described(catalog))
         status = inspect_packed(catalog, index, &info, error);
     else if (mr_catalog_kind(catalog)->encoded)
@@ -177,6 +180,6 @@ mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info 
     else
         inspect_raw(mr_catalog_kind(catalog), &info);
     if (status == MR_OK)
-        *info_out = info;
+        mr_out_struct_write(info_out, &info, sizeof info);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/out_struct.h"
 #include "dataset/dataset.h"
 #include "loader/loader.h"
 
@@ -127,13 +128,12 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
 
 mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
 {
-    if (!loader || !stats || stats->struct_size == 0)
+    if (!loader || !stats || mr_out_struct_check(stats, sizeof *stats, "mr_loader_stats", NULL) != MR_OK)
         return MR_ERR_INVALID;
     struct mr_core *core = loader->core;
     if (core->pid != getpid())
         return MR_ERR_STATE;
-    size_t size = stats->struct_size < sizeof *stats ? stats->struct_size : sizeof *stats;
-    mr_loader_stats s = {.struct_size = stats->struct_size};
+    mr_loader_stats s = {0};
     pthread_mutex_lock(&core->lock);
     s.n_batches = loader->n_batches;
     s.n_samples = loader->n_samples;
@@ -148,7 +148,7 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
     pthread_mutex_unlock(&core->lock);
     fill_workers(loader, &s);
     reach_verdict(&s);
-    memcpy(stats, &s, size);
+    mr_out_struct_write(stats, &s, sizeof s);
     return MR_OK;
 }
 

@@ -97,7 +97,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     mr_pack_job_count(job, item);
     if (item->status == MR_ERR_DAMAGED)
         mr_pack_job_damage(job, item->index, item->error.text);
-    if (checked->encoding > 0 && checked->encoding < MR_PACK_N_ENCODINGS)
+    if (checked->encoding > 0 && checked->encoding < MR_PACK_MAX_ENCODINGS)
         job->report.n_by_encoding[checked->encoding]++;
     job->report.n_plain += checked->plain;
     return MR_OK;
@@ -114,7 +114,7 @@ mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options, 
                                     .close = close_worker,
                                     .run = check_sample,
                                     .take = take_sample};
-    mr_status status = mr_pack_job_begin(&checking.job, dataset, options, error);
+    mr_status status = mr_pack_job_begin(&checking.job, dataset, options, report_out, error);
     if (status == MR_OK)
         status = mr_pack_job_run(&checking.job, &work, error);
     if (status == MR_OK)

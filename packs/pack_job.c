@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/options.h"
+#include "base/out_struct.h"
 #include "transforms/packed.h"
 
 enum { MAX_WORKERS = 256, MAX_SIDE = 65500 /* a JPEG's */, MAX_QUALITY = 100 };
@@ -73,12 +74,15 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
 }
 
 mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, const mr_pack_options *options,
-                            mr_error *error)
+                            const mr_pack_report *report_out, mr_error *error)
 {
-    *job = (struct mr_pack_job){.start_ns = mr_clock_now_ns()};
+    *job = (struct mr_pack_job){.start_ns = mr_clock_now_ns(), .progress = MR_PACK_PROGRESS_INIT};
+    mr_status status = mr_out_struct_check(report_out, sizeof *report_out, "mr_pack_report", error);
+    if (status != MR_OK)
+        return status;
     if (!dataset)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset is NULL");
-    mr_status status = resolve_options(&job->options, options, error);
+    status = resolve_options(&job->options, options, error);
     if (status != MR_OK)
         return status;
     if (mr_dataset_callbacks(dataset))
@@ -122,15 +126,13 @@ mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work
 
 void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out)
 {
-    if (!report_out)
-        return;
     update_seconds(job);
     job->report.n_samples = job->progress.n_samples;
     job->report.n_resumed = job->progress.n_resumed;
     job->report.bytes_read = job->progress.bytes_read;
     job->report.bytes_written = job->progress.bytes_written;
     job->report.seconds = job->progress.seconds;
-    *report_out = job->report;
+    mr_out_struct_write(report_out, &job->report, sizeof job->report);
 }
 
 void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item)

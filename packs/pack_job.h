@@ -19,9 +19,10 @@ struct mr_pack_job {
     uint64_t start_ns;
 };
 
-/* Begin with a dataset that has files and at least one sample. MR_ERR_INVALID, MR_ERR_UNSUPPORTED. */
+/* Begin with a dataset that has files and at least one sample. report_out is checked only. MR_ERR_INVALID,
+ * MR_ERR_UNSUPPORTED. */
 mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, const mr_pack_options *options,
-                            mr_error *error);
+                            const mr_pack_report *report_out, mr_error *error);
 /* Work on positions from progress.n_done on: catalog, n_workers, positions and tick of work are set here; work->user
  * must begin with a struct mr_pack_job. */
 mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work, mr_error *error);

@@ -288,7 +288,7 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
 
 static void count_sample(mr_pack_report *report, const struct mr_packed_image *image)
 {
-    if (image->encoding < MR_PACK_N_ENCODINGS)
+    if (image->encoding < MR_PACK_MAX_ENCODINGS)
         report->n_by_encoding[image->encoding]++;
     report->n_plain += (image->flags & MR_PACKED_PLAIN) != 0;
 }
@@ -340,7 +340,7 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
     const mr_pack_options *o = &packing.job.options;
     if (!dir || !*dir)
         return mr_error_set(error, MR_ERR_INVALID, "the folder of the pack is not given");
-    mr_status status = mr_pack_job_begin(&packing.job, dataset, options, error);
+    mr_status status = mr_pack_job_begin(&packing.job, dataset, options, report_out, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
     if (status != MR_OK)

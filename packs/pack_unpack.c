@@ -126,7 +126,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     if (item->status == MR_ERR_DAMAGED)
         note_damage(unpacking, item);
     mr_pack_job_count(job, item);
-    if (item->status == MR_OK && unpacked->image.encoding < MR_PACK_N_ENCODINGS)
+    if (item->status == MR_OK && unpacked->image.encoding < MR_PACK_MAX_ENCODINGS)
         job->report.n_by_encoding[unpacked->image.encoding]++;
     job->report.n_plain += item->status == MR_OK && (unpacked->image.flags & MR_PACKED_PLAIN) != 0;
     return MR_OK;
@@ -161,7 +161,7 @@ mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_option
     struct unpacking unpacking = {.folder.fd = -1};
     if (!dir || !*dir)
         return mr_error_set(error, MR_ERR_INVALID, "the folder to unpack into is not given");
-    mr_status status = mr_pack_job_begin(&unpacking.job, pack, options, error);
+    mr_status status = mr_pack_job_begin(&unpacking.job, pack, options, report_out, error);
     if (status == MR_OK && !mr_catalog_is_pack(unpacking.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset is not a pack");
     if (status == MR_OK)

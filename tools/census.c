@@ -171,7 +171,7 @@ static bool is_suspect(const mr_sample_info *info)
 
 static void inspect_one(struct census *census, int64_t index)
 {
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
     mr_status status = mr_dataset_inspect(census->dataset, index, &info, &error);
 
@@ -213,7 +213,7 @@ static void print_sizes(struct census *census, FILE *stream)
 static void print_suspects(const struct census *census, FILE *stream)
 {
     char name[NAME_BYTES];
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
 
     if (census->n_suspects == 0)

@@ -106,7 +106,7 @@ static mr_status open_dataset(const char *spec, mr_dataset **dataset_out, mr_err
 static int print_stat(const struct cache_args *args)
 {
     mr_dataset *dataset = NULL;
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error = {0};
     mr_status status = args->data != NULL ? open_dataset(args->data, &dataset, &error) : MR_OK;
 
@@ -121,7 +121,7 @@ static int print_stat(const struct cache_args *args)
 
 static int clear_cache(const struct cache_args *args)
 {
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error = {0};
     mr_status status = mr_cache_clear(args->dir, &report, &error);
 

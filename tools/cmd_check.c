@@ -83,7 +83,7 @@ static void on_damage(void *user, int64_t index, const char *name, const char *t
 
 static int run_check(struct check *check, struct check_args *args, mr_dataset *dataset)
 {
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error = {0};
 
     mr_pack_watch_begin(&check->watch, &args->pack);

@@ -104,7 +104,7 @@ static int count_gpus(struct launch_args *args)
 static int launch_program(struct launch_args *args)
 {
     const struct sigaction action = {.sa_handler = SIG_DFL};
-    mr_launch_result result;
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
 
     if (args->per_gpu && count_gpus(args) != MR_EXIT_OK)

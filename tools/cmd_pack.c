@@ -113,10 +113,10 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 static void print_report(const char *out, const mr_pack_report *report)
 {
-    static const char *const names[MR_PACK_N_ENCODINGS] = {"", "jpeg", "raw", "dct", "dct8"};
+    static const char *const names[] = {"", "jpeg", "raw", "dct", "dct8"};
 
     printf("%s: %" PRIu64 " samples:", out, report->n_samples);
-    for (int i = MR_PACK_N_ENCODINGS - 1; i > 0; i--)
+    for (size_t i = sizeof names / sizeof *names - 1; i > 0; i--)
         if (report->n_by_encoding[i] > 0)
             printf(" %s %" PRIu64, names[i], report->n_by_encoding[i]);
     if (report->n_resumed > 0)
@@ -138,7 +138,7 @@ static void print_report(const char *out, const mr_pack_report *report)
 static int pack_dataset(struct pack_args *args)
 {
     struct mr_pack_watch watch = {.verb = "packing", .goes_on = true, .max_named = MAX_NAMED};
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_dataset *dataset;
     mr_error error = {0};
     int exit_status = mr_pack_watch_open(&watch, args->source, &args->dataset, &dataset);

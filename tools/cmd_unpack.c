@@ -53,7 +53,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 static int unpack_files(struct unpack_args *args)
 {
     struct mr_pack_watch watch = {.verb = "unpacking", .goes_on = true};
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_dataset *dataset;
     mr_error error = {0};
     int exit_status = mr_pack_watch_open(&watch, args->source, NULL, &dataset);

@@ -20,7 +20,7 @@ enum { WAIT_MS = 100 };
  */
 static const char *default_transform(mr_dataset *dataset, const char *spec)
 {
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
 
     if (strncasecmp(spec, "pack:", 5) != 0 && mr_dataset_count(dataset) > 0 &&

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/out_struct.h"
 #include "dist/launch/launch_monitor.h"
 
 #include <errno.h>
@@ -303,7 +304,7 @@ static mr_status run_monitor(struct run *run, mr_launch_result *result_out, mr_e
             log_verdict(&verdict);
         }
         if (status == MR_OK)
-            *result_out = verdict.result;
+            mr_out_struct_write(result_out, &verdict.result, sizeof verdict.result);
     }
     pthread_sigmask(SIG_SETMASK, &run->plan.mask, NULL);
     return status;
@@ -312,11 +313,14 @@ static mr_status run_monitor(struct run *run, mr_launch_result *result_out, mr_e
 mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc, const struct mr_rank_job *job,
                         mr_launch_result *result_out, mr_error *error)
 {
+    mr_status status = mr_out_struct_check(result_out, sizeof *result_out, "mr_launch_result", error);
+    if (status != MR_OK)
+        return status;
     struct run *run = calloc(1, sizeof *run);
     if (!run)
         return mr_error_memory(error, sizeof *run);
     run->socket = run->plan.socket = run->signals = run->env.port_holder = -1;
-    mr_status status = resolve_options(run, options, nproc, error);
+    status = resolve_options(run, options, nproc, error);
     if (status == MR_OK) {
         hold_standard(run);
         status = prepare_run(run, job, error);

@@ -45,8 +45,9 @@ typedef struct mr_dataset_options {
 MR_API mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, mr_dataset **dataset_out,
                                  mr_error *error);
 
-/** One sample, as a callback fills it. All fields are zero at the start of each call. */
+/** One sample, as a callback fills it. All other fields are zero at the start of each call. */
 typedef struct mr_sample {
+    size_t struct_size; /* set by the library */
     const void *bytes; /* an encoded image, or pixels / elements when encoded is false */
     size_t len_bytes;
     bool encoded;             /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
@@ -55,6 +56,8 @@ typedef struct mr_sample {
     void *cookie;             /* for the callbacks' own use in release */
     char error[200];          /* one line, if get returns nonzero */
 } mr_sample;
+
+#define MR_SAMPLE_INIT MR_STRUCT_INIT(mr_sample)
 
 typedef struct mr_callbacks {
     size_t struct_size;
@@ -113,6 +116,7 @@ MR_API mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *l
 
 /** Format and size of one sample, as its first bytes show them; `millrace list` prints this. */
 typedef struct mr_sample_info {
+    size_t struct_size;
     char format[16]; /* "jpeg", "png", "raw", or what the first bytes look like: "webp", "gif", "text", "empty", ...; in
                         a pack also "dct" and "dct8" */
     uint32_t width;  /* 0 if unknown */
@@ -120,6 +124,8 @@ typedef struct mr_sample_info {
     uint32_t channels;
     uint64_t len_bytes;
 } mr_sample_info;
+
+#define MR_SAMPLE_INFO_INIT MR_STRUCT_INIT(mr_sample_info)
 
 /**
  * Read the first bytes of a sample and report its format and size. A damaged file is not an error: its format says what

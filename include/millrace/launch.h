@@ -27,10 +27,13 @@ typedef struct mr_launch_options {
 
 /** Result of a launch. */
 typedef struct mr_launch_result {
+    size_t struct_size;
     int32_t exit_status; /* 0, or that of the rank that failed first; 128 + signal if a signal killed it */
     int32_t rank;        /* the rank that failed first; -1 if none failed */
-    int32_t pid;
+    int64_t pid;
 } mr_launch_result;
+
+#define MR_LAUNCH_RESULT_INIT MR_STRUCT_INIT(mr_launch_result)
 
 /**
  * Run a program as nproc ranks of this machine, and wait until all have ended.

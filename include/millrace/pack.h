@@ -19,10 +19,12 @@ typedef enum mr_pack_encoding {
     MR_PACK_DCT8 = 4     /* the same in about 1.7 times; faster to read without AVX-512 */
 } mr_pack_encoding;
 
-#define MR_PACK_N_ENCODINGS 5
+/** Entries of n_by_encoding in this and all later versions. */
+#define MR_PACK_MAX_ENCODINGS 16
 
 /** Progress of mr_dataset_pack(), mr_dataset_check() or mr_pack_unpack(). */
 typedef struct mr_pack_progress {
+    size_t struct_size; /* set by the library */
     uint64_t n_done; /* includes those of an interrupted call that this call resumes */
     uint64_t n_samples;
     uint64_t n_resumed;     /* of n_done */
@@ -30,6 +32,8 @@ typedef struct mr_pack_progress {
     uint64_t bytes_written; /* by this call */
     double seconds;         /* since the call began */
 } mr_pack_progress;
+
+#define MR_PACK_PROGRESS_INIT MR_STRUCT_INIT(mr_pack_progress)
 
 /**
  * A function that receives a note about one sample. It is called in the caller's thread, in the order of the work.
@@ -67,8 +71,9 @@ typedef struct mr_pack_options {
 
 /** Contents of a pack, or the results of a call. */
 typedef struct mr_pack_report {
+    size_t struct_size;
     uint64_t n_samples;
-    uint64_t n_by_encoding[MR_PACK_N_ENCODINGS]; /* of a pack, by mr_pack_encoding */
+    uint64_t n_by_encoding[MR_PACK_MAX_ENCODINGS]; /* of a pack, by mr_pack_encoding */
     uint64_t n_plain;                            /* of a pack: plain integer arithmetic gives the same pixels */
     uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
@@ -77,6 +82,8 @@ typedef struct mr_pack_report {
     uint64_t bytes_written; /* by this call */
     double seconds;
 } mr_pack_report;
+
+#define MR_PACK_REPORT_INIT MR_STRUCT_INIT(mr_pack_report)
 
 /**
  * Pack a dataset of image files, or another pack, into the folder dir, which is made (its parent is not).
@@ -124,6 +131,7 @@ MR_API mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack
 
 /** Contents of a cache's directory: packed samples that loaders write while they work (docs/cache.md). */
 typedef struct mr_cache_report {
+    size_t struct_size;
     uint64_t bytes; /* of all its segments */
     uint64_t n_segments;
     uint64_t n_entries; /* packed samples of all datasets; a sample that was packed again counts again */
@@ -137,6 +145,8 @@ typedef struct mr_cache_report {
     uint64_t n_filled_stale;   /* the file has changed since; they are packed again */
     uint64_t n_filled_damaged; /* the packed sample is damaged; they are packed again */
 } mr_cache_report;
+
+#define MR_CACHE_REPORT_INIT MR_STRUCT_INIT(mr_cache_report)
 
 /**
  * Report what the cache in the directory dir holds and, unless dataset is NULL, how much of that dataset. With verify,

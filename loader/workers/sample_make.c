@@ -247,8 +247,7 @@ static void end_child(const struct mr_sample_maker *maker)
 static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sample_job *job, mr_error *error)
 {
     const mr_callbacks *callbacks = maker->job.callbacks;
-    mr_sample sample;
-    memset(&sample, 0, sizeof sample);
+    mr_sample sample = MR_SAMPLE_INIT;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     int rc = callbacks->get(callbacks->user, job->index, &sample);
     end_child(maker);

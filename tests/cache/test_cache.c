@@ -202,7 +202,7 @@ static void two_workers_pack_each_sample_once(void **state)
     assert_same_pixels(&run);
     mr_cache_fill_destroy(other);
     cache_run_end(&run);
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, true, &report, NULL), MR_OK);
     assert_int_equal(report.n_entries, rig->n);
     assert_int_equal(report.n_segments, 2);
@@ -213,7 +213,7 @@ static void changed_file_is_read_and_packed_anew(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     fill(rig);
     cache_rig_change(rig, "class_0/005.jpg", 777);
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, false, &report, NULL), MR_OK);
@@ -330,7 +330,7 @@ static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
     mr_test_folder_write(rig->photos, "class_0/a.png", png.bytes, png.len);
     mr_test_image_free(&png);
@@ -357,7 +357,7 @@ static void budget_ends_writing_and_is_told_once(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     struct mr_cache_host_options options = cache_rig_options(rig);
     options.budget_bytes = 40000;
     cache_run_begin(&run, rig, &options);
@@ -526,7 +526,8 @@ static void hurt_files_cost_entries_and_never_pixels(void **state)
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     for (unsigned round = 0; round < 12; round++) {
-        assert_int_equal(mr_cache_stat(rig->dir, NULL, true, &(mr_cache_report){0}, NULL), round ? MR_OK : MR_ERR_IO);
+        assert_int_equal(mr_cache_stat(rig->dir, NULL, true, &(mr_cache_report)MR_CACHE_REPORT_INIT, NULL),
+                         round ? MR_OK : MR_ERR_IO);
         cache_run_begin(&run, rig, NULL);
         cache_run_fill_all(&run);
         assert_int_equal(cache_run_count(&run), rig->n);
@@ -545,7 +546,7 @@ static void datasets_without_image_files_have_no_cache(void **state)
 {
     struct cache_rig *rig = *state;
     struct mr_cache_host_options options = cache_rig_options(rig);
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_dataset *dataset;
     mr_error error;
     char spec[700];

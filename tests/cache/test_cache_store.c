@@ -81,7 +81,7 @@ static void assert_counts(const struct store *store, unsigned n_segments, unsign
 
 static mr_cache_report stat_dir(const char *dir, bool verify)
 {
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
     if (mr_cache_stat(dir, NULL, verify, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
@@ -278,10 +278,16 @@ static void verifying_finds_one_wrong_byte(void **state)
 static void writer_goes_on_elsewhere_when_its_segment_is_removed(void **state)
 {
     struct store *store = *state;
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
     struct mr_cache_append *append = mr_cache_append_create(store->fd);
     assert_int_equal(add(append, 1), 0);
+    report.struct_size = 0;
+    assert_int_equal(mr_cache_clear(store->dir, &report, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "struct_size of the mr_cache_report is 0: it was not initialised");
+    assert_int_equal(mr_cache_stat(store->dir, NULL, false, &report, NULL), MR_ERR_INVALID);
+    assert_counts(store, 1, 1);
+    report.struct_size = sizeof report;
     assert_int_equal(mr_cache_clear(store->dir, &report, &error), MR_OK);
     assert_int_equal(report.n_segments, 1);
     assert_counts(store, 0, 0);
@@ -433,7 +439,7 @@ static void clearing_removes_segments_and_nothing_else(void **state)
 {
     struct store *store = *state;
     char path[700];
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     add_many(store, 0, 4);
     mr_test_folder_write(store->dir, "seg-notes.log", "mine", 4);
     mr_test_folder_write(store->dir, "letter.txt", "dear", 4);

@@ -153,7 +153,7 @@ static void either_file_of_a_segment_is_counted_and_cleared_without_the_other(vo
         char gone[700], left[700];
         struct cache_run run;
         struct stat st;
-        mr_cache_report report;
+        mr_cache_report report = MR_CACHE_REPORT_INIT;
         fill_in_a_run(rig);
         cache_rig_find_file(rig->dir, endings[lost], gone);
         cache_rig_find_file(rig->dir, endings[1 - lost], left);
@@ -176,7 +176,7 @@ static void either_file_of_a_segment_is_counted_and_cleared_without_the_other(vo
 
 static void expect_no_cache(const char *path, const char *words)
 {
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
     int fd;
     assert_int_equal(mr_cache_folder_open(path, true, &fd, &error), MR_ERR_INVALID);

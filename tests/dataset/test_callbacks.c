@@ -49,7 +49,7 @@ static void encoded_images_are_the_default(void **state)
     for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         assert_int_equal(mr_dataset_fds(dataset)[i], -1);
     int64_t label;
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     char name[32];
     assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_UNSUPPORTED);
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_ERR_UNSUPPORTED);

@@ -68,7 +68,7 @@ static void indices_are_checked_and_names_are_cut(void **state)
     struct tree tree;
     char name[8] = "???????";
     int64_t label = 77;
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
     tree_create(&tree);
     tree_file(&tree, "c/a.jpg");

@@ -204,7 +204,7 @@ static void links_to_folders_are_folders_and_all_else_is_a_file(void **state)
                                         "dog/real.jpg"};
     expect_paths(dataset, paths, 5);
     assert_int_equal(mr_dataset_n_classes(dataset), 2);
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
     for (int64_t i = 0; i < 3; i++) { /* clear errors, and the FIFO does not hang */
         assert_int_equal(mr_dataset_inspect(dataset, i, &info, &error), MR_ERR_IO);
@@ -351,7 +351,7 @@ static void paths_up_to_the_limit_work_and_longer_ones_are_an_error(void **state
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
     assert_int_equal(mr_dataset_count(dataset), 1);
     assert_int_equal(strlen(path_of(dataset, 0)), PATH_MAX - 1);
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
     assert_string_equal(info.format, "empty");
     mr_dataset_destroy(dataset);
@@ -407,7 +407,7 @@ static void a_chdir_of_the_program_changes_nothing(void **state)
     assert_int_equal(chdir(tree.path), 0);
     mr_dataset *dataset = open_dataset("data");
     assert_int_equal(chdir("/"), 0);
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
     assert_int_equal(info.len_bytes, 6);
     char name[64];

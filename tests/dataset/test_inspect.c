@@ -18,7 +18,7 @@
 static mr_sample_info inspect(const void *bytes, size_t len)
 {
     struct tree tree;
-    mr_sample_info info = {0};
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
     tree_create(&tree);
     tree_write(&tree, "c/a.jpg", bytes, len);
@@ -120,7 +120,7 @@ static void a_fifo_is_no_regular_file_and_blocks_nobody(void **state)
 {
     (void)state;
     struct tree tree;
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
     tree_create(&tree);
     tree_folder(&tree, "c");
@@ -140,11 +140,16 @@ static void records_tell_their_shape(void **state)
     (void)state;
     struct tree tree;
     char spec[8192];
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    mr_error error;
     tree_create(&tree);
     tree_write(&tree, "r", "abcdefghijkl", 12);
     snprintf(spec, sizeof spec, "%s?shape=2x1x3&layout=hwc", tree_spec(&tree, "records", "r"));
     mr_dataset *dataset = open_dataset(spec);
+    info.struct_size = 0;
+    assert_int_equal(mr_dataset_inspect(dataset, 1, &info, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "struct_size of the mr_sample_info is 0: it was not initialised");
+    info.struct_size = sizeof info;
     assert_int_equal(mr_dataset_inspect(dataset, 1, &info, NULL), MR_OK);
     assert_string_equal(info.format, "raw");
     assert_int_equal(info.height, 2);

@@ -313,7 +313,7 @@ static void a_list_in_the_working_folder_keeps_its_root(void **state)
     assert_int_equal(chdir(tree.path), 0);
     mr_dataset *dataset = open_dataset("list:l");
     assert_int_equal(chdir("/"), 0);
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
     char name[64];
     mr_dataset_name(dataset, 0, name, sizeof name);

@@ -225,7 +225,7 @@ static void inspect_tells_what_the_index_knows(void **state)
     static const char *const formats[] = {"dct", "unknown", "dct8", "raw", "dct"};
     struct tree tree;
     struct invented want;
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
@@ -253,7 +253,7 @@ static void inspect_looks_into_files_that_were_kept(void **state)
     struct mr_pack_writer_options options = invented_options(3, SHARD);
     struct mr_pack_writer *writer;
     uint64_t n;
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     tree_create(&tree);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
     for (uint64_t i = 0; i < 3; i++) {
@@ -393,7 +393,7 @@ static void a_sample_that_points_outside_is_damaged_and_named(void **state)
     struct tree tree;
     struct mr_extent extent;
     struct mr_packed_image image;
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
     make_pack(&tree);
     alter_index(&tree, MR_PACK_SAMPLES, 4 * sizeof(struct mr_pack_sample) + offsetof(struct mr_pack_sample, shard), 99,

@@ -174,7 +174,7 @@ static void ask_all(mr_dataset *dataset)
     require(label && mr_reader_create(catalog, &options, &reader, NULL) == MR_OK, "no memory");
     for (int64_t i = 0; i < mr_dataset_count(dataset) && i < MAX_SAMPLES; i++) {
         char name[64], which[MR_CATALOG_WHICH];
-        mr_sample_info info;
+        mr_sample_info info = MR_SAMPLE_INFO_INIT;
         mr_error error = {0};
         struct mr_extent extent;
         mr_catalog_name(catalog, i, name, sizeof name);

@@ -80,7 +80,7 @@ static int be_rank(uint32_t number, void *arg)
 static void run_job(struct gpu_setup *setup, const char *name, const struct job *given)
 {
     mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
-    mr_launch_result result = {0};
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     struct job job = *given;
     mr_error error;
     job.setup = setup;

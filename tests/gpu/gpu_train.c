@@ -134,7 +134,7 @@ static bool run_training(struct training *t, const char *name, uint32_t n_ranks,
 {
     struct job job = {t, name, data, options};
     mr_launch_options launch = MR_LAUNCH_OPTIONS_INIT;
-    mr_launch_result result = {0};
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
     launch.no_prefix = true;
     fflush(stdout);

@@ -23,7 +23,7 @@ static int fail_rank(uint32_t local_rank, void *arg)
 int main(void)
 {
     mr_group *group = NULL;
-    mr_launch_result result;
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
     double sum = 3;
     mr_log_set(print_line, NULL);

@@ -66,6 +66,8 @@ static int get(void *user, int64_t index, mr_sample *sample)
     wait_at_gate(rig->shared);
     if (rig->shared->slow_us)
         usleep(rig->shared->slow_us);
+    if (sample->struct_size != sizeof *sample)
+        abort();
     if (rig->shared->fails[index]) {
         snprintf(sample->error, sizeof sample->error, "sample %lld is broken", (long long)index);
         return 7;

@@ -155,6 +155,8 @@ static void an_older_callers_struct_is_not_overrun(void **state)
     assert_int_equal(s.n_damaged, UINT64_C(0xa5a5a5a5a5a5a5a5));
     s.struct_size = 0;
     assert_int_equal(mr_loader_get_stats(loader, &s), MR_ERR_INVALID);
+    s.struct_size = sizeof s + 8;
+    assert_int_equal(mr_loader_get_stats(loader, &s), MR_ERR_INVALID);
     assert_int_equal(mr_loader_get_stats(loader, NULL), MR_ERR_INVALID);
     mr_loader_destroy(loader);
 }

@@ -61,6 +61,7 @@ static void keep_notice(void *user, int64_t index, const char *name, const char 
 static bool keep_progress(void *user, const mr_pack_progress *progress)
 {
     struct pack_rig *rig = user;
+    assert_int_equal(progress->struct_size, sizeof *progress);
     rig->n_progress++;
     rig->last = *progress;
     return rig->cancel_soon && progress->n_done > progress->n_resumed;
@@ -87,7 +88,7 @@ const char *pack_rig_path(const struct pack_rig *rig, const char *name)
 
 mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name, const mr_pack_options *options)
 {
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
     if (mr_dataset_pack(rig->dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
@@ -105,7 +106,7 @@ mr_pack_report pack_rig_unpack(const struct pack_rig *rig, const char *pack, con
                                const mr_pack_options *options)
 {
     mr_dataset *dataset = pack_rig_open(rig, pack);
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
     if (mr_pack_unpack(dataset, pack_rig_path(rig, name), options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
@@ -163,7 +164,7 @@ const char *pack_rig_name(const struct pack_rig *rig, int64_t index)
 
 bool pack_rig_is_jpeg(const struct pack_rig *rig, int64_t index)
 {
-    mr_sample_info info;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
     assert_int_equal(mr_dataset_inspect(rig->dataset, index, &info, NULL), MR_OK);
     return strcmp(info.format, "jpeg") == 0;
 }

@@ -11,7 +11,7 @@
 static mr_pack_report check(struct pack_rig *rig, mr_dataset *dataset)
 {
     mr_pack_options options = pack_rig_options(rig);
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
     rig->n_notices = 0;
     if (mr_dataset_check(dataset, &options, &report, &error) != MR_OK)
@@ -31,7 +31,7 @@ static void check_names_the_damaged_files_of_a_folder(void **state)
 {
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
     if (mr_dataset_check(rig->dataset, &options, &report, &error) != MR_OK)
         fail_msg("%s", error.text);
@@ -51,7 +51,7 @@ static void check_finds_a_file_that_is_missing(void **state)
 {
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     char path[PACK_RIG_PATH * 2], aside[PACK_RIG_PATH * 3];
     snprintf(path, sizeof path, "%s/%s", rig->photos, pack_rig_name(rig, 0));
     snprintf(aside, sizeof aside, "%s.aside", path);

@@ -19,7 +19,7 @@ static void canceled_pack_goes_on_to_the_same_bytes(void **state)
 {
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
     unsigned n_canceled = 0;
     pack_rig_pack(rig, "at_once", &options);
@@ -204,6 +204,12 @@ static void wrong_options_are_refused_by_name(void **state)
         if (!strstr(error.text, cases[i].words))
             fail_msg("'%s' lacks '%s'", error.text, cases[i].words);
     }
+    mr_pack_report report = {0};
+    mr_error error;
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "struct_size of the mr_pack_report is 0: it was not initialised");
+    assert_int_equal(mr_dataset_check(rig->dataset, NULL, &report, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_dataset_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_dataset_pack(rig->dataset, NULL, NULL, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_dataset_check(NULL, NULL, NULL, NULL), MR_ERR_INVALID);
@@ -223,7 +229,7 @@ static void records_are_checked_and_not_packed_and_callbacks_neither(void **stat
     struct pack_rig *rig = *state;
     char spec[PACK_RIG_PATH + 32];
     mr_dataset *dataset;
-    mr_pack_report report;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error = {0};
     mr_test_folder_write(rig->folder, "records.bin", "0123456789abcdef", 16);
     snprintf(spec, sizeof spec, "records:%s?bytes=4", pack_rig_path(rig, "records.bin"));

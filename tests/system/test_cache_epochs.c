@@ -72,7 +72,7 @@ static void check_epochs(mr_loader *loader, uint64_t first, uint64_t n)
 
 static mr_cache_report census(mr_dataset *dataset)
 {
-    mr_cache_report report;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
     if (mr_cache_stat(cache, dataset, true, &report, &error) != MR_OK)
         fail_msg("%s", error.text);

@@ -192,7 +192,7 @@ static void run_alone(char *const *argv)
 static void run_two_ranks(char *const *argv)
 {
     mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
-    mr_launch_result result;
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
 
     options.nproc = 2;

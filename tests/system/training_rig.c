@@ -137,7 +137,7 @@ static void become_program(const struct training_run *run)
         _exit(125);
     if (run->n_ranks > 1) {
         mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
-        mr_launch_result result;
+        mr_launch_result result = MR_LAUNCH_RESULT_INIT;
         mr_error error;
         options.nproc = run->n_ranks;
         if (mr_launch(&options, run->argv, &result, &error) < 0)

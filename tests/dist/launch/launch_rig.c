@@ -53,7 +53,7 @@ static int open_file(const char *name)
 
 static _Noreturn void run_launcher(struct mr_launched *l, mr_launched_fn fn, const void *arg, int stdin_fd)
 {
-    struct told told = {.result = {-7, -7, -7}};
+    struct told told = {.result = {sizeof told.result, -7, -7, -7}};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (stdin_fd < 0)
         stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -329,7 +329,7 @@ static void wrong_options_are_refused_by_name(void **state)
         {{.nproc = 1, .rendezvous = "h:99999999999999999999"}, "is not a port"},
     };
     char *const argv[] = {(char[]){"true"}, NULL}, *const none[] = {NULL};
-    mr_launch_result result = {.rank = 5};
+    mr_launch_result result = {.struct_size = sizeof result, .rank = 5};
     mr_error error;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -346,6 +346,10 @@ static void wrong_options_are_refused_by_name(void **state)
     assert_int_equal(mr_launch(&o, argv, NULL, NULL), MR_ERR_INVALID);
     o.struct_size = 0;
     assert_int_equal(mr_launch(&o, argv, &result, &error), MR_ERR_INVALID);
+    o.struct_size = sizeof o;
+    result.struct_size = 0;
+    assert_int_equal(mr_launch(&o, argv, &result, &error), MR_ERR_INVALID);
+    assert_contains(error.text, "struct_size of the mr_launch_result is 0");
     assert_int_equal(result.rank, 5); /* written on success only */
 }
 
@@ -361,7 +365,7 @@ static void caller_is_left_as_he_was(void **state)
 {
     char *const argv[] = {(char[]){"true"}, NULL};
     mr_launch_options o = MR_LAUNCH_OPTIONS_INIT;
-    mr_launch_result result;
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     sigset_t before, after;
     unsigned n_before = count_descriptors();
     (void)state;

@@ -58,7 +58,7 @@ static void assert_first_failure(struct mr_launched *l, int rank, int exit_statu
     assert_int_equal(l->end, exit_status);
     assert_int_equal(l->result.exit_status, exit_status);
     assert_int_equal(l->result.rank, rank);
-    snprintf(words, sizeof words, "millrace: error: rank %d (process %d) %s%s\n", rank, l->result.pid, how, rest);
+    snprintf(words, sizeof words, "millrace: error: rank %d (process %d) %s%s\n", rank, (int)l->result.pid, how, rest);
     assert_contains(l->err, words);
     if (l->took_ms > 1000 + SLACK_MS)
         fail_msg("the launch took %u ms", l->took_ms);

@@ -242,7 +242,7 @@ static void *sleep_in_thread(void *arg)
 
 static void process_with_a_second_thread_is_refused(void **state)
 {
-    mr_launch_result result = {.rank = 5};
+    mr_launch_result result = {.struct_size = sizeof result, .rank = 5};
     mr_error error;
     pthread_t thread;
     int ends[2];
@@ -260,7 +260,7 @@ static void process_with_a_second_thread_is_refused(void **state)
 static void wrong_arguments_are_refused(void **state)
 {
     mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
-    mr_launch_result result;
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
     (void)state;
     assert_int_equal(mr_launch_spawn(NULL, 1, NULL, NULL, &result, &error), MR_ERR_INVALID);
@@ -364,7 +364,7 @@ static int launch_below(uint32_t local_rank, void *arg)
 {
     char *const argv[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, arg, NULL};
     mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
-    mr_launch_result result;
+    mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     (void)local_rank;
     options.nproc = 2;
     return mr_launch(&options, argv, &result, NULL) == MR_OK ? result.exit_status : 99;
