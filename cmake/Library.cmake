@@ -2,7 +2,7 @@
 # Make two libraries of the rooms' objects, millrace and millrace-dist, each shared and static, and the install rules.
 #
 # Invariant: no target named mr_dep_* reaches the exported targets. The static library's own dependencies are found again on
-# the user's machine (millraceConfig.cmake, millrace.pc).
+# the user's machine (millraceConfig.cmake, millrace-static.pc).
 
 set(MR_PUBLIC_HEADERS
     batch
@@ -42,11 +42,11 @@ endif()
 set(mr_outside Threads::Threads m)
 set(mr_outside_shared Threads::Threads m)
 set(MR_PC_REQUIRES "")
-set(MR_PC_LIBS_PRIVATE "-pthread -lm")
+set(MR_PC_LIBS "-pthread -lm")
 if(MR_CUDA)
   list(APPEND mr_outside CUDA::cudart_static)
   list(APPEND mr_outside_shared CUDA::cudart_static)
-  string(PREPEND MR_PC_LIBS_PRIVATE "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
+  string(PREPEND MR_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
 endif()
 foreach(module libjpeg libpng zlib liburing)
   if(TARGET mr_dep_${module})
@@ -136,10 +136,12 @@ install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake ${PROJECT_BINARY_DIR}/m
 list(JOIN MR_PC_REQUIRES ", " MR_PC_REQUIRES_TEXT)
 file(RELATIVE_PATH MR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" MR_PC_TO_PREFIX "${MR_PC_TO_PREFIX}")
-foreach(module millrace millrace-dist)
+# The files of the shared libraries require nothing that this project does not install: pkg-config refuses even --cflags if a
+# package of Requires.private is missing.
+foreach(module millrace millrace-static millrace-dist millrace-dist-static)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${module}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
-install(FILES ${PROJECT_BINARY_DIR}/millrace.pc ${PROJECT_BINARY_DIR}/millrace-dist.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")

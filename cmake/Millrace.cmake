@@ -32,11 +32,15 @@ target_compile_options(
             -Wvla
             -Wno-missing-field-initializers
             -ffp-contract=off
-            # No paths of the builder's machine in what is installed; in the other types debuggers find the sources by them.
-            $<$<CONFIG:Release,MinSizeRel>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
             # At -O3 gcc inlines halves of functions and then no longer sees that a status other than MR_OK was returned.
             $<$<AND:$<C_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>
             $<$<BOOL:${MILLRACE_WERROR}>:-Werror>>)
+# No paths of the builder's machine in what is installed: not in the words of an assert, and in Release not in debug information
+# either; in the other types debuggers find the sources by it. Of two prefixes that fit, gcc and clang take the last.
+foreach(folder ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  target_compile_options(
+    mr_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-f$<IF:$<CONFIG:Release,MinSizeRel>,file,macro>-prefix-map=${folder}/=>)
+endforeach()
 if(MILLRACE_SANITIZE)
   target_compile_options(mr_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
                                             -fno-sanitize-recover=all)

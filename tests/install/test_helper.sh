@@ -43,7 +43,7 @@ mkdir "$folder/elsewhere" "$folder/moved/lib/some-linux-gnu"
 {
     "$CC" -std=c17 "$SOURCE/tests/install/name_workers.c" -o "$folder/shared" $(pkg-config --cflags --libs millrace)
     "$CC" -std=c17 "$SOURCE/tests/install/name_workers.c" -o "$folder/static" \
-        -static $(pkg-config --static --cflags --libs millrace)
+        -static $(pkg-config --static --cflags --libs millrace-static)
 }
 cp "$folder/static" "$folder/moved/bin/name_workers"
 cp -P "$libdir"/libmillrace.so* "$folder/moved/lib/some-linux-gnu"

@@ -3,7 +3,8 @@
 # test_install.sh BUILD MAKE_FOLDER: installs, moves the installed tree, and builds examples/first_batch.c against it by
 # find_package and by pkg-config, as C17 and C++17, shared and static. All programs print the same lines about a small
 # folder of images, and the static one does so in another directory with the installed tree gone. group_alone.c does the
-# same for the process group. Then find_package() with other components.
+# same for the process group. Then find_package() with other components, and what needs no other package. No installed file
+# names a folder of the build.
 set -eu
 
 build=$1
@@ -77,6 +78,19 @@ for document in README.md docs/design.md docs/formats.md docs/gpu.md docs/plug-i
         test -e "$(dirname "$doc/$document")/$link" || fail "$document points to $link, which is not installed"
     done
 done
+
+# Debug information names the sources, except in Release; it is left out here.
+mkdir "$folder/stripped"
+find "$folder/moved/bin" "$folder/moved/lib"* -type f | while read -r file; do
+    copy=$folder/stripped/$(basename "$file")
+    objcopy --strip-debug "$file" "$copy" 2>/dev/null || cp "$file" "$copy"
+done
+test -f "$folder/stripped/libmillrace.a" || fail "no libmillrace.a"
+if grep -alF -e "$SOURCE/" -e "$build/" "$folder"/stripped/*; then
+    fail "these files name a folder of the build"
+fi
+echo "ok: no folder of the build is named"
+
 command=$folder/moved/bin/millrace
 if [ -x "$command" ]; then
     "$command" --version || fail "the installed command does not run"
@@ -126,20 +140,39 @@ libdir=$(dirname "$PKG_CONFIG_PATH")
 {
     code=$SOURCE/examples/first_batch.c
     shared="$(pkg-config --cflags --libs millrace) -Wl,-rpath,$libdir"
-    static="-static $(pkg-config --static --cflags --libs millrace)"
+    static="-static $(pkg-config --static --cflags --libs millrace-static)"
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_shared" $shared
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_static" $static
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_shared" $shared
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_static" $static
     code=$SOURCE/tests/install/group_alone.c
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist" $(pkg-config --cflags --libs millrace-dist) -Wl,-rpath,"$libdir"
-    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_static" -static $(pkg-config --static --cflags --libs millrace-dist)
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_static" -static $(pkg-config --static --cflags --libs millrace-dist-static)
+    # The archive of millrace, and shared libraries of others.
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_archive" $(pkg-config --cflags --libs millrace-dist-static)
 }
 run_group pc_dist "$folder/pc_dist"
 run_group pc_dist_static "$folder/pc_dist_static"
+run_group pc_dist_archive "$folder/pc_dist_archive"
+if readelf -d "$folder/pc_dist_archive" | grep libmillrace; then
+    fail "millrace-dist-static links a shared library of millrace"
+fi
 for name in pc_c_shared pc_c_static pc_cxx_shared pc_cxx_static; do
     run_program "$name" "$folder/$name"
 done
+
+echo "== pkg-config on a machine that has no other package"
+for module in millrace millrace-dist; do
+    for options in --cflags --libs '--static --libs'; do
+        # shellcheck disable=SC2086 # a list of options
+        PKG_CONFIG_LIBDIR=$PKG_CONFIG_PATH pkg-config $options $module >/dev/null || fail "pkg-config $options $module"
+    done
+done
+if PKG_CONFIG_LIBDIR=$PKG_CONFIG_PATH pkg-config --libs millrace-static 2>"$folder/log"; then
+    fail "millrace-static needs no libjpeg"
+fi
+grep -q libjpeg "$folder/log" || fail "the missing package is not named: $(cat "$folder/log")"
+echo "ok: millrace and millrace-dist need no other package"
 
 echo "== moved away"
 mkdir "$folder/elsewhere"

@@ -314,6 +314,22 @@ def check_readme(root, files, report):
         report("README.md", 1, f"does not show {example} whole, as it is")
 
 
+def check_needed(root, files, report):
+    """README names what the build needs: each package that script/setup installs, or that CMake says is missing."""
+    readme = set(re.findall(r"`([^`\s]+)`", "\n".join(read_lines(root, "README.md")))) if "README.md" in files else None
+    for path in files if readme is not None else ():
+        if path == "script/setup":
+            pattern = r"packages='([^']*)'|--ci\) packages=\"\$packages ([^\"]*)\""
+        elif path.endswith((".cmake", "CMakeLists.txt")):
+            pattern = r"(?:apt-get install|\(package|\"package) ([a-z0-9-]+)"
+        else:
+            continue
+        for match in re.finditer(pattern, "\n".join(read_lines(root, path))):
+            for names in " ".join(filter(None, match.groups())).split():
+                if not readme & set(names.split("|")):
+                    report("README.md", 1, f"does not name {names}, which {path} names")
+
+
 def check_links(root, files, report):
     """Relative links in the documents lead to something."""
     for path in files:
@@ -357,6 +373,7 @@ def lint(root):
     check_language(files, report)
     check_scripts(root, files, report)
     check_readme(root, files, report)
+    check_needed(root, files, report)
     check_links(root, files, report)
     check_version(root, files, report)
     return findings

@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 import lint  # noqa: E402
 
 TAG = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+HASH = "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"
 
 GOOD = {
     "base/error.h": TAG + "#include <millrace/status.h>\n",
@@ -24,7 +25,7 @@ GOOD = {
     "dist/gloo/gloo_engine.cc": TAG + '#include "base/error.h"\n#include <chrono>\n#include <gloo/context.h>\n',
     "tools/main.c": TAG + "#include <millrace/millrace.h>\n",
     "examples/first_batch.c": TAG + "int main(void) { return 0; }\n",
-    "README.md": "text\n```c\n" + TAG + "int main(void) { return 0; }\n```\n",
+    "README.md": "`cmake` `b-dev`\n```c\n" + TAG + "int main(void) { return 0; }\n```\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(millrace VERSION 0.1.0)\n",
     "CHANGELOG.md": "# Changes\n\n## 0.1.0, not released\n",
     "docs/x.md": "[a](../README.md) [b](#below) [c](https://example.org/x)\n",
@@ -73,6 +74,8 @@ BAD = [
     ("a_worker_reaches_cuda", "base/error.h", TAG + "#include <cuda_runtime.h>\n", "a worker reaches cuda_runtime.h"),
     ("the_readme_shows_other_code", "examples/first_batch.c", TAG + "int main(void) { return 1; }\n", "does not show"),
     ("the_example_is_long", "examples/first_batch.c", TAG + "\n" * 60, "more than 60"),
+    ("the_readme_lacks_a_package_of_setup", "script/setup", HASH + "packages='cmake a-dev|b-dev\n  libc-dev'\n", "libc-dev, which"),
+    ("the_readme_lacks_a_package_of_the_build", "cmake/A.cmake", HASH + 'say("left out (package d-dev)")\n', "does not name d-dev"),
     ("a_link_is_dead", "docs/design.md", "see [formats](formats.md#lists)\n", "leads nowhere"),
     ("the_versions_differ", "CHANGELOG.md", "## 0.2.0\n", "names version 0.2.0"),
 ]
