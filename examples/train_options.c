@@ -28,7 +28,8 @@ static const struct argp_option argp_options[] = {
      "where a rank of --mode ddp computes (auto: a GPU of its own where there is one)", 0},
     {"devices", 'M', "NAME,NAME...", 0, "of the other modes: cuda:N or host:N (all GPUs; without one host:0,host:1)",
      0},
-    {"backend", 'B', "gloo|mpi|nccl", 0, "of several ranks (nccl on GPUs, mpi under mpirun, else gloo)", 0},
+    {"backend", 'B', "gloo|mpi|nccl", 0, "of several ranks (nccl on GPUs, mpi under mpirun if it is there, else gloo)",
+     0},
     {0},
 };
 

@@ -122,8 +122,8 @@ struct mr_engine_table {
 };
 
 /*
- * A second symbol, of the mpi module alone, for the rendezvous: under mpirun MPI knows the way to rank 0 before
- * there is a store.
+ * A second symbol, of the mpi module alone, for the rendezvous: under mpirun on several machines MPI knows the
+ * way to rank 0 before there is a store.
  */
 #define MR_MPI_BOOTSTRAP_SYMBOL "mr_mpi_bootstrap"
 

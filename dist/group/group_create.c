@@ -149,14 +149,22 @@ static mr_status check_device(const mr_group_options *options, mr_error *error)
     return MR_OK;
 }
 
+static mr_status find_module(const char *backend, mr_error *error)
+{
+    const struct mr_engine_table *table;
+    return mr_module_open(backend, &table, error);
+}
+
 static mr_status join_ranks(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
 {
     struct mr_mpi_bootstrap bootstrap = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
                                          .timeout_ms = options->timeout_ms,
                                          .is_all = !stays_with_mpi(options),
                                          .adopt = options->mpi_comm};
-    const struct mr_rendezvous_means means = {
-        .get = get_environment, .bootstrap = mr_mpi_bootstrap_address, .bootstrap_user = &bootstrap};
+    const struct mr_rendezvous_means means = {.get = get_environment,
+                                              .bootstrap = mr_mpi_bootstrap_address,
+                                              .bootstrap_user = &bootstrap,
+                                              .find_module = find_module};
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
 }
 

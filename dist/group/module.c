@@ -89,6 +89,16 @@ static void own_folder(char *folder_out, size_t size)
         snprintf(folder_out, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
 }
 
+/* How a module that is nowhere comes to be there. Debian's names of packages: other systems have similar ones. */
+static const char *remedy_of(const char *name)
+{
+    if (strcmp(name, "mpi") == 0)
+        return "; rebuild millrace where an MPI is installed (libopenmpi-dev)";
+    if (strcmp(name, "gloo") == 0)
+        return "; rebuild millrace where gloo is installed (libgloo-dev)";
+    return strcmp(name, "nccl") == 0 ? "; rebuild millrace where CUDA and NCCL are installed" : "";
+}
+
 mr_status mr_module_open(const char *name, const struct mr_engine_table **table_out, mr_error *error)
 {
     *table_out = NULL;
@@ -104,8 +114,8 @@ mr_status mr_module_open(const char *name, const struct mr_engine_table **table_
     mr_error why;
     mr_status status = load_module(path, name, table_out, &why);
     if (status)
-        mr_error_set(error, status, "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)",
-                     why.text, folders ? folders : "", beside);
+        mr_error_set(error, status, "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)%s",
+                     why.text, folders ? folders : "", beside, remedy_of(name));
     return status;
 }
 

@@ -37,6 +37,10 @@ mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *wh
                                           .timeout_ms = how->timeout_ms,
                                           .adopt = how->adopt,
                                           .fail = mr_module_fail};
-    mr_status status = find_bootstrap(&bootstrap, error);
-    return status ? status : (mr_status)bootstrap(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
+    mr_error why;
+    mr_status status = find_bootstrap(&bootstrap, &why);
+    if (status)
+        return mr_error_set(error, status, "%s; or use gloo, with MASTER_ADDR and MASTER_PORT set to rank 0's",
+                            why.text);
+    return (mr_status)bootstrap(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the others get rank 0's address under mpirun, where no variable names it. */
+/* How the others get rank 0's address under mpirun on several machines, where no variable names it. */
 #ifndef DIST_GROUP_MPI_BOOTSTRAP_H
 #define DIST_GROUP_MPI_BOOTSTRAP_H
 

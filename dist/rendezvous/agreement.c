@@ -27,7 +27,7 @@ struct verdict {
     struct mr_agreement_place place;
     char text[752];
 };
-static_assert(sizeof(struct mr_agreement_fact) == 80, "the fact has no padding");
+static_assert(sizeof(struct mr_agreement_fact) == 84, "the fact has no padding");
 static_assert(sizeof(struct verdict) == 768, "the verdict has no padding");
 
 void mr_agreement_boot(char boot_out[40])
@@ -51,6 +51,11 @@ void mr_agreement_describe(const struct mr_rank_identity *who, const char *backe
     fact_out->node = who->knows_node ? who->node : MR_AGREEMENT_UNKNOWN;
 }
 
+static const char *reason_of(const struct mr_agreement_fact *fact)
+{
+    return fact->lacks_mpi ? " (it cannot open the module of mpi)" : "";
+}
+
 mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n, mr_error *error)
 {
     for (uint32_t r = 1; r < n; r++) {
@@ -61,7 +66,8 @@ mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n
             return mr_error_set(error, MR_ERR_PEER, "rank %u has world size %u, rank 0 %u", r, b->world_size,
                                 a->world_size);
         if (strcmp(a->backend, b->backend) != 0)
-            return mr_error_set(error, MR_ERR_PEER, "rank %u wants backend %s, rank 0 %s", r, b->backend, a->backend);
+            return mr_error_set(error, MR_ERR_PEER, "rank %u wants backend %s%s, rank 0 %s%s", r, b->backend,
+                                reason_of(b), a->backend, reason_of(a));
     }
     return MR_OK;
 }
@@ -276,5 +282,6 @@ mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_ran
 {
     struct mr_agreement_fact own;
     mr_agreement_describe(who, backend, &own);
+    own.lacks_mpi = agreement->lacks_mpi;
     return who->rank == 0 ? decide_for_all(agreement, who, &own, error) : await_verdict(agreement, who, &own, error);
 }

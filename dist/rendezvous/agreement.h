@@ -21,6 +21,7 @@ struct mr_agreement_fact {
     uint32_t local_rank; /* these three MR_AGREEMENT_UNKNOWN where the launcher did not say */
     uint32_t local_world_size;
     uint32_t node;
+    uint32_t lacks_mpi; /* 1: the backend would be mpi, but its module cannot be opened */
 };
 
 struct mr_agreement_place {
@@ -48,6 +49,7 @@ struct mr_agreement {
     uint64_t began_ns;
     uint64_t deadline_ns;
     const char *address; /* of the store, for messages */
+    bool lacks_mpi;      /* as of the fact */
 };
 
 /*

@@ -3,8 +3,9 @@
  * Reads from the environment who this rank is. The first launcher whose variables are set wins.
  *
  * OMPI_COMM_WORLD_NODE_RANK is a rank on a node, over all jobs, not the number of the node: Open MPI gives none, so the
- * rendezvous counts nodes. A batch script of Slurm has SLURM_PROCID but no step, and is alone. srun with PMI-2 also
- * sets PMI_RANK, and is not mpirun.
+ * rendezvous counts nodes. Its namespace is a hash of the host's name and mpirun's pid, which two containers of one
+ * machine may have in common; its key of transports is random. A batch script of Slurm has SLURM_PROCID but no step,
+ * and is alone. srun with PMI-2 also sets PMI_RANK, and is not mpirun.
  */
 #include "dist/rendezvous/rank_identity.h"
 
@@ -149,20 +150,27 @@ static bool slurm_step(const struct environment *in, char *text, size_t size)
     return job && step && snprintf(text, size, "%.100s.%.100s", job, step) > 0;
 }
 
+/* Of Open MPI's mpirun, all the job's ranks get the same; false where it gave none. */
+static bool open_mpi_job(const struct environment *in, char *text, size_t size)
+{
+    const char *space = text_of(in, "PMIX_NAMESPACE"), *key = text_of(in, "OMPI_MCA_orte_precondition_transports");
+    return space && snprintf(text, size, "%.140s %.100s", space, key ? key : "") > 0;
+}
+
 /* A job's or a step's id holds for the ranks that it started, and only those: a user may start one world by two steps.
  */
 static void read_run(const struct environment *in, struct mr_rank_identity *who)
 {
-    char step[256];
+    char job[256];
     const char *id = NULL;
     if (strcmp(who->source, "torchrun") == 0)
         id = text_of(in, "TORCHELASTIC_RUN_ID");
     if (!id)
         id = text_of(in, "MR_RUN_ID");
-    if (!id && strcmp(who->source, "slurm") == 0 && slurm_step(in, step, sizeof step))
-        id = step;
-    if (!id && strcmp(who->source, "openmpi") == 0)
-        id = text_of(in, "PMIX_NAMESPACE");
+    if (!id && strcmp(who->source, "slurm") == 0 && slurm_step(in, job, sizeof job))
+        id = job;
+    if (!id && strcmp(who->source, "openmpi") == 0 && open_mpi_job(in, job, sizeof job))
+        id = job;
     who->run = id ? digest_of(id) : 0;
 }
 
@@ -207,6 +215,12 @@ static mr_status read_slurm_tasks(const struct environment *in, struct mr_rank_i
     return MR_OK;
 }
 
+static void derive_port(struct mr_rank_identity *who, uint64_t id)
+{
+    who->master_port = (uint16_t)(DERIVED_PORT + id % DERIVED_PORTS);
+    who->port_is_derived = true;
+}
+
 /* Rank 0 is on the first host, and all ranks derive the same port from job and step. */
 static mr_status find_slurm_master(const struct environment *in, struct mr_rank_identity *who)
 {
@@ -218,10 +232,8 @@ static mr_status find_slurm_master(const struct environment *in, struct mr_rank_
         if (mr_hostlist_at(list, 0, who->master_addr, NULL, &why) != MR_OK)
             return wrong_list(in, "SLURM_STEP_NODELIST", &why);
     }
-    if (who->master_port == 0 && slurm_step(in, step, sizeof step)) {
-        who->master_port = (uint16_t)(DERIVED_PORT + digest_of(step) % DERIVED_PORTS);
-        who->port_is_derived = true;
-    }
+    if (who->master_port == 0 && slurm_step(in, step, sizeof step))
+        derive_port(who, digest_of(step));
     return MR_OK;
 }
 
@@ -299,8 +311,15 @@ mr_status mr_rank_identity_read(const char *(*get)(void *user, const char *name)
     if (status != MR_OK)
         return status;
     read_run(&in, &who);
+    if (who.is_mpi && who.master_port == 0 && mr_rank_identity_is_local_job(&who))
+        derive_port(&who, who.run);
     *identity_out = who;
     return MR_OK;
+}
+
+bool mr_rank_identity_is_local_job(const struct mr_rank_identity *who)
+{
+    return who->run != 0 && who->local_world_size == who->world_size;
 }
 
 mr_status mr_rank_identity_given(const char *(*get)(void *user, const char *name), void *user, uint32_t rank,

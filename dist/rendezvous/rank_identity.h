@@ -9,7 +9,7 @@
 
 struct mr_rank_identity {
     char source[16]; /* "env", "torchrun", "openmpi", "mpich", "slurm", "options", "none" */
-    bool is_mpi;     /* mpirun started it, so MPI can carry rank 0's address */
+    bool is_mpi;     /* mpirun started it, so MPI could carry rank 0's address */
     uint32_t rank;
     uint32_t world_size;
     uint32_t local_rank;
@@ -22,13 +22,16 @@ struct mr_rank_identity {
     uint64_t run;          /* id of this run, equal on all ranks; 0 if none was given */
     uint32_t restart;      /* how often it was restarted */
     bool knows_node;       /* node was given */
-    bool port_is_derived;  /* from job and step: where it is taken, our store takes a free one above it */
+    bool port_is_derived;  /* from the job's id: where it is taken, our store takes a free one above it */
 };
 
 /* Ranks of a world, at most. */
 #define MR_RANK_IDENTITY_MAX_WORLD 16384u
 /* How many ports, with the first, the store tries if the launcher's port is not its own. */
 #define MR_RANK_IDENTITY_PORTS 16u
+
+/* Does the job have an id, and are all its ranks on this machine? All of them answer alike, before they meet. */
+bool mr_rank_identity_is_local_job(const struct mr_rank_identity *who);
 
 /* get: getenv, or a test's. MR_ERR_INVALID names the variable and its value. */
 mr_status mr_rank_identity_read(const char *(*get)(void *user, const char *name), void *user,

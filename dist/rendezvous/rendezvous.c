@@ -279,8 +279,8 @@ static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvou
     mr_status status = who->rank == 0 ? offer_store(plan, who, &connect, &file, out, error)
                                       : find_store(plan, who, &connect, out, error);
     if (status == MR_OK) {
-        struct mr_agreement agreement = {out->store, out->client, plan->began_ns, plan->deadline_ns,
-                                         plan->store_address};
+        struct mr_agreement agreement = {out->store,        out->client,         plan->began_ns,
+                                         plan->deadline_ns, plan->store_address, plan->no_mpi.text[0] != '\0'};
         status = mr_agreement_reach(&agreement, who, out->backend, error);
     }
     if (file.port)
@@ -296,6 +296,13 @@ static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendez
     mr_status status = meet_ranks(plan, out, error);
     mr_launch_note_write(notes, MR_RANK_NOTE_DONE);
     return status;
+}
+
+/* Once, by rank 0; where there is no group, by each rank that it holds for. */
+static void say_no_mpi(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who, mr_status status)
+{
+    if (plan->no_mpi.text[0] && (who->rank == 0 || status != MR_OK))
+        mr_log_line(MR_LOG_INFO, "gloo instead of mpi: %s", plan->no_mpi.text);
 }
 
 static void be_alone(struct mr_rank_identity *who)
@@ -322,6 +329,7 @@ mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const m
         be_alone(&out.who);
     else
         status = meet_as_noted(&plan, &out, error);
+    say_no_mpi(&plan, &out.who, status);
     if (status == MR_OK)
         *rendezvous_out = out;
     else

@@ -106,14 +106,25 @@ static mr_status fail_missing(const struct mr_rank_identity *who, const char *na
     return mr_error_set(error, MR_ERR_INVALID, "%s is not set", name);
 }
 
+/*
+ * Ranks of one mpirun on one machine find each other by its variables alone, whatever backend they want: by MPI, a rank
+ * without MPI's module would leave the others waiting in MPI_Init.
+ */
+static bool meets_here(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who)
+{
+    return plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT && who->is_mpi && !who->master_addr[0] &&
+           mr_rank_identity_is_local_job(who);
+}
+
 /* Host and port by the environment. torchrun's agent has the first port, and whatever it answers, it is not asked. */
 static mr_status find_master(const struct mr_rank_identity *who, struct mr_rendezvous_plan *plan, mr_error *error)
 {
-    if (!who->master_addr[0] && who->is_mpi && plan->means->bootstrap) {
+    const char *host = plan->is_local_job ? LOOPBACK : who->master_addr;
+    if (!host[0] && who->is_mpi && plan->means->bootstrap) {
         plan->is_by_mpi = true;
         return MR_OK;
     }
-    if (!who->master_addr[0])
+    if (!host[0])
         return fail_missing(who, "MASTER_ADDR", error);
     if (who->master_port == 0)
         return fail_missing(who, "MASTER_PORT", error);
@@ -122,7 +133,7 @@ static mr_status find_master(const struct mr_rank_identity *who, struct mr_rende
     if (first > 65535)
         return mr_error_set(error, MR_ERR_INVALID, "MASTER_PORT=%u is torchrun's, and there is no port above it",
                             who->master_port);
-    memcpy(plan->host, who->master_addr, sizeof plan->host);
+    snprintf(plan->host, sizeof plan->host, "%s", host);
     plan->port = (uint16_t)first;
     plan->n_ports = (uint16_t)(n < 65536 - first ? n : 65536 - first);
     return MR_OK;
@@ -148,14 +159,22 @@ static const char *choose_backend(const mr_group_options *options, const struct 
     return who->is_mpi && plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT && !who->master_addr[0] ? "mpi" : "gloo";
 }
 
-static mr_status find_backend(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
+static bool has_module(const struct mr_rendezvous_plan *plan, const char *backend, mr_error *error)
+{
+    return !plan->means->find_module || plan->means->find_module(backend, error) == MR_OK;
+}
+
+static mr_status find_backend(const mr_group_options *options, struct mr_rendezvous_plan *plan,
                               const struct mr_rank_identity *who, char backend_out[8], mr_error *error)
 {
     const char *backend = options->backend;
-    if (!backend || strcmp(backend, "auto") == 0)
+    if (!backend || strcmp(backend, "auto") == 0) {
         backend = choose_backend(options, plan, who);
-    else if (strcmp(backend, "gloo") != 0 && strcmp(backend, "mpi") != 0 && strcmp(backend, "nccl") != 0)
+        if (plan->is_local_job && strcmp(backend, "mpi") == 0 && !has_module(plan, backend, &plan->no_mpi))
+            backend = "gloo";
+    } else if (strcmp(backend, "gloo") != 0 && strcmp(backend, "mpi") != 0 && strcmp(backend, "nccl") != 0) {
         return mr_error_set(error, MR_ERR_INVALID, "backend \"%.100s\" is none of auto, gloo, mpi, nccl", backend);
+    }
     if (options->mpi_comm && strcmp(backend, "mpi") != 0)
         return mr_error_set(error, MR_ERR_INVALID, "mpi_comm is given, and backend is %s", backend);
     if (options->nccl_comm && strcmp(backend, "nccl") != 0)
@@ -230,6 +249,7 @@ mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const
         status = parse_init(options->init, &plan, error);
     if (status == MR_OK)
         status = find_self(options, &plan, who_out, error);
+    plan.is_local_job = status == MR_OK && meets_here(&plan, who_out);
     if (status == MR_OK)
         status = find_backend(options, &plan, who_out, backend_out, error);
     if (status == MR_OK && plan.way == MR_RENDEZVOUS_BY_ENVIRONMENT && who_out->world_size > 1)

@@ -16,12 +16,13 @@ struct mr_rendezvous_means {
     const char *(*get)(void *user, const char *name);
     void *user;
     /*
-     * Under mpirun without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others;
-     * "" when rank 0 has none. NULL: the missing variable is an error.
+     * Under mpirun over machines, without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's
+     * to the others; "" when rank 0 has none. NULL: the missing variable is an error.
      */
     mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
     void *bootstrap_user;
-    mr_store_resolver *resolver; /* of host names; NULL: getaddrinfo */
+    mr_status (*find_module)(const char *backend, mr_error *error); /* can it be opened? NULL: it can */
+    mr_store_resolver *resolver;                                    /* of host names; NULL: getaddrinfo */
 };
 
 enum mr_rendezvous_way { MR_RENDEZVOUS_BY_ENVIRONMENT, MR_RENDEZVOUS_BY_TCP, MR_RENDEZVOUS_BY_FILE };
@@ -34,6 +35,8 @@ struct mr_rendezvous_plan {
     uint16_t n_ports;  /* that rank 0 may choose from, from port upwards */
     const char *path;  /* of file:// */
     bool is_by_mpi;    /* MPI broadcasts the address of rank 0 */
+    bool is_local_job; /* one mpirun on one machine: the ranks meet there without MPI */
+    mr_error no_mpi;   /* where gloo takes the place of mpi, why this rank cannot have mpi; else without words */
     const char *token; /* or NULL */
     uint64_t began_ns;
     uint64_t deadline_ns;

@@ -28,7 +28,8 @@ typedef struct mr_group_options {
     size_t struct_size;
     const char *init;    /* "env://" (default), "tcp://HOST:PORT" or "file:///PATH" */
     const char *backend; /* "auto" (default: mpi under mpirun if nothing else is set, nccl with a CUDA device, otherwise
-                            gloo), "gloo", "mpi", "nccl". A world of one opens neither gloo nor mpi, even by name, and
+                            gloo; gloo also under mpirun on one machine where no rank can open the module of mpi, with
+                            one log line), "gloo", "mpi", "nccl". A world of one opens neither gloo nor mpi, even by name, and
                             collectives copy; it always opens nccl and an engine with an adopted communicator */
     uint32_t rank;       /* with world_size; not with env:// */
     uint32_t world_size; /* 0: from the launcher's environment; a program without a launcher is a world of one */
@@ -48,8 +49,8 @@ typedef struct mr_group_options {
  *
  * options  NULL means all defaults
  * Returns MR_OK; MR_ERR_INVALID (names the missing option or variable); MR_ERR_TIMEOUT (on rank 0 names the missing
- * ranks, on others the addresses tried and how often); MR_ERR_UNSUPPORTED if the backend's module is not there;
- * MR_ERR_PEER if a rank differs in backend, version or world size, or disconnected; MR_ERR_NO_DEVICE.
+ * ranks, on others the addresses tried and how often); MR_ERR_UNSUPPORTED if the backend's module is not there (names
+ * the remedy); MR_ERR_PEER if a rank differs in backend, version or world size, or disconnected; MR_ERR_NO_DEVICE.
  * Ownership: *group_out is the caller's, to be destroyed; NULL on failure.
  * Blocks: until all ranks have joined, at most timeout_ms.
  */

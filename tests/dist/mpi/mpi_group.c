@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank of a program that knows only the public interface: mpi_group SCENARIO MODULE FOLDER, under mpirun, with
- * MASTER_ADDR and MASTER_PORT set and MR_MODULE_PATH leading to the module.
+ * MR_MODULE_PATH leading to the module, and with MASTER_ADDR and MASTER_PORT where a scenario names the backend.
  */
 #include "tests/dist/group/contract_collectives.h"
 #include "tests/dist/group/driver_double.h"
@@ -151,13 +151,84 @@ static void scenario_hang(void)
     mr_group_destroy(group);
 }
 
+/* A file that is no module, where it is looked for first. */
+static void hide_module(void)
+{
+    char path[300];
+    char folders[1000];
+    snprintf(path, sizeof path, "%s/libmillrace-mpi.so", folder);
+    FILE *file = fopen(path, "w");
+    must(file);
+    fclose(file);
+    snprintf(folders, sizeof folders, "%s:%s", folder, getenv("MR_MODULE_PATH"));
+    setenv("MR_MODULE_PATH", folders, 1);
+}
+
+/* As mpirun says, before there is a group. */
+static uint32_t launched_rank(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+    must(rank);
+    return (uint32_t)strtoul(rank, NULL, 10);
+}
+
+static uint32_t n_lines;
+
+static void count_line(void *user, mr_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    n_lines += strncmp(line, "gloo instead of mpi: the backend mpi cannot be opened: ", 55) == 0;
+}
+
+/* No backend is named, and no address. */
+static void joins_by_itself(const char *backend)
+{
+    mr_error error = {0};
+    mr_group *group = NULL;
+    mr_log_set(count_line, NULL);
+    if (mr_group_create(NULL, &group, &error) != MR_OK) {
+        fprintf(stderr, "mr_group_create: %s\n", error.text);
+        exit(1);
+    }
+    must(strcmp(mr_group_backend(group), backend) == 0);
+    must(n_lines == (mr_group_rank(group) == 0 && strcmp(backend, "gloo") == 0));
+    double sum = mr_group_rank(group);
+    must(mr_group_all_reduce(group, &sum, 1, MR_F64, MR_SUM) == MR_OK && sum == 6);
+    mr_group_destroy(group);
+}
+
+static void scenario_auto(void)
+{
+    joins_by_itself("mpi");
+}
+
+static void scenario_hidden(void)
+{
+    hide_module();
+    joins_by_itself("gloo");
+}
+
+/* Rank 2 alone cannot open the module. The others are not left in MPI_Init. */
+static void scenario_mixed(void)
+{
+    mr_error error = {0};
+    mr_group *group = NULL;
+    mr_log_set(count_line, NULL);
+    uint32_t rank = launched_rank();
+    if (rank == 2)
+        hide_module();
+    must(mr_group_create(NULL, &group, &error) == MR_ERR_PEER && !group);
+    must(strcmp(error.text, "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi") == 0);
+    must(n_lines == (rank == 2));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } scenarios[] = {
-    {"contract", scenario_contract},
-    {"split", scenario_split},
-    {"hang", scenario_hang},
+    {"auto", scenario_auto},         {"hidden", scenario_hidden}, {"mixed", scenario_mixed},
+    {"contract", scenario_contract}, {"split", scenario_split},   {"hang", scenario_hang},
     {"pointers", scenario_pointers},
 };
 

@@ -356,6 +356,39 @@ static void device_memory_is_refused_by_name_over_mpi(void **state)
     must_pass(group_of("pointers"));
 }
 
+/* Neither a backend nor an address is named. MPICH gives a job no id, so the user's stands for it. */
+static struct start unnamed(const char *scenario)
+{
+    struct start start = group_of(scenario);
+    char id[32];
+    unsetenv("MASTER_ADDR");
+    unsetenv("MASTER_PORT");
+    snprintf(id, sizeof id, "mpi-%u", (unsigned)getpid());
+    if (MR_TEST_MPI_IS_MPICH)
+        setenv("MR_RUN_ID", id, 1);
+    return start;
+}
+
+static void what_nobody_names_is_mpi_under_mpirun(void **state)
+{
+    (void)state;
+    must_pass(unnamed("auto"));
+}
+
+static void without_mpi_s_module_ranks_of_one_machine_use_gloo(void **state)
+{
+    (void)state;
+    if (!MR_TEST_MPI_HAS_GLOO)
+        skip();
+    must_pass(unnamed("hidden"));
+}
+
+static void a_rank_that_alone_lacks_mpi_s_module_is_named_at_once(void **state)
+{
+    (void)state;
+    must_pass(unnamed("mixed"));
+}
+
 static void a_rank_that_hangs_ends_the_others_by_their_deadline(void **state)
 {
     (void)state;
@@ -412,6 +445,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_public_interface_keeps_its_contract_over_mpi),
         cmocka_unit_test(a_group_is_split_over_mpi),
         cmocka_unit_test(device_memory_is_refused_by_name_over_mpi),
+        cmocka_unit_test(what_nobody_names_is_mpi_under_mpirun),
+        cmocka_unit_test(without_mpi_s_module_ranks_of_one_machine_use_gloo),
+        cmocka_unit_test(a_rank_that_alone_lacks_mpi_s_module_is_named_at_once),
         cmocka_unit_test(a_group_ends_by_its_deadline_over_mpi),
         cmocka_unit_test(a_rank_that_hangs_ends_the_others_by_their_deadline),
         cmocka_unit_test(a_collective_ends_when_it_is_stopped),

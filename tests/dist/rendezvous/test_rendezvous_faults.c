@@ -175,7 +175,7 @@ static void hostile_facts_are_an_error(void **state)
     expect_of_facts(bytes, sizeof bytes, "rank 1 runs millrace xxxxxxxxxxxxxxx, rank 0");
     expect_of_facts("", 0, "rank 1 runs millrace , rank 0");
     memcpy(bytes, MR_VERSION, sizeof MR_VERSION);
-    expect_of_facts(bytes, 40, "rank 1 left 40 bytes of facts, not 80");
+    expect_of_facts(bytes, 40, "rank 1 left 40 bytes of facts, not 84");
     struct mr_agreement_fact fact = {.version = MR_VERSION, .backend = "\033[2Jxxx", .world_size = 2};
     expect_of_facts(&fact, sizeof fact, "rank 1 wants backend ?[2Jxxx, rank 0 gloo");
     fact.world_size = 3;

@@ -2,6 +2,7 @@
 /* Ranks that find each other under torchrun, srun and mpirun, whose variables are made up. */
 #include "tests/dist/rendezvous/rank_threads.h"
 
+#include "base/error.h"
 #include "dist/rendezvous/local_address.h"
 
 #include <setjmp.h>
@@ -249,8 +250,179 @@ static void under_mpirun_with_an_address_auto_is_gloo(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
+/* ---- mpirun on one machine, which gives the job an id ---- */
+
+/* The program's log lines, for the threads that are ranks. */
+static struct {
+    pthread_mutex_t lock;
+    uint32_t n_lines;
+    char last[1200];
+} logged = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void log_line(void *user, mr_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    pthread_mutex_lock(&logged.lock);
+    logged.n_lines++;
+    snprintf(logged.last, sizeof logged.last, "%s", line);
+    pthread_mutex_unlock(&logged.lock);
+}
+
+static mr_status no_module(const char *backend, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "there is no module of %s", backend);
+}
+
+static mr_status a_module(const char *backend, mr_error *error)
+{
+    (void)backend;
+    (void)error;
+    return MR_OK;
+}
+
+static mr_status must_not_carry(void *user, const struct mr_rank_identity *who, char *address, mr_error *error)
+{
+    (void)user;
+    (void)address;
+    return mr_error_set(error, MR_ERR_STATE, "rank %u asks MPI", who->rank);
+}
+
+static void make_local_job(struct mr_test_rank *ranks, uint32_t n, const char *job)
+{
+    make_mpi_ranks(ranks, n, ENOUGH_MS);
+    mr_test_ranks_set(ranks, n, "PMIX_NAMESPACE", job);
+    for (uint32_t r = 0; r < n; r++) {
+        ranks[r].means.bootstrap = must_not_carry;
+        ranks[r].means.find_module = a_module;
+    }
+    logged.n_lines = 0;
+}
+
+/* This process's, so that tests which run at once have other ports. */
+static const char *own_job(char text[32])
+{
+    snprintf(text, 32, "job-%u", (unsigned)getpid());
+    return text;
+}
+
+static void ranks_of_one_mpirun_on_one_machine_meet_without_mpi(void **state)
+{
+    (void)state;
+    char job[32];
+    struct mr_test_rank ranks[4];
+    make_local_job(ranks, 4, own_job(job));
+    mr_test_ranks_join(ranks, 4);
+    mr_test_ranks_expect_all(ranks, 4, "mpi");
+    assert_int_equal(logged.n_lines, 0);
+    mr_test_ranks_leave(ranks, 4);
+}
+
+static void without_mpi_s_module_they_use_gloo_and_one_says_so(void **state)
+{
+    (void)state;
+    char job[32];
+    struct mr_test_rank ranks[4];
+    make_local_job(ranks, 4, own_job(job));
+    for (uint32_t r = 0; r < 4; r++)
+        ranks[r].means.find_module = no_module;
+    ranks[2].options.backend = "gloo"; /* which is what the others come to */
+    mr_test_ranks_join(ranks, 4);
+    mr_test_ranks_expect_all(ranks, 4, "gloo");
+    assert_int_equal(logged.n_lines, 1);
+    assert_string_equal(logged.last, "gloo instead of mpi: there is no module of mpi");
+    mr_test_ranks_leave(ranks, 4);
+}
+
+/* Nobody waits for MPI: the first verdict says it, long before the deadline. */
+static void a_rank_that_alone_lacks_mpi_s_module_is_named(void **state)
+{
+    (void)state;
+    char job[32];
+    struct mr_test_rank ranks[4];
+    for (uint32_t lacking = 0; lacking < 4; lacking += 2) {
+        make_local_job(ranks, 4, own_job(job));
+        ranks[lacking].means.find_module = no_module;
+        mr_test_ranks_join(ranks, 4);
+        mr_test_ranks_expect_error(ranks, 4, MR_ERR_PEER,
+                                   lacking
+                                       ? "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi"
+                                       : "rank 1 wants backend mpi, rank 0 gloo (it cannot open the module of mpi)");
+        assert_int_equal(logged.n_lines, 1); /* of the rank that lacks it: why */
+        mr_test_ranks_leave(ranks, 4);
+    }
+}
+
+static void a_backend_that_is_named_is_taken_or_refused(void **state)
+{
+    (void)state;
+    char job[32];
+    struct mr_test_rank ranks[2];
+    make_local_job(ranks, 2, own_job(job));
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r].means.find_module = no_module;
+        ranks[r].options.backend = "mpi";
+    }
+    mr_test_ranks_join(ranks, 2);
+    mr_test_ranks_expect_all(ranks, 2, "mpi"); /* opening it is what fails, with the way to a remedy */
+    mr_test_ranks_leave(ranks, 2);
+    ranks[1].options.backend = "gloo";
+    mr_test_ranks_join(ranks, 2);
+    mr_test_ranks_expect_error(ranks, 2, MR_ERR_PEER, "rank 1 wants backend gloo, rank 0 mpi");
+    mr_test_ranks_leave(ranks, 2);
+    assert_int_equal(logged.n_lines, 0);
+}
+
+/* A port that the job's id leads to may be another's: a program's that is silent, or another job's store. */
+static void strangers_on_the_job_s_ports_are_passed_over(void **state)
+{
+    (void)state;
+    char job[32];
+    struct mr_test_rank ranks[3];
+    struct mr_rank_identity who;
+    struct mr_store *store = NULL;
+    struct mr_store_identity identity = {.run = 12345, .world_size = 3};
+    int silent = -1;
+    for (uint32_t i = 0; !store; i++) {
+        snprintf(job, sizeof job, "job-%u-%u", (unsigned)getpid(), i);
+        make_local_job(ranks, 3, job);
+        assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL), MR_OK);
+        assert_true(who.port_is_derived && who.run != 0);
+        silent = mr_test_listen(who.master_port);
+        if (silent >= 0 &&
+            mr_store_start("127.0.0.1", (uint16_t)(who.master_port + 1), &identity, &store, NULL) != MR_OK)
+            close(silent);
+    }
+    mr_test_ranks_join(ranks, 3);
+    mr_test_ranks_expect_all(ranks, 3, "mpi");
+    assert_in_range(mr_store_port(ranks[0].rendezvous.store), who.master_port + 2, who.master_port + 15);
+    mr_test_ranks_leave(ranks, 3);
+    mr_store_stop(store);
+    close(silent);
+}
+
+/* Not all ranks are here, or the job has no id: MPI carries the address. */
+static void without_an_id_or_over_machines_mpi_is_asked(void **state)
+{
+    (void)state;
+    char job[32];
+    struct mr_test_rank ranks[2];
+    make_local_job(ranks, 2, own_job(job));
+    for (uint32_t r = 0; r < 2; r++)
+        strcpy(ranks[r].lines[3], "OMPI_COMM_WORLD_LOCAL_SIZE=1");
+    strcpy(ranks[1].lines[2], "OMPI_COMM_WORLD_LOCAL_RANK=0");
+    mr_test_ranks_join(ranks, 2);
+    assert_int_equal(ranks[1].status, MR_ERR_STATE);
+    assert_string_equal(ranks[1].error.text, "rank 1 asks MPI");
+    make_local_job(ranks, 2, "");
+    mr_test_ranks_join(ranks, 2);
+    assert_int_equal(ranks[1].status, MR_ERR_STATE);
+    assert_string_equal(ranks[1].error.text, "rank 1 asks MPI");
+}
+
 int main(void)
 {
+    mr_log_set(log_line, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(under_torchrun_the_store_takes_a_free_port_above_the_agent_s),
         cmocka_unit_test(another_run_s_store_in_the_way_is_passed_over),
@@ -260,6 +432,12 @@ int main(void)
         cmocka_unit_test(an_interface_may_be_named),
         cmocka_unit_test(under_mpirun_without_it_the_variable_is_named),
         cmocka_unit_test(under_mpirun_with_an_address_auto_is_gloo),
+        cmocka_unit_test(ranks_of_one_mpirun_on_one_machine_meet_without_mpi),
+        cmocka_unit_test(without_mpi_s_module_they_use_gloo_and_one_says_so),
+        cmocka_unit_test(a_rank_that_alone_lacks_mpi_s_module_is_named),
+        cmocka_unit_test(a_backend_that_is_named_is_taken_or_refused),
+        cmocka_unit_test(strangers_on_the_job_s_ports_are_passed_over),
+        cmocka_unit_test(without_an_id_or_over_machines_mpi_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
