@@ -163,9 +163,11 @@ static void test_epoch(struct trainer *t)
 static void report_loader(const struct trainer *t)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    char verdict[128];
 
+    mr_loader_verdict(t->train, verdict, sizeof verdict);
     trainer_check(mr_loader_get_stats(t->train, &stats), mr_loader_error(t->train));
-    mr_group_print0(t->group, "           %s; %" PRIu64 " damaged\n", stats.verdict, stats.n_damaged);
+    mr_group_print0(t->group, "           %s; %" PRIu64 " damaged\n", verdict, stats.n_damaged);
 }
 
 static void run_epoch(struct trainer *t)

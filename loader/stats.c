@@ -82,17 +82,6 @@ static uint32_t count_ready(const struct mr_core *core)
     return n;
 }
 
-static void reach_verdict(mr_loader_stats *s)
-{
-    double waited = s->elapsed_ns ? 100.0 * (double)s->consumer_wait_ns / (double)s->elapsed_ns : 0;
-    if (s->n_batches == 0)
-        snprintf(s->verdict, sizeof s->verdict, "no batch was taken yet");
-    else if (waited >= 10)
-        snprintf(s->verdict, sizeof s->verdict, "loader-bound: consumer waited %.0f %% of the time", waited);
-    else
-        snprintf(s->verdict, sizeof s->verdict, "consumer-bound: consumer waited only %.0f %% of the time", waited);
-}
-
 static void fill_copies(const struct mr_core *core, mr_loader_stats *s)
 {
     const struct mr_copy_totals *c = &core->copies;
@@ -126,6 +115,14 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
     }
 }
 
+/* With the lock. */
+static void fill_waits(const mr_loader *loader, mr_loader_stats *s)
+{
+    s->n_batches = loader->n_batches;
+    s->consumer_wait_ns = loader->consumer_wait_ns;
+    s->elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
+}
+
 mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
 {
     if (!loader || !stats || mr_out_struct_check(stats, sizeof *stats, "mr_loader_stats", NULL) != MR_OK)
@@ -135,21 +132,39 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
         return MR_ERR_STATE;
     mr_loader_stats s = {0};
     pthread_mutex_lock(&core->lock);
-    s.n_batches = loader->n_batches;
+    fill_waits(loader, &s);
     s.n_samples = loader->n_samples;
     s.n_damaged = loader->damage.n_seen;
     s.n_damaged_distinct = loader->damage.n_distinct;
     s.n_warnings = loader->n_warnings;
-    s.consumer_wait_ns = loader->consumer_wait_ns;
-    s.elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
     s.n_ready = count_ready(core);
     s.n_slots = core->options.n_slots;
     fill_copies(core, &s);
     pthread_mutex_unlock(&core->lock);
     fill_workers(loader, &s);
-    reach_verdict(&s);
     mr_out_struct_write(stats, &s, sizeof s);
     return MR_OK;
+}
+
+size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size)
+{
+    mr_loader_stats s = {0};
+    if (text_out && size > 0)
+        text_out[0] = '\0';
+    if (!loader || !lock_core(loader))
+        return 0;
+    fill_waits(loader, &s);
+    unlock_core(loader, true);
+    double waited = s.elapsed_ns ? 100.0 * (double)s.consumer_wait_ns / (double)s.elapsed_ns : 0;
+    size = text_out ? size : 0;
+    int len;
+    if (s.n_batches == 0)
+        len = snprintf(text_out, size, "no batch was taken yet");
+    else if (waited >= 10)
+        len = snprintf(text_out, size, "loader-bound: consumer waited %.0f %% of the time", waited);
+    else
+        len = snprintf(text_out, size, "consumer-bound: consumer waited only %.0f %% of the time", waited);
+    return len > 0 ? (size_t)len : 0;
 }
 
 mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out)

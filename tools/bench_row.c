@@ -200,7 +200,6 @@ static void fill_row(struct run *run, const struct reading *before, const struct
     row->h2d_gb_s = stats->h2d_ns > 0 ? (double)stats->h2d_bytes / (double)stats->h2d_ns : 0;
     row->ready_share = stats->ready_share;
     snprintf(row->reader, sizeof row->reader, "%s", stats->reader);
-    snprintf(row->verdict, sizeof row->verdict, "%s", stats->verdict);
 }
 
 /* The statistics stay zero where they cannot be had. */
@@ -230,6 +229,7 @@ static int measure_row(struct run *run, double created_s)
     if (exit_status == MR_EXIT_OK)
         exit_status = take_batches(run, run->how->seconds);
     after = take_reading(loader);
+    mr_loader_verdict(loader, run->row->verdict, sizeof run->row->verdict);
     after.cpu.host_s -= mr_memory_watch_cpu(&watch);
     run->row->peak_pss_mb = (double)mr_memory_watch_stop(&watch) / 1e6;
     mr_progress_clear(run->progress);

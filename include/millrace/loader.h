@@ -251,13 +251,12 @@ typedef struct mr_loader_stats {
     uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */
     uint32_t n_ready;          /* batches that are decoded now and not yet returned */
     uint32_t n_slots;
-    uint32_t num_workers;    /* living worker processes or threads */
+    uint32_t num_workers;  /* living worker processes or threads */
     uint64_t n_deaths;     /* workers that died and were replaced */
     double busy_share_min; /* share of its time that the least busy, the average, the busiest worker decoded */
     double busy_share_mean;
     double busy_share_max;
     char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
-    char verdict[128];      /* "loader-bound: consumer waited 62 % of the time" or "consumer-bound: ..." */
     uint32_t n_buffers;     /* 0 if batches are lent from the slots */
     uint32_t n_copying;     /* copy queue: batches whose copy is under way now */
     double copying_mean;    /* mean of n_copying over the copies issued */
@@ -276,6 +275,14 @@ typedef struct mr_loader_stats {
 
 /** Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child. Threads: any. */
 MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
+
+/**
+ * Write who has waited for whom since the first mr_loader_next(), in one line: "loader-bound: consumer waited 62 % of
+ * the time" or "consumer-bound: ...". At most size bytes are written, with the final NUL.
+ *
+ * Returns the line's length without the NUL; 0 in a forked child. Threads: any.
+ */
+MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
 
 /**
  * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the options that must be
