@@ -2,7 +2,8 @@
 /*
  * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. A place may have left
  * the same record twice, if its worker died in between; the list holds each index once. A place has no record of a
- * damaged sample that another place has met before it.
+ * damaged sample that another place has met before it. Finds the error that takes a batch's place: it is the same
+ * whichever worker met what first, so the list may lack it where a batch has more damage than records.
  */
 #include "loader/damage.h"
 
@@ -18,7 +19,7 @@ void mr_damage_fini(struct mr_damage *damage)
 static const struct mr_record *find_record(const struct mr_slot_view *view, uint32_t place, uint32_t from,
                                            uint32_t *at_out)
 {
-    for (uint32_t i = from; i < 2 * MR_SLOT_RECORDS; i++) {
+    for (uint32_t i = from; i < MR_SLOT_OWN_RECORDS; i++) {
         const struct mr_record *record = mr_slot_record_at(view, i);
         if (record && record->place == place) {
             *at_out = i;
@@ -52,7 +53,7 @@ static void keep_error(struct mr_damage *damage, const mr_error *error)
 
 static const struct mr_record *find_index(const struct mr_slot_view *view, int64_t index)
 {
-    for (uint32_t i = 0; i < 2 * MR_SLOT_RECORDS; i++) {
+    for (uint32_t i = 0; i < MR_SLOT_OWN_RECORDS; i++) {
         const struct mr_record *record = mr_slot_record_at(view, i);
         if (record && record->error.index == index)
             return record;
@@ -121,34 +122,62 @@ static bool has_failed(const struct mr_slot_view *view, uint32_t place)
     return atomic_load_explicit(&view->outcome[place], memory_order_relaxed) == MR_OUTCOME_FAILED;
 }
 
-bool mr_damage_has_failure(const struct mr_slot_view *view)
-{
-    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
-    for (uint32_t place = 0; place < n; place++)
-        if (has_failed(view, place))
-            return true;
-    return false;
-}
-
-bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_catalog *catalog, mr_error *error_out)
+/* The lowest place without a sample and without a hole. */
+static bool find_failed_place(const struct mr_slot_view *view, uint32_t *place_out)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t place = 0; place < n; place++) {
         if (!has_failed(view, place))
             continue;
-        uint32_t at;
-        const struct mr_record *record = find_record(view, place, 0, &at);
-        if (record) {
-            *error_out = record->error;
-            return true;
-        }
-        int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-        char which[MR_CATALOG_WHICH];
-        mr_catalog_which(catalog, index, which);
-        mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged, as are more than %d others of its batch", which,
-                     MR_SLOT_RECORDS);
-        error_out->index = index;
+        *place_out = place;
         return true;
     }
     return false;
+}
+
+bool mr_damage_has_failure(const struct mr_slot_view *view)
+{
+    uint32_t unused;
+    return find_failed_place(view, &unused);
+}
+
+static void prefer_record(const struct mr_slot_view *view, uint32_t i, const struct mr_record **best)
+{
+    const struct mr_record *record = mr_slot_record_at(view, i);
+    if (record && has_failed(view, record->place) &&
+        (!*best || mr_record_precedes(record->place, &record->error, *best)))
+        *best = record;
+}
+
+/* A place that fails has a record of its wanted sample's damage, or one of an error that is not damage. */
+static const struct mr_record *find_reason(const struct mr_slot_view *view)
+{
+    const struct mr_record *best = NULL;
+    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++)
+        prefer_record(view, i, &best);
+    for (uint32_t i = MR_SLOT_OWN_RECORDS; i < view->n_records; i++)
+        prefer_record(view, i, &best);
+    return best;
+}
+
+/* A worker's death may have cost the words. */
+static void name_damaged(const struct mr_catalog *catalog, int64_t index, mr_error *error_out)
+{
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(catalog, index, which);
+    mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged", which);
+    error_out->index = index;
+}
+
+bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_catalog *catalog, mr_error *error_out)
+{
+    uint32_t place;
+    if (!find_failed_place(view, &place))
+        return false;
+    const struct mr_record *reason = find_reason(view);
+    if (reason && (reason->error.status != MR_ERR_DAMAGED || reason->place == place))
+        *error_out = reason->error;
+    else
+        name_damaged(catalog, atomic_load_explicit(&view->want[place], memory_order_relaxed), error_out);
+    return true;
 }

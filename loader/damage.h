@@ -28,7 +28,10 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_shared *shared,
 /* Has a place no sample and no hole, so that an error takes the batch's place? */
 bool mr_damage_has_failure(const struct mr_slot_view *view);
 
-/* The error of the first place that has none of its own sample: true with *error_out when there is one. */
+/*
+ * The error that takes the batch's place: the first one that is not damage, else the damage of the lowest place. True
+ * with *error_out when a place has failed.
+ */
 bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_catalog *catalog, mr_error *error_out);
 
 #endif

@@ -31,7 +31,8 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
            append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
-           append_part(&end, 2 * MR_SLOT_RECORDS, sizeof(struct mr_record), 8, &l->records_off) &&
+           append_part(&end, MR_SLOT_OWN_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8,
+                       &l->records_off) &&
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
@@ -51,11 +52,14 @@ static bool lay_out_data(struct mr_slot_layout *l)
     return ok && append_part(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
 
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t batch_size,
-                              uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t n_workers,
+                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
 {
-    *layout = (struct mr_slot_layout){
-        .n_slots = n_slots, .batch_size = batch_size, .sample_bytes = sample_bytes, .label_bytes = label_bytes};
+    *layout = (struct mr_slot_layout){.n_slots = n_slots,
+                                      .batch_size = batch_size,
+                                      .n_workers = n_workers,
+                                      .sample_bytes = sample_bytes,
+                                      .label_bytes = label_bytes};
     uint64_t end = head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout) ||
         !append_part(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
@@ -77,6 +81,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .skipped = (void *)(book + layout->skipped_off),
         .outcome = (void *)(book + layout->outcome_off),
         .records = (void *)(book + layout->records_off),
+        .n_records = MR_SLOT_OWN_RECORDS + layout->n_workers,
         .data = data,
         .label = data + layout->label_off,
         .index = (void *)(data + layout->index_off),
@@ -119,6 +124,15 @@ static void clear_records(_Atomic uint32_t *n_claimed, struct mr_record *records
     atomic_store_explicit(n_claimed, 0, memory_order_relaxed);
 }
 
+static void clear_own_records(const struct mr_slot_view *view)
+{
+    if (atomic_load_explicit(&view->slot->n_own, memory_order_relaxed) == 0)
+        return;
+    for (uint32_t i = MR_SLOT_OWN_RECORDS; i < view->n_records; i++)
+        atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
+    atomic_store_explicit(&view->slot->n_own, 0, memory_order_relaxed);
+}
+
 void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
                      uint64_t batch, uint32_t n_places)
 {
@@ -133,6 +147,7 @@ void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint6
     atomic_store_explicit(&slot->n_warnings, 0, memory_order_relaxed);
     clear_records(&slot->n_records, view->records);
     clear_records(&slot->n_more, view->records + MR_SLOT_RECORDS);
+    clear_own_records(view);
     for (uint32_t i = 0; i < n_places; i++) {
         atomic_store_explicit(&view->skipped[i], 0, memory_order_relaxed);
         atomic_store_explicit(&view->outcome[i], MR_OUTCOME_NONE, memory_order_relaxed);
@@ -178,17 +193,50 @@ bool mr_slot_count_down(const struct mr_slot_view *view)
     return atomic_load(&view->slot->state) == MR_SLOT_CANCELED; /* seq_cst: see place.c */
 }
 
-void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
+bool mr_record_precedes(uint32_t place, const mr_error *error, const struct mr_record *other)
 {
-    bool is_wanted = atomic_load_explicit(&view->skipped[place], memory_order_relaxed) == 0;
-    _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
-    uint32_t i = atomic_fetch_add_explicit(n_claimed, 1, memory_order_relaxed);
-    if (i >= MR_SLOT_RECORDS)
-        return;
-    struct mr_record *record = &view->records[is_wanted ? i : MR_SLOT_RECORDS + i];
+    bool is_damage = error->status == MR_ERR_DAMAGED;
+    if (is_damage != (other->error.status == MR_ERR_DAMAGED))
+        return !is_damage;
+    return place < other->place;
+}
+
+static void write_record(struct mr_record *record, uint32_t place, const mr_error *error)
+{
     record->place = place;
     record->error = *error;
     atomic_store_explicit(&record->valid, 1, memory_order_release);
+}
+
+/*
+ * The holder's number is in the place's word, also after its death. What dies while it writes leaves no record of its
+ * own; the same place's next holder has its error to record.
+ */
+static void keep_own(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
+{
+    uint32_t worker = mr_place_worker(mr_place_load(&view->places[place]));
+    struct mr_record *own = &view->records[MR_SLOT_OWN_RECORDS + worker];
+    assert(MR_SLOT_OWN_RECORDS + worker < view->n_records);
+    if (atomic_load_explicit(&own->valid, memory_order_relaxed) && !mr_record_precedes(place, error, own))
+        return;
+    atomic_fetch_add_explicit(&view->slot->n_own, 1, memory_order_relaxed);
+    atomic_exchange_explicit(&own->valid, 0, memory_order_acquire);
+    write_record(own, place, error);
+}
+
+void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
+{
+    if (error->status != MR_ERR_DAMAGED) {
+        keep_own(view, place, error);
+        return;
+    }
+    bool is_wanted = atomic_load_explicit(&view->skipped[place], memory_order_relaxed) == 0;
+    _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
+    uint32_t i = atomic_fetch_add_explicit(n_claimed, 1, memory_order_relaxed);
+    if (i < MR_SLOT_RECORDS)
+        write_record(&view->records[is_wanted ? i : MR_SLOT_RECORDS + i], place, error);
+    else if (is_wanted)
+        keep_own(view, place, error);
 }
 
 const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i)
@@ -197,7 +245,7 @@ const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint3
     const _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
     uint32_t claim = is_wanted ? i : i - MR_SLOT_RECORDS;
     const struct mr_record *record = &view->records[i];
-    if (claim >= atomic_load_explicit(n_claimed, memory_order_relaxed))
+    if (i < MR_SLOT_OWN_RECORDS && claim >= atomic_load_explicit(n_claimed, memory_order_relaxed))
         return NULL;
     return atomic_load_explicit(&record->valid, memory_order_acquire) ? record : NULL;
 }

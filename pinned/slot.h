@@ -33,9 +33,11 @@ enum mr_slot_state {
 };
 
 /*
- * The error of a damaged candidate of a place. At most MR_SLOT_RECORDS wanted samples keep it, and as many substitutes
- * after them: one place that goes through a long run of damaged substitutes does not cost others the words about
- * theirs.
+ * The error of a candidate of a place. At most MR_SLOT_RECORDS damaged wanted samples keep it, and as many damaged
+ * substitutes after them: one place that goes through a long run of damaged substitutes does not cost others the words
+ * about theirs. Behind these each worker has one record, which no other process writes. It keeps what must not be lost
+ * whatever else fails: an error that is not damage, or, once the first records are taken, the damage of a wanted
+ * sample; of several the one that comes first by mr_record_precedes().
  */
 struct mr_record {
     _Atomic uint32_t valid; /* stored last (release) */
@@ -43,6 +45,7 @@ struct mr_record {
     mr_error error;
 };
 #define MR_SLOT_RECORDS 64
+#define MR_SLOT_OWN_RECORDS (2 * MR_SLOT_RECORDS) /* from here on: worker i's */
 
 /* A sample's outcome, one byte per place, written by its holder before DONE. */
 enum mr_outcome { MR_OUTCOME_NONE, MR_OUTCOME_GOOD, MR_OUTCOME_HOLE, MR_OUTCOME_FAILED };
@@ -59,7 +62,8 @@ struct mr_slot {
     _Atomic uint32_t n_records;  /* records of wanted samples claimed, may exceed MR_SLOT_RECORDS */
     _Atomic uint32_t n_warnings; /* decoder warnings of its samples */
     _Atomic uint32_t n_more;     /* the same of substitutes, from records[MR_SLOT_RECORDS] on */
-    uint32_t spare[4];
+    _Atomic uint32_t n_own;      /* how often a worker has written its own record */
+    uint32_t spare[3];
 };
 static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
 
@@ -67,13 +71,15 @@ static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between b
 struct mr_slot_layout {
     uint32_t n_slots;
     uint32_t batch_size;
+    uint32_t n_workers;
+    uint32_t spare;
     uint64_t book_off;       /* of slot 0 from the start of the slab; 64-aligned */
     uint64_t book_bytes;     /* from slot to slot */
     uint64_t places_off;     /* within a book: mr_place[batch_size] */
     uint64_t want_off;       /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
     uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
     uint64_t outcome_off;    /* uint8_t[batch_size] */
-    uint64_t records_off;    /* mr_record[2 * MR_SLOT_RECORDS] */
+    uint64_t records_off;    /* mr_record[MR_SLOT_OWN_RECORDS + n_workers] */
     uint64_t data_off;       /* of slot 0 from the start of the slab; 4096-aligned */
     uint64_t data_bytes;     /* from slot to slot; 4096-aligned */
     uint64_t sample_bytes;   /* from row to row of the samples, which begin at 0 within the data */
@@ -90,8 +96,8 @@ struct mr_slot_layout {
 };
 
 /* Lay out n_slots slots behind head_bytes of other things. MR_ERR_NO_MEMORY names sizes that overflow. */
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t batch_size,
-                              uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t n_workers,
+                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
 
 /* The parts of slot i in a slab that is mapped at base. */
 struct mr_slot_view {
@@ -101,6 +107,7 @@ struct mr_slot_view {
     _Atomic uint32_t *skipped;
     _Atomic uint8_t *outcome;
     struct mr_record *records;
+    uint32_t n_records; /* of them */
     uint8_t *data;
     uint8_t *label;
     int64_t *index;
@@ -131,10 +138,17 @@ bool mr_slot_is_busy(const struct mr_slot_view *view);
  */
 bool mr_slot_count_down(const struct mr_slot_view *view);
 
-/* Record the message about a damaged candidate; it is dropped when all records of its kind are taken. */
+/*
+ * Record the error of a candidate, for the worker that holds the place, or held it until its death. Damage is dropped
+ * when all records that may keep it are taken.
+ */
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error);
 
-/* Record i, below 2 * MR_SLOT_RECORDS; NULL if it is not complete, or of an earlier batch. */
+/* Would a batch that has both errors be reported with this one? What is not damage comes first, then the lower place.
+ */
+bool mr_record_precedes(uint32_t place, const mr_error *error, const struct mr_record *other);
+
+/* Record i, below view->n_records; NULL if it is not complete, or of an earlier batch. */
 const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i);
 
 /* The death of a worker, as recovery needs to know it. */

@@ -57,6 +57,12 @@ static void wait_at_gate(struct rig_shared *shared)
     atomic_fetch_sub(&shared->n_at_gate, 1);
 }
 
+static void wait_for_others(const struct rig_shared *shared, int64_t index)
+{
+    while (index == shared->late && atomic_load(&shared->n_gets) < shared->late_gets)
+        usleep(200);
+}
+
 static int get(void *user, int64_t index, mr_sample *sample)
 {
     const struct rig *rig = user;
@@ -64,6 +70,7 @@ static int get(void *user, int64_t index, mr_sample *sample)
     atomic_fetch_add(&rig->shared->n_gets, 1);
     atomic_fetch_add(&rig->shared->n_live, 1);
     wait_at_gate(rig->shared);
+    wait_for_others(rig->shared, index);
     if (rig->shared->slow_us)
         usleep(rig->shared->slow_us);
     if (sample->struct_size != sizeof *sample)

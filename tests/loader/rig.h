@@ -26,6 +26,8 @@ struct rig_shared {
     _Atomic uint32_t n_at_gate;
     bool fails[RIG_MAX];
     uint32_t slow_us; /* each get takes so long */
+    int64_t late;     /* get of this index waits until there were so many: */
+    uint32_t late_gets;
 };
 
 struct rig {

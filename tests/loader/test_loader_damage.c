@@ -241,6 +241,44 @@ static void more_damage_in_a_batch_than_records_is_still_an_error_with_an_index(
     rig_destroy(rig);
 }
 
+/* The ways to make a batch, with the number of workers that each is given. */
+static mr_loader_options options_of_way(unsigned k)
+{
+    mr_loader_options options = rig_options_of(&rig_modes[k % rig_n_modes]);
+    if (options.num_workers != MR_NO_WORKERS)
+        options.num_workers = k < rig_n_modes ? 1 : 8;
+    return options;
+}
+
+/* The worker that has the batch's first sample may be the last to find it damaged. */
+static void fail_has_the_same_words_with_any_number_of_workers(void **state)
+{
+    (void)state;
+    enum { N = 200, FIRST_BROKEN = 3 };
+    char words[MR_ERROR_TEXT] = "";
+    for (unsigned k = 0; k < 2 * rig_n_modes; k++) {
+        struct rig *rig = rig_create(N);
+        mr_loader_options options = options_of_way(k);
+        options.batch_size = N;
+        options.n_epochs = 1;
+        for (unsigned i = FIRST_BROKEN; i < N; i++)
+            rig->shared->fails[i] = true;
+        rig->shared->late = FIRST_BROKEN;
+        rig->shared->late_gets = options.num_workers == 8 ? N / 2 : 0;
+        mr_loader *loader = rig_loader(rig, &options);
+        rig_expect(loader, MR_ERR_DAMAGED);
+        const mr_error *error = mr_loader_error(loader);
+        assert_int_equal(error->index, FIRST_BROKEN);
+        assert_non_null(strstr(error->text, "sample 3 is broken"));
+        if (k > 0)
+            assert_string_equal(error->text, words);
+        strcpy(words, error->text);
+        assert_int_equal(n_distinct(loader), N - FIRST_BROKEN);
+        mr_loader_destroy(loader);
+        rig_destroy(rig);
+    }
+}
+
 static void the_first_thousand_are_kept(void **state)
 {
     (void)state;
@@ -292,6 +330,7 @@ int main(void)
         RIG_TEST(the_same_sample_is_listed_once_and_counted_per_epoch),
         cmocka_unit_test(when_every_sample_is_broken_skip_says_so),
         cmocka_unit_test(more_damage_in_a_batch_than_records_is_still_an_error_with_an_index),
+        cmocka_unit_test(fail_has_the_same_words_with_any_number_of_workers),
         cmocka_unit_test(the_first_thousand_are_kept),
         RIG_TEST(skip_with_an_exact_tail_leaves_a_hole),
     };

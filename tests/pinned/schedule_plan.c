@@ -78,7 +78,8 @@ static void draw_layout(struct schedule_plan *plan)
         sample_bytes = area * o->finish.channels;
         o->row_bytes = area * o->finish.out_channels * mr_dtype_size((mr_dtype)o->finish.dtype);
     }
-    mr_status status = mr_slot_layout_init(&o->layout, 0, plan->n_slots, batch_size, sample_bytes, label_bytes, NULL);
+    mr_status status =
+        mr_slot_layout_init(&o->layout, 0, plan->n_slots, 1, batch_size, sample_bytes, label_bytes, NULL);
     if (status != MR_OK)
         memset(&o->layout, 0, sizeof o->layout);
 }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { BATCH = 4, N_SAMPLES = 100 };
+enum { BATCH = 4, N_SAMPLES = 100, N_WORKERS = 21 };
 
 struct rig {
     struct mr_slot_layout layout;
@@ -27,7 +27,7 @@ static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
     mr_error error;
-    if (!rig || mr_slot_layout_init(&rig->layout, 0, 2, BATCH, 16, 8, &error) != MR_OK)
+    if (!rig || mr_slot_layout_init(&rig->layout, 0, 2, N_WORKERS, BATCH, 16, 8, &error) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);
     if (!rig->memory)
@@ -362,6 +362,54 @@ static void records_keep_their_words_until_they_are_full(void **state)
     }
 }
 
+static void record_words(struct rig *rig, uint32_t place, uint32_t worker, mr_status status, const char *words)
+{
+    mr_error error;
+    uint64_t held = take(rig, place, worker);
+    mr_error_set(&error, status, "%s", words);
+    mr_slot_record(&rig->view, place, &error);
+    assert_true(mr_place_reopen(&rig->view.places[place], held, 0));
+}
+
+static void expect_own(const struct rig *rig, uint32_t worker, uint32_t place, const char *words)
+{
+    const struct mr_record *record = mr_slot_record_at(&rig->view, MR_SLOT_OWN_RECORDS + worker);
+    assert_non_null(record);
+    assert_int_equal(record->place, place);
+    assert_string_equal(record->error.text, words);
+}
+
+/* A worker's own record is for what comes when the others are taken, and for what is not damage. */
+static void a_workers_own_record_keeps_what_comes_first_in_a_report(void **state)
+{
+    struct rig *rig = *state;
+    publish(rig, 0, 4);
+    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++)
+        record_words(rig, 3, 2, MR_ERR_DAMAGED, "many");
+    for (uint32_t i = MR_SLOT_OWN_RECORDS; i < rig->view.n_records; i++)
+        assert_null(mr_slot_record_at(&rig->view, i));
+    record_words(rig, 2, 7, MR_ERR_DAMAGED, "damage of place 2");
+    record_words(rig, 1, 7, MR_ERR_DAMAGED, "damage of place 1");
+    record_words(rig, 3, 7, MR_ERR_DAMAGED, "damage of place 3");
+    expect_own(rig, 7, 1, "damage of place 1");
+    record_words(rig, 3, 7, MR_ERR_IO, "trouble of place 3");
+    record_words(rig, 0, 7, MR_ERR_DAMAGED, "damage of place 0");
+    expect_own(rig, 7, 3, "trouble of place 3");
+    record_words(rig, 0, 20, MR_ERR_DAMAGED, "damage of place 0");
+    expect_own(rig, 20, 0, "damage of place 0");
+    rig->view.skipped[0] = 1; /* a substitute's damage has no such record, its trouble has */
+    for (uint32_t i = 0; i <= MR_SLOT_RECORDS; i++)
+        record_words(rig, 0, 5, MR_ERR_DAMAGED, "a substitute");
+    assert_null(mr_slot_record_at(&rig->view, MR_SLOT_OWN_RECORDS + 5));
+    record_words(rig, 0, 5, MR_ERR_NO_MEMORY, "a substitute's trouble");
+    expect_own(rig, 5, 0, "a substitute's trouble");
+    mr_slot_cancel(&rig->view);
+    mr_slot_move(rig->view.slot, MR_SLOT_CANCELED, MR_SLOT_FREE);
+    publish(rig, 1, 4);
+    for (uint32_t i = 0; i < rig->view.n_records; i++)
+        assert_null(mr_slot_record_at(&rig->view, i));
+}
+
 /* The moves as DESIGN's slots have them, written down a second time. */
 static bool is_legal(int from, int to)
 {
@@ -437,6 +485,7 @@ int main(void)
         ON_SLOT(ten_kills_and_a_crash_make_the_sample_damaged),
         ON_SLOT(a_death_in_a_canceled_slot_closes_and_blames_nobody),
         ON_SLOT(records_keep_their_words_until_they_are_full),
+        ON_SLOT(a_workers_own_record_keeps_what_comes_first_in_a_report),
         ON_SLOT(illegal_moves_of_a_slot_abort),
         ON_SLOT(a_move_from_another_state_than_the_present_aborts),
     };

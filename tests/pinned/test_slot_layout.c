@@ -65,7 +65,7 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
         part_at(base, v.want, n, sizeof(int64_t)),
         part_at(base, v.skipped, n, sizeof(uint32_t)),
         part_at(base, v.outcome, n, 1),
-        part_at(base, v.records, 2 * MR_SLOT_RECORDS, sizeof *v.records),
+        part_at(base, v.records, v.n_records, sizeof *v.records),
         part_at(base, v.data, n, l->sample_bytes),
         part_at(base, v.label, n, l->label_bytes),
         part_at(base, v.index, n, sizeof(int64_t)),
@@ -78,14 +78,15 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
     return sizeof all / sizeof *all;
 }
 
-static void check_layout(uint64_t head, uint32_t n_slots, uint32_t batch, uint64_t sample, uint64_t label)
+static void check_layout(uint64_t head, uint32_t n_slots, uint32_t n_workers, uint32_t batch, uint64_t sample,
+                         uint64_t label)
 {
     struct mr_slot_layout l;
     struct part parts[64];
     mr_error error;
     unsigned n = 0;
     static char base[1]; /* only addresses are computed */
-    assert_int_equal(mr_slot_layout_init(&l, head, n_slots, batch, sample, label, &error), MR_OK);
+    assert_int_equal(mr_slot_layout_init(&l, head, n_slots, n_workers, batch, sample, label, &error), MR_OK);
     assert_int_equal(l.n_slots, n_slots);
     assert_int_equal(l.batch_size, batch);
     assert_int_equal(l.sample_bytes, sample);
@@ -110,7 +111,7 @@ static void parts_are_aligned_and_apart(void **state)
         for (unsigned b = 0; b < 7; b++)
             for (unsigned x = 0; x < 6; x++)
                 for (unsigned y = 0; y < 4; y++)
-                    check_layout(1000 * (s + b) + x, slots[s], batches[b], samples[x], labels[y]);
+                    check_layout(1000 * (s + b) + x, slots[s], 1 + 31 * b, batches[b], samples[x], labels[y]);
 }
 
 static void rows_follow_each_other_without_a_gap(void **state)
@@ -118,7 +119,7 @@ static void rows_follow_each_other_without_a_gap(void **state)
     (void)state;
     struct mr_slot_layout l;
     mr_error error;
-    assert_int_equal(mr_slot_layout_init(&l, 0, 2, 3, 5, 8, &error), MR_OK);
+    assert_int_equal(mr_slot_layout_init(&l, 0, 2, 1, 3, 5, 8, &error), MR_OK);
     assert_int_equal(l.sample_bytes, 5);
     assert_int_equal(l.label_off, 64);
     assert_int_equal(l.data_bytes, 4096);
@@ -142,7 +143,7 @@ static void sizes_that_overflow_are_refused_with_their_numbers(void **state)
     for (unsigned i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         struct mr_slot_layout l;
         mr_error error;
-        assert_int_equal(mr_slot_layout_init(&l, hostile[i].head, hostile[i].n_slots, hostile[i].batch,
+        assert_int_equal(mr_slot_layout_init(&l, hostile[i].head, hostile[i].n_slots, 1, hostile[i].batch,
                                              hostile[i].sample, hostile[i].label, &error),
                          MR_ERR_NO_MEMORY);
         assert_non_null(strstr(error.text, "more than 2^62 bytes"));
@@ -156,7 +157,7 @@ static void the_largest_that_fits_is_computed_exactly(void **state)
     struct mr_slot_layout l;
     mr_error error;
     uint64_t sample = UINT64_C(1) << 50;
-    assert_int_equal(mr_slot_layout_init(&l, 0, 16, 128, sample, 8, &error), MR_OK);
+    assert_int_equal(mr_slot_layout_init(&l, 0, 16, 1, 128, sample, 8, &error), MR_OK);
     assert_true(l.slab_bytes > 16 * 128 * sample);
     assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
 }

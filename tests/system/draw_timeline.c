@@ -200,7 +200,7 @@ static void open_play(struct play *play)
                                          .h2d_mb_per_s = ROWS * sample_bytes / 1000,
                                          .kernel_ns = COLUMN_US * 1000,
                                          .trace = true});
-    check(!mr_slot_layout_init(&play->layout, 0, N_SLOTS, ROWS, sample_bytes, 8, &error), "layout");
+    check(!mr_slot_layout_init(&play->layout, 0, N_SLOTS, 1, ROWS, sample_bytes, 8, &error), "layout");
     play->slab = aligned_alloc(4096, play->layout.slab_bytes + 4096 - play->layout.slab_bytes % 4096);
     check(play->slab, "no memory");
     memset(play->slab, 0, play->layout.slab_bytes);
