@@ -39,14 +39,14 @@ endif()
 
 # Outside libraries of both libraries, and their pkg-config names for programs that link libmillrace.a.
 # The shared library always takes them shared: Debian's archives are not position-independent.
-set(mr_outside Threads::Threads m)
-set(mr_outside_shared Threads::Threads m)
+set(mr_outside Threads::Threads ${CMAKE_DL_LIBS} m)
+set(mr_outside_shared Threads::Threads ${CMAKE_DL_LIBS} m)
 set(MR_PC_REQUIRES "")
-set(MR_PC_LIBS "-pthread -lm")
+set(MR_PC_LIBS "-pthread -ldl -lm")
 if(MR_CUDA)
   list(APPEND mr_outside CUDA::cudart_static)
   list(APPEND mr_outside_shared CUDA::cudart_static)
-  string(PREPEND MR_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
+  string(PREPEND MR_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt ")
 endif()
 foreach(module libjpeg libpng zlib liburing)
   if(TARGET mr_dep_${module})

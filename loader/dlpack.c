@@ -1,75 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives a batch's array as a DLPack tensor. Each tensor holds the whole batch until its deleter is called. DLPack
- * counts strides in elements, and the host's only device is number 0.
+ * Gives a batch's array as a DLPack tensor, with or without a version. Each tensor holds the whole batch until its
+ * deleter is called. DLPack counts strides in elements, and the host's only device is number 0.
  */
-#include <dlpack/dlpack.h>
+#include "loader/dlpack_abi.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "loader/batch.h"
 
 struct tensor {
-    DLManagedTensor managed; /* first: what the deleter gets */
-    mr_batch *batch;         /* the whole one */
+    union { /* first: what the caller gets */
+        struct DLManagedTensor managed;
+        struct DLManagedTensorVersioned versioned;
+    };
+    mr_batch *batch; /* the whole one */
     int64_t shape[MR_MAX_NDIM];
     int64_t strides[MR_MAX_NDIM];
 };
 
-static void delete_tensor(DLManagedTensor *managed)
+static void free_tensor(struct tensor *tensor)
 {
-    if (!managed)
-        return;
-    struct tensor *tensor = managed->manager_ctx;
     mr_batch_release_anyway(tensor->batch);
     free(tensor);
 }
 
-static DLDataType type_of(mr_dtype dtype)
+static void delete_managed(struct DLManagedTensor *managed)
 {
-    static const uint8_t codes[] = {
-        [MR_U8] = kDLUInt, [MR_F32] = kDLFloat, [MR_F16] = kDLFloat, [MR_BF16] = kDLBfloat, [MR_F64] = kDLFloat,
-        [MR_I8] = kDLInt,  [MR_U16] = kDLUInt,  [MR_I16] = kDLInt,   [MR_I32] = kDLInt,     [MR_I64] = kDLInt};
-    return (DLDataType){.code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
+    if (managed)
+        free_tensor(managed->manager_ctx);
 }
 
-static struct tensor *make_tensor(const mr_array *array)
+static void delete_versioned(struct DLManagedTensorVersioned *versioned)
 {
-    struct tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor)
-        return NULL;
+    if (versioned)
+        free_tensor(versioned->manager_ctx);
+}
+
+static struct mr_dl_type type_of(mr_dtype dtype)
+{
+    static const uint8_t codes[] = {
+        [MR_U8] = MR_DL_UINT,   [MR_F32] = MR_DL_FLOAT, [MR_F16] = MR_DL_FLOAT, [MR_BF16] = MR_DL_BFLOAT,
+        [MR_F64] = MR_DL_FLOAT, [MR_I8] = MR_DL_INT,    [MR_U16] = MR_DL_UINT,  [MR_I16] = MR_DL_INT,
+        [MR_I32] = MR_DL_INT,   [MR_I64] = MR_DL_INT};
+    return (struct mr_dl_type){.code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
+}
+
+static struct mr_dl_tensor describe_array(struct tensor *tensor, const mr_array *array)
+{
+    bool cuda = array->device.kind == MR_DEVICE_CUDA;
     for (uint32_t i = 0; i < array->ndim; i++) {
         tensor->shape[i] = array->shape[i];
         tensor->strides[i] = array->strides[i] / (int64_t)mr_dtype_size(array->dtype);
     }
-    DLTensor *t = &tensor->managed.dl_tensor;
-    bool cuda = array->device.kind == MR_DEVICE_CUDA;
-    t->data = array->data;
-    t->device.device_type = cuda ? kDLCUDA : kDLCPU;
-    t->device.device_id = cuda ? array->device.id : 0;
-    t->ndim = (int)array->ndim;
-    t->dtype = type_of(array->dtype);
-    t->shape = tensor->shape;
-    t->strides = tensor->strides;
-    tensor->managed.manager_ctx = tensor;
-    tensor->managed.deleter = delete_tensor;
+    return (struct mr_dl_tensor){
+        .data = array->data,
+        .device = {.device_type = cuda ? MR_DL_CUDA : MR_DL_CPU, .device_id = cuda ? array->device.id : 0},
+        .ndim = (int32_t)array->ndim,
+        .dtype = type_of(array->dtype),
+        .shape = tensor->shape,
+        .strides = tensor->strides};
+}
+
+static struct tensor *make_tensor(const mr_array *array, bool versioned)
+{
+    struct tensor *tensor = calloc(1, sizeof *tensor);
+    if (!tensor)
+        return NULL;
+    struct mr_dl_tensor dl_tensor = describe_array(tensor, array);
+    if (versioned)
+        tensor->versioned = (struct DLManagedTensorVersioned){.version = {.major = MR_DL_MAJOR, .minor = MR_DL_MINOR},
+                                                              .manager_ctx = tensor,
+                                                              .deleter = delete_versioned,
+                                                              .dl_tensor = dl_tensor};
+    else
+        tensor->managed =
+            (struct DLManagedTensor){.dl_tensor = dl_tensor, .manager_ctx = tensor, .deleter = delete_managed};
     return tensor;
 }
 
-mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream, struct DLManagedTensor **tensor_out)
+/* A tensor that holds the batch, or NULL with the error. */
+static mr_status export_array(mr_batch *batch, const char *name, void *stream, bool versioned,
+                              struct tensor **tensor_out)
 {
-    if (tensor_out)
-        *tensor_out = NULL;
-    if (!batch)
-        return MR_ERR_INVALID;
-    if (!name || !tensor_out)
-        return mr_error_set(&batch->error, MR_ERR_INVALID, "%s is NULL", name ? "tensor_out" : "name");
+    if (!name)
+        return mr_error_set(&batch->error, MR_ERR_INVALID, "name is NULL");
     const mr_array *array = mr_batch_array(batch, name);
     if (!array)
         return mr_error_set(&batch->error, MR_ERR_INVALID, "no array '%s'", name);
     if (array->row_offsets)
         return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' has rows of different lengths", name);
-    struct tensor *tensor = make_tensor(array);
+    struct tensor *tensor = make_tensor(array, versioned);
     if (!tensor)
         return mr_error_memory(&batch->error, sizeof *tensor);
     mr_status status = mr_batch_use(batch, stream);
@@ -79,6 +102,51 @@ mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream, st
     }
     tensor->batch = mr_batch_whole(batch);
     mr_batch_retain(tensor->batch);
-    *tensor_out = &tensor->managed;
+    *tensor_out = tensor;
     return MR_OK;
+}
+
+static mr_status refuse_call(mr_batch *batch)
+{
+    return batch ? mr_error_set(&batch->error, MR_ERR_INVALID, "tensor_out is NULL") : MR_ERR_INVALID;
+}
+
+mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream, struct DLManagedTensor **tensor_out)
+{
+    struct tensor *tensor = NULL;
+    mr_status status = batch && tensor_out ? export_array(batch, name, stream, false, &tensor) : refuse_call(batch);
+    if (tensor_out)
+        *tensor_out = tensor ? &tensor->managed : NULL;
+    return status;
+}
+
+mr_status mr_batch_to_dlpack_versioned(mr_batch *batch, const char *name, void *stream,
+                                       struct DLManagedTensorVersioned **tensor_out)
+{
+    struct tensor *tensor = NULL;
+    mr_status status = batch && tensor_out ? export_array(batch, name, stream, true, &tensor) : refuse_call(batch);
+    if (tensor_out)
+        *tensor_out = tensor ? &tensor->versioned : NULL;
+    return status;
+}
+
+/*
+ * Python's two functions are looked up in the running program, so nothing here is linked with Python. IsValid sets no
+ * exception, and a destructor may run while one is set; GetPointer is called only with the capsule's own name.
+ */
+void mr_dlpack_capsule_destroy(void *capsule)
+{
+    int (*is_valid)(void *, const char *);
+    void *(*get_pointer)(void *, const char *);
+    *(void **)&is_valid = dlsym(RTLD_DEFAULT, "PyCapsule_IsValid");
+    *(void **)&get_pointer = dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer");
+    if (!is_valid || !get_pointer)
+        mr_log_line(MR_LOG_WARNING, "a DLPack tensor is kept: PyCapsule_IsValid is not among this program's symbols");
+    else if (is_valid(capsule, "dltensor")) {
+        struct DLManagedTensor *managed = get_pointer(capsule, "dltensor");
+        managed->deleter(managed);
+    } else if (is_valid(capsule, "dltensor_versioned")) {
+        struct DLManagedTensorVersioned *versioned = get_pointer(capsule, "dltensor_versioned");
+        versioned->deleter(versioned);
+    }
 }

@@ -141,19 +141,41 @@ MR_API mr_status mr_batch_release_on(mr_batch *batch, void *stream);
  */
 MR_API const mr_error *mr_batch_error(const mr_batch *batch);
 
-/** DLPack's tensor, as <dlpack/dlpack.h> declares it. */
+/** DLPack's tensors, as <dlpack/dlpack.h> declares them; the versioned one since its version 1.0. */
 struct DLManagedTensor;
+struct DLManagedTensorVersioned;
 
 /**
  * Hand one array to another framework without a copy, as a DLPack tensor.
  *
  * stream  that framework's stream, as for mr_batch_use(): it waits for the copy; the tensor's deleter releases on it
- * Returns MR_OK; MR_ERR_INVALID if there is no such array; MR_ERR_UNSUPPORTED without DLPack; else as mr_batch_use().
+ * Returns MR_OK; MR_ERR_INVALID if there is no such array; otherwise as mr_batch_use().
  * Ownership: *tensor_out is the caller's, who calls its deleter, in any thread. The batch's memory is kept until the
- * deleters of all its tensors have run and the batch was released.
+ * deleters of all its tensors have run and the batch was released. NULL on failure.
  */
 MR_API mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream,
                                     struct DLManagedTensor **tensor_out);
+
+/**
+ * The same with DLPack's versioned struct, for consumers that ask for version 1.0 or later.
+ *
+ * The tensor says version 1.0 and has no flags: it is the batch's own memory, which the consumer may write to.
+ */
+MR_API mr_status mr_batch_to_dlpack_versioned(mr_batch *batch, const char *name, void *stream,
+                                              struct DLManagedTensorVersioned **tensor_out);
+
+/**
+ * Destructor for a Python capsule that holds one of these tensors: pass it to PyCapsule_New(), also from ctypes.
+ *
+ * capsule  the PyObject *, called "dltensor" or, with a versioned tensor, "dltensor_versioned". PyCapsule_New() keeps
+ *          only the pointer to that name, so it must live as long as the capsule
+ *
+ * A capsule that nobody consumed has that name still, and its tensor's deleter is called. A consumer renames the
+ * capsule, and calls the deleter itself. The functions of Python are looked up in the running program; where they
+ * are missing, the tensor is kept and a warning is logged.
+ * Threads: Python's rules for destructors, so the caller holds the GIL.
+ */
+MR_API void mr_dlpack_capsule_destroy(void *capsule);
 
 #ifdef __cplusplus
 }

@@ -2,12 +2,11 @@
 /* DLPack tensors of batches on the double of the CUDA runtime: which stream waits, and for what. */
 #include "tests/loader/rig.h"
 
-#include <dlpack/dlpack.h>
-
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "loader/dlpack_abi.h"
 #include "tests/double/cuda_double.h"
 
 enum { N_BYTES = 8 * RIG_BYTES };
@@ -36,9 +35,9 @@ static void close_double(void)
         fail_msg("%s", double_report());
 }
 
-static DLManagedTensor *export_image(mr_batch *batch, cudaStream_t stream)
+static struct DLManagedTensor *export_image(mr_batch *batch, cudaStream_t stream)
 {
-    DLManagedTensor *tensor;
+    struct DLManagedTensor *tensor;
     if (mr_batch_to_dlpack(batch, mr_batch_array_at(batch, 0)->name, stream, &tensor) != MR_OK)
         fail_msg("%s", mr_batch_error(batch)->text);
     return tensor;
@@ -56,8 +55,8 @@ static void a_tensor_names_its_gpu(void **state)
 {
     mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
     mr_batch *batch = rig_next(loader);
-    DLManagedTensor *tensor = export_image(batch, NULL);
-    assert_int_equal(tensor->dl_tensor.device.device_type, kDLCUDA);
+    struct DLManagedTensor *tensor = export_image(batch, NULL);
+    assert_int_equal(tensor->dl_tensor.device.device_type, MR_DL_CUDA);
     assert_int_equal(tensor->dl_tensor.device.device_id, 1);
     assert_int_equal(double_device_of(tensor->dl_tensor.data), 1);
     tensor->deleter(tensor);
@@ -77,7 +76,7 @@ static void the_tensors_stream_is_ordered_between_the_copies(void **state)
         assert_int_equal(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
         for (int i = 0; i < 12; i++) {
             mr_batch *batch = next_on(loader, own);
-            DLManagedTensor *tensor = export_image(batch, other);
+            struct DLManagedTensor *tensor = export_image(batch, other);
             void *data = tensor->dl_tensor.data;
             mr_batch_release(batch);
             assert_int_equal(double_launch_sum(other, data, N_BYTES, &sums[i]), cudaSuccess);
@@ -105,7 +104,7 @@ static void a_stream_in_a_capture_is_refused_and_nothing_is_held(void **state)
     mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     mr_batch *batch = rig_next(loader);
-    DLManagedTensor *tensor = (void *)&graph;
+    struct DLManagedTensor *tensor = (void *)&graph;
     assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
     assert_int_equal(mr_batch_to_dlpack(batch, "index", stream, &tensor), MR_ERR_STATE);
     assert_null(tensor);
@@ -132,7 +131,7 @@ static void a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch(void
     mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     mr_batch *batch = rig_next(loader);
-    DLManagedTensor *tensor = export_image(batch, stream);
+    struct DLManagedTensor *tensor = export_image(batch, stream);
     assert_int_equal(mr_batch_release(batch), MR_OK);
     assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
     tensor->deleter(tensor);
@@ -168,7 +167,7 @@ static void take_while_a_deleter_is_in_a_capture(void **state, bool next_is_firs
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     mr_batch *batch = rig_next(loader);
     mr_batch *lent = rig_next(loader);
-    DLManagedTensor *tensor = export_image(batch, stream);
+    struct DLManagedTensor *tensor = export_image(batch, stream);
     assert_int_equal(mr_batch_release(batch), MR_OK);
     if (next_is_first) {
         assert_int_equal(pthread_create(&thread, NULL, take_one, loader), 0);
@@ -208,7 +207,7 @@ static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **st
     mr_loader *loader = open_double(*state, DOUBLE_RANDOM);
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     mr_batch *batch = rig_next(loader);
-    DLManagedTensor *tensor = export_image(batch, stream);
+    struct DLManagedTensor *tensor = export_image(batch, stream);
     assert_int_equal(mr_batch_release(batch), MR_OK);
     assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
     tensor->deleter(tensor);

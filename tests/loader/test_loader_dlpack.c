@@ -2,33 +2,40 @@
 /* Batches as DLPack tensors: their fields, and how long the batch's memory stays. */
 #include "tests/loader/rig.h"
 
-#include <dlpack/dlpack.h>
-
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <millrace/millrace.h>
 
+#include "loader/dlpack_abi.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
 
-static DLManagedTensor *export_array(mr_batch *batch, const char *name)
+static struct DLManagedTensor *export_array(mr_batch *batch, const char *name)
 {
-    DLManagedTensor *tensor;
+    struct DLManagedTensor *tensor;
     if (mr_batch_to_dlpack(batch, name, NULL, &tensor) != MR_OK)
         fail_msg("%s", mr_batch_error(batch)->text);
     assert_non_null(tensor);
     return tensor;
 }
 
-static void assert_tensor(const DLManagedTensor *managed, const mr_array *array, DLDataTypeCode code, unsigned bits)
+static struct DLManagedTensorVersioned *export_versioned(mr_batch *batch, const char *name)
 {
-    const DLTensor *t = &managed->dl_tensor;
+    struct DLManagedTensorVersioned *tensor;
+    if (mr_batch_to_dlpack_versioned(batch, name, NULL, &tensor) != MR_OK)
+        fail_msg("%s", mr_batch_error(batch)->text);
+    assert_non_null(tensor);
+    return tensor;
+}
+
+static void assert_tensor(const struct mr_dl_tensor *t, const mr_array *array, enum mr_dl_type_code code, unsigned bits)
+{
     assert_ptr_equal(t->data, array->data);
     assert_int_equal(t->byte_offset, 0);
-    assert_int_equal(t->device.device_type, kDLCPU);
+    assert_int_equal(t->device.device_type, MR_DL_CPU);
     assert_int_equal(t->device.device_id, 0);
     assert_int_equal(t->dtype.code, code);
     assert_int_equal(t->dtype.bits, bits);
@@ -46,10 +53,10 @@ static void every_array_is_a_tensor_over_the_same_memory(void **state)
 {
     static const struct {
         const char *name;
-        DLDataTypeCode code;
+        enum mr_dl_type_code code;
         unsigned bits;
-    } arrays[] = {{"data", kDLUInt, 8},  {"image", kDLUInt, 8}, {"label", kDLInt, 64},
-                  {"index", kDLInt, 64}, {"mask", kDLUInt, 8},  {"geometry", kDLInt, 32}};
+    } arrays[] = {{"data", MR_DL_UINT, 8},  {"image", MR_DL_UINT, 8}, {"label", MR_DL_INT, 64},
+                  {"index", MR_DL_INT, 64}, {"mask", MR_DL_UINT, 8},  {"geometry", MR_DL_INT, 32}};
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch = rig_next(loader);
@@ -58,9 +65,15 @@ static void every_array_is_a_tensor_over_the_same_memory(void **state)
         const mr_array *array = mr_batch_array(batch, arrays[i].name);
         if (!array)
             continue;
-        DLManagedTensor *tensor = export_array(batch, arrays[i].name);
-        assert_tensor(tensor, array, arrays[i].code, arrays[i].bits);
+        struct DLManagedTensor *tensor = export_array(batch, arrays[i].name);
+        assert_tensor(&tensor->dl_tensor, array, arrays[i].code, arrays[i].bits);
         tensor->deleter(tensor);
+        struct DLManagedTensorVersioned *versioned = export_versioned(batch, arrays[i].name);
+        assert_int_equal(versioned->version.major, 1);
+        assert_int_equal(versioned->version.minor, 0);
+        assert_int_equal(versioned->flags, 0);
+        assert_tensor(&versioned->dl_tensor, array, arrays[i].code, arrays[i].bits);
+        versioned->deleter(versioned);
         n++;
     }
     assert_int_equal(n, mr_batch_n_arrays(batch));
@@ -74,9 +87,9 @@ static void floats_of_every_kind_are_known(void **state)
     (void)state;
     static const struct {
         mr_dtype dtype;
-        DLDataTypeCode code;
+        enum mr_dl_type_code code;
         unsigned bits;
-    } kinds[] = {{MR_F32, kDLFloat, 32}, {MR_F16, kDLFloat, 16}, {MR_BF16, kDLBfloat, 16}};
+    } kinds[] = {{MR_F32, MR_DL_FLOAT, 32}, {MR_F16, MR_DL_FLOAT, 16}, {MR_BF16, MR_DL_BFLOAT, 16}};
     char *folder = mr_test_folder_create(), spec[600];
     mr_test_folder_fill(folder, 1, 4);
     snprintf(spec, sizeof spec, "imagefolder:%s", folder);
@@ -87,8 +100,8 @@ static void floats_of_every_kind_are_known(void **state)
         options.dtype = kinds[i].dtype;
         mr_loader *loader = mr_test_loader(dataset, "eval:20:16", &options);
         mr_batch *batch = rig_next(loader);
-        DLManagedTensor *tensor = export_array(batch, "image");
-        assert_tensor(tensor, mr_batch_array(batch, "image"), kinds[i].code, kinds[i].bits);
+        struct DLManagedTensor *tensor = export_array(batch, "image");
+        assert_tensor(&tensor->dl_tensor, mr_batch_array(batch, "image"), kinds[i].code, kinds[i].bits);
         tensor->deleter(tensor);
         mr_batch_release(batch);
         mr_loader_destroy(loader);
@@ -102,7 +115,7 @@ static void what_cannot_be_exported_is_refused(void **state)
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch = rig_next(loader);
-    DLManagedTensor *tensor = (void *)&options;
+    struct DLManagedTensor *tensor = (void *)&options;
     assert_int_equal(mr_batch_to_dlpack(batch, "picture", NULL, &tensor), MR_ERR_INVALID);
     assert_null(tensor);
     assert_non_null(strstr(mr_batch_error(batch)->text, "'picture'"));
@@ -111,13 +124,21 @@ static void what_cannot_be_exported_is_refused(void **state)
     tensor = (void *)&options;
     assert_int_equal(mr_batch_to_dlpack(NULL, "label", NULL, &tensor), MR_ERR_INVALID);
     assert_null(tensor);
+    struct DLManagedTensorVersioned *versioned = (void *)&options;
+    assert_int_equal(mr_batch_to_dlpack_versioned(batch, "picture", NULL, &versioned), MR_ERR_INVALID);
+    assert_null(versioned);
+    assert_int_equal(mr_batch_to_dlpack_versioned(batch, "label", NULL, NULL), MR_ERR_INVALID);
+    assert_non_null(strstr(mr_batch_error(batch)->text, "tensor_out"));
+    versioned = (void *)&options;
+    assert_int_equal(mr_batch_to_dlpack_versioned(NULL, "label", NULL, &versioned), MR_ERR_INVALID);
+    assert_null(versioned);
     mr_batch_release(batch);
     mr_loader_destroy(loader);
 }
 
 static void *delete_tensor(void *tensor)
 {
-    ((DLManagedTensor *)tensor)->deleter(tensor);
+    ((struct DLManagedTensor *)tensor)->deleter(tensor);
     return NULL;
 }
 
@@ -130,7 +151,7 @@ static void the_slot_is_not_reused_before_the_last_deleter(void **state)
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *held = rig_next(loader);
     uint32_t buffer = mr_batch_buffer(held);
-    DLManagedTensor *index = export_array(held, "index"), *label = export_array(held, "label");
+    struct DLManagedTensor *index = export_array(held, "index"), *label = export_array(held, "label");
     const int64_t *indices = index->dl_tensor.data, *labels = label->dl_tensor.data;
     assert_int_equal(mr_batch_release(held), MR_OK);
     for (int i = 0; i < 8; i++) {
@@ -161,7 +182,7 @@ static void the_slot_is_not_reused_before_the_last_deleter(void **state)
 static void with_every_slot_in_tensors_next_says_so(void **state)
 {
     mr_loader_options options = rig_options();
-    DLManagedTensor *tensors[2];
+    struct DLManagedTensor *tensors[2];
     options.n_slots = 2;
     mr_loader *loader = rig_loader(*state, &options);
     for (int i = 0; i < 2; i++) {
@@ -181,7 +202,8 @@ static void a_tensor_may_outlive_the_loader(void **state)
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch = rig_next(loader);
-    DLManagedTensor *index = export_array(batch, "index"), *label = export_array(batch, "label");
+    struct DLManagedTensor *index = export_array(batch, "index");
+    struct DLManagedTensorVersioned *label = export_versioned(batch, "label");
     mr_batch_release(batch);
     mr_loader_destroy(loader);
     for (int64_t i = 0; i < 8; i++) {
@@ -198,7 +220,7 @@ static void a_release_after_the_deleters_is_the_last_one(void **state)
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch = rig_next(loader);
     for (int i = 0; i < 100; i++) {
-        DLManagedTensor *tensor = export_array(batch, "mask");
+        struct DLManagedTensor *tensor = export_array(batch, "mask");
         tensor->deleter(tensor);
     }
     rig_check(batch);
@@ -216,8 +238,8 @@ static void buffers_of_a_device_are_held_too(void **state)
     mr_batch *batch = rig_next(loader);
     uint32_t buffer = mr_batch_buffer(batch);
     const char *name = mr_batch_array_at(batch, 0)->name;
-    DLManagedTensor *tensor = export_array(batch, name);
-    assert_tensor(tensor, mr_batch_array_at(batch, 0), kDLUInt, 8); /* host:1 is this CPU */
+    struct DLManagedTensor *tensor = export_array(batch, name);
+    assert_tensor(&tensor->dl_tensor, mr_batch_array_at(batch, 0), MR_DL_UINT, 8); /* host:1 is this CPU */
     mr_batch_release(batch);
     for (int i = 0; i < 6; i++) {
         batch = rig_next(loader);
