@@ -159,4 +159,4 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTAL
 file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*.cu
      ${PROJECT_SOURCE_DIR}/examples/*.h)
 list(FILTER mr_examples EXCLUDE REGEX "/make_patches.c$") # not about millrace
-install(FILES ${mr_examples} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES ${mr_examples} ${PROJECT_SOURCE_DIR}/examples/Makefile DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

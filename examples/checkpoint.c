@@ -3,7 +3,7 @@
  * Writes and reads checkpoints. Without fsync() before rename(), a crash of the machine can leave an empty file under
  * the final name; and a full disk may be reported only by fsync() or fclose().
  */
-#include "examples/checkpoint.h"
+#include "checkpoint.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,14 +4,14 @@
  * Invariant: weights do not depend on the rank, the device or the type of number. They are drawn here, in f64, from a
  * counter that also passes over the layers that are on another device.
  */
-#include "examples/convnet.h"
+#include "convnet.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/convnet_math.h"
+#include "convnet_math.h"
 
 /* ---- weights ---- */
 

@@ -6,7 +6,7 @@
 #include <cublas_v2.h>
 #include <stdio.h>
 
-#include "examples/convnet_kernels.h"
+#include "convnet_kernels.h"
 
 void *convnet_products_open(cudaStream_t stream)
 {

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/convnet_kernels.h"
-#include "examples/convnet_math.h"
+#include "convnet_kernels.h"
+#include "convnet_math.h"
 
 enum { ROWS = 128 }; /* that go through a convolution at once */
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/convnet_math.h"
+#include "convnet_math.h"
 
 #define REAL float
 #define NAME(verb) verb##_f32
 #define GEMM cblas_sgemm
 #define GEMV cblas_sgemv
-#include "examples/convnet_real.h"
+#include "convnet_real.h"
 #undef REAL
 #undef NAME
 #undef GEMM
@@ -24,7 +24,7 @@
 #define NAME(verb) verb##_f64
 #define GEMM cblas_dgemm
 #define GEMV cblas_dgemv
-#include "examples/convnet_real.h"
+#include "convnet_real.h"
 
 static bool is_f64(const struct convnet *net)
 {

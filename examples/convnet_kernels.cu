@@ -5,20 +5,20 @@
  */
 #include <math.h>
 
-#include "examples/convnet_kernels.h"
+#include "convnet_kernels.h"
 
 enum { THREADS = 256, N_INPUT = 3 * 32 * 32, NOBODY = 4 };
 #define THREAD ((size_t)blockIdx.x * blockDim.x + threadIdx.x)
 
 #define REAL float
 #define NAME(verb) verb##_f32
-#include "examples/convnet_kernels_real.h"
+#include "convnet_kernels_real.h"
 #undef REAL
 #undef NAME
 
 #define REAL double
 #define NAME(verb) verb##_f64
-#include "examples/convnet_kernels_real.h"
+#include "convnet_kernels_real.h"
 
 #ifndef CONVNET_RUN
 #define CONVNET_RUN(kernel, job, stream)                                                                               \

@@ -8,7 +8,7 @@
 #ifndef EXAMPLES_CONVNET_MATH_H
 #define EXAMPLES_CONVNET_MATH_H
 
-#include "examples/convnet.h"
+#include "convnet.h"
 
 enum { CONVNET_KERNEL = 9, CONVNET_NOBODY = 4, CONVNET_FEATURES = 128 * 4 * 4 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces convnet_cuda.c in a build of the examples without cuBLAS. */
-#include "examples/convnet_math.h"
+#include "convnet_math.h"
 
 const struct convnet_math *convnet_gpu(void)
 {

@@ -5,7 +5,7 @@
  */
 #include <cuda_runtime_api.h>
 
-#include "examples/gpu_support.h"
+#include "gpu_support.h"
 
 static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metrics, struct results *results)
 {

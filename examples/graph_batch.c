@@ -7,7 +7,7 @@
  */
 #include <cuda_runtime_api.h>
 
-#include "examples/gpu_support.h"
+#include "gpu_support.h"
 
 enum { BATCH = 8, N_BUFFERS = 3 };
 

@@ -6,7 +6,7 @@
  */
 #include <cuda_runtime_api.h>
 
-#include "examples/gpu_support.h"
+#include "gpu_support.h"
 
 struct gpu {
     int id;

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/trainer.h"
+#include "trainer.h"
 
 enum { N_CLASSES = 10 };
 #define MOMENTUM 0.9

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/trainer.h"
+#include "trainer.h"
 
 #define MOMENTUM 0.9
 #define DECAY 5e-4

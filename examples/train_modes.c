@@ -4,7 +4,7 @@
  * Invariant: a short last batch has fewer parts than there are devices, and a network without a part must not add the
  * gradients of the batch before; it runs with no rows, which makes zeros.
  */
-#include "examples/train_modes.h"
+#include "train_modes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 
 #include <millrace/millrace.h>
 
-#include "examples/convnet.h"
+#include "convnet.h"
 
 enum train_mode { TRAIN_DDP, TRAIN_DP, TRAIN_DP_LOSS, TRAIN_MP };
 

@@ -3,7 +3,7 @@
  * Parses the command line of the training examples. strtoull() reads "-1" as the largest number, so signs are refused
  * first.
  */
-#include "examples/train_options.h"
+#include "train_options.h"
 
 #include <argp.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include <millrace/batch.h>
 
-#include "examples/train_modes.h"
+#include "train_modes.h"
 
 struct train_options {
     const char *data;

@@ -4,7 +4,7 @@
  * Invariant: rank 0 alone writes files and the terminal, but all ranks call every collective (a reduction, a
  * broadcast); otherwise the others wait for ever.
  */
-#include "examples/trainer.h"
+#include "trainer.h"
 
 #include <errno.h>
 #include <inttypes.h>

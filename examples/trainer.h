@@ -8,8 +8,8 @@
 #include <millrace/dist.h>
 #include <millrace/millrace.h>
 
-#include "examples/checkpoint.h"
-#include "examples/train_options.h"
+#include "checkpoint.h"
+#include "train_options.h"
 
 struct trainer {
     struct train_options options;

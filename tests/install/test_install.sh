@@ -3,7 +3,8 @@
 # test_install.sh BUILD MAKE_FOLDER: installs, moves the installed tree, and builds examples/first_batch.c against it by
 # find_package and by pkg-config, as C17 and C++17, shared and static. All programs print the same lines about a small
 # folder of images, and the static one does so in another directory with the installed tree gone. group_alone.c does the
-# same for the process group. Then find_package() with other components, and what needs no other package. No installed file
+# same for the process group. Then find_package() with other components, make in a copy of
+# the examples, and what needs no other package. No installed file
 # names a folder of the build.
 set -eu
 
@@ -160,6 +161,19 @@ fi
 for name in pc_c_shared pc_c_static pc_cxx_shared pc_cxx_static; do
     run_program "$name" "$folder/$name"
 done
+
+echo "== examples, copied"
+cp -r "$doc/examples" "$folder/copied"
+make -C "$folder/copied" CC="$CC" CFLAGS='-O1 -Wall -Wextra -Werror' >"$folder/log" 2>&1 ||
+    { cat "$folder/log"; fail "make in a copy of the examples"; }
+run_program copied_first_batch "$folder/copied/first_batch"
+names='own_samples tokens plug_darknet plug_llmc'
+if pkg-config --exists openblas; then names="$names train_cifar10 train_imagefolder"; fi
+for name in $names; do
+    test -x "$folder/copied/$name" || fail "make in a copy of the examples has not made $name"
+done
+"$folder/copied/own_samples" >"$folder/log" || fail "own_samples ended with status $?"
+echo "ok: first_batch $names"
 
 echo "== pkg-config on a machine that has no other package"
 for module in millrace millrace-dist; do

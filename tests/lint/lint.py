@@ -142,11 +142,14 @@ def room_of(path):
     return two if two in ROOMS else parts[0]
 
 
-def includes_of(lines):
+def includes_of(root, path):
+    """Names are written from the root, except in examples/, which users copy: there a plain name is of that folder."""
     found = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(root, path), 1):
         match = INCLUDE.match(line)
-        if match:
+        if match and match.group(1) and room_of(path) == "examples" and "/" not in match.group(1):
+            found.append(Include(number, "examples/" + match.group(1), True))
+        elif match:
             found.append(Include(number, match.group(1) or match.group(2), match.group(1) is not None))
     return found
 
@@ -195,7 +198,7 @@ def check_includes(root, files, report):
     for path in files:
         if not is_code(path):
             continue
-        for include in includes_of(read_lines(root, path)):
+        for include in includes_of(root, path):
             if path.startswith("include/"):
                 check_public(path, include, report)
             elif include.quoted:
@@ -213,7 +216,7 @@ def check_workers(root, files, report):
     came_from = {p: None for p in pending}
     while pending:
         path = pending.pop()
-        for include in includes_of(read_lines(root, path)):
+        for include in includes_of(root, path):
             if any(fnmatch.fnmatch(include.name, f) for f in NOT_IN_WORKERS):
                 report(path, include.line, f"a worker reaches {include.name} through {chain(came_from, path)}")
             elif include.quoted:
@@ -415,7 +418,7 @@ def included_by(root, files):
     """File: those that include it. What a test's rig.c includes, its rig.h counts as including."""
     users = collections.defaultdict(set)
     for path in filter(is_code, files):
-        for include in includes_of(read_lines(root, path)):
+        for include in includes_of(root, path):
             name = include.name if include.quoted else "include/" + include.name
             users[name].add(path)
             if path.startswith("tests/") and not is_test(path):
