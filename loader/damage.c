@@ -169,9 +169,57 @@ static void name_damaged(const struct mr_catalog *catalog, int64_t index, mr_err
     error_out->index = index;
 }
 
-bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_catalog *catalog, mr_error *error_out)
+/* What was tried in vain: the whole dataset, from the wanted sample of the first place on, or all samples of a batch.
+ */
+struct tried {
+    const char *what;
+    int64_t n;
+    int64_t n_dataset; /* 0: of a batch */
+};
+
+static bool is_all_damaged(const struct mr_control *control, const struct mr_slot_view *view, struct tried *tried_out)
+{
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    if (control->substitutes && atomic_load_explicit(&view->skipped[0], memory_order_relaxed) >= control->n_samples) {
+        *tried_out = (struct tried){.what = "dataset", .n = control->n_samples, .n_dataset = control->n_samples};
+        return true;
+    }
+    for (uint32_t place = 0; place < n; place++)
+        if (!has_failed(view, place))
+            return false;
+    *tried_out = (struct tried){.what = "batch", .n = n};
+    return true;
+}
+
+static void name_tried(const struct mr_slot_view *view, const struct mr_catalog *catalog, const struct tried *tried,
+                       uint32_t k, char which_out[MR_CATALOG_WHICH])
+{
+    uint32_t place = tried->n_dataset ? 0 : k;
+    int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
+    mr_catalog_which(catalog, tried->n_dataset ? (index + k) % tried->n_dataset : index, which_out);
+}
+
+/* Nothing decodes: how many there are, what is wrong with the first, and the names of the next two. */
+static void describe_all(const struct mr_slot_view *view, const struct mr_catalog *catalog, const struct tried *tried,
+                         mr_error *error)
+{
+    const mr_error first = *error;
+    char second[MR_CATALOG_WHICH], third[MR_CATALOG_WHICH] = "";
+    name_tried(view, catalog, tried, 1, second);
+    if (tried->n > 2)
+        name_tried(view, catalog, tried, 2, third);
+    mr_error_set(error, MR_ERR_DAMAGED, "all %lld samples of the %s are damaged: %s; then %s%s%s%s",
+                 (long long)tried->n, tried->what, first.text, second, tried->n > 2 ? ", " : "", third,
+                 tried->n > 3 ? ", ..." : "");
+    error->index = first.index;
+    error->os_error = first.os_error;
+}
+
+bool mr_damage_first_failure(const struct mr_control *control, const struct mr_slot_view *view,
+                             const struct mr_catalog *catalog, mr_error *error_out)
 {
     uint32_t place;
+    struct tried tried;
     if (!find_failed_place(view, &place))
         return false;
     const struct mr_record *reason = find_reason(view);
@@ -179,5 +227,7 @@ bool mr_damage_first_failure(const struct mr_slot_view *view, const struct mr_ca
         *error_out = reason->error;
     else
         name_damaged(catalog, atomic_load_explicit(&view->want[place], memory_order_relaxed), error_out);
+    if (error_out->status == MR_ERR_DAMAGED && is_all_damaged(control, view, &tried) && tried.n > 1)
+        describe_all(view, catalog, &tried, error_out);
     return true;
 }

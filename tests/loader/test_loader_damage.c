@@ -204,18 +204,80 @@ static void the_same_sample_is_listed_once_and_counted_per_epoch(void **state)
     mr_loader_destroy(loader);
 }
 
-static void when_every_sample_is_broken_skip_says_so(void **state)
+/* The next batch is the error with these words, about this index. */
+static void expect_words(mr_loader *loader, int64_t index, const char *words)
+{
+    rig_expect(loader, MR_ERR_DAMAGED);
+    assert_string_equal(mr_loader_error(loader)->text, words);
+    assert_int_equal(mr_loader_error(loader)->index, index);
+}
+
+/* The ways to make a batch, with the number of workers that each is given. */
+static mr_loader_options options_of_way(unsigned k)
+{
+    mr_loader_options options = rig_options_of(&rig_modes[k % rig_n_modes]);
+    if (options.num_workers != MR_NO_WORKERS)
+        options.num_workers = k < rig_n_modes ? 1 : 8;
+    options.n_epochs = 1;
+    return options;
+}
+
+#define BROKEN(index) "callback sample (index " #index "): get returned 7: sample " #index " is broken"
+#define NAMED(index) "callback sample (index " #index ")"
+
+static void when_every_sample_is_broken_skip_counts_and_names_the_first(void **state)
 {
     (void)state;
-    for (unsigned m = 0; m < rig_n_modes; m++) {
+    for (unsigned k = 0; k < 2 * rig_n_modes; k++) {
         struct rig *rig = rig_create(20);
-        mr_loader_options options = rig_options_of(&rig_modes[m]);
+        mr_loader_options options = options_of_way(k);
         options.on_error = MR_ON_ERROR_SKIP;
         memset(rig->shared->fails, 1, sizeof rig->shared->fails);
         mr_loader *loader = rig_loader(rig, &options);
-        for (int i = 0; i < 3; i++)
-            rig_expect(loader, MR_ERR_DAMAGED);
-        assert_true(mr_loader_error(loader)->index >= 0);
+#define ALL "all 20 samples of the dataset are damaged: "
+        expect_words(loader, 0, ALL BROKEN(0) "; then " NAMED(1) ", " NAMED(2) ", ...");
+        expect_words(loader, 8, ALL BROKEN(8) "; then " NAMED(9) ", " NAMED(10) ", ...");
+        expect_words(loader, 16, ALL BROKEN(16) "; then " NAMED(17) ", " NAMED(18) ", ...");
+#undef ALL
+        rig_expect(loader, MR_END);
+        mr_loader_destroy(loader);
+        rig_destroy(rig);
+    }
+}
+
+static void when_a_whole_batch_is_broken_fail_counts_and_names_the_first(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 2 * rig_n_modes; k++) {
+        struct rig *rig = rig_create(30);
+        mr_loader_options options = options_of_way(k);
+        memset(rig->shared->fails, 1, sizeof rig->shared->fails);
+        rig->shared->fails[15] = false;
+        mr_loader *loader = rig_loader(rig, &options);
+#define ALL(n) "all " #n " samples of the batch are damaged: "
+        expect_words(loader, 0, ALL(8) BROKEN(0) "; then " NAMED(1) ", " NAMED(2) ", ...");
+        expect_words(loader, 8, BROKEN(8));
+        expect_words(loader, 16, ALL(8) BROKEN(16) "; then " NAMED(17) ", " NAMED(18) ", ...");
+        expect_words(loader, 24, ALL(6) BROKEN(24) "; then " NAMED(25) ", " NAMED(26) ", ...");
+        rig_expect(loader, MR_END);
+        mr_loader_destroy(loader);
+        rig_destroy(rig);
+    }
+}
+
+/* Two have no third, and of one there is nothing to count. */
+static void a_few_samples_are_all_named(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n <= 3; n++) {
+        struct rig *rig = rig_create(n);
+        mr_loader_options options = options_of_way(0);
+        memset(rig->shared->fails, 1, sizeof rig->shared->fails);
+        mr_loader *loader = rig_loader(rig, &options);
+        expect_words(loader, 0,
+                     n == 1   ? BROKEN(0)
+                     : n == 2 ? ALL(2) BROKEN(0) "; then " NAMED(1)
+                              : ALL(3) BROKEN(0) "; then " NAMED(1) ", " NAMED(2));
         rig_expect(loader, MR_END);
         mr_loader_destroy(loader);
         rig_destroy(rig);
@@ -241,15 +303,6 @@ static void more_damage_in_a_batch_than_records_is_still_an_error_with_an_index(
     rig_destroy(rig);
 }
 
-/* The ways to make a batch, with the number of workers that each is given. */
-static mr_loader_options options_of_way(unsigned k)
-{
-    mr_loader_options options = rig_options_of(&rig_modes[k % rig_n_modes]);
-    if (options.num_workers != MR_NO_WORKERS)
-        options.num_workers = k < rig_n_modes ? 1 : 8;
-    return options;
-}
-
 /* The worker that has the batch's first sample may be the last to find it damaged. */
 static void fail_has_the_same_words_with_any_number_of_workers(void **state)
 {
@@ -260,7 +313,6 @@ static void fail_has_the_same_words_with_any_number_of_workers(void **state)
         struct rig *rig = rig_create(N);
         mr_loader_options options = options_of_way(k);
         options.batch_size = N;
-        options.n_epochs = 1;
         for (unsigned i = FIRST_BROKEN; i < N; i++)
             rig->shared->fails[i] = true;
         rig->shared->late = FIRST_BROKEN;
@@ -328,7 +380,9 @@ int main(void)
         cmocka_unit_test(skip_tries_a_run_of_damaged_samples_once),
         RIG_TEST(a_sample_that_is_good_again_is_used_in_the_next_epoch),
         RIG_TEST(the_same_sample_is_listed_once_and_counted_per_epoch),
-        cmocka_unit_test(when_every_sample_is_broken_skip_says_so),
+        cmocka_unit_test(when_every_sample_is_broken_skip_counts_and_names_the_first),
+        cmocka_unit_test(when_a_whole_batch_is_broken_fail_counts_and_names_the_first),
+        cmocka_unit_test(a_few_samples_are_all_named),
         cmocka_unit_test(more_damage_in_a_batch_than_records_is_still_an_error_with_an_index),
         cmocka_unit_test(fail_has_the_same_words_with_any_number_of_workers),
         cmocka_unit_test(the_first_thousand_are_kept),
