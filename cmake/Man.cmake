@@ -1,12 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-# Make the manual pages from docs/man/*.scd with scdoc. libmillrace.3 takes its reference from the comments of the public
-# headers, so there is only one text to maintain.
+# Make the manual pages. The comments of the public headers are the only text about functions and types: awk makes a page for
+# each from them, and the reference in libmillrace.3. The two overviews, docs/man/*.scd, also need scdoc.
 
 find_program(SCDOC scdoc)
 find_program(AWK awk)
 set(MR_MAN_PAGES "")
+set(mr_man_dir ${PROJECT_SOURCE_DIR}/docs/man)
+set(mr_man_out ${PROJECT_BINARY_DIR}/docs/man)
+
+# CMake does not know the names of these pages: their folder is made anew each time, and a stamp stands for it.
+if(AWK)
+  add_custom_command(
+    OUTPUT ${mr_man_out}/man3.stamp
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${mr_man_out}/man3
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${mr_man_out}/man3
+    COMMAND ${AWK} -v out=${mr_man_out}/man3 -v version=${PROJECT_VERSION} -f ${mr_man_dir}/headers.awk
+            -f ${mr_man_dir}/pages.awk ${MR_PUBLIC_HEADERS}
+    COMMAND ${CMAKE_COMMAND} -E touch ${mr_man_out}/man3.stamp
+    DEPENDS ${mr_man_dir}/headers.awk ${mr_man_dir}/pages.awk ${MR_PUBLIC_HEADERS}
+    COMMENT "Manual pages of functions and types"
+    VERBATIM)
+  list(APPEND MR_MAN_PAGES ${mr_man_out}/man3.stamp)
+  if(MILLRACE_INSTALL)
+    install(DIRECTORY ${mr_man_out}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
+  endif()
+endif()
+
 if(SCDOC AND AWK)
-  set(mr_man_dir ${PROJECT_SOURCE_DIR}/docs/man)
   foreach(page millrace.1 libmillrace.3)
     if(NOT EXISTS ${mr_man_dir}/${page}.scd)
       continue()
@@ -15,14 +35,14 @@ if(SCDOC AND AWK)
     if(page STREQUAL libmillrace.3)
       set(sources ${MR_PUBLIC_HEADERS} ${PROJECT_SOURCE_DIR}/examples/first_batch.c)
     endif()
-    set(out ${PROJECT_BINARY_DIR}/docs/man/${page})
+    set(out ${mr_man_out}/${page})
     add_custom_command(
       OUTPUT ${out}
-      COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/docs/man
-      COMMAND sh -c "'${AWK}' -f '${mr_man_dir}/reference.awk' \"$@\" >'${out}.scd'" sh ${mr_man_dir}/${page}.scd
-              ${sources}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${mr_man_out}
+      COMMAND sh -c "'${AWK}' -f '${mr_man_dir}/headers.awk' -f '${mr_man_dir}/reference.awk' \"$@\" >'${out}.scd'" sh
+              ${mr_man_dir}/${page}.scd ${sources}
       COMMAND sh -c "'${SCDOC}' <'${out}.scd' >'${out}'"
-      DEPENDS ${mr_man_dir}/${page}.scd ${mr_man_dir}/reference.awk ${sources}
+      DEPENDS ${mr_man_dir}/${page}.scd ${mr_man_dir}/headers.awk ${mr_man_dir}/reference.awk ${sources}
       COMMENT "Manual page ${page}"
       VERBATIM)
     list(APPEND MR_MAN_PAGES ${out})
@@ -31,5 +51,5 @@ if(SCDOC AND AWK)
       install(FILES ${out} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
     endif()
   endforeach()
-  add_custom_target(millrace_man ALL DEPENDS ${MR_MAN_PAGES})
 endif()
+add_custom_target(millrace_man ALL DEPENDS ${MR_MAN_PAGES})

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# awk -f reference.awk PAGE.scd FILE...: print the page with two kinds of lines replaced:
+# awk -f headers.awk -f reference.awk PAGE.scd FILE...: print the page with two kinds of lines replaced:
 #
 #   @reference x.h   every declaration of that FILE as code, followed by its comment as text
 #   @code x.c        that FILE as code
 #
-# So the public headers are the one source of the manual. A comment belongs to the declarations that follow it without an
-# empty line between. Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a
-# paragraph; lines that are indented by two spaces stay as they are.
+# Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a paragraph; lines that are
+# indented by two spaces stay as they are.
 
 # The path among the arguments that ends in /name; the page is built from the wrong files if there is none.
 function find_file(name,    i) {
@@ -77,7 +76,7 @@ function print_comment(comment,    lines, n, i) {
     print ""
 }
 
-function print_block(comment, code) {
+function take_block(comment, code) {
     if (code ~ /^#define/ && comment != "") { # constants: the comment stays beside its own
         code = "/* " comment " */\n" code
         comment = ""
@@ -89,50 +88,9 @@ function print_block(comment, code) {
     seen_block = 1
 }
 
-# A comment's line without what makes it a comment.
-function strip(line) {
-    sub(/^\/\*\*? ?/, "", line)
-    sub(/ ?\*\/ *$/, "", line)
-    sub(/^ \* ?/, "", line)
-    return line
-}
-
-function print_reference(path,    line, comment, code, in_comment, depth, nested, text) {
+function print_reference(path) {
     seen_block = 0
-    while ((getline line < path) > 0) {
-        if (line ~ /SPDX/)
-            continue
-        if (line ~ /^#(if|ifdef|ifndef)/) {
-            nested++
-        } else if (line ~ /^#endif/) {
-            nested--
-        } else if (in_comment || (line ~ /^\/\*/ && (code == "" || (line ~ /^\/\*\*/ && depth == 0)))) {
-            if (code != "") {
-                print_block(comment, code)
-                comment = code = ""
-            }
-            in_comment = line !~ /\*\//
-            text = strip(line)
-            if (comment != "" || text != "")
-                comment = comment text (in_comment ? "\n" : "")
-        } else if (line ~ /^#include/ || line ~ /^#define [A-Z_]+_H$/ || nested > 1) {
-            if (nested <= 1) {
-                print_block(comment, code)
-                comment = code = ""
-            }
-        } else if (line ~ /^$/ && depth == 0) {
-            print_block(comment, code)
-            comment = code = ""
-        } else {
-            depth += gsub(/[{]/, "{", line) - gsub(/[}]/, "}", line)
-            if (line ~ /^       +[^ ]/ && depth == 0)
-                sub(/^       /, "", line) # the width of MR_API, which goes
-            sub(/^MR_API /, "", line)
-            code = code line "\n"
-        }
-    }
-    close(path)
-    print_block(comment, code)
+    read_header(path)
 }
 
 function print_code(path,    line) {

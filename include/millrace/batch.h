@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/** Type of an array's elements. */
 typedef enum mr_dtype {
     MR_DTYPE_DEFAULT = 0, /* u8 for pictures, the record's own type for records */
     MR_U8 = 1,
@@ -37,13 +38,16 @@ MR_API const char *mr_dtype_name(mr_dtype dtype);
 /** Read the name of a dtype, in any case. Returns MR_OK or MR_ERR_INVALID; *dtype_out is written on success only. */
 MR_API mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out);
 
+/** Order of an image's dimensions: channels first or last. */
 typedef enum mr_layout { MR_NCHW = 0, MR_NHWC = 1 } mr_layout;
 
 /** Read "nchw" or "nhwc", in any case. Returns MR_OK or MR_ERR_INVALID; *layout_out is written on success only. */
 MR_API mr_status mr_layout_parse(const char *name, mr_layout *layout_out);
 
+/** Kind of a device. */
 typedef enum mr_device_kind { MR_DEVICE_HOST = 0, MR_DEVICE_CUDA = 1 } mr_device_kind;
 
+/** A device: where an array lies. */
 typedef struct mr_device {
     mr_device_kind kind;
     int32_t id; /* CUDA's ordinal; for "host:N" the N */
@@ -60,6 +64,7 @@ MR_API uint32_t mr_device_count(mr_device_kind kind, mr_error *error);
 
 #define MR_MAX_NDIM 8
 
+/** An array of a batch. */
 typedef struct mr_array {
     const char *name;
     mr_dtype dtype;

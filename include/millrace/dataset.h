@@ -13,6 +13,7 @@ extern "C" {
 
 typedef struct mr_dataset mr_dataset;
 
+/** Options of mr_dataset_open(). */
 typedef struct mr_dataset_options {
     size_t struct_size;
     bool allow_empty_classes; /* imagefolder: unless set, a class folder without an image is an error */
@@ -59,6 +60,7 @@ typedef struct mr_sample {
 
 #define MR_SAMPLE_INIT MR_STRUCT_INIT(mr_sample)
 
+/** Functions of the program that make samples, for mr_dataset_from_callbacks(). */
 typedef struct mr_callbacks {
     size_t struct_size;
     int64_t n_samples;
@@ -93,6 +95,7 @@ MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dat
 /** Give up the caller's reference to the dataset; its loaders keep their own. NULL does nothing. */
 MR_API void mr_dataset_destroy(mr_dataset *dataset);
 
+/** Number of samples. */
 MR_API int64_t mr_dataset_count(const mr_dataset *dataset);
 
 /** Number of classes (0 if the dataset has no names for them), and the name of class i (NULL past the end). */

@@ -22,8 +22,10 @@ typedef struct mr_group mr_group;
 /* A collective that is under way. */
 typedef struct mr_group_work mr_group_work;
 
+/** How a reduction combines the elements of the ranks. */
 typedef enum mr_reduction { MR_SUM = 0, MR_MEAN = 1, MR_MIN = 2, MR_MAX = 3 } mr_reduction;
 
+/** Options of mr_group_create(). */
 typedef struct mr_group_options {
     size_t struct_size;
     const char *init;    /* "env://" (default), "tcp://HOST:PORT" or "file:///PATH" */
@@ -90,8 +92,8 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, m
  * Collectives of count elements of dtype: MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64. Buffers are host memory with
  * gloo and mpi, and memory of the group's device with nccl. Other memory returns MR_ERR_INVALID, and the error names
  * its device; managed memory counts as both, pinned memory as host memory. This is checked only if CUDA's driver is
- * loaded. MR_MEAN of integers is MR_ERR_INVALID. With
- * nccl a stream that is being captured into a graph is MR_ERR_STATE, and the group stays usable.
+ * loaded. MR_MEAN of integers is MR_ERR_INVALID. With nccl a stream that is being captured into a graph is
+ * MR_ERR_STATE, and the group stays usable.
  * Returns MR_OK; MR_ERR_INVALID (the arguments; the group stays usable); MR_ERR_TIMEOUT; MR_ERR_PEER (names the rank
  * that disconnected or fell silent, if it is known); MR_ERR_DEVICE.
  * Blocks: until this rank's part is done, at most the group's timeout.
@@ -104,17 +106,29 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, m
  */
 MR_API mr_status mr_group_barrier(mr_group *group);
 MR_API mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op);
-/** Reduce to one rank: only root gets the result; the buffers of the others are undefined. */
-MR_API mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                                 uint32_t root);
 MR_API mr_status mr_group_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root);
-/** Gather to all: out gets count elements of each rank, in rank order. in may be this rank's place in out. */
-MR_API mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype);
-/** Reduce, then scatter: in has count elements for each rank, in rank order. out may be this rank's place in in. */
-MR_API mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                         mr_reduction op);
 MR_API mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to);
 MR_API mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from);
+/**
+ * Reduce to one rank: only root gets the result; the buffers of the others are undefined.
+ *
+ * Returns as mr_group_all_reduce(). Blocks: until this rank's part is done.
+ */
+MR_API mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
+                                 uint32_t root);
+/**
+ * Gather to all: out gets count elements of each rank, in rank order. in may be this rank's place in out.
+ *
+ * Returns as mr_group_all_reduce(). Blocks: until this rank's part is done.
+ */
+MR_API mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype);
+/**
+ * Reduce, then scatter: in has count elements for each rank, in rank order. out may be this rank's place in in.
+ *
+ * Returns as mr_group_all_reduce(). Blocks: until this rank's part is done.
+ */
+MR_API mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
+                                         mr_reduction op);
 
 /**
  * Start a collective that is under way when the call returns. Leave its buffers alone until it has ended.

@@ -11,6 +11,7 @@ extern "C" {
 
 #define MR_MAX_PROCS 256
 
+/** Options of mr_launch() and mr_launch_spawn(). */
 typedef struct mr_launch_options {
     size_t struct_size;
     uint32_t nproc;     /* ranks on this machine, 1 to MR_MAX_PROCS; required */

@@ -20,12 +20,14 @@ extern "C" {
 #define MR_CACHE_WHEN_IDLE UINT32_MAX
 #define MR_MAX_WORKERS 1024
 
+/** What happens to a damaged sample: one that cannot be read or decoded. */
 typedef enum mr_on_error {
     MR_ON_ERROR_FAIL = 0, /* the error takes the place of its batch */
     MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) takes the sample's place */
     MR_ON_ERROR_ZERO = 2  /* zeros, with mask 0 */
 } mr_on_error;
 
+/** How workers are started. */
 typedef enum mr_start {
     MR_START_DEFAULT = 0, /* exec, or fork for callbacks */
     MR_START_EXEC = 1,    /* small helper processes */
@@ -33,12 +35,14 @@ typedef enum mr_start {
     MR_START_THREAD = 3   /* threads of this process: a crash ends the program */
 } mr_start;
 
+/** How workers read files. */
 typedef enum mr_reader_kind {
     MR_READER_AUTO = 0, /* io_uring where the kernel allows it */
     MR_READER_URING = 1,
     MR_READER_PREAD = 2
 } mr_reader_kind;
 
+/** CPUs of the workers. */
 typedef enum mr_affinity {
     MR_AFFINITY_NONE = 0,
     MR_AFFINITY_SPREAD = 1, /* worker i on the (i mod n)-th CPU of this process's mask */
@@ -236,6 +240,7 @@ MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_
  */
 MR_API mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state);
 
+/** Statistics of a loader since its creation, from mr_loader_get_stats(). */
 typedef struct mr_loader_stats {
     size_t struct_size;
     uint64_t n_batches; /* returned by mr_loader_next() since creation */

@@ -41,7 +41,7 @@ MR_API void mr_metrics_destroy(mr_metrics *metrics);
 MR_API mr_status mr_metrics_declare(mr_metrics *metrics, const char *name);
 /**
  * Add a sum over count samples, for example of the loss over a batch's valid rows. count is 0 or more. NaN and infinity
- * go into the result unchanged. Returns and blocks as mr_metrics_declare().
+ * go into the result unchanged. Returns as mr_metrics_declare(). Blocks: never.
  */
 MR_API mr_status mr_metrics_add(mr_metrics *metrics, const char *name, double sum, double count);
 /**

@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+/** What a pack keeps of each sample. */
 typedef enum mr_pack_encoding {
     MR_PACK_DEFAULT = 0, /* MR_PACK_DCT */
     MR_PACK_JPEG = 1,    /* the files' bytes unchanged: a million files become a few */
@@ -44,6 +45,7 @@ typedef struct mr_pack_progress {
  */
 typedef void mr_pack_notice(void *user, int64_t index, const char *name, const char *text);
 
+/** Options of mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack(). */
 typedef struct mr_pack_options {
     size_t struct_size;
     mr_pack_encoding encoding;

@@ -20,11 +20,13 @@ typedef enum mr_tail {
     MR_TAIL_EXACT = 2 /* each index once over all ranks; ranks that run out of samples step with empty batches */
 } mr_tail;
 
+/** How an epoch is shuffled. */
 typedef enum mr_order {
     MR_ORDER_TORCH = 0, /* torch.randperm(n, generator=seed + epoch); one array of n indices per epoch */
     MR_ORDER_KEYED = 1  /* keyed permutation: any position in O(1) time and memory */
 } mr_order;
 
+/** Options of mr_sampler_create(). */
 typedef struct mr_sampler_options {
     size_t struct_size;
     int64_t n_samples;   /* 0 to 2^40 */
@@ -48,6 +50,7 @@ typedef struct mr_sampler mr_sampler;
  * Ownership: *sampler_out is the caller's, to be destroyed; NULL on failure.
  */
 MR_API mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error);
+/** Free the sampler. NULL does nothing. */
 MR_API void mr_sampler_destroy(mr_sampler *sampler);
 
 /** Move to another epoch: the order is that of a new sampler for that epoch. Returns MR_OK; MR_ERR_INVALID,

@@ -84,6 +84,7 @@ typedef struct mr_error {
 /** Name of a status, for example "MR_ERR_DAMAGED". Never NULL. */
 MR_API const char *mr_status_name(mr_status status);
 
+/** Importance of a log line. */
 typedef enum mr_log_level { MR_LOG_ERROR = 1, MR_LOG_WARNING = 2, MR_LOG_INFO = 3 } mr_log_level;
 
 /** A function that receives one log line, without a newline. Threads: called from any thread of this process. */

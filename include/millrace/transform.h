@@ -15,9 +15,13 @@ typedef struct mr_transform mr_transform;
 
 /**
  * Make an empty list of operations. The functions below append to it; each returns MR_OK, MR_ERR_INVALID or
- * MR_ERR_NO_MEMORY. error may be NULL. Ownership: *transform_out is the caller's, to be destroyed.
+ * MR_ERR_NO_MEMORY. error may be NULL.
+ *
+ * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY.
+ * Ownership: *transform_out is the caller's, to be destroyed.
  */
 MR_API mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
+/** Free the transform. NULL does nothing. */
 MR_API void mr_transform_destroy(mr_transform *transform);
 
 /**

@@ -92,6 +92,9 @@ if grep -alF -e "$SOURCE/" -e "$build/" "$folder"/stripped/*; then
 fi
 echo "ok: no folder of the build is named"
 
+if [ -f "$build/docs/man/man3.stamp" ]; then
+    test -f "$folder/moved/share/man/man3/mr_loader_next.3" || fail "no manual page of mr_loader_next()"
+fi
 command=$folder/moved/bin/millrace
 if [ -x "$command" ]; then
     "$command" --version || fail "the installed command does not run"
