@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
+
 void mr_damage_fini(struct mr_damage *damage)
 {
     free(damage->kept);
@@ -37,6 +39,17 @@ static bool is_kept(const struct mr_damage *damage, int64_t index)
     return false;
 }
 
+/* Damage itself is counted without memory. */
+static void warn_of_memory(struct mr_damage *damage, uint64_t len_bytes)
+{
+    if (!damage->warned)
+        mr_log_line(MR_LOG_WARNING,
+                    "cannot allocate %llu bytes for the list of damaged samples: mr_loader_damaged() or "
+                    "n_damaged_distinct may lack some",
+                    (unsigned long long)len_bytes);
+    damage->warned = true;
+}
+
 static void keep_error(struct mr_damage *damage, const mr_error *error)
 {
     if (damage->n_kept >= MR_DAMAGE_KEPT || is_kept(damage, error->index))
@@ -44,8 +57,10 @@ static void keep_error(struct mr_damage *damage, const mr_error *error)
     if ((damage->n_kept & (damage->n_kept + 1)) == 0 || !damage->kept) { /* room for 1, 3, 7, ... */
         size_t room = 2 * (size_t)damage->n_kept + 1;
         mr_error *grown = realloc(damage->kept, room * sizeof *grown);
-        if (!grown)
+        if (!grown) {
+            warn_of_memory(damage, room * sizeof *grown);
             return; /* counted, not listed */
+        }
         damage->kept = grown;
     }
     damage->kept[damage->n_kept++] = *error;
@@ -77,11 +92,17 @@ static const struct mr_record *find_words(const struct mr_shared *shared, const 
     return record;
 }
 
+/* Without memory the listed samples are those that were seen; with the next damage it is tried again. */
 static bool can_see(struct mr_damage *damage, int64_t n_samples)
 {
-    damage->seen.n_samples = n_samples;
+    if (damage->seen.words)
+        return true;
+    uint64_t len_bytes = mr_damage_map_bytes(n_samples);
+    damage->seen = (struct mr_damage_map){.words = calloc(1, len_bytes), .n_samples = n_samples};
     if (!damage->seen.words)
-        damage->seen.words = calloc(1, mr_damage_map_bytes(n_samples));
+        warn_of_memory(damage, len_bytes);
+    for (uint32_t i = 0; i < damage->n_kept; i++)
+        mr_damage_map_set(&damage->seen, damage->kept[i].index);
     return damage->seen.words;
 }
 
@@ -114,6 +135,8 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_shared *shared,
             see_candidates(damage, shared, view, place, skipped);
         for (const struct mr_record *r = find_record(view, place, 0, &at); r; r = find_record(view, place, at + 1, &at))
             keep_error(damage, &r->error);
+        if (!damage->seen.words)
+            damage->n_distinct = damage->n_kept;
     }
 }
 

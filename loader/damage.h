@@ -15,6 +15,7 @@ struct mr_damage {
     mr_error *kept;            /* grows */
     struct mr_damage_map seen; /* the distinct indices; its words are made when first needed */
     uint64_t n_distinct;
+    bool warned; /* of memory that was lacking */
 };
 
 void mr_damage_fini(struct mr_damage *damage);

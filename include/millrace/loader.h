@@ -272,7 +272,8 @@ typedef struct mr_loader_stats {
     double ready_share;     /* n_steps_ready / n_steps */
     uint64_t n_cached;      /* samples that workers took from the cache instead of their files */
     uint64_t n_packed;      /* samples that workers packed into the cache */
-    /* Different samples among n_damaged. */
+    /* Different samples among n_damaged. Where memory to tell them apart is lacking, which a log line says: those that
+       mr_loader_damaged() lists. */
     uint64_t n_damaged_distinct;
 } mr_loader_stats;
 

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +26,9 @@ enum { MAX_ALLOCATIONS = 20000, TIMEOUT_MS = 60000 };
 
 static _Atomic bool counts;
 static _Atomic unsigned n_asked;
-static unsigned refused; /* the one that is refused */
+static unsigned refused;      /* the one that is refused */
+static mr_loader_stats stats; /* of the last epoch */
+static unsigned n_lines;      /* of the log, about damage */
 
 void *__wrap_malloc(size_t len);
 void *__wrap_calloc(size_t n, size_t size);
@@ -85,6 +88,7 @@ static mr_status run_epoch(const char *spec, const mr_loader_options *options, m
     mr_transform *transform = NULL;
     mr_loader *loader = NULL;
     mr_batch *batch;
+    stats = (mr_loader_stats){.struct_size = sizeof stats};
     mr_status status = mr_dataset_open(spec, NULL, &dataset, error);
     if (status == MR_OK && options->cache)
         status = mr_transform_parse("train:48", &transform, error);
@@ -94,6 +98,8 @@ static mr_status run_epoch(const char *spec, const mr_loader_options *options, m
         mr_batch_release(batch);
     if (loader && status < 0)
         *error = *mr_loader_error(loader);
+    if (loader)
+        mr_loader_get_stats(loader, &stats);
     mr_loader_destroy(loader);
     mr_transform_destroy(transform);
     mr_dataset_destroy(dataset);
@@ -156,6 +162,40 @@ static void each_allocation_that_fails_among_threads_has_words(void **state)
     check_datasets(*state, options);
 }
 
+static void count_line(void *user, mr_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    n_lines += strstr(line, "for the list of damaged samples") != NULL;
+}
+
+/* Damage is counted also where no memory is left to list it. */
+static void damaged_samples_are_told_apart_without_memory(void **state)
+{
+    char list[256];
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    mr_error error;
+    static const char lines[] = "x\t0\nx\t0\nimages/class_0/000.jpg\t0\nx\t0\n";
+    mr_test_folder_write(*state, "bad", lines, sizeof lines - 1);
+    snprintf(list, sizeof list, "list:%s/bad", (char *)*state);
+    options.num_workers = MR_NO_WORKERS;
+    options.on_error = MR_ON_ERROR_ZERO;
+    options.batch_size = 2;
+    options.n_epochs = 1;
+    mr_log_set(count_line, NULL);
+    for (n_asked = refused = 0; refused <= n_asked; refused++) {
+        n_asked = 0;
+        counts = true;
+        mr_status status = run_epoch(list, &options, &error);
+        counts = false;
+        if (status != MR_END)
+            continue;
+        assert_int_equal(stats.n_damaged, 3);
+        assert_int_equal(stats.n_damaged_distinct, 3);
+    }
+    assert_in_range(n_lines, 1, 3); /* the bits of what was seen, and a list that grows twice */
+    mr_log_set(NULL, NULL);
+}
+
 static int make_folder(void **state)
 {
     char *folder = mr_test_folder_create();
@@ -182,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_allocation_that_fails_has_words),
         cmocka_unit_test(each_allocation_that_fails_among_threads_has_words),
+        cmocka_unit_test(damaged_samples_are_told_apart_without_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
