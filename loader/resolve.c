@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/cpu_share.h"
 #include "base/options.h"
 #include "dataset/reader.h"
 
@@ -92,19 +92,14 @@ static uint32_t default_slots(const mr_loader_options *o)
     return n > MAX_SLOTS ? MAX_SLOTS : (uint32_t)n;
 }
 
-/* Loaders in this process's CPUs: launchers that set this variable bind no rank, so the ranks share them. */
-static uint32_t n_local_ranks(void)
-{
-    const char *text = getenv("LOCAL_WORLD_SIZE");
-    unsigned long n = text ? strtoul(text, NULL, 10) : 0;
-    return n > 0 && n <= UINT32_MAX ? (uint32_t)n : 1;
-}
-
 static uint32_t default_workers(uint32_t n_devices)
 {
-    uint32_t n = n_devices > 0 ? WORKERS_PER_DEVICE * n_devices : mr_cpu_count() / n_local_ranks();
-    if (n == 0)
-        return 1;
+    struct mr_cpu_share share;
+    uint32_t n = WORKERS_PER_DEVICE * n_devices;
+    if (n_devices == 0) {
+        mr_cpu_share_read(&share);
+        n = mr_cpu_share_count(&share);
+    }
     return n < MR_MAX_WORKERS ? n : MR_MAX_WORKERS;
 }
 

@@ -16,7 +16,7 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
 
 /*
  * Fill in num_workers and n_slots where they are 0. n_devices: devices that images go to; 0 where they stay in the
- * host's slots. Reads LOCAL_WORLD_SIZE.
+ * host's slots, and then the number of workers is that of base/cpu_share.h.
  */
 void mr_resolve_workers(mr_loader_options *options, uint32_t n_devices);
 

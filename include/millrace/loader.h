@@ -74,8 +74,10 @@ typedef struct mr_loader_options {
     bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
 
     /* Workers and reading */
-    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host the CPUs that this process may
-                             use divided by LOCAL_WORLD_SIZE, at least 1; MR_NO_WORKERS; at most MR_MAX_WORKERS */
+    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host this rank's part of the CPUs:
+                             the launcher's, or fewer where a cgroup's quota allows fewer, divided by the ranks of this
+                             machine; at least 1, at most those of this process's mask (docs/training.md).
+                             MR_NO_WORKERS; at most MR_MAX_WORKERS */
     mr_start start;
     int32_t nice; /* added to the workers' nice level, 0 to 19 */
     mr_affinity affinity;

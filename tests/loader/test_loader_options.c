@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/cpu_share.h"
+
+/* What tests/base/test_cpu_share.c is about. */
+static uint32_t cpu_share(void)
+{
+    struct mr_cpu_share share;
+    mr_cpu_share_read(&share);
+    return mr_cpu_share_count(&share);
+}
 
 /* The first CPU that this process may use. */
 static int32_t first_cpu(void)
@@ -28,7 +36,7 @@ static void defaults_are_filled_in(void **state)
     const mr_loader_options *o = mr_loader_resolved(loader);
     assert_int_equal(o->struct_size, sizeof *o);
     assert_int_equal(o->batch_size, 64);
-    assert_int_equal(o->num_workers, mr_cpu_count());
+    assert_int_equal(o->num_workers, cpu_share());
     assert_int_equal(o->world_size, 1);
     assert_int_equal(o->dtype, MR_U8);
     assert_int_equal(o->start, MR_START_FORK);
@@ -61,9 +69,12 @@ static uint32_t default_workers(struct rig *rig, const char *device, const char 
 static void default_workers_are_the_share_of_the_cpus_or_four_a_device(void **state)
 {
     static const char *const two[] = {"host:0", "host:1"};
-    uint32_t n_cpus = mr_cpu_count();
+    uint32_t n_cpus = cpu_share();
     rig_log_capture();
     assert_int_equal(default_workers(*state, "host", NULL, 0), n_cpus);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+    assert_int_equal(default_workers(*state, "host", NULL, 0), cpu_share());
+    unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     setenv("LOCAL_WORLD_SIZE", "2", 1);
     assert_int_equal(default_workers(*state, "host", NULL, 0), n_cpus > 1 ? n_cpus / 2 : 1);
     setenv("LOCAL_WORLD_SIZE", "100000", 1);

@@ -2,11 +2,13 @@
 /* Who a rank is, in the environments that launchers set. */
 #include "dist/rendezvous/rank_identity.h"
 
+#include "base/cpu_share.h"
 #include "tests/dist/rendezvous/made_up_environment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -188,6 +190,31 @@ static void srun_with_pmi_is_not_mpirun(void **state)
     assert_int_equal(who.rank, 11);
 }
 
+/* The loader's default workers come from a reader of its own, which must know the same variables. */
+static void a_loader_counts_the_same_ranks(void **state)
+{
+    (void)state;
+    static const char *const lines[][6] = {
+        {"RANK=0", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2"},
+        {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=3"},
+        {"PMI_RANK=0", "PMI_SIZE=8", "MPI_LOCALNRANKS=4"},
+        {"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=12", "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=5(x2),2"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char copy[6][64];
+        for (uint32_t k = 0; lines[i][k]; k++) {
+            snprintf(copy[k], sizeof copy[k], "%s", lines[i][k]);
+            char *value = strchr(copy[k], '=');
+            *value = '\0';
+            setenv(copy[k], value + 1, 1);
+        }
+        assert_int_equal(read_good(lines[i]).local_world_size, i + 2);
+        assert_int_equal(mr_cpu_share_ranks(), i + 2);
+        for (uint32_t k = 0; lines[i][k]; k++)
+            unsetenv(copy[k]);
+    }
+}
+
 static void the_first_launcher_wins(void **state)
 {
     (void)state;
@@ -324,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_given_address_goes_before_slurm_s),
         cmocka_unit_test(a_batch_script_without_a_step_is_alone),
         cmocka_unit_test(srun_with_pmi_is_not_mpirun),
+        cmocka_unit_test(a_loader_counts_the_same_ranks),
         cmocka_unit_test(the_first_launcher_wins),
         cmocka_unit_test(a_run_id_is_of_those_who_share_the_launcher),
         cmocka_unit_test(half_of_a_pair_names_the_other),
