@@ -53,6 +53,12 @@ mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const cha
     return status;
 }
 
+const mr_error *mr_error_null_handle(void)
+{
+    static const mr_error error = {.status = MR_ERR_INVALID, .index = MR_NO_INDEX, .text = "the handle is NULL"};
+    return &error;
+}
+
 mr_status mr_error_memory(mr_error *error, size_t len_bytes)
 {
     return mr_error_set(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", len_bytes);

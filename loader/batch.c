@@ -193,37 +193,37 @@ void mr_batch_retain(mr_batch *batch)
 
 uint32_t mr_batch_size(const mr_batch *batch)
 {
-    return batch->n_rows;
+    return batch ? batch->n_rows : 0;
 }
 
 uint32_t mr_batch_valid(const mr_batch *batch)
 {
-    return batch->n_valid;
+    return batch ? batch->n_valid : 0;
 }
 
 uint64_t mr_batch_epoch(const mr_batch *batch)
 {
-    return batch->epoch;
+    return batch ? batch->epoch : 0;
 }
 
 uint64_t mr_batch_number(const mr_batch *batch)
 {
-    return batch->number;
+    return batch ? batch->number : 0;
 }
 
 uint32_t mr_batch_n_arrays(const mr_batch *batch)
 {
-    return batch->n_arrays;
+    return batch ? batch->n_arrays : 0;
 }
 
 const mr_array *mr_batch_array_at(const mr_batch *batch, uint32_t i)
 {
-    return i < batch->n_arrays ? &batch->arrays[i] : NULL;
+    return batch && i < batch->n_arrays ? &batch->arrays[i] : NULL;
 }
 
 const mr_array *mr_batch_array(const mr_batch *batch, const char *name)
 {
-    for (uint32_t i = 0; i < batch->n_arrays; i++)
+    for (uint32_t i = 0; batch && name && i < batch->n_arrays; i++)
         if (strcmp(batch->arrays[i].name, name) == 0)
             return &batch->arrays[i];
     return NULL;
@@ -237,16 +237,18 @@ void *mr_batch_data(const mr_batch *batch, const char *name)
 
 uint32_t mr_batch_buffer(const mr_batch *batch)
 {
-    return batch->buffer;
+    return batch ? batch->buffer : 0;
 }
 
 uint32_t mr_batch_n_parts(const mr_batch *batch)
 {
-    return batch->n_parts;
+    return batch ? batch->n_parts : 0;
 }
 
 mr_batch *mr_batch_part(mr_batch *batch, uint32_t i)
 {
+    if (!batch)
+        return NULL;
     if (batch->n_parts == 1) /* also of a loader that splits, when there are too few rows */
         return i == 0 ? batch : NULL;
     return i < batch->n_parts ? &batch->parts[i] : NULL;
@@ -254,7 +256,7 @@ mr_batch *mr_batch_part(mr_batch *batch, uint32_t i)
 
 const mr_error *mr_batch_error(const mr_batch *batch)
 {
-    return &batch->error;
+    return batch ? &batch->error : mr_error_null_handle();
 }
 
 static bool is_usable(const struct mr_batch *batch)

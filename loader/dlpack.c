@@ -136,6 +136,8 @@ mr_status mr_batch_to_dlpack_versioned(mr_batch *batch, const char *name, void *
  */
 void mr_dlpack_capsule_destroy(void *capsule)
 {
+    if (!capsule)
+        return;
     int (*is_valid)(void *, const char *);
     void *(*get_pointer)(void *, const char *);
     *(void **)&is_valid = dlsym(RTLD_DEFAULT, "PyCapsule_IsValid");

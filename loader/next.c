@@ -281,7 +281,7 @@ mr_status mr_loader_fd(mr_loader *loader, int *fd_out)
 
 const mr_error *mr_loader_error(const mr_loader *loader)
 {
-    return &loader->error;
+    return loader ? &loader->error : mr_error_null_handle();
 }
 
 static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *start)

@@ -23,6 +23,8 @@ static void unlock_core(const mr_loader *loader, bool locked)
 
 uint64_t mr_loader_n_batches(const mr_loader *loader)
 {
+    if (!loader)
+        return 0;
     bool locked = lock_core(loader);
     uint64_t n = loader->core->n_batches;
     unlock_core(loader, locked);
@@ -31,6 +33,8 @@ uint64_t mr_loader_n_batches(const mr_loader *loader)
 
 int64_t mr_loader_n_samples(const mr_loader *loader)
 {
+    if (!loader)
+        return 0;
     const mr_loader_options *o = &loader->core->options;
     bool locked = lock_core(loader);
     int64_t n = mr_sampler_length(loader->core->sampler);
@@ -40,6 +44,8 @@ int64_t mr_loader_n_samples(const mr_loader *loader)
 
 uint64_t mr_loader_epoch(const mr_loader *loader)
 {
+    if (!loader)
+        return 0;
     bool locked = lock_core(loader);
     uint64_t epoch = loader->core->epoch;
     unlock_core(loader, locked);
@@ -48,7 +54,7 @@ uint64_t mr_loader_epoch(const mr_loader *loader)
 
 const mr_loader_options *mr_loader_resolved(const mr_loader *loader)
 {
-    return &loader->core->options;
+    return loader ? &loader->core->options : NULL;
 }
 
 static double busy_share(const struct mr_worker_record *record, uint64_t elapsed_ns)

@@ -186,6 +186,5 @@ const char *mr_group_backend(const mr_group *group)
 
 const mr_error *mr_group_error(const mr_group *group)
 {
-    static const mr_error none;
-    return group ? &group->error : &none;
+    return group ? &group->error : mr_error_null_handle();
 }

@@ -395,5 +395,5 @@ double mr_metrics_maximum(const mr_metrics *metrics, const char *name)
 
 const mr_error *mr_metrics_error(const mr_metrics *metrics)
 {
-    return metrics ? &metrics->error : NULL;
+    return metrics ? &metrics->error : mr_error_null_handle();
 }

@@ -68,7 +68,7 @@ MR_API mr_status mr_group_create(const mr_group_options *options, mr_group **gro
  */
 MR_API void mr_group_destroy(mr_group *group);
 
-/** Number of this rank, 0 to world_size - 1, and number of ranks. NULL is a world of one. */
+/** Number of this rank, 0 to world_size - 1, and number of ranks. NULL is a world of one, also for the next four. */
 MR_API uint32_t mr_group_rank(const mr_group *group);
 MR_API uint32_t mr_group_world_size(const mr_group *group);
 /** Number of this rank among the ranks of its machine, how many those are, and the machine's number, from 0. */
@@ -77,7 +77,7 @@ MR_API uint32_t mr_group_local_world_size(const mr_group *group);
 MR_API uint32_t mr_group_node(const mr_group *group);
 /** Name of the engine: "gloo", "mpi", "nccl"; "none" in a world of one without an engine. Ownership: the group's. */
 MR_API const char *mr_group_backend(const mr_group *group);
-/** The error of the last call on this group that failed; for NULL an empty error. Ownership: the group's. */
+/** The error of the last call on this group that failed. Ownership: the group's. */
 MR_API const mr_error *mr_group_error(const mr_group *group);
 
 #define MR_NO_COLOR UINT32_MAX

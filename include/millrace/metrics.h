@@ -81,7 +81,7 @@ MR_API mr_status mr_metrics_sync(mr_metrics *metrics);
 
 /**
  * Results of the last completed reduction, the same on all ranks: mean is sum / count (NaN without samples); minimum
- * and maximum are NaN without a value. All are NaN for an unknown name and before the first reduction.
+ * and maximum are NaN without a value. All are NaN for an unknown name, for NULL, and before the first reduction.
  */
 MR_API double mr_metrics_mean(const mr_metrics *metrics, const char *name);
 MR_API double mr_metrics_sum(const mr_metrics *metrics, const char *name);

@@ -3,6 +3,11 @@
  * What every part shares: statuses, the error record, log lines, seeds, the time and the version.
  *
  * A status of zero is success, a positive one is a normal outcome that is not success, a negative one is a failure.
+ *
+ * Every handle (mr_batch, mr_dataset, mr_group, mr_group_work, mr_loader, mr_metrics, mr_sampler, mr_transform) may be
+ * NULL. Functions that free it or give it back then do nothing, and return MR_OK. Other functions that return an
+ * mr_status return MR_ERR_INVALID, and mr_loader_error() and the like return an error that says so. All others return
+ * 0, NULL, "", or what their comment names. For the functions that say so, a NULL mr_group is a world of one.
  */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H
