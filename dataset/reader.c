@@ -28,12 +28,6 @@ static const struct mr_reader_ops *const readers[] = {
     [MR_READER_URING] = &mr_reader_uring_ops,
     [MR_READER_PREAD] = &mr_reader_pread_ops,
 };
-enum { N_KINDS = sizeof readers / sizeof *readers };
-
-uint32_t mr_reader_last_kind(void)
-{
-    return N_KINDS - 1;
-}
 
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request)
 {

@@ -39,9 +39,6 @@ mr_status mr_reader_create(const struct mr_catalog *catalog, const struct mr_rea
                            struct mr_reader **reader_out, mr_error *error);
 void mr_reader_destroy(struct mr_reader *reader);
 
-/* The largest mr_reader_kind. */
-uint32_t mr_reader_last_kind(void);
-
 /* "io_uring" or "pread". */
 const char *mr_reader_name(const struct mr_reader *reader);
 

@@ -7,8 +7,11 @@
 #define TOOLS_ARG_VALUE_H
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <millrace/loader.h>
 
 struct mr_arg_choice {
     const char *name; /* NULL ends a list */
@@ -29,6 +32,16 @@ unsigned mr_arg_value_channels(struct argp_state *state, const char *option, con
                                double values_out[3]);
 /* A path whose last component ends in this extension and has more before it. Returns the value. */
 const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text, const char *extension);
+
+/* An option of the command that is one of the loader's. */
+struct mr_arg_field {
+    int key;
+    const char *option;
+    const char *field; /* NULL ends a list */
+};
+/* Set the field of this key, if the list has it, by mr_loader_options_set(). text NULL: the option is a switch. */
+bool mr_arg_value_field(struct argp_state *state, const struct mr_arg_field *fields, int key, const char *text,
+                        mr_loader_options *loader);
 /* One of the names, in any case. */
 int mr_arg_value_choice(struct argp_state *state, const char *option, const char *text,
                         const struct mr_arg_choice *choices);

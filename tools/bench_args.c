@@ -49,6 +49,8 @@ static void parse_device(struct mr_bench_args *args, const char *value, struct a
     loader->n_devices = n == 1 ? 0 : n;
 }
 
+static const struct mr_arg_field fields[] = {{KEY_BUFFERS, "buffers", "n_buffers"}, {0, NULL, NULL}};
+
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct mr_bench_args *args = state->input;
@@ -59,10 +61,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_STEP: args->how.step_s = mr_arg_value_real(state, "step", value, 0, 60000) * 1e-3; return 0;
     case KEY_JSON: args->json = value; return 0;
     case KEY_DEVICE: parse_device(args, value, state); return 0;
-    case KEY_BUFFERS:
-        args->common.loader.n_buffers = (uint32_t)mr_arg_value_number(state, "buffers", value, 2, 64);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_value_field(state, fields, key, value, &args->common.loader) ? 0 : ARGP_ERR_UNKNOWN;
     }
 }
 

@@ -19,7 +19,8 @@ enum { KEY_SAMPLES = 256 };
 enum { BLOCK_BYTES = 1 << 16, LINE_MAX_BYTES = 24 };
 
 struct order_args {
-    mr_sampler_options sampler;
+    mr_loader_options loader;
+    int64_t n_samples;
     bool has_samples;
 };
 
@@ -31,9 +32,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     struct order_args *args = state->input;
 
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->sampler; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->loader; return 0;
     case KEY_SAMPLES:
-        args->sampler.n_samples = (int64_t)mr_arg_value_number(state, "samples", value, 0, (uint64_t)1 << 40);
+        args->n_samples = (int64_t)mr_arg_value_number(state, "samples", value, 0, (uint64_t)1 << 40);
         args->has_samples = true;
         return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
@@ -106,14 +107,16 @@ int mr_cmd_order_run(int argc, char **argv)
                               children,
                               NULL,
                               NULL};
-    struct order_args args = {.sampler = MR_SAMPLER_OPTIONS_INIT};
+    struct order_args args = {.loader = MR_LOADER_OPTIONS_INIT};
+    mr_sampler_options sampler_options;
     mr_sampler *sampler;
     mr_error error;
     mr_status status;
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
-    status = mr_sampler_create(&args.sampler, &sampler, &error);
+    sampler_options = mr_sampler_args_options(&args.loader, args.n_samples);
+    status = mr_sampler_create(&sampler_options, &sampler, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     int exit_status = print_order(sampler);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the loader's options. The range of each value is checked here, so that the message names the option; the
- * library checks what several options mean together. Zero means "default" in the library's struct, but "none" in
- * --workers.
+ * Parses the loader's options, most of them by mr_loader_options_set(), so that names, limits and words are the
+ * library's. Zero means "default" in the library's struct, but "none" in --workers and --cache-slowdown.
  */
 #include "tools/loader_args.h"
 
@@ -40,12 +39,25 @@ enum {
     KEY_CACHE_SLOWDOWN,
 };
 
-static const struct mr_arg_choice policies[] = {
-    {"fail", MR_ON_ERROR_FAIL}, {"skip", MR_ON_ERROR_SKIP}, {"zero", MR_ON_ERROR_ZERO}, {NULL, 0}};
-static const struct mr_arg_choice starts[] = {
-    {"exec", MR_START_EXEC}, {"fork", MR_START_FORK}, {"thread", MR_START_THREAD}, {NULL, 0}};
-static const struct mr_arg_choice readers[] = {
-    {"auto", MR_READER_AUTO}, {"uring", MR_READER_URING}, {"pread", MR_READER_PREAD}, {NULL, 0}};
+static const struct mr_arg_field fields[] = {
+    {KEY_DTYPE, "dtype", "dtype"},
+    {KEY_LAYOUT, "layout", "layout"},
+    {KEY_BATCH_SIZE, "batch-size", "batch_size"},
+    {KEY_DROP_LAST, "drop-last", "drop_last"},
+    {KEY_ON_ERROR, "on-error", "on_error"},
+    {KEY_START, "start", "start"},
+    {KEY_READER, "reader", "reader"},
+    {KEY_SLOTS, "slots", "n_slots"},
+    {KEY_READ_AHEAD, "read-ahead", "read_ahead"},
+    {KEY_NICE, "nice", "nice"},
+    {KEY_MAX_PIXELS, "max-pixels", "max_pixels"},
+    {KEY_MAX_FILE_BYTES, "max-file-bytes", "max_file_bytes"},
+    {KEY_VERIFY_PACKS, "verify-packs", "verify_packs"},
+    {KEY_CACHE, "cache", "cache"},
+    {KEY_CACHE_BYTES, "cache-bytes", "cache_bytes"},
+    {KEY_CACHE_SLOWDOWN, "cache-slowdown", "cache_slowdown"},
+    {0, NULL, NULL},
+};
 
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Samples:", 1},
@@ -80,7 +92,8 @@ static const struct argp_option options[] = {
      "CPUs of this process on which the workers run (default none: all of them)", 0},
     {"time-limit", KEY_TIME_LIMIT, "SECONDS", 0, "Treat a sample that takes longer as damaged (default 60)", 0},
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
-    {"max-file-bytes", KEY_MAX_FILE_BYTES, "N", 0, "Treat larger files as damaged (default 1 GiB)", 0},
+    {"max-file-bytes", KEY_MAX_FILE_BYTES, "N", 0,
+     "Treat larger files as damaged, with K, M, G or T for powers of 1024 (default 1 GiB)", 0},
     {"cache", KEY_CACHE, "DIR", 0,
      "Keep image files in packed form in this directory, and read them from there the next time (default: none)", 0},
     {"cache-bytes", KEY_CACHE_BYTES, "B", 0,
@@ -93,10 +106,8 @@ static const struct argp_option options[] = {
 
 void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers)
 {
-    *args = (struct mr_loader_args){.sampler = MR_SAMPLER_OPTIONS_INIT,
-                                    .dataset = MR_DATASET_OPTIONS_INIT,
-                                    .loader = MR_LOADER_OPTIONS_INIT,
-                                    .max_workers = max_workers};
+    *args = (struct mr_loader_args){
+        .dataset = MR_DATASET_OPTIONS_INIT, .loader = MR_LOADER_OPTIONS_INIT, .max_workers = max_workers};
 }
 
 static void parse_workers(struct mr_loader_args *args, const char *value, struct argp_state *state)
@@ -126,44 +137,6 @@ static void parse_affinity(struct mr_loader_args *args, const char *value, struc
     }
 }
 
-/* In the library's struct 0 is the default. */
-static uint32_t parse_slowdown(const char *value, struct argp_state *state)
-{
-    uint64_t percent = mr_arg_value_number(state, "cache-slowdown", value, 0, 100);
-
-    return percent == 0 ? MR_CACHE_WHEN_IDLE : (uint32_t)percent;
-}
-
-static error_t parse_workers_group(int key, const char *value, struct argp_state *state)
-{
-    struct mr_loader_args *args = state->input;
-    mr_loader_options *loader = &args->loader;
-
-    switch (key) {
-    case KEY_WORKERS: parse_workers(args, value, state); return 0;
-    case KEY_START: loader->start = (mr_start)mr_arg_value_choice(state, "start", value, starts); return 0;
-    case KEY_READER: loader->reader = (mr_reader_kind)mr_arg_value_choice(state, "reader", value, readers); return 0;
-    case KEY_SLOTS: loader->n_slots = (uint32_t)mr_arg_value_number(state, "slots", value, 2, 1024); return 0;
-    case KEY_READ_AHEAD:
-        loader->read_ahead = (uint32_t)mr_arg_value_number(state, "read-ahead", value, 1, 64);
-        return 0;
-    case KEY_NICE: loader->nice = (int32_t)mr_arg_value_number(state, "nice", value, 0, 19); return 0;
-    case KEY_AFFINITY: parse_affinity(args, value, state); return 0;
-    case KEY_TIME_LIMIT:
-        loader->time_limit_ms = (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
-        return 0;
-    case KEY_MAX_PIXELS: loader->max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX); return 0;
-    case KEY_VERIFY_PACKS: loader->verify_packs = true; return 0;
-    case KEY_CACHE: loader->cache = value; return 0;
-    case KEY_CACHE_BYTES: loader->cache_bytes = mr_arg_value_bytes(state, "cache-bytes", value, 1); return 0;
-    case KEY_CACHE_SLOWDOWN: loader->cache_slowdown = parse_slowdown(value, state); return 0;
-    case KEY_MAX_FILE_BYTES:
-        loader->max_file_bytes = mr_arg_value_number(state, "max-file-bytes", value, 1, UINT64_MAX);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
 void mr_loader_args_take_path(const char **data, const char *value, struct argp_state *state)
 {
     if (*data != NULL)
@@ -190,34 +163,29 @@ static void check_complete(struct mr_loader_args *args, struct argp_state *state
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
+    static char idle[] = "idle"; /* what 0 percent means */
     struct mr_loader_args *args = state->input;
     mr_loader_options *loader = &args->loader;
 
+    if (key == KEY_CACHE_SLOWDOWN && strcmp(value, "0") == 0)
+        value = idle;
+    if (mr_arg_value_field(state, fields, key, value, loader))
+        return 0;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->sampler; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = loader; return 0;
     case KEY_DATA: args->data = value; return 0;
     case KEY_EMPTY_CLASSES: args->dataset.allow_empty_classes = true; return 0;
     case KEY_TRANSFORM: args->transform = value; return 0;
     case KEY_MEAN: args->n_mean = mr_arg_value_channels(state, "mean", value, -1e30, args->mean); return 0;
     case KEY_STD: args->n_std = mr_arg_value_channels(state, "std", value, 0, args->std); return 0;
-    case KEY_DTYPE:
-        if (mr_dtype_parse(value, &loader->dtype) < 0)
-            argp_error(state, "--dtype: '%s' is none of u8, f32, f16, bf16", value);
-        return 0;
-    case KEY_LAYOUT:
-        if (mr_layout_parse(value, &loader->layout) < 0)
-            argp_error(state, "--layout: '%s' is none of nchw, nhwc", value);
-        return 0;
-    case KEY_BATCH_SIZE:
-        loader->batch_size = (uint32_t)mr_arg_value_number(state, "batch-size", value, 1, UINT16_MAX);
-        return 0;
-    case KEY_DROP_LAST: loader->drop_last = true; return 0;
-    case KEY_ON_ERROR:
-        loader->on_error = (mr_on_error)mr_arg_value_choice(state, "on-error", value, policies);
+    case KEY_WORKERS: parse_workers(args, value, state); return 0;
+    case KEY_AFFINITY: parse_affinity(args, value, state); return 0;
+    case KEY_TIME_LIMIT:
+        loader->time_limit_ms = (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
         return 0;
     case ARGP_KEY_ARG: mr_loader_args_take_path(&args->data, value, state); return 0;
     case ARGP_KEY_END: check_complete(args, state); return 0;
-    default: return parse_workers_group(key, value, state);
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -233,16 +201,8 @@ const struct argp *mr_loader_args_argp(void)
 mr_loader_options mr_loader_args_options(const struct mr_loader_args *args, uint32_t workers)
 {
     mr_loader_options loader = args->loader;
-    const mr_sampler_options *sampler = &args->sampler;
 
     loader.num_workers = workers;
-    loader.world_size = sampler->world_size;
-    loader.rank = sampler->rank;
-    loader.seed = sampler->seed;
-    loader.epoch = sampler->epoch;
-    loader.no_shuffle = sampler->no_shuffle;
-    loader.tail = sampler->tail;
-    loader.order = sampler->order;
     loader.affinity_cpus = loader.n_affinity_cpus > 0 ? args->cpus : NULL;
     return loader;
 }

@@ -24,7 +24,6 @@ struct mr_loader_args {
     double mean[3];
     double std[3];
     unsigned n_channels; /* of mean and std; 0: not given */
-    mr_sampler_options sampler;
     mr_dataset_options dataset;
     mr_loader_options loader;
     int32_t cpus[MR_MAX_WORKERS];

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Parses the options for order and shard of an epoch. The library checks whether rank, world size and tail fit
- * together, so that the messages exist once.
- */
+/* The options for order and shard of an epoch. The library checks whether rank, world size and tail fit together. */
 #include "tools/sampler_args.h"
 
 #include "tools/arg_value.h"
 
 enum { KEY_WORLD_SIZE = 256, KEY_RANK, KEY_EPOCH, KEY_SEED, KEY_NO_SHUFFLE, KEY_TAIL, KEY_ORDER };
 
-static const struct mr_arg_choice tails[] = {
-    {"pad", MR_TAIL_PAD}, {"drop", MR_TAIL_DROP}, {"exact", MR_TAIL_EXACT}, {NULL, 0}};
-static const struct mr_arg_choice orders[] = {{"torch", MR_ORDER_TORCH}, {"keyed", MR_ORDER_KEYED}, {NULL, 0}};
+static const struct mr_arg_field fields[] = {
+    {KEY_WORLD_SIZE, "world-size", "world_size"},
+    {KEY_RANK, "rank", "rank"},
+    {KEY_EPOCH, "epoch", "epoch"},
+    {KEY_SEED, "seed", "seed"},
+    {KEY_NO_SHUFFLE, "no-shuffle", "no_shuffle"},
+    {KEY_TAIL, "tail", "tail"},
+    {KEY_ORDER, "order", "order"},
+    {0, NULL, NULL},
+};
 
 static const struct argp_option options[] = {
     {"world-size", KEY_WORLD_SIZE, "W", 0, "Number of ranks that share an epoch (default 1)", 0},
@@ -29,20 +33,7 @@ static const struct argp_option options[] = {
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
-    mr_sampler_options *sampler = state->input;
-
-    switch (key) {
-    case KEY_WORLD_SIZE:
-        sampler->world_size = (uint32_t)mr_arg_value_number(state, "world-size", value, 1, UINT32_MAX);
-        return 0;
-    case KEY_RANK: sampler->rank = (uint32_t)mr_arg_value_number(state, "rank", value, 0, UINT32_MAX); return 0;
-    case KEY_EPOCH: sampler->epoch = mr_arg_value_number(state, "epoch", value, 0, UINT64_MAX); return 0;
-    case KEY_SEED: sampler->seed = mr_arg_value_number(state, "seed", value, 0, UINT64_MAX); return 0;
-    case KEY_NO_SHUFFLE: sampler->no_shuffle = true; return 0;
-    case KEY_TAIL: sampler->tail = (mr_tail)mr_arg_value_choice(state, "tail", value, tails); return 0;
-    case KEY_ORDER: sampler->order = (mr_order)mr_arg_value_choice(state, "order", value, orders); return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    return mr_arg_value_field(state, fields, key, value, state->input) ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 const struct argp *mr_sampler_args_argp(void)
@@ -50,4 +41,19 @@ const struct argp *mr_sampler_args_argp(void)
     static const struct argp argp = {options, parse_option, NULL, NULL, NULL, NULL, NULL};
 
     return &argp;
+}
+
+mr_sampler_options mr_sampler_args_options(const mr_loader_options *loader, int64_t n_samples)
+{
+    mr_sampler_options sampler = MR_SAMPLER_OPTIONS_INIT;
+
+    sampler.n_samples = n_samples;
+    sampler.world_size = loader->world_size;
+    sampler.rank = loader->rank;
+    sampler.seed = loader->seed;
+    sampler.epoch = loader->epoch;
+    sampler.no_shuffle = loader->no_shuffle;
+    sampler.tail = loader->tail;
+    sampler.order = loader->order;
+    return sampler;
 }

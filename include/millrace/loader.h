@@ -127,6 +127,24 @@ typedef struct mr_loader_options {
 
 #define MR_LOADER_OPTIONS_INIT MR_STRUCT_INIT(mr_loader_options)
 
+/**
+ * Set an option by its name and a text, for bindings, configuration files and command lines: "batch_size", "64".
+ *
+ * name   a field of mr_loader_options, which MR_LOADER_OPTIONS_INIT has set up
+ * value  a decimal number within the field's limits (cache_bytes and max_file_bytes: K, M, G or T may follow it, for
+ *        powers of 1024); of a bool: true, yes, on, 1, false, no, off, 0; of an enum the last word of a constant:
+ *        "skip", "keyed", "bf16"
+ *
+ * Words may be in any case. "default" is the default of a number or an enum, "none" is MR_NO_WORKERS as num_workers,
+ * "idle" is MR_CACHE_WHEN_IDLE as cache_slowdown.
+ * Returns MR_OK; MR_ERR_INVALID: the error names the option, the value and the limits, or the option that was perhaps
+ * meant. The lists affinity_cpus and devices, with their lengths, are refused: set the fields. On failure the options
+ * stay as they were.
+ * Ownership: a string's text is not copied; it must live until mr_loader_create() has returned.
+ */
+MR_API mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value,
+                                       mr_error *error);
+
 typedef struct mr_loader mr_loader;
 
 /**

@@ -320,7 +320,7 @@ static void padding_is_refused_where_nothing_pads(void **state)
     rig_refuses(rig, &options, MR_ERR_INVALID, "pad_channels 4 needs a device with buffers of its own, not host");
     options.device = "cuda:0";
     options.pad_channels = 5;
-    rig_refuses(rig, &options, MR_ERR_INVALID, "pad_channels 5 is neither 4 nor 8");
+    rig_refuses(rig, &options, MR_ERR_INVALID, "pad_channels 5 is none of 0, 4, 8");
     options.pad_channels = 8;
     options.finish_on_host = true;
     rig_refuses(rig, &options, MR_ERR_INVALID, "exclude each other");

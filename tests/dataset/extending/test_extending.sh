@@ -19,7 +19,7 @@ fail() {
 }
 
 mkdir "$work/tree" "$work/images"
-cp -R "$source/base" "$source/dataset" "$source/include" "$source/tools" "$here/extended.c" "$work/tree"
+cp -R "$source/base" "$source/dataset" "$source/include" "$source/loader" "$here/extended.c" "$work/tree"
 cd "$work/tree"
 for name in dataset_kind reader; do
     lines=$(wc -l <"$here/$name.patch")
@@ -36,7 +36,7 @@ case $sources in *dataset/flat.c*dataset/reader_lseek.c*) ;; *) fail "CMakeLists
 # shellcheck disable=SC2086
 echo $sources | tr ' ' '\n' | xargs -P 2 -n 12 "$cc" -std=gnu17 -D_GNU_SOURCE -O0 -I. -Iinclude ${includes-} -c ||
     fail "the patched sources do not compile"
-"$cc" -std=gnu17 -D_GNU_SOURCE -fsyntax-only -I. -Iinclude tools/loader_args.c || fail "the patched option does not compile"
+"$cc" -std=gnu17 -D_GNU_SOURCE -fsyntax-only -I. -Iinclude loader/option_table.c || fail "the patched option does not compile"
 "$cc" -o extended ./*.o -lm -lpthread
 
 printf 'first' >"$work/images/1.jpg"

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The limits and defaults of each option by itself. resolve.c checks how options go together. */
+#include "loader/option_table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TYPE_OF(field)                                                                                                 \
+    _Generic(((mr_loader_options *)NULL)->field,                                                                       \
+        bool: MR_OPTION_BOOL,                                                                                          \
+        int32_t: MR_OPTION_I32,                                                                                        \
+        uint32_t: MR_OPTION_U32,                                                                                       \
+        uint64_t: MR_OPTION_U64,                                                                                       \
+        const char *: MR_OPTION_TEXT,                                                                                  \
+        default: MR_OPTION_LIST)
+#define PLACE(field) .name = #field, .offset = offsetof(mr_loader_options, field)
+/* Switches, texts and lists: what the field's type says. */
+#define PLAIN(field)                                                                                                   \
+    {                                                                                                                  \
+        PLACE(field), .type = TYPE_OF(field)                                                                           \
+    }
+#define NUMBER(field, ...)                                                                                             \
+    {                                                                                                                  \
+        PLACE(field), .type = TYPE_OF(field), __VA_ARGS__                                                              \
+    }
+#define ENUM(field, words_)                                                                                            \
+    {                                                                                                                  \
+        PLACE(field), .type = MR_OPTION_U32, .words = (words_)                                                         \
+    }
+#define LENGTH(field)                                                                                                  \
+    {                                                                                                                  \
+        PLACE(field), .type = MR_OPTION_LIST                                                                           \
+    }
+
+static const struct mr_option_word dtypes[] = {{"u8", MR_U8},   {"f32", MR_F32}, {"f16", MR_F16}, {"bf16", MR_BF16},
+                                               {"f64", MR_F64}, {"i8", MR_I8},   {"u16", MR_U16}, {"i16", MR_I16},
+                                               {"i32", MR_I32}, {"i64", MR_I64}, {NULL, 0}};
+static const struct mr_option_word layouts[] = {{"nchw", MR_NCHW}, {"nhwc", MR_NHWC}, {NULL, 0}};
+static const struct mr_option_word paddings[] = {{"0", 0}, {"4", 4}, {"8", 8}, {NULL, 0}};
+static const struct mr_option_word tails[] = {
+    {"pad", MR_TAIL_PAD}, {"drop", MR_TAIL_DROP}, {"exact", MR_TAIL_EXACT}, {NULL, 0}};
+static const struct mr_option_word orders[] = {{"torch", MR_ORDER_TORCH}, {"keyed", MR_ORDER_KEYED}, {NULL, 0}};
+static const struct mr_option_word no_workers[] = {{"none", MR_NO_WORKERS}, {NULL, 0}};
+static const struct mr_option_word starts[] = {
+    {"exec", MR_START_EXEC}, {"fork", MR_START_FORK}, {"thread", MR_START_THREAD}, {NULL, 0}};
+static const struct mr_option_word affinities[] = {
+    {"none", MR_AFFINITY_NONE}, {"spread", MR_AFFINITY_SPREAD}, {"list", MR_AFFINITY_LIST}, {NULL, 0}};
+static const struct mr_option_word readers[] = {
+    {"auto", MR_READER_AUTO}, {"uring", MR_READER_URING}, {"pread", MR_READER_PREAD}, {NULL, 0}};
+static const struct mr_option_word policies[] = {
+    {"fail", MR_ON_ERROR_FAIL}, {"skip", MR_ON_ERROR_SKIP}, {"zero", MR_ON_ERROR_ZERO}, {NULL, 0}};
+static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL, 0}};
+
+const struct mr_option mr_option_table[] = {
+    NUMBER(batch_size, .lo = 1, .hi = 65535, .standard = 64),
+    ENUM(dtype, dtypes),
+    ENUM(layout, layouts),
+    ENUM(pad_channels, paddings),
+    PLAIN(drop_last),
+    PLAIN(allow_empty_epoch),
+    PLAIN(no_shuffle),
+    NUMBER(rank, .lo = 0, .hi = UINT32_MAX),
+    NUMBER(world_size, .lo = 1, .hi = UINT32_MAX, .standard = 1),
+    ENUM(tail, tails),
+    ENUM(order, orders),
+    NUMBER(seed, .lo = 0, .hi = UINT64_MAX),
+    NUMBER(epoch, .lo = 0, .hi = UINT64_MAX),
+    NUMBER(n_epochs, .lo = 0, .hi = UINT64_MAX),
+    PLAIN(allow_same_epoch),
+    NUMBER(num_workers, .lo = 1, .hi = MR_MAX_WORKERS, .words = no_workers),
+    ENUM(start, starts),
+    NUMBER(nice, .lo = 0, .hi = 19),
+    ENUM(affinity, affinities),
+    PLAIN(affinity_cpus),
+    LENGTH(n_affinity_cpus),
+    ENUM(reader, readers),
+    NUMBER(read_ahead, .lo = 1, .hi = 64, .standard = 4),
+    NUMBER(n_slots, .lo = 2, .hi = MR_OPTION_MAX_SLOTS),
+    PLAIN(wait_when_lent),
+    PLAIN(no_huge_pages),
+    PLAIN(verify_packs),
+    ENUM(on_error, policies),
+    NUMBER(time_limit_ms, .lo = 1, .hi = INT32_MAX, .standard = 60000),
+    NUMBER(max_file_bytes, .lo = 1, .hi = UINT64_MAX, .standard = UINT64_C(1) << 30, .is_bytes = true),
+    NUMBER(max_pixels, .lo = 1, .hi = UINT64_MAX, .standard = 178956970),
+    PLAIN(device),
+    PLAIN(devices),
+    LENGTH(n_devices),
+    NUMBER(n_buffers, .lo = 2, .hi = 64, .standard = 3),
+    PLAIN(label_device),
+    PLAIN(finish_on_host),
+    NUMBER(cache_slowdown, .lo = 1, .hi = 100, .standard = 25, .words = idle),
+    PLAIN(cache),
+    NUMBER(cache_bytes, .lo = 1, .hi = UINT64_MAX, .is_bytes = true),
+    PLAIN(with_timing),
+    PLAIN(trace),
+};
+static_assert(sizeof mr_option_table / sizeof *mr_option_table == MR_OPTION_TABLE_N, "the header has the number");
+
+static bool is_word(const struct mr_option *option, uint64_t value)
+{
+    for (const struct mr_option_word *w = option->words; w && w->word; w++)
+        if (w->value == value)
+            return true;
+    return false;
+}
+
+static mr_status refuse_value(const struct mr_option *option, uint64_t value, mr_error *error)
+{
+    char values[128] = "0";
+    if (option->hi > 0 && value > option->hi)
+        return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu", option->name,
+                            (unsigned long long)value, (unsigned long long)option->hi);
+    if (option->hi > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s %llu is below %llu", option->name, (unsigned long long)value,
+                            (unsigned long long)option->lo);
+    for (const struct mr_option_word *w = option->words; w->word; w++) {
+        size_t used = strlen(values);
+        if (w->value != 0)
+            snprintf(values + used, sizeof values - used, ", %u", w->value);
+    }
+    return mr_error_set(error, MR_ERR_INVALID, "%s %llu is none of %s", option->name, (unsigned long long)value,
+                        values);
+}
+
+/* Zero is always good: it is the default, or the first of an enum. */
+static mr_status resolve_number(const struct mr_option *option, uint64_t *value, mr_error *error)
+{
+    if (*value == 0)
+        *value = option->standard;
+    else if (!is_word(option, *value) && (*value < option->lo || *value > option->hi))
+        return refuse_value(option, *value, error);
+    return MR_OK;
+}
+
+mr_status mr_option_table_resolve(mr_loader_options *options, mr_error *error)
+{
+    mr_status status = MR_OK;
+    for (size_t i = 0; status == MR_OK && i < MR_OPTION_TABLE_N; i++) {
+        const struct mr_option *option = &mr_option_table[i];
+        void *field = (char *)options + option->offset;
+        if (option->type == MR_OPTION_U32) {
+            uint64_t value = *(uint32_t *)field;
+            status = resolve_number(option, &value, error);
+            *(uint32_t *)field = (uint32_t)value;
+        } else if (option->type == MR_OPTION_U64) {
+            status = resolve_number(option, field, error);
+        } else if (option->type == MR_OPTION_I32) {
+            int32_t value = *(int32_t *)field;
+            if (value < (int64_t)option->lo || value > (int64_t)option->hi)
+                status = mr_error_set(error, MR_ERR_INVALID, "%s %d is not from %d to %d", option->name, value,
+                                      (int)option->lo, (int)option->hi);
+        }
+    }
+    return status;
+}

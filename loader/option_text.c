@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options by name: reads a value's text by the table, for bindings, configuration files and the command.
+ *
+ * Invariant: the caller's struct is written last, when nothing can fail any more.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "loader/option_table.h"
+
+static mr_status refuse_name(const char *name, mr_error *error)
+{
+    const char *names[MR_OPTION_TABLE_N];
+    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++)
+        names[i] = mr_option_table[i].name;
+    const char *nearest = mr_nearest_name(name, names, MR_OPTION_TABLE_N);
+    return mr_error_set(error, MR_ERR_INVALID, "'%s' is not an option of a loader%s%s%s", name,
+                        nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static const struct mr_option *find_option(const char *name)
+{
+    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++)
+        if (strcmp(mr_option_table[i].name, name) == 0)
+            return &mr_option_table[i];
+    return NULL;
+}
+
+static mr_status refuse_number(const struct mr_option *option, const char *text, mr_error *error)
+{
+    if (option->is_bytes)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s: '%s' is not a number of bytes of at least %llu (K, M, G or T may follow it)",
+                            option->name, text, (unsigned long long)option->lo);
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is not a number from %llu to %llu%s%s%s", option->name, text,
+                        (unsigned long long)option->lo, (unsigned long long)option->hi, option->words ? ", nor '" : "",
+                        option->words ? option->words->word : "", option->words ? "'" : "");
+}
+
+static mr_status refuse_word(const struct mr_option *option, const char *text, mr_error *error)
+{
+    char words[128] = "";
+    for (const struct mr_option_word *w = option->words; w->word; w++) {
+        size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? ", " : "", w->word);
+    }
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s", option->name, text, words);
+}
+
+/* strtoull() would accept " 7" and "-1". */
+static bool parse_number(const char *text, bool is_bytes, uint64_t *value_out)
+{
+    static const char suffixes[] = "kmgt";
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value_out = strtoull(text, &end, 10);
+    if (errno != 0 || *end == '\0')
+        return errno == 0;
+    const char *suffix = is_bytes ? strchr(suffixes, mr_word_lower(*end)) : NULL;
+    unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
+    if (!suffix || end[1] != '\0' || *value_out > UINT64_MAX >> shift)
+        return false;
+    *value_out <<= shift;
+    return true;
+}
+
+static mr_status parse_value(const struct mr_option *option, const char *text, uint64_t *value_out, mr_error *error)
+{
+    for (const struct mr_option_word *w = option->words; w && w->word; w++) {
+        if (mr_word_is(text, w->word)) {
+            *value_out = w->value;
+            return MR_OK;
+        }
+    }
+    *value_out = 0;
+    if (mr_word_is(text, "default"))
+        return MR_OK;
+    if (option->hi == 0)
+        return refuse_word(option, text, error);
+    if (!parse_number(text, option->is_bytes, value_out) || *value_out < option->lo || *value_out > option->hi)
+        return refuse_number(option, text, error);
+    return MR_OK;
+}
+
+static mr_status parse_switch(const struct mr_option *option, const char *text, bool *on_out, mr_error *error)
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+        if (mr_word_is(text, words[i])) {
+            *on_out = i % 2 == 1;
+            return MR_OK;
+        }
+    }
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of true, false, yes, no, on, off, 1, 0", option->name,
+                        text);
+}
+
+/* The bytes of the field's new value. */
+union field {
+    bool on;
+    uint32_t u32;
+    uint64_t u64;
+    const char *text;
+};
+
+static mr_status parse_field(const struct mr_option *option, const char *text, union field *field_out, size_t *len_out,
+                             mr_error *error)
+{
+    uint64_t number = 0;
+    mr_status status = MR_OK;
+    switch (option->type) {
+    case MR_OPTION_BOOL: *len_out = sizeof field_out->on; return parse_switch(option, text, &field_out->on, error);
+    case MR_OPTION_TEXT:
+        *len_out = sizeof field_out->text;
+        field_out->text = text;
+        return MR_OK;
+    case MR_OPTION_I32:
+    case MR_OPTION_U32:
+        *len_out = sizeof field_out->u32;
+        status = parse_value(option, text, &number, error);
+        field_out->u32 = (uint32_t)number;
+        return status;
+    case MR_OPTION_U64: *len_out = sizeof field_out->u64; return parse_value(option, text, &field_out->u64, error);
+    case MR_OPTION_LIST: break;
+    }
+    return mr_error_set(error, MR_ERR_INVALID, "%s: a list has no text form; set the field of mr_loader_options",
+                        option->name);
+}
+
+mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value, mr_error *error)
+{
+    if (!options || !name || !value)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", !options ? "options" : !name ? "name" : "value");
+    const struct mr_option *option = find_option(name);
+    if (!option)
+        return refuse_name(name, error);
+    union field field;
+    size_t len = 0;
+    mr_status status = parse_field(option, value, &field, &len, error);
+    if (status != MR_OK)
+        return status;
+    if (options->struct_size < option->offset + len)
+        return mr_error_set(error, MR_ERR_INVALID, "%s: the struct_size %zu of the options ends before it", name,
+                            options->struct_size);
+    memcpy((char *)options + option->offset, &field, len);
+    return MR_OK;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options by name: every field has one, values are read to the last character, what is wrong changes nothing. */
+#include "loader/option_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void set(mr_loader_options *options, const char *name, const char *value)
+{
+    mr_error error = {0};
+    if (mr_loader_options_set(options, name, value, &error) != MR_OK)
+        fail_msg("%s = '%s': %s", name, value, error.text);
+}
+
+/* The error's text has all of words, and nothing was changed. */
+static void refuse(const char *name, const char *value, const char *words)
+{
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT, before;
+    mr_error error = {0};
+    options.batch_size = 7;
+    options.device = "host:1";
+    memcpy(&before, &options, sizeof before);
+    assert_int_equal(mr_loader_options_set(&options, name, value, &error), MR_ERR_INVALID);
+    if (!strstr(error.text, words))
+        fail_msg("'%s' lacks '%s'", error.text, words);
+    assert_memory_equal(&options, &before, sizeof before);
+}
+
+static void values_become_fields(void **state)
+{
+    (void)state;
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    static const char cache[] = "some/where";
+    set(&o, "batch_size", "64");
+    set(&o, "seed", "18446744073709551615");
+    set(&o, "nice", "19");
+    set(&o, "rank", "0");
+    set(&o, "cache", cache);
+    set(&o, "cache_bytes", "3G");
+    set(&o, "max_file_bytes", "10k");
+    set(&o, "tail", "Exact");
+    set(&o, "dtype", "bf16");
+    set(&o, "pad_channels", "8");
+    set(&o, "num_workers", "none");
+    set(&o, "cache_slowdown", "idle");
+    set(&o, "trace", "");
+    assert_int_equal(o.batch_size, 64);
+    assert_true(o.seed == UINT64_MAX);
+    assert_int_equal(o.nice, 19);
+    assert_ptr_equal(o.cache, cache);
+    assert_int_equal(o.cache_bytes, UINT64_C(3) << 30);
+    assert_int_equal(o.max_file_bytes, 10240);
+    assert_int_equal(o.tail, MR_TAIL_EXACT);
+    assert_int_equal(o.dtype, MR_BF16);
+    assert_int_equal(o.pad_channels, 8);
+    assert_int_equal(o.num_workers, MR_NO_WORKERS);
+    assert_int_equal(o.cache_slowdown, MR_CACHE_WHEN_IDLE);
+    assert_string_equal(o.trace, "");
+    assert_int_equal(o.struct_size, sizeof o);
+    set(&o, "batch_size", "default");
+    set(&o, "tail", "DEFAULT");
+    assert_int_equal(o.batch_size, 0);
+    assert_int_equal(o.tail, 0);
+}
+
+static void switches_have_four_pairs_of_words(void **state)
+{
+    (void)state;
+    static const char *const on[] = {"true", "yes", "on", "1"}, *const off[] = {"false", "NO", "Off", "0"};
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    for (size_t i = 0; i < 4; i++) {
+        set(&o, "drop_last", on[i]);
+        assert_true(o.drop_last);
+        set(&o, "drop_last", off[i]);
+        assert_false(o.drop_last);
+    }
+}
+
+static void wrong_values_are_refused_with_their_limits(void **state)
+{
+    (void)state;
+    refuse("batch_size", "0", "batch_size: '0' is not a number from 1 to 65535");
+    refuse("batch_size", "65536", "batch_size: '65536' is not a number from 1 to 65535");
+    refuse("batch_size", "", "batch_size: ''");
+    refuse("batch_size", " 8", "batch_size: ' 8'");
+    refuse("batch_size", "-1", "batch_size: '-1'");
+    refuse("batch_size", "8x", "batch_size: '8x'");
+    refuse("batch_size", "8k", "batch_size: '8k'");
+    refuse("batch_size", "0x8", "batch_size: '0x8'");
+    refuse("seed", "18446744073709551616",
+           "seed: '18446744073709551616' is not a number from 0 to 18446744073709551615");
+    refuse("nice", "20", "nice: '20' is not a number from 0 to 19");
+    refuse("num_workers", "0", "num_workers: '0' is not a number from 1 to 1024, nor 'none'");
+    refuse("cache_bytes", "16777216T", "cache_bytes: '16777216T' is not a number of bytes");
+    refuse("cache_bytes", "1KB", "cache_bytes: '1KB'");
+    refuse("tail", "round", "tail: 'round' is none of pad, drop, exact");
+    refuse("pad_channels", "5", "pad_channels: '5' is none of 0, 4, 8");
+    refuse("drop_last", "perhaps", "drop_last: 'perhaps' is none of true, false");
+}
+
+static void wrong_names_are_refused_with_a_hint(void **state)
+{
+    (void)state;
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    mr_error error;
+    refuse("bacth_size", "8", "'bacth_size' is not an option of a loader; did you mean 'batch_size'?");
+    refuse("colour", "8", "'colour' is not an option of a loader");
+    refuse("", "8", "'' is not an option of a loader");
+    refuse("struct_size", "8", "'struct_size' is not an option");
+    refuse("devices", "cuda:0,cuda:1", "devices: a list has no text form; set the field of mr_loader_options");
+    refuse("n_affinity_cpus", "1", "n_affinity_cpus: a list has no text form");
+    refuse(NULL, "8", "name is NULL");
+    refuse("device", NULL, "value is NULL");
+    assert_int_equal(mr_loader_options_set(NULL, "device", "host", NULL), MR_ERR_INVALID);
+    o.struct_size = offsetof(mr_loader_options, seed);
+    set(&o, "batch_size", "8");
+    assert_int_equal(mr_loader_options_set(&o, "seed", "8", &error), MR_ERR_INVALID);
+    assert_non_null(strstr(error.text, "seed: the struct_size"));
+    o.struct_size = 0;
+    assert_int_equal(mr_loader_options_set(&o, "batch_size", "8", NULL), MR_ERR_INVALID);
+}
+
+/* The name that a line of the struct declares, or false: "    const char *const *devices; ...". */
+static bool read_field(const char *line, char name_out[64])
+{
+    const char *end = strchr(line, ';'), *comment = strstr(line, "/*");
+    if (!end || strncmp(line, "    ", 4) != 0 || line[4] == ' ' || (comment && comment < end))
+        return false;
+    const char *name = end;
+    while (name > line && name[-1] != ' ' && name[-1] != '*')
+        name--;
+    snprintf(name_out, 64, "%.*s", (int)(end - name), name);
+    return true;
+}
+
+static void every_field_of_the_struct_is_in_the_table(void **state)
+{
+    (void)state;
+    FILE *header = fopen(MR_TEST_HEADER, "r");
+    char line[512], name[64];
+    bool inside = false;
+    size_t n = 0;
+    assert_non_null(header);
+    while (fgets(line, sizeof line, header) && strncmp(line, "} mr_loader_options;", 20) != 0) {
+        if (inside && read_field(line, name) && strcmp(name, "struct_size") != 0) {
+            assert_true(n < MR_OPTION_TABLE_N);
+            assert_string_equal(mr_option_table[n].name, name);
+            n++;
+        }
+        inside = inside || strncmp(line, "typedef struct mr_loader_options {", 34) == 0;
+    }
+    fclose(header);
+    assert_int_equal(n, MR_OPTION_TABLE_N);
+}
+
+static void only_the_lists_are_refused(void **state)
+{
+    (void)state;
+    size_t n_lists = 0;
+    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++) {
+        const struct mr_option *option = &mr_option_table[i];
+        mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+        if (option->type == MR_OPTION_LIST)
+            n_lists++;
+        else
+            set(&o, option->name, option->type == MR_OPTION_BOOL ? "on" : "default");
+    }
+    assert_int_equal(n_lists, 4); /* affinity_cpus, devices and their lengths */
+}
+
+static void dtypes_and_layouts_are_called_as_elsewhere(void **state)
+{
+    (void)state;
+    for (int i = MR_U8; i <= MR_I64; i++) {
+        mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+        set(&o, "dtype", mr_dtype_name((mr_dtype)i));
+        assert_int_equal(o.dtype, i);
+    }
+    assert_string_equal(mr_dtype_name((mr_dtype)(MR_I64 + 1)), "?");
+}
+
+static void limits_of_values_and_of_texts_are_the_same(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++) {
+        const struct mr_option *option = &mr_option_table[i];
+        const uint64_t numbers[] = {option->lo, option->hi, option->hi + 1};
+        for (size_t k = 0; option->type == MR_OPTION_U32 && option->hi > 0 && k < 3; k++) {
+            mr_loader_options by_name = MR_LOADER_OPTIONS_INIT, by_value = MR_LOADER_OPTIONS_INIT;
+            uint32_t value = (uint32_t)numbers[k];
+            char text[32];
+            snprintf(text, sizeof text, "%u", value);
+            memcpy((char *)&by_value + option->offset, &value, sizeof value);
+            mr_status status = mr_loader_options_set(&by_name, option->name, text, NULL);
+            if (value != 0)
+                assert_int_equal(status, mr_option_table_resolve(&by_value, NULL));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_become_fields),
+        cmocka_unit_test(switches_have_four_pairs_of_words),
+        cmocka_unit_test(wrong_values_are_refused_with_their_limits),
+        cmocka_unit_test(wrong_names_are_refused_with_a_hint),
+        cmocka_unit_test(every_field_of_the_struct_is_in_the_table),
+        cmocka_unit_test(only_the_lists_are_refused),
+        cmocka_unit_test(dtypes_and_layouts_are_called_as_elsewhere),
+        cmocka_unit_test(limits_of_values_and_of_texts_are_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
