@@ -17,7 +17,7 @@ static void expect(const char *word, const char *name)
     if (name == NULL && found == NULL)
         return;
     if (name == NULL || found == NULL)
-        fail_msg("'%s' is near %s", word, found ? found : "nothing");
+        fail_msg("'%s' is near %s", word ? word : "(NULL)", found ? found : "nothing");
     assert_string_equal(found, name);
 }
 
@@ -40,6 +40,7 @@ static void other_words_are_near_nothing(void **state)
     expect("polish", NULL);
     expect("q", NULL);
     expect("", NULL);
+    expect(NULL, NULL);
     expect("ls", NULL);
     expect("imagefolderimagefolderimagefolderimagefolder", NULL);
 }
