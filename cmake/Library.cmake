@@ -157,6 +157,6 @@ endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*.cu
-     ${PROJECT_SOURCE_DIR}/examples/*.h)
+     ${PROJECT_SOURCE_DIR}/examples/*.h ${PROJECT_SOURCE_DIR}/examples/*.diff)
 list(FILTER mr_examples EXCLUDE REGEX "/make_patches.c$") # not about millrace
 install(FILES ${mr_examples} ${PROJECT_SOURCE_DIR}/examples/Makefile DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

@@ -12,6 +12,20 @@ foreach(trainer darknet llmc)
   add_dependencies(test_plug_${trainer} plug_${trainer})
 endforeach()
 
+# mr_diff_test(trainer file): the file that examples/${trainer}.diff adds to the real trainer, compiled and used.
+function(mr_diff_test trainer file)
+  set(diff ${PROJECT_SOURCE_DIR}/examples/${trainer}.diff)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/diff_${trainer}.h)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND awk -v name=${file} -f ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk ${diff} >${out}
+    DEPENDS ${diff} ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk)
+  mr_test(test_diff_${trainer} SOURCES test_diff_${trainer}.c ${out} LIBS mr_loader mr_test_runs TIMEOUT 120)
+  target_compile_definitions(test_diff_${trainer} PRIVATE MR_TEST_DIFF_FILE="${out}")
+endfunction()
+mr_diff_test(darknet examples/millrace_data.h)
+mr_diff_test(llmc llmc/dataloader_millrace.h)
+
 if(Python3_FOUND)
   add_test(NAME code_that_documents_quote_stands_in_the_examples
            COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/test_quotes.py ${PROJECT_SOURCE_DIR}
