@@ -2,12 +2,12 @@
 /*
  * Decodes one small picture as a JPEG and as a packed JPEG and compares the pixels. The picture is 4:2:0, two tiles
  * wide and three MCUs high, of coefficients from a small generator. The JPEG is written by hand: with Huffman codes of
- * one length each, an encoder is a dozen lines.
+ * one length each, an encoder is a dozen lines. What is large lies on the heap: mr_loader_create() runs this on its
+ * caller's stack, of which it needs at most 32 KiB.
  */
 #include "transforms/packed_selftest.h"
 
 #include "base/packed_image.h"
-#include "base/thread.h"
 #include "transforms/codec_jpeg.h"
 #include "transforms/codec_packed.h"
 #include "transforms/tile.h"
@@ -41,6 +41,7 @@ struct selftest {
     int16_t blocks[N_BLOCKS][64];
     struct mr_packed_template template;
     uint32_t rows[ROWS + 1];
+    struct mr_tile_rest rest;
     uint8_t pack[ROWS * TILES * (2 + MR_TILE_MAX_BYTES) + MR_TILE_SLACK];
 
     uint8_t jpeg[HEADER_ROOM + N_BLOCKS * BLOCK_ROOM];
@@ -102,8 +103,9 @@ static void make_pack(struct selftest *selftest)
         for (uint32_t tile = 0; tile < TILES; tile++) {
             uint32_t first = tile * MR_PACKED_TILE_MCUS;
             uint32_t n = COLUMNS - first < MR_PACKED_TILE_MCUS ? COLUMNS - first : MR_PACKED_TILE_MCUS;
-            size_t len = mr_tile_encode_dct(
-                (const int16_t(*)[64])selftest->blocks + (row * COLUMNS + first) * MCU_BLOCKS, n * MCU_BLOCKS, at);
+            size_t len = mr_tile_encode_dct_in(
+                &selftest->rest, (const int16_t(*)[64])selftest->blocks + (row * COLUMNS + first) * MCU_BLOCKS,
+                n * MCU_BLOCKS, at);
             put_u16(sizes + 2 * (size_t)tile, len);
             at += len;
         }
@@ -270,26 +272,17 @@ static mr_error refusal;
 static bool only_libjpeg_idct; /* the kernels' gives other pixels */
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
-static void *try_both(void *unused)
+static void try_once(void)
 {
+    if (!mr_codec_packed_knows_libjpeg()) {
+        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
+        return;
+    }
     if (mr_packed_selftest_run(false, &refusal) != MR_ERR_UNSUPPORTED)
-        return unused; /* a lack of memory says nothing of the IDCT */
+        return; /* a lack of memory says nothing of the IDCT */
     only_libjpeg_idct = true;
     refusal = (mr_error){0};
     mr_packed_selftest_run(true, &refusal);
-    return unused;
-}
-
-/* It needs more stack than a caller of mr_loader_create() must have: a thread's own, if one can be started. */
-static void try_once(void)
-{
-    pthread_t thread;
-    if (!mr_codec_packed_knows_libjpeg())
-        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
-    else if (mr_thread_start(&thread, try_both, NULL) == 0)
-        pthread_join(thread, NULL);
-    else
-        try_both(NULL);
 }
 
 bool mr_packed_selftest_passes(const char **why_not)

@@ -14,21 +14,13 @@
 
 /* ---- Encoding ---- */
 
-/* What comes behind the masks. */
-struct rest {
-    uint32_t n_values;
-    uint32_t n_patches;
-    int8_t values[MR_TILE_MAX_VALUES];
-    uint8_t patches[MR_TILE_MAX_BLOCKS * 64][4];
-};
-
 static void write_u16(uint8_t *to, uint32_t value)
 {
     to[0] = (uint8_t)value;
     to[1] = (uint8_t)(value >> 8);
 }
 
-static void add_patch(struct rest *rest, uint32_t block, uint32_t zigzag, int16_t value)
+static void add_patch(struct mr_tile_rest *rest, uint32_t block, uint32_t zigzag, int16_t value)
 {
     uint8_t *patch = rest->patches[rest->n_patches++];
     write_u16(patch, block * 64 + zigzag);
@@ -60,7 +52,7 @@ static uint64_t find_values(const int16_t zigzag[64], uint64_t *wide_out)
 }
 
 /* Its header, and its mask, whose length is returned. */
-static uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k, uint8_t *header, uint8_t *to)
+static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], uint32_t k, uint8_t *header, uint8_t *to)
 {
     int16_t zigzag[64];
     for (uint32_t i = 0; i < 64; i++)
@@ -85,7 +77,7 @@ static uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k
 }
 
 /* Headers and masks; returns the byte behind them. */
-static uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *headers)
+static uint8_t *add_blocks(struct mr_tile_rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *headers)
 {
     uint8_t *masks = headers + 2 * (size_t)n_blocks;
     assert(n_blocks > 0 && n_blocks <= MR_TILE_MAX_BLOCKS);
@@ -99,7 +91,7 @@ static uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint3
  * Nibbles, the first value in the lower half, and escapes. An odd last value has a zero beside it. No branch depends on
  * a value, as it would be guessed wrong too often.
  */
-static uint8_t *put_values(const struct rest *rest, uint8_t *nibbles, uint8_t **escapes_out)
+static uint8_t *put_values(const struct mr_tile_rest *rest, uint8_t *nibbles, uint8_t **escapes_out)
 {
     uint8_t codes[MR_TILE_MAX_VALUES + 1], escapes[MR_TILE_MAX_VALUES + 1];
     uint32_t n_escapes = 0, n = rest->n_values;
@@ -119,26 +111,31 @@ static uint8_t *put_values(const struct rest *rest, uint8_t *nibbles, uint8_t **
     return nibbles + n_escapes;
 }
 
-static size_t end_tile(const struct rest *rest, const uint8_t *tile, uint8_t *to)
+static size_t end_tile(const struct mr_tile_rest *rest, const uint8_t *tile, uint8_t *to)
 {
     size_t len = 4 * (size_t)rest->n_patches;
     memcpy(to, rest->patches, len);
     return (size_t)(to - tile) + len;
 }
 
+size_t mr_tile_encode_dct_in(struct mr_tile_rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out)
+{
+    uint8_t *nibbles = add_blocks(rest, blocks, n_blocks, out + 4), *escapes;
+    uint8_t *end = put_values(rest, nibbles, &escapes);
+    write_u16(out, (uint32_t)(escapes - out));
+    write_u16(out + 2, rest->n_patches);
+    return end_tile(rest, out, end);
+}
+
 size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out)
 {
-    struct rest rest;
-    uint8_t *nibbles = add_blocks(&rest, blocks, n_blocks, out + 4), *escapes;
-    uint8_t *end = put_values(&rest, nibbles, &escapes);
-    write_u16(out, (uint32_t)(escapes - out));
-    write_u16(out + 2, rest.n_patches);
-    return end_tile(&rest, out, end);
+    struct mr_tile_rest rest;
+    return mr_tile_encode_dct_in(&rest, blocks, n_blocks, out);
 }
 
 size_t mr_tile_encode_dct8(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out)
 {
-    struct rest rest;
+    struct mr_tile_rest rest;
     uint8_t *values = add_blocks(&rest, blocks, n_blocks, out + 2);
     write_u16(out, rest.n_patches);
     memcpy(values, rest.values, rest.n_values);

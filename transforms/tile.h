@@ -20,6 +20,15 @@
 size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 size_t mr_tile_encode_dct8(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 
+/* What comes behind the masks, while a tile is made: 25 KB, which not every caller has on its stack. */
+struct mr_tile_rest {
+    uint32_t n_values;
+    uint32_t n_patches;
+    int8_t values[MR_TILE_MAX_BLOCKS * 63];
+    uint8_t patches[MR_TILE_MAX_BLOCKS * 64][4];
+};
+size_t mr_tile_encode_dct_in(struct mr_tile_rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
+
 /*
  * The plain C expanders, which are the reference: blocks first to last - 1 of a tile of n_blocks to out, 64-aligned.
  * False where the tile is not one, which does not depend on first and last; out is unspecified then. No byte before the
