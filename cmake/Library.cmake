@@ -150,7 +150,7 @@ foreach(room base sampler dataset transforms transforms/simd pinned packs cache 
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
 foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/extending.md docs/formats.md
-        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/training.md bench/METHOD.md ${mr_readmes})
+        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()

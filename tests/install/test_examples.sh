@@ -17,6 +17,9 @@ sum() { awk "$1"' { n += $'"$2"' } END { print n + 0 }' "$3"; }
 
 "$make_folder" "$folder/images" 2 20
 
+"$examples/shortest" "$folder/images" >"$folder/shortest" || fail "shortest ended with status $?"
+test "$(sum '' 1 "$folder/shortest")" -eq 40 || fail "shortest shows another number of images than 40"
+
 "$examples/first_batch" "$folder/images" >"$folder/first" || fail "first_batch ended with status $?"
 test "$(sum '/^epoch 0,/' 5 "$folder/first")" -eq 40 || fail "first_batch shows another number of images than 40"
 test "$(sum '/^epoch 1,/' 5 "$folder/first")" -eq 40 || fail "first_batch shows another number of images than 40"
@@ -32,6 +35,11 @@ if "$examples/first_batch" "$folder/damaged" >"$folder/out" 2>"$folder/errors"; 
     fail "first_batch passes over a damaged image"
 fi
 grep -q 'class_0/0003.jpg' "$folder/errors" || fail "first_batch does not name the damaged image: $(cat "$folder/errors")"
+
+if "$examples/shortest" "$folder/damaged" >"$folder/out" 2>"$folder/errors"; then
+    fail "shortest passes over a damaged image"
+fi
+grep -q 'class_0/0003.jpg' "$folder/errors" || fail "shortest does not name the damaged image: $(cat "$folder/errors")"
 
 # Every one of the 1000 samples has one of four labels.
 "$examples/own_samples" >"$folder/own" || fail "own_samples ended with status $?"

@@ -85,7 +85,7 @@ SYSTEM = set(
     """
     assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdalign.h stdarg.h
     stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h strings.h tgmath.h threads.h time.h
-    argp.h dirent.h dlfcn.h endian.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h immintrin.h ifaddrs.h libgen.h link.h
+    argp.h dirent.h dlfcn.h endian.h err.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h immintrin.h ifaddrs.h libgen.h link.h
     netdb.h poll.h pthread.h pwd.h sched.h search.h semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
     """.split()
 )
@@ -306,15 +306,15 @@ def fenced_code(lines, language):
 
 
 def check_readme(root, files, report):
-    """README shows examples/first_batch.c whole, and that program is short."""
-    example = "examples/first_batch.c"
-    if example not in files or "README.md" not in files:
-        return
-    code = read_lines(root, example)
-    if len(code) > 60:
-        report(example, len(code), "more than 60 lines")
-    if code not in fenced_code(read_lines(root, "README.md"), "c"):
-        report("README.md", 1, f"does not show {example} whole, as it is")
+    """README shows these examples whole, but for the licence tag, and they are short."""
+    for example, limit in (("examples/shortest.c", 30), ("examples/first_batch.c", 60)):
+        if example not in files or "README.md" not in files:
+            continue
+        code = read_lines(root, example)
+        if len(code) > limit:
+            report(example, len(code), f"more than {limit} lines")
+        if code[1:] not in fenced_code(read_lines(root, "README.md"), "c"):
+            report("README.md", 1, f"does not show {example} whole, as it is")
 
 
 def check_needed(root, files, report):

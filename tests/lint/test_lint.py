@@ -27,7 +27,7 @@ GOOD = {
     "examples/first_batch.c": TAG + "int main(void) { return 0; }\n",
     "examples/trainer.c": TAG + '#include "trainer.h"\n',
     "examples/trainer.h": TAG,
-    "README.md": "`cmake` `b-dev`\n```c\n" + TAG + "int main(void) { return 0; }\n```\n",
+    "README.md": "`cmake` `b-dev`\n```c\nint main(void) { return 0; }\n```\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(millrace VERSION 0.1.0)\n",
     "CHANGELOG.md": "# Changes\n\n## 0.1.0, not released\n",
     "docs/x.md": "[a](../README.md) [b](#below) [c](https://example.org/x)\n",
