@@ -334,11 +334,13 @@ def check_needed(root, files, report):
 
 
 def check_links(root, files, report):
-    """Relative links in the documents lead to something."""
+    """Relative links in the documents lead to something, and no mark of a merge is left in them."""
     for path in files:
         if not path.endswith(".md"):
             continue
         for number, line in enumerate(read_lines(root, path), 1):
+            if line.startswith(("<<<<<<< ", ">>>>>>> ")):
+                report(path, number, "a mark of a merge")
             for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
                 if not os.path.exists(os.path.join(root, os.path.dirname(path), target)):
                     report(path, number, f"the link {target} leads nowhere")

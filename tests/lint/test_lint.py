@@ -79,6 +79,7 @@ BAD = [
     ("the_example_is_long", "examples/first_batch.c", TAG + "\n" * 60, "more than 60"),
     ("the_readme_lacks_a_package_of_setup", "script/setup", HASH + "packages='cmake a-dev|b-dev\n  libc-dev'\n", "libc-dev, which"),
     ("the_readme_lacks_a_package_of_the_build", "cmake/A.cmake", HASH + 'say("left out (package d-dev)")\n', "does not name d-dev"),
+    ("a_merge_is_left_over", "docs/design.md", "a\n<<<<<<< HEAD\nb\n", "a mark of a merge"),
     ("a_link_is_dead", "docs/design.md", "see [formats](formats.md#lists)\n", "leads nowhere"),
     ("the_versions_differ", "CHANGELOG.md", "## 0.2.0\n", "names version 0.2.0"),
 ]
