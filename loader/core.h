@@ -96,7 +96,7 @@ struct mr_ready_fd {
     bool readable;
     int fd;
     pthread_t thread;
-    pthread_cond_t cleared; /* it is readable no longer, or the core is closed */
+    pthread_cond_t cleared; /* it is readable no longer, or the core has failed or is closed */
 };
 
 /* Is the order of the next epoch at hand? Made by a thread of its own, outside the lock. */

@@ -26,7 +26,11 @@ void mr_ready_fd_update(struct mr_core *core)
 {
     struct mr_ready_fd *ready = &core->ready_fd;
     eventfd_t unused;
-    if (!ready->is_open || has_answer(core) == ready->readable)
+    if (!ready->is_open)
+        return;
+    if (core->fatal.status) /* from now on the thread looks after each wake-up, also while it is readable */
+        pthread_cond_signal(&ready->cleared);
+    if (has_answer(core) == ready->readable)
         return;
     ready->readable = !ready->readable;
     if (ready->readable) {

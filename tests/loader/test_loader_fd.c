@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mr_loader_fd(): an epoch by epoll, and every change from quiet to readable and back. */
 #include "tests/loader/rig.h"
+
+#include "loader/loader.h"
 #include "tests/support/devices.h"
 
 #include <errno.h>
@@ -268,6 +270,45 @@ static void the_loaders_failure_makes_it_readable_for_good(void **state)
     rig_log_end();
 }
 
+static bool thread_sleeps_on_the_word(mr_loader *loader)
+{
+    return atomic_load(&loader->core->shared.control->host_waits) > 0;
+}
+
+/* The thread of the descriptor sleeps on the word of the workers, or does not; on the host nobody else does. */
+static void expect_sleep(mr_loader *loader, bool on_word)
+{
+    for (unsigned ms = 0; thread_sleeps_on_the_word(loader) != on_word; ms++) {
+        if (ms >= LONG_MS)
+            fail_msg("the thread does %ssleep on the word after %d ms", on_word ? "not " : "", LONG_MS);
+        usleep(1000);
+    }
+}
+
+/* Else a batch that arrives after the failure would not be seen before the program's next call. */
+static void a_failure_while_it_is_readable_is_seen_at_once(void **state)
+{
+    struct rig *rig = *state;
+    mr_loader_options options = rig_options_of(&rig_modes[1]);
+    mr_error error = {.status = MR_ERR_WORKER, .index = MR_NO_INDEX, .text = "all workers are gone"};
+    mr_batch *batch;
+    if (mr_test_copies())
+        return;
+    atomic_store(&rig->shared->gate, 1);
+    mr_loader *loader = rig_loader(rig, &options);
+    int fd = fd_of(loader);
+    expect_sleep(loader, true);
+    mr_loader_cancel(loader);
+    assert_true(is_readable(fd, 0));
+    expect_sleep(loader, false);
+    mr_core_fail(loader->core, &error);
+    expect_sleep(loader, true);
+    expect_answer(loader, fd, MR_ERR_CANCELED, &batch);
+    expect_answer(loader, fd, MR_ERR_WORKER, &batch);
+    atomic_store(&rig->shared->gate, 0);
+    mr_loader_destroy(loader);
+}
+
 static void it_ends_with_the_loader_also_while_batches_are_lent(void **state)
 {
     struct rig *rig = *state;
@@ -313,6 +354,7 @@ int main(void)
         RIG_TEST(a_cancel_makes_it_readable_once),
         RIG_TEST(with_all_slots_lent_it_is_as_next_says),
         RIG_TEST(the_loaders_failure_makes_it_readable_for_good),
+        RIG_TEST(a_failure_while_it_is_readable_is_seen_at_once),
         RIG_TEST(it_ends_with_the_loader_also_while_batches_are_lent),
         RIG_TEST(it_is_refused_without_workers),
     };
