@@ -31,8 +31,9 @@
 
 /* After SIGKILL: again every so often, as children of the killed come to us; for so long at most. */
 enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
-/* Of a launch that failed though every rank exited with 0. */
-enum { ABSENT_STATUS = 1 };
+/* Of a launch that failed though every rank exited with 0. A rank may also have come without a note (its program did
+ * not inherit the socket); then the others cease to wait, for a rendezvous is over for all at once. */
+enum { ABSENT_STATUS = 1, ABSENT_MS = 1000 };
 
 struct monitor {
     const struct mr_launch_plan *plan;
@@ -47,6 +48,7 @@ struct monitor {
     bool is_childless;
     bool is_alone; /* the launcher is dead */
     bool gives_up_output;
+    uint64_t absent_ns;  /* when a rank that others wait for counts as absent; 0: none is missing */
     uint64_t kill_ns;    /* when SIGKILL is due; 0: not yet */
     uint64_t give_up_ns; /* 0: no SIGKILL so far */
     struct mr_launch_monitor_verdict verdict;
@@ -175,7 +177,13 @@ static void note_absence(struct monitor *monitor)
 {
     uint32_t absent, waiting;
     char how[120];
-    if (monitor->kill_ns != 0 || !mr_rank_notes_find_absent(monitor->plan, &absent, &waiting))
+    if (monitor->kill_ns != 0 || !mr_rank_notes_find_absent(monitor->plan, &absent, &waiting)) {
+        monitor->absent_ns = 0;
+        return;
+    }
+    if (monitor->absent_ns == 0)
+        monitor->absent_ns = after_ms(ABSENT_MS);
+    if (mr_clock_now_ns() < monitor->absent_ns)
         return;
     snprintf(how, sizeof how, "exited with status 0 before it joined the group that rank %u waits for",
              monitor->plan->env->first_rank + waiting);
@@ -349,10 +357,11 @@ static bool is_over(const struct monitor *monitor)
 
 static int wait_ms(const struct monitor *monitor)
 {
-    if (monitor->is_childless || monitor->kill_ns == 0)
+    uint64_t due_ns = monitor->kill_ns ? monitor->kill_ns : monitor->absent_ns;
+    if (monitor->is_childless || due_ns == 0)
         return -1;
     uint64_t now_ns = mr_clock_now_ns();
-    return now_ns >= monitor->kill_ns ? 0 : (int)((monitor->kill_ns - now_ns) / 1000000 + 1);
+    return now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000 + 1);
 }
 
 static void wait_and_act(struct monitor *monitor)

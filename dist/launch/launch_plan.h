@@ -25,7 +25,7 @@ struct mr_launch_plan_rank {
     int exec_errno;  /* why the program could not be run; 0: it could */
     pid_t ended_pid; /* what pid was, after its end with status 0 */
     int notes;       /* socket from its rendezvous; -1: there is none, or nobody is left who could write */
-    bool has_notes;  /* there was one */
+    bool has_notes;  /* there was one, and the rank did not close it before its end */
     bool has_come;   /* to a rendezvous */
     bool is_waiting; /* for the other ranks, in a rendezvous */
 };

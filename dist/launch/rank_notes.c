@@ -2,12 +2,18 @@
 /*
  * A socket for each rank, whose end the rank inherits. A program that never joins a group writes nothing, and then
  * nothing is ever reported of anybody: only a rank that waits makes another one's absence a fault.
+ *
+ * A rank may be a wrapper that closes descriptors (sudo, a shell script). Then its program cannot write, and nothing is
+ * known of this rank. Its files are closed when it ends, too: so at the end of file it matters whether it is ending.
  */
 #include "dist/launch/rank_notes.h"
 
 #include "base/rank_note.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,6 +37,25 @@ uint32_t mr_rank_notes_set_polls(const struct mr_launch_plan *plan, struct pollf
     return n;
 }
 
+/* By the flags in /proc/PID/stat, which the kernel sets before it closes files; true where it is gone already. */
+static bool is_ending(pid_t pid)
+{
+    enum { EXITING = 4 }; /* PF_EXITING of the kernel */
+    char path[40], text[256];
+    unsigned flags = EXITING;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    const char *name_end = strrchr(text, ')');
+    if (name_end)
+        (void)!sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags);
+    return flags & EXITING;
+}
+
 static void read_notes(struct mr_launch_plan_rank *rank)
 {
     char notes[64];
@@ -42,6 +67,8 @@ static void read_notes(struct mr_launch_plan_rank *rank)
         close(rank->notes);
         rank->notes = -1;
         rank->is_waiting = false;
+        if (rank->pid > 0 && !is_ending(rank->pid))
+            rank->has_notes = false;
     }
 }
 

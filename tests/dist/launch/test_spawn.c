@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/rank_note.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "tests/dist/launch/launch_rig.h"
 #include "tests/support/processes.h"
@@ -360,6 +361,42 @@ static void ranks_that_need_not_join_are_not_reported(void **state)
     }
 }
 
+/*
+ * Rank 1 is like a wrapper that closes descriptors and whose program, a child, joins after the wrapper's end. It
+ * shuts its end of the socket down, which the monitor sees as a close, and waits until the monitor has seen it.
+ */
+static int join_below_a_wrapper(uint32_t local_rank, void *arg)
+{
+    char byte;
+    int notes = -1;
+    const char *text = getenv(MR_RANK_NOTE_VARIABLE);
+    (void)arg;
+    if (local_rank != 1)
+        return join_all();
+    if (!text || sscanf(text, "%d:", &notes) != 1 || shutdown(notes, SHUT_WR) != 0 || recv(notes, &byte, 1, 0) != 0)
+        return 8;
+    close(notes);
+    pid_t wrapper = getpid(), child = fork();
+    if (child != 0)
+        return child < 0 ? 7 : 0;
+    while (getppid() == wrapper)
+        mr_test_sleep_ms(10);
+    mr_test_sleep_ms(1500); /* the others wait, and rank 1 has ended with 0 */
+    return join_all();
+}
+
+static void rank_that_cannot_write_notes_is_not_reported(void **state)
+{
+    struct spawn_case c = {join_below_a_wrapper, 3, NULL};
+    struct mr_launched l;
+    (void)state;
+    spawn(&l, &c);
+    assert_string_equal(l.err, "");
+    assert_int_equal(l.end, 0);
+    assert_int_equal(l.result.rank, -1);
+    mr_launched_free(&l);
+}
+
 static int launch_below(uint32_t local_rank, void *arg)
 {
     char *const argv[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, arg, NULL};
@@ -402,6 +439,7 @@ int main(void)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(rank_that_ends_well_without_joining_is_reported_at_once),
         cmocka_unit_test(ranks_that_need_not_join_are_not_reported),
+        cmocka_unit_test(rank_that_cannot_write_notes_is_not_reported),
         cmocka_unit_test(rank_may_launch_and_nothing_outlives_the_first_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
