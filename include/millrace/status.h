@@ -125,6 +125,15 @@ MR_API double mr_elapsed(void);
  */
 MR_API const char *mr_nearest_name(const char *word, const char *const *names, size_t n);
 
+/**
+ * The value of a constant of these headers, for bindings that open the library and cannot read macros: of an enum or a
+ * number ("MR_ERR_DAMAGED", "MR_FOREVER", "MR_NO_WORKERS"), or the size of a struct ("sizeof(mr_loader_options)").
+ *
+ * What MR_..._INIT makes is a struct of zeros with its size in the first field. Returns MR_OK; MR_ERR_INVALID for an
+ * unknown name, and *value_out stays as it was. Threads: any.
+ */
+MR_API mr_status mr_constant(const char *name, int64_t *value_out);
+
 /** Version of the linked library, for example "0.1.0". */
 MR_API const char *mr_version(void);
 

@@ -19,31 +19,13 @@
 enum { MAX_NAMES = 400 };
 
 static const char *const without_handle[] = {
-    "mr_cache_clear",
-    "mr_cache_stat",
-    "mr_dataset_from_callbacks",
-    "mr_dataset_open",
-    "mr_device_count",
-    "mr_dtype_name",
-    "mr_dtype_parse",
-    "mr_dtype_size",
-    "mr_elapsed",
-    "mr_features",
-    "mr_group_create",
-    "mr_launch",
-    "mr_launch_spawn",
-    "mr_layout_parse",
-    "mr_loader_options_set",
-    "mr_log_set",
-    "mr_nearest_name",
-    "mr_sampler_create",
-    "mr_seed",
-    "mr_signals_watch",
-    "mr_status_name",
-    "mr_transform_create",
-    "mr_transform_parse",
-    "mr_version",
-    "mr_version_number",
+    "mr_cache_clear",   "mr_cache_stat",     "mr_constant",         "mr_dataset_from_callbacks",
+    "mr_dataset_open",  "mr_device_count",   "mr_dtype_name",       "mr_dtype_parse",
+    "mr_dtype_size",    "mr_elapsed",        "mr_features",         "mr_group_create",
+    "mr_launch",        "mr_launch_spawn",   "mr_layout_parse",     "mr_loader_options_set",
+    "mr_log_set",       "mr_nearest_name",   "mr_sampler_create",   "mr_seed",
+    "mr_signals_watch", "mr_status_name",    "mr_transform_create", "mr_transform_parse",
+    "mr_version",       "mr_version_number",
 };
 
 static const char *called[MAX_NAMES];
