@@ -26,6 +26,5 @@ void mr_out_struct_write(void *out, const void *src, size_t size)
     if (!out)
         return;
     memcpy(&given, out, sizeof given);
-    memcpy((char *)out + sizeof given, (const char *)src + sizeof given,
-           (given < size ? given : size) - sizeof given);
+    memcpy((char *)out + sizeof given, (const char *)src + sizeof given, (given < size ? given : size) - sizeof given);
 }

@@ -49,7 +49,7 @@ MR_API mr_status mr_dataset_open(const char *spec, const mr_dataset_options *opt
 /** One sample, as a callback fills it. All other fields are zero at the start of each call. */
 typedef struct mr_sample {
     size_t struct_size; /* set by the library */
-    const void *bytes; /* an encoded image, or pixels / elements when encoded is false */
+    const void *bytes;  /* an encoded image, or pixels / elements when encoded is false */
     size_t len_bytes;
     bool encoded;             /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
     int64_t label;            /* used when labels are one int64 and label_record is NULL */

@@ -31,8 +31,9 @@ typedef struct mr_group_options {
     const char *init;    /* "env://" (default), "tcp://HOST:PORT" or "file:///PATH" */
     const char *backend; /* "auto" (default: mpi under mpirun if nothing else is set, nccl with a CUDA device, otherwise
                             gloo; gloo also under mpirun on one machine where no rank can open the module of mpi, with
-                            one log line), "gloo", "mpi", "nccl". A world of one opens neither gloo nor mpi, even by name, and
-                            collectives copy; it always opens nccl and an engine with an adopted communicator */
+                            one log line), "gloo", "mpi", "nccl". A world of one opens neither gloo nor mpi, even by
+                            name, and collectives copy; it always opens nccl and an engine with an adopted
+                            communicator */
     uint32_t rank;       /* with world_size; not with env:// */
     uint32_t world_size; /* 0: from the launcher's environment; a program without a launcher is a world of one */
     uint32_t timeout_ms; /* for the rendezvous and for each collective; 0 means 600 000 */

@@ -44,8 +44,9 @@ typedef struct mr_launch_result {
  *
  * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. A rank
  * that exits with 0 and never came to a rendezvous has failed, with status 1, once another rank has waited for it there
- * for a second. This is known by a socket that each rank inherits (MR_LAUNCH_NOTES is its number): of a rank that closes
- * it, as sudo and some scripts do, nothing is known, and such a rank never fails in this way. Ranks are killed when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
+ * for a second. This is known by a socket that each rank inherits (MR_LAUNCH_NOTES is its number): of a rank that
+ * closes it, as sudo and some scripts do, nothing is known, and such a rank never fails in this way. Ranks are killed
+ * when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
  *
  * argv  arguments of the program, ending with NULL; argv[0] is searched in PATH
  * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID; MR_ERR_IO.

@@ -22,17 +22,8 @@
  *
  * The process group has a header and a library of its own: <millrace/dist.h>, libmillrace-dist.
  *
- * A struct that begins with struct_size is set up by its MR_..._INIT, whether the caller or the library fills it in.
- * Later versions add fields at its end; programs that were compiled before go on working, because struct_size says
- * which fields they know. The library writes no more than struct_size bytes and refuses a size of 0, and one that it
- * does not know, by MR_ERR_INVALID. (It accepts options of a later version if fields that it does not know are zero.)
- * Structs that a function is given to read, as mr_sample and mr_pack_progress in callbacks, have the library's own size
- * in it. mr_error, mr_device and mr_loader_state never change. mr_array may get fields at its end; only the library
- * makes one.
- *
- * If a handle is NULL, functions that destroy or release do nothing and functions that return a status return
- * MR_ERR_INVALID; all other functions need the handle. If the comment of a function does not mention threads, one
- * thread at a time may use the object.
+ * <millrace/status.h> says what holds for NULL handles and for structs. If the comment of a function does not mention
+ * threads, one thread at a time may use the object.
  */
 #ifndef MILLRACE_MILLRACE_H
 #define MILLRACE_MILLRACE_H

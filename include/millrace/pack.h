@@ -26,7 +26,7 @@ typedef enum mr_pack_encoding {
 /** Progress of mr_dataset_pack(), mr_dataset_check() or mr_pack_unpack(). */
 typedef struct mr_pack_progress {
     size_t struct_size; /* set by the library */
-    uint64_t n_done; /* includes those of an interrupted call that this call resumes */
+    uint64_t n_done;    /* includes those of an interrupted call that this call resumes */
     uint64_t n_samples;
     uint64_t n_resumed;     /* of n_done */
     uint64_t bytes_read;    /* by this call */
@@ -54,14 +54,14 @@ typedef struct mr_pack_options {
     bool align;     /* begin each sample at a multiple of 4096 */
     bool shuffle;   /* arrange samples in a random order of seed; default: the dataset's order */
     uint64_t seed;  /* with shuffle */
-    uint32_t max_side;   /* up to 65500: resize larger images to this longest side; 0: keep */
-    uint32_t resize;     /* up to 65500: resize images to this shortest side; 0: keep. Not with max_side */
-    uint32_t quality;    /* 1 to 100: encode all JPEGs again with this quality; 0: encode only resized JPEGs, with 90,
-                            and keep the others */
-    uint64_t shard_size; /* bytes, at least 1 MiB; 0: 1 GiB */
-    uint32_t num_workers;  /* threads, 1 to 256; 0: one for each usable CPU */
-    uint64_t max_pixels; /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
-                            visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
+    uint32_t max_side;    /* up to 65500: resize larger images to this longest side; 0: keep */
+    uint32_t resize;      /* up to 65500: resize images to this shortest side; 0: keep. Not with max_side */
+    uint32_t quality;     /* 1 to 100: encode all JPEGs again with this quality; 0: encode only resized JPEGs, with 90,
+                             and keep the others */
+    uint64_t shard_size;  /* bytes, at least 1 MiB; 0: 1 GiB */
+    uint32_t num_workers; /* threads, 1 to 256; 0: one for each usable CPU */
+    uint64_t max_pixels;  /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
+                             visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
     /* Called in the caller's thread, at most ten times a second; true ends the call with MR_ERR_CANCELED. */
     bool (*progress)(void *user, const mr_pack_progress *progress);
     mr_pack_notice *notice; /* gets each damaged sample, and each one that is kept as it is although something else was
@@ -76,7 +76,7 @@ typedef struct mr_pack_report {
     size_t struct_size;
     uint64_t n_samples;
     uint64_t n_by_encoding[MR_PACK_MAX_ENCODINGS]; /* of a pack, by mr_pack_encoding */
-    uint64_t n_plain;                            /* of a pack: plain integer arithmetic gives the same pixels */
+    uint64_t n_plain;                              /* of a pack: plain integer arithmetic gives the same pixels */
     uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
     uint64_t n_resumed;     /* samples, of n_samples, that an earlier, interrupted call packed */

@@ -8,6 +8,13 @@
  * NULL. Functions that free it or give it back then do nothing, and return MR_OK. Other functions that return an
  * mr_status return MR_ERR_INVALID, and mr_loader_error() and the like return an error that says so. All others return
  * 0, NULL, "", or what their comment names. For the functions that say so, a NULL mr_group is a world of one.
+ *
+ * A struct that begins with struct_size is set up by its MR_..._INIT, whether the caller or the library fills it in.
+ * Later versions add fields at its end. Programs that were compiled before go on working, because struct_size says
+ * which fields they know. The library writes no more than struct_size bytes, and returns MR_ERR_INVALID for a size of 0
+ * and for one above its own; options of a later version are accepted if the fields that it does not know are zero. In
+ * structs that callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error, mr_device and
+ * mr_loader_state never change. mr_array may get fields at its end; only the library makes one.
  */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H
