@@ -85,7 +85,8 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
         assert_int_equal(own.pageable, 0);
         assert_int_equal(all.pageable, 0);
         assert_int_equal(all.allocations, 0);
-        assert_true(all.blocking <= 16); /* the copying thread's, once a batch: all 13 (next_on does not wait for it), 3 ahead */
+        /* The copying thread's, once a batch: of all 13, since next_on does not wait for it, and of 3 ahead. */
+        assert_true(all.blocking <= 16);
         mr_loader_destroy(loader);
         stage_end_stream(train);
         stage_end_stream(metrics);

@@ -32,7 +32,7 @@ mr_loader *mr_test_loader(mr_dataset *dataset, const char *transform, const mr_l
 
 /* Number of millrace-worker processes on this machine whose parent or ancestor is pid, by /proc. */
 uint32_t mr_test_count_workers(int64_t pid);
-/* Wait until there are so many, at most 20 s: a program that was started has its name a moment later. Returns how many. */
+/* Wait until there are so many, at most 20 s: a started program gets its name a moment later. Returns how many. */
 uint32_t mr_test_await_workers(int64_t pid, uint32_t n);
 /* Send them all a signal; returns how many there were. */
 uint32_t mr_test_signal_workers(int64_t pid, int signal);

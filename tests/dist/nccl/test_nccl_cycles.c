@@ -54,8 +54,8 @@ static void many_groups_leave_nothing(void **state)
     unsigned n_threads = count_entries("/proc/self/task");
     size_t used = mallinfo2().uordblks;
     cycle(n);
-    for (int i = 0; i < 2000 && (count_entries("/proc/self/task") > n_threads || count_entries("/proc/self/fd") > n_fds);
-         i++)
+    for (int i = 0;
+         i < 2000 && (count_entries("/proc/self/task") > n_threads || count_entries("/proc/self/fd") > n_fds); i++)
         nccl_world_rest_ms(10); /* a thread may still be on its way out */
     size_t now = mallinfo2().uordblks;
     assert_int_equal(count_entries("/proc/self/fd"), n_fds);
