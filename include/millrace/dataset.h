@@ -65,8 +65,9 @@ typedef struct mr_callbacks {
     size_t struct_size;
     int64_t n_samples;
     /* Fill *sample. Returns 0; any other value makes the sample damaged. Each worker makes one call at a time; with
-     * MR_START_THREAD several threads call it at once, with the same user. It may fork, but only the process that was
-     * called goes on with the sample: a child that returns from get or release is ended. */
+     * MR_START_THREAD several threads call it at once, with the same user. Callbacks may fork, but only the process
+     * that was called goes on with the sample. A child that returns from get or release is ended by _exit(1): with any
+     * start method, and without workers too, where it would return from mr_loader_next(). */
     int (*get)(void *user, int64_t index, mr_sample *sample);
     /* Called when the sample's bytes are no longer needed; may be NULL. */
     void (*release)(void *user, mr_sample *sample);

@@ -10,6 +10,7 @@
 struct mr_fork_mark {
     volatile uint8_t *page; /* 1, and 0 in a child; NULL where the kernel clears no pages, then pid decides */
     pid_t pid;
+    uint32_t n_forks; /* when it was made */
 };
 
 void mr_fork_mark_init(struct mr_fork_mark *mark);

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -38,22 +39,22 @@ static int get_sample(void *user, int64_t index, mr_sample *sample)
     return 0;
 }
 
-static mr_loader *make_loader_of(int (*get)(void *, int64_t, mr_sample *), void *user, mr_start start)
+static const mr_callbacks plain = {.struct_size = sizeof plain, .get = get_sample};
+
+static mr_loader *make_loader_of(const mr_callbacks *callbacks, mr_start start, uint32_t n_workers)
 {
-    mr_callbacks c = MR_CALLBACKS_INIT;
+    mr_callbacks c = *callbacks;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     mr_dataset *dataset;
     mr_error error;
     c.n_samples = N_SAMPLES;
-    c.get = get;
-    c.user = user;
     c.dtype = MR_F32;
     c.ndim = 1;
     c.shape[0] = 1;
     if (mr_dataset_from_callbacks(&c, &dataset, &error) != MR_OK)
         fail_msg("%s", error.text);
     o.batch_size = 16;
-    o.num_workers = N_WORKERS;
+    o.num_workers = n_workers;
     o.start = start;
     mr_loader *loader = mr_test_loader(dataset, NULL, &o);
     mr_dataset_destroy(dataset);
@@ -62,7 +63,7 @@ static mr_loader *make_loader_of(int (*get)(void *, int64_t, mr_sample *), void 
 
 static mr_loader *make_loader(void)
 {
-    return make_loader_of(get_sample, NULL, MR_START_FORK);
+    return make_loader_of(&plain, MR_START_FORK, N_WORKERS);
 }
 
 /* The child of this program that is called so; 0 when there is none. */
@@ -138,7 +139,7 @@ static struct stat find_slab(pid_t pid, ino_t inode)
 static void a_template_does_not_keep_the_memory_of_an_older_loader(void **state)
 {
     (void)state;
-    mr_loader *older = make_loader_of(get_sample, NULL, MR_START_THREAD);
+    mr_loader *older = make_loader_of(&plain, MR_START_THREAD, N_WORKERS);
     struct stat slab = find_slab(getpid(), 0);
     assert_true(slab.st_blocks > 0);
     mr_loader *loader = make_loader();
@@ -151,42 +152,78 @@ static void a_template_does_not_keep_the_memory_of_an_older_loader(void **state)
 
 /* What the processes of a loader share, when one of its callbacks forks. */
 struct family {
-    _Atomic pid_t child; /* that returned from the callback as well */
-    _Atomic int n_calls; /* of the callback in the child, after that */
+    bool in_release; /* not in get */
+    _Atomic bool has_forked;
+    _Atomic bool has_ended; /* the child that returned from the callback as well, by _exit(1) */
+    _Atomic pid_t child;
 };
 
-static int fork_once(void *user, int64_t index, mr_sample *sample)
+static void await_end(struct family *family, pid_t child)
+{
+    int status;
+    pid_t ended = 0;
+    for (int k = 0; k < 2000 && ended == 0; k++) {
+        ended = waitpid(child, &status, WNOHANG);
+        mr_test_sleep_ms(ended == 0 ? 10 : 0);
+    }
+    family->has_ended = ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+static void fork_once(struct family *family, int64_t index)
+{
+    if (family->child == getpid())
+        _exit(2); /* it works */
+    if (index != N_SAMPLES / 10 || atomic_exchange(&family->has_forked, true))
+        return;
+    pid_t child = fork();
+    if (child == 0)
+        family->child = getpid();
+    else
+        await_end(family, child);
+}
+
+static int get_and_fork(void *user, int64_t index, mr_sample *sample)
 {
     struct family *family = user;
-    if (index == N_SAMPLES / 10 && fork() == 0) {
-        family->child = getpid();
-    } else {
-        family->n_calls += family->child == getpid();
-        mr_test_sleep_ms(1);
-    }
+    if (!family->in_release)
+        fork_once(family, index);
     return get_sample(NULL, index, sample);
 }
 
+static void release_and_fork(void *user, mr_sample *sample)
+{
+    struct family *family = user;
+    if (family->in_release)
+        fork_once(family, sample->label);
+}
+
+static void check_family(struct family *family, mr_start start, uint32_t n_workers)
+{
+    mr_callbacks callbacks = MR_CALLBACKS_INIT;
+    callbacks.get = get_and_fork;
+    callbacks.release = release_and_fork;
+    callbacks.user = family;
+    mr_loader *loader = make_loader_of(&callbacks, start, n_workers);
+    struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
+    uint8_t seen[N_SAMPLES] = {0};
+    assert_int_equal(e.status, MR_END);
+    assert_int_equal(e.n_valid, N_SAMPLES);
+    for (uint64_t k = 0; k < e.n_samples; k++)
+        assert_int_equal(seen[e.indices[k]]++, 0);
+    mr_test_epoch_free(&e);
+    assert_true(family->has_ended);
+    mr_loader_destroy(loader);
+}
+
+/* Whoever calls the callbacks, also this thread itself, inside next. */
 static void a_child_that_a_callback_forks_does_not_work(void **state)
 {
     (void)state;
-    static const mr_start starts[] = {MR_START_FORK, MR_START_THREAD};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    for (int k = 0; k < 6; k++) {
         struct family *family = mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         assert_true(family != MAP_FAILED);
-        mr_loader *loader = make_loader_of(fork_once, family, starts[i]);
-        struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
-        uint8_t seen[N_SAMPLES] = {0};
-        assert_int_equal(e.status, MR_END);
-        assert_int_equal(e.n_valid, N_SAMPLES);
-        for (uint64_t k = 0; k < e.n_samples; k++)
-            assert_int_equal(seen[e.indices[k]]++, 0);
-        mr_test_epoch_free(&e);
-        mr_loader_destroy(loader);
-        for (int k = 0; k < 2000 && family->child == 0; k++)
-            mr_test_sleep_ms(10);
-        assert_true(family->child > 0);
-        assert_int_equal(family->n_calls, 0);
+        family->in_release = k % 2;
+        check_family(family, k < 2 ? MR_START_FORK : MR_START_THREAD, k < 4 ? N_WORKERS : MR_NO_WORKERS);
         munmap(family, sizeof *family);
     }
 }
