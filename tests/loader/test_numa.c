@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/mempolicy.h>
@@ -310,6 +311,77 @@ static void keep_line(void *user, mr_log_level level, const char *line)
     snprintf(user, MR_NUMA_TEXT, "%s", line);
 }
 
+/* A loader's number of workers, and what is said of it. */
+struct number {
+    const char *name;
+    uint32_t num_workers; /* 1000: one more than the machine has CPUs */
+    const char *device;
+    bool is_bound;     /* to one CPU */
+    bool has_list;     /* of CPUs for its workers */
+    const char *words; /* NULL: nothing */
+};
+
+static const struct number numbers[] = {
+    {"the default, unbound", 0, "host:0", false, false, NULL},
+    {"the default, bound", 0, "host:0", true, false, "4 workers share 1 usable CPU: this process is bound to CPU "},
+    {"asked for, unbound", 1000, "host", false, false, ": the machine has no CPUs but "},
+    {"asked for, bound", 2, "host", true, false, "2 workers share 1 usable CPU: this process is bound to CPU "},
+    {"one for the one CPU", 1, "host", true, false, NULL},
+    {"CPUs asked for", 2, "host", true, true, NULL},
+    {"no workers", MR_NO_WORKERS, "host", true, false, NULL},
+};
+
+/* In a child, because it is said once per process: 0, or which of the steps failed. */
+static int check_number(const struct number *number, mr_dataset *dataset, uint32_t n_online)
+{
+    char line[MR_NUMA_TEXT] = "";
+    int32_t cpu = (int32_t)first_cpu();
+    cpu_set_t one;
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.num_workers = number->num_workers == 1000 ? n_online + 1 : number->num_workers;
+    options.device = number->device;
+    options.start = MR_START_THREAD;
+    if (number->has_list) {
+        options.affinity = MR_AFFINITY_LIST;
+        options.affinity_cpus = &cpu;
+        options.n_affinity_cpus = 1;
+    }
+    CPU_ZERO(&one);
+    CPU_SET((size_t)cpu, &one);
+    if (number->is_bound && sched_setaffinity(0, sizeof one, &one) != 0)
+        return 1;
+    mr_log_set(keep_line, line);
+    mr_loader_destroy(mr_test_loader(dataset, "train:16", &options));
+    if (number->words)
+        return strstr(line, number->words) ? 0 : 2;
+    return strstr(line, "workers share") ? 3 : 0;
+}
+
+/* Before a loader of this process has warned. */
+static void a_number_of_workers_is_warned_of_where_it_can_be_changed(void **state)
+{
+    (void)state;
+    char spec[600];
+    cpu_set_t mask, online;
+    if (!mr_numa_get_masks(&mask, &online) || CPU_COUNT(&online) < 2 || !CPU_EQUAL(&mask, &online))
+        skip();
+    char *folder = mr_test_folder_create();
+    mr_test_folder_fill(folder, 1, 2);
+    snprintf(spec, sizeof spec, "imagefolder:%s", folder);
+    mr_dataset *dataset = mr_test_dataset(spec);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(check_number(&numbers[i], dataset, (uint32_t)CPU_COUNT(&online)));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("%s: status %d", numbers[i].name, status);
+    }
+    mr_dataset_destroy(dataset);
+    mr_test_folder_remove(folder);
+}
+
 static void a_loader_warns_of_a_narrow_mask_once(void **state)
 {
     (void)state;
@@ -355,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_small_machine_is_not_blamed_on_a_launcher),
         cmocka_unit_test(the_longest_masks_fit),
         cmocka_unit_test(this_process_has_a_mask),
+        cmocka_unit_test(a_number_of_workers_is_warned_of_where_it_can_be_changed),
         cmocka_unit_test(a_loader_warns_of_a_narrow_mask_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
