@@ -269,6 +269,8 @@ mr_status mr_batch_use(mr_batch *batch, void *stream)
     if (!is_usable(batch))
         return batch ? MR_ERR_STATE : MR_ERR_INVALID;
     struct mr_core *core = batch->core;
+    if (core->slot_streams)
+        return mr_slot_streams_use(core->slot_streams, batch->slot, stream, &batch->error);
     if (core->placement.lends_slots)
         return MR_OK;
     return mr_copier_use(core->copier, batch->buffer, batch->part, stream, false, &batch->error);
@@ -285,12 +287,29 @@ static bool drop_hold(struct mr_batch *batch)
     return last;
 }
 
+/* With the lock held. waits: streams read the slot, and the freeing thread frees it when they have ended. */
+static void give_slot(struct mr_core *core, struct mr_batch *batch, bool waits)
+{
+    mr_slot_move(mr_core_slot(core, batch->slot).slot, MR_SLOT_LENT, waits ? MR_SLOT_COPYING : MR_SLOT_FREE);
+    if (waits) {
+        batch->freed_at = ++core->n_freed;
+        pthread_cond_signal(&core->freeing_wanted);
+        return;
+    }
+    mr_core_publish(core);
+    if (core->options.wait_when_lent) /* a next() without workers makes the batch itself */
+        mr_control_wake_host(&core->shared);
+}
+
 /* Only the last holder calls this. On MR_ERR_STATE the batch stays lent. */
 static mr_status give_back(struct mr_batch *batch)
 {
     struct mr_core *core = batch->core;
     mr_status status = MR_OK;
-    if (!core->placement.lends_slots)
+    bool waits = false;
+    if (core->slot_streams)
+        status = mr_slot_streams_release(core->slot_streams, batch->slot, &waits, &batch->error);
+    else if (!core->placement.lends_slots)
         status = mr_copier_release(core->copier, batch->buffer, &batch->error);
     if (status == MR_ERR_STATE)
         return status;
@@ -301,10 +320,7 @@ static mr_status give_back(struct mr_batch *batch)
         mr_trace_ring_put(mr_trace_row(core->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP, batch->lent_ns,
                           (int64_t)batch->number);
     if (core->placement.lends_slots) {
-        mr_slot_move(mr_core_slot(core, batch->slot).slot, MR_SLOT_LENT, MR_SLOT_FREE);
-        mr_core_publish(core);
-        if (core->options.wait_when_lent) /* a next() without workers makes the batch itself */
-            mr_control_wake_host(&core->shared);
+        give_slot(core, batch, waits);
     } else {
         mr_core_give_buffer(core, batch);
         mr_control_wake_host(&core->shared); /* the copier */
@@ -337,10 +353,14 @@ mr_status mr_batch_release_on(mr_batch *batch, void *stream)
         return refuse_part(batch);
     struct mr_core *core = batch->core;
     mr_status status = MR_OK;
-    if (!core->placement.lends_slots)
+    if (core->slot_streams)
+        status = mr_slot_streams_use(core->slot_streams, batch->slot, stream, &batch->error);
+    else if (!core->placement.lends_slots)
         status = mr_copier_remember(core->copier, batch->buffer, 0, stream, &batch->error);
     if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* it stays lent: nobody would wait for that stream */
         return status;
+    if (status != MR_OK && core->slot_streams)
+        mr_slot_streams_lose(core->slot_streams, batch->slot, &batch->error);
     mr_status released = drop_hold(batch) ? give_back(batch) : MR_OK;
     return status != MR_OK && released == MR_OK ? MR_ERR_DEVICE : released;
 }

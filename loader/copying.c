@@ -44,18 +44,6 @@ static mr_status open_devices(struct mr_core *core)
     return status;
 }
 
-mr_status mr_copying_await_open(struct mr_core *core, mr_error *error)
-{
-    pthread_mutex_lock(&core->lock);
-    while (!core->opened)
-        pthread_cond_wait(&core->opened_changed, &core->lock);
-    mr_status status = (mr_status)core->open_error.status;
-    if (status != MR_OK)
-        mr_error_copy(error, &core->open_error);
-    pthread_mutex_unlock(&core->lock);
-    return status;
-}
-
 /* With the lock held: a batch that has failed needs no buffer. */
 static bool stage_failure(struct mr_core *core)
 {

@@ -8,7 +8,4 @@
 /* Start it. Returns 0 or an errno; the thread is the caller's to join, after the core was closed. */
 int mr_copying_start(struct mr_core *core, pthread_t *thread_out);
 
-/* Wait until it has opened the devices and taken their memory. */
-mr_status mr_copying_await_open(struct mr_core *core, mr_error *error);
-
 #endif

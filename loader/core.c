@@ -21,32 +21,43 @@ void mr_core_retain(struct mr_core *core)
     core->n_refs++;
 }
 
-static void *destroy_copier(void *copier)
+static void destroy_devices(struct mr_core *core)
 {
-    mr_copier_enter(copier);
-    mr_copier_destroy(copier);
+    mr_copier_destroy(core->copier);
+    mr_slot_streams_destroy(core->slot_streams);
+}
+
+static void *destroy_main(void *arg)
+{
+    struct mr_core *core = arg;
+    if (core->copier)
+        mr_copier_enter(core->copier);
+    if (core->slot_streams)
+        mr_slot_streams_enter(core->slot_streams);
+    destroy_devices(core);
     return NULL;
 }
 
 /* In a thread of its own: the thread that releases the last batch may have no current device, and must get none. */
-static void end_copier(struct mr_copier *copier)
+static void end_devices(struct mr_core *core)
 {
     pthread_t thread;
-    if (copier && mr_thread_start(&thread, destroy_copier, copier) == 0)
+    if ((core->copier || core->slot_streams) && mr_thread_start(&thread, destroy_main, core) == 0)
         pthread_join(thread, NULL);
     else
-        mr_copier_destroy(copier);
+        destroy_devices(core);
 }
 
 static void free_core(struct mr_core *core)
 {
-    end_copier(core->copier); /* before the memory that it has pinned goes */
+    end_devices(core); /* before the memory that they have pinned goes */
     mr_slab_destroy(&core->slab);
     mr_sampler_destroy(core->sampler);
     mr_sampler_destroy(core->next_sampler);
     pthread_mutex_destroy(&core->lock);
     pthread_cond_destroy(&core->next_epoch_changed);
     pthread_cond_destroy(&core->opened_changed);
+    pthread_cond_destroy(&core->freeing_wanted);
     for (uint32_t i = 0; core->batches && i < core->n_batch_objects; i++)
         if (core->batches[i].parts != &core->batches[i])
             free(core->batches[i].parts);
@@ -65,6 +76,18 @@ void mr_core_release(struct mr_core *core)
     pthread_mutex_unlock(&core->lock);
     if (last)
         free_core(core);
+}
+
+mr_status mr_core_await_open(struct mr_core *core, mr_error *error)
+{
+    pthread_mutex_lock(&core->lock);
+    while (!core->opened)
+        pthread_cond_wait(&core->opened_changed, &core->lock);
+    mr_status status = (mr_status)core->open_error.status;
+    if (status != MR_OK)
+        mr_error_copy(error, &core->open_error);
+    pthread_mutex_unlock(&core->lock);
+    return status;
 }
 
 /* Slots that were canceled are free as soon as nobody decodes into them. */

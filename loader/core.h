@@ -14,6 +14,7 @@
 #include "loader/control.h"
 #include "loader/trace.h"
 #include "pinned/copier.h"
+#include "pinned/slot_streams.h"
 #include "sampler/sampler.h"
 
 #include <millrace/loader.h>
@@ -133,11 +134,18 @@ struct mr_core {
     uint64_t staging_mask;
     uint64_t staged; /* sequence of the next batch that the copier takes */
     uint32_t n_copying;
-    uint32_t n_owed;  /* batches that next() tries to give back */
-    uint64_t n_freed; /* buffers given back so far */
     struct mr_copy_totals copies;
     bool copying_ended; /* the copying thread issues and awaits nothing any more */
-    bool opened;        /* the copying thread has made the copier, or failed: */
+
+    /* Only where page-locked slots are lent (pin_memory): */
+    struct mr_device_name pin_device;
+    struct mr_slot_streams *slot_streams; /* made by the freeing thread; NULL without a GPU */
+    pthread_cond_t freeing_wanted;        /* a slot was released on streams, or the core is closed */
+
+    /* Where there is a device, in either way: */
+    uint32_t n_owed;  /* batches that next() tries to give back */
+    uint64_t n_freed; /* buffers, or slots on streams, given back so far */
+    bool opened;      /* the copying or freeing thread has opened the devices, or failed: */
     mr_error open_error;
     pthread_cond_t opened_changed;
 
@@ -169,6 +177,9 @@ struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i);
 /* Take and give a reference; the last one frees everything. */
 void mr_core_retain(struct mr_core *core);
 void mr_core_release(struct mr_core *core);
+
+/* Wait until the copying or freeing thread has opened the devices. */
+mr_status mr_core_await_open(struct mr_core *core, mr_error *error);
 
 /* With the lock held: publish every batch for which there is a slot, and wake the workers. */
 void mr_core_publish(struct mr_core *core);

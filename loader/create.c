@@ -21,6 +21,7 @@
 #include "loader/copying.h"
 #include "loader/epoch.h"
 #include "loader/finishing.h"
+#include "loader/freeing.h"
 #include "loader/loader.h"
 #include "loader/numa.h"
 #include "loader/device_choice.h"
@@ -57,10 +58,12 @@ static mr_status make_core(const mr_loader_options *options, struct mr_core **co
     pthread_mutex_init(&core->lock, NULL);
     pthread_cond_init(&core->next_epoch_changed, NULL);
     pthread_cond_init(&core->opened_changed, NULL);
+    pthread_cond_init(&core->freeing_wanted, NULL);
     *core_out = core;
     mr_status status = mr_device_choice_resolve(core, error);
     if (status == MR_OK)
         mr_resolve_workers(&core->options, core->placement.lends_slots ? 0 : core->placement.n_parts);
+    core->options.pin_memory &= core->placement.lends_slots; /* other batches do not lie in the slots */
     return status == MR_OK ? keep_cpus(core, options, error) : status;
 }
 
@@ -279,17 +282,32 @@ static mr_status start_trace(struct mr_core *core, mr_error *error)
     return mr_trace_start(core->trace, &rows, error);
 }
 
+/* Batches that are not page-locked are as good, but for the program's copies from them. */
+static void start_freeing(mr_loader *loader)
+{
+    mr_error why;
+    bool *pin = &loader->core->options.pin_memory;
+    if (!*pin)
+        return;
+    *pin = mr_freeing_start(loader->core, &loader->freeing, &why) == MR_OK;
+    loader->has_freeing = loader->core->slot_streams != NULL;
+    if (!*pin)
+        mr_log_line(MR_LOG_WARNING, "pin_memory: the batches are not page-locked: %s", why.text);
+}
+
 /* The devices are opened by a thread of ours, while workers begin; a template was forked before. */
 static mr_status start_copying(mr_loader *loader, mr_error *error)
 {
     struct mr_core *core = loader->core;
-    if (core->placement.lends_slots)
+    if (core->placement.lends_slots) {
+        start_freeing(loader);
         return MR_OK;
+    }
     int failed = mr_copying_start(core, &loader->copying);
     if (failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the copying thread");
     loader->has_copying = true;
-    mr_status status = mr_copying_await_open(core, error);
+    mr_status status = mr_core_await_open(core, error);
     return status == MR_OK ? mr_device_choice_confirm(core, error) : status;
 }
 
@@ -415,6 +433,7 @@ void mr_loader_destroy(mr_loader *loader)
     pthread_mutex_lock(&core->lock);
     core->closed = true;
     pthread_cond_broadcast(&core->next_epoch_changed);
+    pthread_cond_signal(&core->freeing_wanted);
     pthread_mutex_unlock(&core->lock);
     mr_ready_fd_close(core);
     if (loader->has_next_epoch_thread)
@@ -424,6 +443,8 @@ void mr_loader_destroy(mr_loader *loader)
         mr_control_wake_host(&core->shared);
         pthread_join(loader->copying, NULL);
     }
+    if (loader->has_freeing)
+        pthread_join(loader->freeing, NULL);
     if (loader->has_reserver) /* after the workers, who would keep a thread of low priority waiting */
         pthread_join(loader->reserver, NULL);
     mr_worker_destroy(loader->worker);

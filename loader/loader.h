@@ -19,6 +19,8 @@ struct mr_loader {
     bool has_next_epoch_thread;
     pthread_t copying; /* to devices */
     bool has_copying;
+    pthread_t freeing; /* page-locked slots */
+    bool has_freeing;
     pthread_t reserver;
     bool has_reserver;
     struct mr_damage damage;

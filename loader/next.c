@@ -65,12 +65,12 @@ static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 
 /*
  * Without the lock: sleep until something may have changed since `seen`, or work for it in this thread. Without
- * workers, a slot that is lent has no work: only its release ends the sleep.
+ * workers, a slot that is lent has no work: only its release ends the sleep, or the end of the copies from it.
  */
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
     struct mr_core *core = loader->core;
-    bool sleeps = !core->placement.lends_slots || core->options.wait_when_lent;
+    bool sleeps = !core->placement.lends_slots || core->options.wait_when_lent || core->slot_streams;
     if (loader->worker && (mr_worker_step(loader->worker) || !sleeps))
         return;
     if (left_ms > 0)
@@ -148,14 +148,30 @@ static void count_lent(mr_loader *loader, const struct mr_batch *batch)
     loader->n_samples += batch->n_rows;
 }
 
-/* With the lock held: lend the filled head slot as it lies, or report its failure. */
-static mr_status take_slot(mr_loader *loader, mr_batch **batch_out)
+/* With the lock held: a stream was refused. A failed device may be found out later elsewhere, or never. */
+static mr_status refuse_stream(mr_loader *loader, const mr_error *error)
+{
+    if (error->status == MR_ERR_DEVICE && !loader->core->fatal.status)
+        loader->core->fatal = *error;
+    return keep_error(loader, error);
+}
+
+/*
+ * With the lock held: lend the filled head slot as it lies, or report its failure. A stream that is refused leaves it
+ * at the head; on pageable slots streams mean nothing.
+ */
+static mr_status take_slot(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
     struct mr_core *core = loader->core;
     uint32_t slot = mr_core_slot_of(core, core->head);
     struct mr_slot_view view = mr_core_slot(core, slot);
+    bool has_failure = mr_damage_has_failure(&view);
+    mr_error error;
+    if (core->slot_streams && ask->how == MR_HEAD_ISSUED && !has_failure &&
+        mr_slot_streams_use(core->slot_streams, slot, ask->stream, &error) != MR_OK)
+        return refuse_stream(loader, &error);
     mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
-    if (mr_damage_has_failure(&view))
+    if (has_failure)
         return give_failure(loader, slot);
     mr_damage_collect(&loader->damage, &loader->core->shared, &view);
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_LENT);
@@ -193,10 +209,8 @@ static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch 
     mr_status status = MR_OK;
     if (ask->how == MR_HEAD_ISSUED)
         status = mr_copier_use(core->copier, batch->buffer, 0, ask->stream, true, &error);
-    if (status == MR_ERR_DEVICE && !core->fatal.status)
-        core->fatal = error; /* the copying thread may find out later, or never */
     if (status != MR_OK)
-        return keep_error(loader, &error);
+        return refuse_stream(loader, &error);
     collect_copied(loader, batch);
     mr_batch_lend(batch);
     leave_head(loader);
@@ -226,7 +240,7 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
     if (waited)
         status = wait_for_head(loader, ask);
     if (status == MR_OK)
-        status = core->placement.lends_slots ? take_slot(loader, batch_out) : take_buffer(loader, ask, batch_out);
+        status = core->placement.lends_slots ? take_slot(loader, ask, batch_out) : take_buffer(loader, ask, batch_out);
     if (status == MR_OK)
         count_step(loader, ask, waited);
     core->end_returned |= status == MR_END;

@@ -89,6 +89,7 @@ const struct mr_option mr_option_table[] = {
     LENGTH(n_devices),
     NUMBER(n_buffers, .lo = 2, .hi = 64, .standard = 3),
     PLAIN(label_device),
+    PLAIN(pin_memory),
     PLAIN(finish_on_host),
     NUMBER(cache_slowdown, .lo = 1, .hi = 100, .standard = 25, .words = idle),
     PLAIN(cache),

@@ -53,7 +53,10 @@ struct mr_device_ops {
                           mr_error *error);
     mr_status (*finish)(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error);
 
-    /* Events keep time and let the host sleep. */
+    /*
+     * Events keep time and let the host sleep. The functions of events, and check_capture, use nothing of the handle
+     * but its device: the caller may make one for another device of the kind, which is not open.
+     */
     mr_status (*event_create)(struct mr_device_handle *handle, void **event_out, mr_error *error);
     void (*event_destroy)(struct mr_device_handle *handle, void *event);
     /* stream NULL is the handle's default stream. record: MR_ERR_INVALID when the stream is another device's. */
@@ -69,6 +72,8 @@ struct mr_device_ops {
     mr_status (*elapsed)(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error);
     /* MR_ERR_STATE when the stream is in a capture (NULL: or one of this thread's captures forbids its use). */
     mr_status (*check_capture)(struct mr_device_handle *handle, void *stream, mr_error *error);
+    /* The device of a stream of the program; of NULL, the calling thread's current one. */
+    mr_status (*stream_device)(const void *stream, int32_t *id_out, mr_error *error);
 
     /* The NUMA node that the device hangs on; -1 when unknown. */
     int32_t (*numa_node)(struct mr_device_handle *handle);

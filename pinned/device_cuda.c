@@ -274,6 +274,26 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
     return status;
 }
 
+/*
+ * CUDA can say so since 12.8. Before, and with an older driver, the stream is taken for one of the current device;
+ * recording an event on it finds out whether it is.
+ */
+static mr_status find_stream_device(const void *stream, int32_t *id_out, mr_error *error)
+{
+    int id = 0;
+    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    if (call.code == cudaSuccess)
+        call.code = cudaGetDevice(&id);
+#if CUDART_VERSION >= 12080
+    int own = 0;
+    if (call.code == cudaSuccess && mr_cuda_call_device(stream, id) == MR_CUDA_ANY_DEVICE &&
+        cudaStreamGetDevice((cudaStream_t)stream, &own) == cudaSuccess)
+        id = own;
+#endif
+    *id_out = id;
+    return mr_cuda_call_end(&call, id, error, "cudaGetDevice");
+}
+
 static int32_t numa_node(struct mr_device_handle *handle)
 {
     return mr_cuda_find_node(handle->device.id);
@@ -300,6 +320,7 @@ const struct mr_device_ops mr_device_cuda = {
     .sync = sync_event,
     .elapsed = get_elapsed,
     .check_capture = check_capture,
+    .stream_device = find_stream_device,
     .numa_node = numa_node,
     .range_push = mr_cuda_range_push,
     .range_pop = mr_cuda_range_pop,

@@ -158,6 +158,13 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
     return MR_OK;
 }
 
+static mr_status find_stream_device(const void *stream, int32_t *id_out, mr_error *error)
+{
+    (void)stream, (void)error;
+    *id_out = 0;
+    return MR_OK;
+}
+
 static int32_t numa_node(struct mr_device_handle *handle)
 {
     (void)handle;
@@ -192,6 +199,7 @@ const struct mr_device_ops mr_device_host = {
     .sync = sync_event,
     .elapsed = get_elapsed,
     .check_capture = check_capture,
+    .stream_device = find_stream_device,
     .numa_node = numa_node,
     .range_push = range_push,
     .range_pop = range_pop,

@@ -97,7 +97,7 @@ static const bool legal[MR_SLOT_N_STATES][MR_SLOT_N_STATES] = {
     [MR_SLOT_FILLING] = {[MR_SLOT_FILLED] = true, [MR_SLOT_CANCELED] = true},
     [MR_SLOT_FILLED] =
         {[MR_SLOT_LENT] = true, [MR_SLOT_COPYING] = true, [MR_SLOT_FREE] = true, [MR_SLOT_CANCELED] = true},
-    [MR_SLOT_LENT] = {[MR_SLOT_FREE] = true},
+    [MR_SLOT_LENT] = {[MR_SLOT_FREE] = true, [MR_SLOT_COPYING] = true},
     [MR_SLOT_COPYING] = {[MR_SLOT_FREE] = true, [MR_SLOT_FILLED] = true},
     [MR_SLOT_CANCELED] = {[MR_SLOT_FREE] = true},
 };

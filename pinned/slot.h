@@ -18,6 +18,7 @@
  * Legal moves, all made by the host's process:
  *   FREE -> FILLING -> FILLED -> LENT -> FREE      a batch's life
  *   FILLED -> COPYING -> FREE                      the same where a device has the batch: free when the copy has ended
+ *   LENT -> COPYING -> FREE                        page-locked and released on a stream: free when that has ended
  *   COPYING -> FILLED                              its copy has ended, but its records were not reported yet
  *   FILLED -> FREE                                 its place was taken by an error; or those records were reported
  *   FILLING | FILLED -> CANCELED -> FREE           dropped; free when none of its words is BUSY

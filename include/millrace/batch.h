@@ -113,7 +113,8 @@ MR_API mr_batch *mr_batch_part(mr_batch *batch, uint32_t i);
  *
  * stream  a cudaStream_t of the batch's device (the images' or the labels'), which must live until the release
  *
- * NULL is the default stream of the images' device. On host devices a stream means nothing.
+ * NULL is the default stream of the images' device. On host devices a stream means nothing, except with pin_memory:
+ * then it is a stream of any GPU, which reads the batch, and NULL is the default stream of the thread's current device.
  * If the batch has several parts, this call means part 0. At most 8 streams per part.
  * Returns MR_OK; MR_ERR_STATE inside a capture, which stays valid, or with too many streams;
  * MR_ERR_INVALID for a stream of another device; MR_ERR_DEVICE. mr_batch_error() has the text.

@@ -108,7 +108,10 @@ typedef struct mr_loader_options {
     uint32_t n_devices;
     uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
     const char *label_device; /* the device of everything but the images; default: the images' */
-    bool finish_on_host;      /* workers make floats and layout themselves, so floats cross the bus */
+    bool pin_memory; /* with device "host": page-lock the batches' memory with CUDA, for the program's own copies, and
+                        wait for the streams that batches are released on (docs/gpu.md). Where that is not possible, a
+                        log line says why, and mr_loader_resolved() has false */
+    bool finish_on_host; /* workers make floats and layout themselves, so floats cross the bus */
 
     /* Cache */
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
@@ -166,8 +169,8 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
  * nothing.
  *
  * Blocks: until every worker is gone and every issued copy has ended; such a copy waits for the streams that used its
- * buffer before. Worker processes are killed, which takes milliseconds. Worker threads finish their sample first, for
- * at most 10 seconds.
+ * buffer before. With pin_memory: until the streams that batches were released on have finished with them. Worker
+ * processes are killed, which takes milliseconds. Worker threads finish their sample first, for at most 10 seconds.
  */
 MR_API void mr_loader_destroy(mr_loader *loader);
 
@@ -188,7 +191,8 @@ MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch
  *
  * stream  as for mr_batch_use(): a cudaStream_t of the batch's device; NULL is its default stream
  *
- * If the batch has several parts, the stream belongs to the device of part 0.
+ * If the batch has several parts, the stream belongs to the device of part 0. On the host this is mr_loader_next(), and
+ * with pin_memory the stream is also named to the batch's release, as by mr_batch_use().
  * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all n_buffers are lent (not
  * with wait_when_lent), and MR_ERR_INVALID for a stream of another device: after these the next call returns the same
  * batch. MR_ERR_DEVICE if the device has failed.

@@ -147,6 +147,7 @@
     X(cudaError_t, cudaStreamDestroy, (cudaStream_t stream))                                                           \
     X(cudaError_t, cudaStreamSynchronize, (cudaStream_t stream))                                                       \
     X(cudaError_t, cudaStreamQuery, (cudaStream_t stream))                                                             \
+    X(cudaError_t, cudaStreamGetDevice, (cudaStream_t stream, int *device))                                            \
     X(cudaError_t, cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags))                  \
     X(cudaError_t, cudaEventCreate, (cudaEvent_t * event))                                                             \
     X(cudaError_t, cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags))                                \

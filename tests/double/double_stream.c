@@ -88,6 +88,20 @@ cudaError_t cudaStreamQuery(cudaStream_t handle)
     return double_call_end(&call, error);
 }
 
+cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device); /* headers have it since 12.8 */
+
+cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
+{
+    struct double_call call;
+    if (!double_call_begin(&call, "cudaStreamGetDevice", handle, DOUBLE_CONTEXT))
+        return double_call_end(&call, call.error);
+    struct double_stream *stream = double_queue_stream(handle);
+    if (!stream || !device)
+        return double_call_end(&call, stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *device = stream->device;
+    return double_call_end(&call, cudaSuccess);
+}
+
 cudaError_t cudaDeviceSynchronize(void)
 {
     struct double_call call;

@@ -107,6 +107,21 @@ mr_loader_options stage_options(const char *device)
     return options;
 }
 
+mr_loader_options stage_pin_options(void)
+{
+    mr_loader_options options = stage_options("host");
+    options.pin_memory = true;
+    options.n_slots = 3;
+    return options;
+}
+
+mr_loader *stage_pinned_loader(struct rig *rig, const mr_loader_options *options)
+{
+    mr_loader *loader = rig_loader(rig, options);
+    assert_true(mr_loader_resolved(loader)->pin_memory);
+    return loader;
+}
+
 struct seen *seen_create(void)
 {
     struct seen *seen = calloc(1, sizeof *seen);

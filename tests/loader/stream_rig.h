@@ -29,6 +29,9 @@ void stage_release_on(mr_batch *batch, void *stream, mr_status expected);
 void stage_release(mr_batch *batch, mr_status expected);
 /* Options of rig_options() on one device, of two threads. */
 mr_loader_options stage_options(const char *device);
+/* The same on the host, page-locked, of three slots; a loader that was not refused that. */
+mr_loader_options stage_pin_options(void);
+mr_loader *stage_pinned_loader(struct rig *rig, const mr_loader_options *options);
 
 enum { SEEN_BATCHES = 64, SEEN_ARRAYS = 5 };
 

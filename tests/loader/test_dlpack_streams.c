@@ -218,6 +218,40 @@ static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **st
     close_double();
 }
 
+/* A tensor of a page-locked batch is one of the host; its slot stays until the stream has come to the deleter. */
+static void a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_read_it(void **state)
+{
+    for (enum double_policy policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
+        cudaStream_t stream;
+        uint64_t sums[12];
+        double_open(&(struct double_options){.policy = policy, .seed = 11});
+        mr_loader_options options = rig_options();
+        options.device = "host";
+        options.pin_memory = true;
+        options.n_slots = 2;
+        mr_loader *loader = rig_loader(*state, &options);
+        assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+        for (int i = 0; i < 12; i++) {
+            mr_batch *batch = rig_next(loader);
+            struct DLManagedTensor *tensor = export_image(batch, stream);
+            assert_int_equal(tensor->dl_tensor.device.device_type, MR_DL_CPU);
+            mr_batch_release(batch);
+            assert_int_equal(double_launch_sum(stream, tensor->dl_tensor.data, N_BYTES, &sums[i]), cudaSuccess);
+            tensor->deleter(tensor);
+        }
+        assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
+        for (int i = 0; i < 12; i++) {
+            uint8_t expected[N_BYTES];
+            for (unsigned k = 0; k < N_BYTES; k++)
+                expected[k] = rig_byte(8 * i + k / RIG_BYTES, k % RIG_BYTES);
+            assert_int_equal(sums[i], double_sum(expected, N_BYTES));
+        }
+        assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+        mr_loader_destroy(loader);
+        close_double();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +262,7 @@ int main(void)
         RIG_TEST(a_waiting_next_makes_up_for_a_deleter_inside_a_capture),
         RIG_TEST(a_deleter_inside_a_capture_wakes_a_sleeping_next),
         RIG_TEST(a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader),
+        RIG_TEST(a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_read_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

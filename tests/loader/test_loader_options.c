@@ -105,6 +105,22 @@ static void the_default_number_of_workers_causes_no_warning(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof set, &set), 0);
 }
 
+static void without_cuda_batches_are_not_page_locked_and_a_line_says_so(void **state)
+{
+    mr_loader_options options = rig_options();
+    options.device = "host";
+    options.pin_memory = true;
+    rig_log_capture();
+    mr_loader *loader = rig_loader(*state, &options);
+    assert_false(mr_loader_resolved(loader)->pin_memory);
+    assert_int_equal(rig_log_count("pin_memory: the batches are not page-locked: this build has no CUDA"), 1);
+    rig_log_end();
+    mr_batch *batch = rig_next(loader);
+    assert_int_equal(mr_batch_use(batch, &options), MR_OK); /* means nothing */
+    assert_int_equal(mr_batch_release_on(batch, &options), MR_OK);
+    mr_loader_destroy(loader);
+}
+
 static void no_options_mean_the_defaults(void **state)
 {
     rig_needs_fork();
@@ -380,6 +396,7 @@ int main(void)
         RIG_TEST(default_workers_are_the_share_of_the_cpus_or_four_a_device),
         RIG_TEST(the_loader_keeps_the_dataset),
         RIG_TEST(defaults_are_filled_in),
+        RIG_TEST(without_cuda_batches_are_not_page_locked_and_a_line_says_so),
         RIG_TEST(no_options_mean_the_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,30 @@ static void a_stream_of_another_device_is_the_callers_mistake(void **state)
     expect_clean();
 }
 
+static void a_streams_device_is_found_and_nothing_changes(void **state)
+{
+    (void)state;
+    mr_error error;
+    int32_t id = -1;
+    int current;
+    begin(2);
+    struct rig rig = make_rig(1);
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    assert_int_equal(ops->stream_device(NULL, &id, &error), MR_OK);
+    assert_int_equal(id, 0);
+    assert_int_equal(ops->stream_device(rig.handle->copy_stream, &id, &error), MR_OK);
+    assert_int_equal(id, CUDART_VERSION >= 12080); /* before, the current one */
+    double_fail_at("cudaStreamGetDevice", 1, cudaErrorNotSupported);
+    assert_int_equal(ops->stream_device(rig.handle->copy_stream, &id, &error), MR_OK);
+    assert_int_equal(id, 0);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    assert_int_equal(cudaGetDevice(&current), cudaSuccess);
+    assert_int_equal(current, 0);
+    double_fail_never();
+    end_rig(&rig);
+    expect_clean();
+}
+
 static void captures_are_noticed_and_stay_valid(void **state)
 {
     (void)state;
@@ -393,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_callers_device_mode_and_last_error_stay),
         cmocka_unit_test(enter_gives_a_thread_of_ours_the_device),
         cmocka_unit_test(a_stream_of_another_device_is_the_callers_mistake),
+        cmocka_unit_test(a_streams_device_is_found_and_nothing_changes),
         cmocka_unit_test(captures_are_noticed_and_stay_valid),
         cmocka_unit_test(slots_are_pinned_whole_or_in_pieces_of_slots),
         cmocka_unit_test(a_slot_that_cannot_be_pinned_is_named),

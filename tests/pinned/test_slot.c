@@ -424,6 +424,7 @@ static bool is_legal(int from, int to)
     case MR_SLOT_COPYING * 10 + MR_SLOT_FREE:
     case MR_SLOT_COPYING * 10 + MR_SLOT_FILLED:
     case MR_SLOT_LENT * 10 + MR_SLOT_FREE:
+    case MR_SLOT_LENT * 10 + MR_SLOT_COPYING:
     case MR_SLOT_CANCELED * 10 + MR_SLOT_FREE: return true;
     default: return false;
     }

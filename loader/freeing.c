@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The freeing thread: sleeps until the program's own copies from a page-locked slot have ended, and frees the slot. It
+ * also opens the GPU and page-locks the slots.
+ *
+ * Invariant: a slot that was released on streams is COPYING until this thread has seen their events end. If the loader
+ * is destroyed first, the last one to hold the core waits for them (core.c).
+ */
+#include "loader/freeing.h"
+
+#include "base/thread.h"
+#include "loader/numa.h"
+
+/* Pages that were not touched yet, and workers from their next sample on, come near the GPU. */
+static mr_status lock_slots(struct mr_core *core, struct mr_slot_streams *streams, mr_error *error)
+{
+    int32_t node = mr_slot_streams_numa_node(streams);
+    mr_numa_prefer_memory(NULL, &core->slab, node);
+    mr_numa_place_workers(NULL, &core->shared, node);
+    return mr_slot_streams_pin(streams, &core->shared.control->layout, core->slab.base, error);
+}
+
+/* Copies from pageable slots may be asynchronous too, so streams are waited for even where locking is refused. */
+static void open_gpu(struct mr_core *core)
+{
+    mr_error error;
+    struct mr_slot_streams *streams;
+    mr_status status = mr_slot_streams_create(&core->pin_device, core->options.n_slots, &streams, &error);
+    if (status == MR_OK)
+        status = lock_slots(core, streams, &error);
+    pthread_mutex_lock(&core->lock);
+    core->opened = true;
+    core->slot_streams = streams;
+    if (status != MR_OK)
+        core->open_error = error;
+    pthread_cond_broadcast(&core->opened_changed);
+    pthread_mutex_unlock(&core->lock);
+}
+
+/* With the lock held: the batch whose slot has been COPYING for longest; NULL when there is none. */
+static struct mr_batch *find_oldest(const struct mr_core *core)
+{
+    struct mr_batch *oldest = NULL;
+    for (uint32_t i = 0; i < core->n_batch_objects; i++) {
+        struct mr_batch *batch = &core->batches[i];
+        if (mr_slot_state(mr_core_slot(core, i).slot) == MR_SLOT_COPYING &&
+            (!oldest || batch->freed_at < oldest->freed_at))
+            oldest = batch;
+    }
+    return oldest;
+}
+
+/* With the lock held on entry and return; it is let go meanwhile. False: the device has failed. */
+static bool free_one(struct mr_core *core, struct mr_batch *batch)
+{
+    mr_error error;
+    uint32_t slot = batch->slot;
+    pthread_mutex_unlock(&core->lock);
+    mr_status status = mr_slot_streams_await(core->slot_streams, slot, &error);
+    if (status != MR_OK)
+        mr_core_fail(core, &error);
+    pthread_mutex_lock(&core->lock);
+    if (status != MR_OK)
+        return false;
+    mr_slot_move(mr_core_slot(core, slot).slot, MR_SLOT_COPYING, MR_SLOT_FREE);
+    mr_core_publish(core);
+    mr_control_wake_host(&core->shared); /* a next() without workers makes the batch itself */
+    return true;
+}
+
+static void *freeing_main(void *arg)
+{
+    struct mr_core *core = arg;
+    open_gpu(core);
+    pthread_mutex_lock(&core->lock);
+    while (core->slot_streams && !core->closed) {
+        struct mr_batch *batch = find_oldest(core);
+        if (!batch)
+            pthread_cond_wait(&core->freeing_wanted, &core->lock);
+        else if (!free_one(core, batch))
+            break;
+    }
+    pthread_mutex_unlock(&core->lock);
+    return NULL;
+}
+
+mr_status mr_freeing_start(struct mr_core *core, pthread_t *thread_out, mr_error *error)
+{
+    mr_status status = mr_slot_streams_find(&core->pin_device, error);
+    if (status != MR_OK)
+        return status;
+    int failed = mr_thread_start(thread_out, freeing_main, core);
+    if (failed != 0)
+        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that frees page-locked slots");
+    status = mr_core_await_open(core, error);
+    if (!core->slot_streams)
+        pthread_join(*thread_out, NULL);
+    return status;
+}
