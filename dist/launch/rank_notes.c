@@ -64,11 +64,11 @@ static void read_notes(struct mr_launch_plan_rank *rank)
         rank->has_come = true;
         rank->is_waiting = notes[got - 1] == MR_RANK_NOTE_WAITS;
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        if (rank->pid > 0 && !is_ending(rank->pid)) /* first: a rank may wait for this end to be closed, and end then */
+            rank->has_notes = false;
         close(rank->notes);
         rank->notes = -1;
         rank->is_waiting = false;
-        if (rank->pid > 0 && !is_ending(rank->pid))
-            rank->has_notes = false;
     }
 }
 
