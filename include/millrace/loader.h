@@ -166,7 +166,12 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
 
 /**
  * End the workers and free the loader. Batches that are still lent stay valid until they are released. NULL does
- * nothing.
+ * nothing, and neither does a call in a forked child.
+ *
+ * Forked children of the program share the memory of batches on the host; they have no copies. A child may read a lent
+ * batch until the program releases it. After that, later batches overwrite the memory. When the loader is destroyed and
+ * its last batch released, the memory goes back to the system although a child still maps it: the child then reads
+ * zeros.
  *
  * Blocks: until every worker is gone and every issued copy has ended; such a copy waits for the streams that used its
  * buffer before. With pin_memory: until the streams that batches were released on have finished with them. Worker

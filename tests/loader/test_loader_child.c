@@ -5,6 +5,7 @@
  */
 #include "loader/loader.h"
 #include "tests/loader/rig.h"
+#include "tests/support/devices.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -110,12 +111,67 @@ static void a_child_that_exits_takes_no_worker_along(void **state)
     mr_loader_destroy(loader);
 }
 
+static void pass_turn(int fd)
+{
+    assert_int_equal(write(fd, "x", 1), 1);
+}
+
+static bool await_turn(int fd)
+{
+    char turn;
+    return read(fd, &turn, 1) == 1;
+}
+
+/* In the child: the bytes are there while the batch is lent, and are given back with it. */
+static int read_batch(const uint8_t *bytes, const int64_t *index, int from_parent, int to_parent)
+{
+    CHECK(await_turn(from_parent)); /* the loader is destroyed */
+    for (unsigned i = 0; i < RIG_BYTES; i++)
+        CHECK(bytes[i] == rig_byte(index[0], i));
+    CHECK(write(to_parent, "x", 1) == 1);
+    CHECK(await_turn(from_parent)); /* the batch is released */
+    for (unsigned i = 0; i < RIG_BYTES; i++)
+        CHECK(bytes[i] == 0);
+    return 0;
+}
+
+static void a_child_reads_a_lent_batch_until_it_is_released(void **state)
+{
+    int to_child[2], to_parent[2], status;
+    if (mr_test_copies())
+        skip(); /* into memory of a device */
+    mr_loader_options options = rig_options();
+    mr_loader *loader = rig_loader(*state, &options);
+    mr_batch *lent = rig_next(loader);
+    assert_int_equal(pipe(to_child), 0);
+    assert_int_equal(pipe(to_parent), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(10);
+        close(to_child[1]);
+        _exit(read_batch(mr_test_data(lent, "image"), mr_test_data(lent, "index"), to_child[0], to_parent[1]));
+    }
+    close(to_parent[1]);
+    mr_loader_destroy(loader);
+    pass_turn(to_child[1]);
+    await_turn(to_parent[0]);
+    mr_batch_release(lent);
+    pass_turn(to_child[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    close(to_child[0]);
+    close(to_child[1]);
+    close(to_parent[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(a_forked_child_is_refused_and_the_parent_goes_on),
         RIG_TEST(a_child_forked_while_the_lock_is_held_does_not_hang),
         RIG_TEST(a_child_that_exits_takes_no_worker_along),
+        RIG_TEST(a_child_reads_a_lent_batch_until_it_is_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
