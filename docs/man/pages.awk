@@ -4,7 +4,8 @@
 # type of the headers. What shares a comment shares a page; the other names point to it.
 #
 # A comment has prose; "argument  text"; sentences that begin with "Returns", "Ownership:", "Threads:" or "Blocks:" and
-# reach to the end of their paragraph; lines indented by two spaces, which stay as they are. What does not fit is an error.
+# reach to the end of their paragraph; lines indented by two spaces, which stay as they are, but below an argument they go
+# on with its text. What does not fit is an error.
 
 function fail(text) {
     print "pages.awk: " header ": " text > "/dev/stderr"
@@ -215,6 +216,8 @@ function take_comment(comment,    lines, n, i, line, in_code) {
     argument = new_paragraph = 0
     for (i = 1; i <= n; i++) {
         line = lines[i]
+        if (argument && line ~ /^  +[^ ]/)
+            sub(/^ +/, "", line) # the argument's text goes on
         if (line ~ /^  +[^ ]/) {
             if (!in_code)
                 sections[current] = sections[current] ".PP\n.nf\n"

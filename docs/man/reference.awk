@@ -6,7 +6,7 @@
 #   @code x.c        that FILE as code
 #
 # Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a paragraph; lines that are
-# indented by two spaces stay as they are.
+# indented by two spaces stay as they are, but below an argument they go on with its text.
 
 # The path among the arguments that ends in /name; the page is built from the wrong files if there is none.
 function find_file(name,    i) {
@@ -38,6 +38,8 @@ function end_literal() {
 
 # One line of a comment, without its star.
 function comment_line(text) {
+    if (in_argument && text ~ /^  +[^ ]/)
+        sub(/^ +/, "", text)
     if (text ~ /^  +[^ ]/) {
         if (!in_literal)
             print "\n```"
@@ -51,13 +53,16 @@ function comment_line(text) {
         sub(/ .*/, "", name)
         sub(/^[a-z_]+ +/, "", text)
         print "\n*" name "*: " escape(text)
+        in_argument = 1
     } else if (text ~ /^(Ownership|Threads|Blocks):/ || text ~ /^Returns /) {
         name = text
         sub(/[ :].*/, "", name)
         sub(/^[A-Za-z]+/, "", text)
         print "\n*" name "*" escape(text)
+        in_argument = 0
     } else if (text == "") {
         paragraph = 1
+        in_argument = 0
         return
     } else {
         if (paragraph)
@@ -69,7 +74,7 @@ function comment_line(text) {
 
 function print_comment(comment,    lines, n, i) {
     n = split(comment, lines, "\n")
-    paragraph = 0
+    paragraph = in_argument = 0
     for (i = 1; i <= n; i++)
         comment_line(lines[i])
     end_literal()

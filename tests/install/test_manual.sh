@@ -74,7 +74,8 @@ typedef struct mr_jar mr_jar;
 /**
  * Open a jar: turn its lid.
  *
- * force  in N
+ * force  in N,
+ *        or in kN
  *
  * Two words more.
  * Returns MR_OK. Ownership: the caller's.
@@ -104,7 +105,8 @@ Link with \fBpkg\-config \-\-libs millrace\fR.
 Open a jar: turn its lid.
 .TP
 .I force
-in N
+in N,
+or in kN
 .PP
 Two words more.
 .SH RETURN VALUE
