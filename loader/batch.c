@@ -264,10 +264,15 @@ static bool is_usable(const struct mr_batch *batch)
     return batch && batch->core->pid == getpid();
 }
 
+static mr_status refuse_fork(mr_batch *batch)
+{
+    return mr_error_set(&batch->error, MR_ERR_STATE, "a batch cannot be used in a forked child");
+}
+
 mr_status mr_batch_use(mr_batch *batch, void *stream)
 {
     if (!is_usable(batch))
-        return batch ? MR_ERR_STATE : MR_ERR_INVALID;
+        return batch ? refuse_fork(batch) : MR_ERR_INVALID;
     struct mr_core *core = batch->core;
     if (core->slot_streams)
         return mr_slot_streams_use(core->slot_streams, batch->slot, stream, &batch->error);
@@ -339,7 +344,7 @@ static mr_status refuse_part(mr_batch *batch)
 mr_status mr_batch_release(mr_batch *batch)
 {
     if (!is_usable(batch))
-        return batch ? MR_ERR_STATE : MR_OK;
+        return batch ? refuse_fork(batch) : MR_OK;
     if (batch->whole != batch)
         return refuse_part(batch);
     return drop_hold(batch) ? give_back(batch) : MR_OK;
@@ -348,7 +353,7 @@ mr_status mr_batch_release(mr_batch *batch)
 mr_status mr_batch_release_on(mr_batch *batch, void *stream)
 {
     if (!is_usable(batch))
-        return batch ? MR_ERR_STATE : MR_OK;
+        return batch ? refuse_fork(batch) : MR_OK;
     if (batch->whole != batch)
         return refuse_part(batch);
     struct mr_core *core = batch->core;

@@ -356,7 +356,6 @@ mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
     struct mr_core *core = loader->core;
     struct mr_position position;
     mr_status status = MR_OK;
-    memset(state_out, 0, sizeof *state_out);
     if (core->pid != getpid())
         return MR_ERR_STATE;
     pthread_mutex_lock(&core->lock);
@@ -365,9 +364,11 @@ mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
     else
         mr_position_save(core->sampler, core->options.batch_size, core->options.drop_last, core->n_returned, &position);
     pthread_mutex_unlock(&core->lock);
-    if (status == MR_OK)
-        memcpy(state_out->bytes, &position, sizeof position);
-    return status;
+    if (status != MR_OK)
+        return status;
+    memset(state_out, 0, sizeof *state_out);
+    memcpy(state_out->bytes, &position, sizeof position);
+    return MR_OK;
 }
 
 mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)

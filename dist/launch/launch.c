@@ -340,9 +340,8 @@ mr_status mr_launch(const mr_launch_options *options, char *const *argv, mr_laun
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", options ? "result_out" : "options");
     if (!argv || !argv[0] || argv[0][0] == '\0')
         return mr_error_set(error, MR_ERR_INVALID, "argv names no program");
-    if (options->struct_size < offsetof(mr_launch_options, nnodes))
-        return mr_error_set(error, MR_ERR_INVALID, "struct_size %zu is none of mr_launch_options",
-                            options->struct_size);
+    mr_launch_options known;
+    mr_status status = mr_options_copy(&known, sizeof known, options, error);
     const struct mr_rank_job job = {.argv = argv};
-    return mr_launch_run(options, options->nproc, &job, result_out, error);
+    return status == MR_OK ? mr_launch_run(&known, known.nproc, &job, result_out, error) : status;
 }

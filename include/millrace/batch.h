@@ -116,8 +116,8 @@ MR_API mr_batch *mr_batch_part(mr_batch *batch, uint32_t i);
  * NULL is the default stream of the images' device. On host devices a stream means nothing, except with pin_memory:
  * then it is a stream of any GPU, which reads the batch, and NULL is the default stream of the thread's current device.
  * If the batch has several parts, this call means part 0. At most 8 streams per part.
- * Returns MR_OK; MR_ERR_STATE inside a capture, which stays valid, or with too many streams;
- * MR_ERR_INVALID for a stream of another device; MR_ERR_DEVICE. mr_batch_error() has the text.
+ * Returns MR_OK; MR_ERR_STATE inside a capture, which stays valid, with too many streams, or in a forked child;
+ * MR_ERR_INVALID for a stream of another device; MR_ERR_NO_MEMORY; MR_ERR_DEVICE. mr_batch_error() has the text.
  * Blocks: never.
  * Threads: any, one at a time per batch.
  */
@@ -127,8 +127,8 @@ MR_API mr_status mr_batch_use(mr_batch *batch, void *stream);
  * Give the batch back. Its memory may be overwritten at once, or once the streams named by mr_loader_next_on() or
  * mr_batch_use() have finished all work that is in them now. NULL does nothing.
  *
- * Returns MR_OK; MR_ERR_STATE if one of those streams is in a capture, and the batch stays lent; MR_ERR_INVALID for a
- * part; MR_ERR_DEVICE if the device has failed, and the batch is given back.
+ * Returns MR_OK; MR_ERR_STATE if one of those streams is in a capture, or in a forked child, and MR_ERR_INVALID for a
+ * part: the batch stays lent; MR_ERR_DEVICE if the device has failed: the batch is given back.
  * Blocks: never, except for the last batch of a destroyed loader: it waits for those streams and frees the memory.
  * Threads: any thread, any order. A batch may be released after its loader was destroyed.
  */
@@ -137,7 +137,8 @@ MR_API mr_status mr_batch_release(mr_batch *batch);
 /**
  * Give the batch back; its memory is not overwritten before this stream has finished all work that is in it now.
  *
- * Returns as mr_batch_release(); also the errors of mr_batch_use() for the stream, and then the batch stays lent.
+ * Returns as mr_batch_release(); also MR_ERR_STATE and MR_ERR_INVALID as mr_batch_use() for the stream: the batch stays
+ * lent.
  */
 MR_API mr_status mr_batch_release_on(mr_batch *batch, void *stream);
 
@@ -155,7 +156,8 @@ struct DLManagedTensorVersioned;
  * Hand one array to another framework without a copy, as a DLPack tensor.
  *
  * stream  that framework's stream, as for mr_batch_use(): it waits for the copy; the tensor's deleter releases on it
- * Returns MR_OK; MR_ERR_INVALID if there is no such array; otherwise as mr_batch_use().
+ * Returns MR_OK; MR_ERR_INVALID if there is no such array; MR_ERR_UNSUPPORTED if its rows differ in length;
+ * MR_ERR_NO_MEMORY; otherwise as mr_batch_use().
  * Ownership: *tensor_out is the caller's, who calls its deleter, in any thread. The batch's memory is kept until the
  * deleters of all its tensors have run and the batch was released. NULL on failure.
  */

@@ -14,14 +14,14 @@ extern "C" {
 /** Options of mr_launch() and mr_launch_spawn(). */
 typedef struct mr_launch_options {
     size_t struct_size;
-    uint32_t nproc;     /* ranks on this machine, 1 to MR_MAX_PROCS; required */
-    uint32_t nnodes;    /* number of machines; 0 means 1 */
-    uint32_t node_rank; /* number of this machine, 0 to nnodes - 1 */
-    const char
-        *rendezvous;     /* "HOST:PORT" of rank 0's machine; required if nnodes > 1; default 127.0.0.1, a free port */
-    const char *log_dir; /* one log per rank, DIR/rank-N.log; default: prefixed lines on stdout and stderr */
-    bool no_prefix;      /* print lines as the ranks write them */
-    uint32_t grace_ms;   /* time between SIGTERM and SIGKILL for the others after one rank has failed; 0 means 500 */
+    uint32_t nproc;         /* ranks on this machine, 1 to MR_MAX_PROCS; required */
+    uint32_t nnodes;        /* number of machines; 0 means 1 */
+    uint32_t node_rank;     /* number of this machine, 0 to nnodes - 1 */
+    const char *rendezvous; /* "HOST:PORT" of rank 0's machine; required if nnodes > 1; default: 127.0.0.1 and a free
+                               port */
+    const char *log_dir;    /* one log per rank, DIR/rank-N.log; default: prefixed lines on stdout and stderr */
+    bool no_prefix;         /* print lines as the ranks write them */
+    uint32_t grace_ms;      /* time between SIGTERM and SIGKILL for the others after one rank has failed; 0 means 500 */
 } mr_launch_options;
 
 #define MR_LAUNCH_OPTIONS_INIT MR_STRUCT_INIT(mr_launch_options)

@@ -101,9 +101,9 @@ typedef struct mr_loader_options {
                                 scans together visit more than 64 000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
 
     /* Devices */
-    const char *device; /* "host" (default): the memory that workers write to; "cuda:N"; "cuda:local": the GPU of
-                           LOCAL_RANK, or the only one; "auto": a GPU if there is one; "host:N": stands for a device,
-                           with buffers of its own */
+    const char *device;         /* "host" (default): the memory that workers write to; "cuda:N", "cuda" for "cuda:0";
+                                   "cuda:local": the GPU of LOCAL_RANK, or the only one; "auto": a GPU if there is one;
+                                   "host:N": stands for a device, with buffers of its own */
     const char *const *devices; /* in place of device: each batch is split over these by sample; 2 to MR_MAX_DEVICES */
     uint32_t n_devices;
     uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
@@ -184,8 +184,10 @@ MR_API void mr_loader_destroy(mr_loader *loader);
  *
  * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is checked between samples.
  * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch with a
- * damaged sample (on_error fail; the next call returns the batch after it); MR_ERR_CANCELED; MR_ERR_STATE if every slot
- * is lent (n_slots; not with wait_when_lent) or in a forked child; MR_ERR_WORKER. mr_loader_error() has the text.
+ * damaged sample (on_error fail), MR_ERR_IO or MR_ERR_NO_MEMORY in place of one that this machine could not make; after
+ * these three the next call returns the batch after it; MR_ERR_CANCELED; MR_ERR_STATE if every slot is lent (n_slots;
+ * not with wait_when_lent) or in a forked child; MR_ERR_WORKER, MR_ERR_DEVICE, and MR_ERR_UNSUPPORTED for a sample that
+ * this machine cannot decode: the loader is at its end. mr_loader_error() has the text.
  * Ownership: on MR_OK *batch_out is lent until mr_batch_release(); otherwise it is set to NULL.
  * Threads: one thread at a time per loader. Batches may be released from any thread.
  */
@@ -229,7 +231,8 @@ MR_API const mr_error *mr_loader_error(const mr_loader *loader);
  *
  * Before the first batch of a new loader, going to the loader's own epoch changes nothing. Using an epoch twice while
  * shuffling logs one warning.
- * Returns MR_OK; MR_ERR_NO_MEMORY, MR_ERR_STATE, MR_ERR_WORKER.
+ * Returns MR_OK; MR_ERR_NO_MEMORY; MR_ERR_STATE in a forked child; or the error of a loader at its end, as
+ * mr_loader_next() returns it.
  */
 MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
 
@@ -237,7 +240,7 @@ MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
  * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a curriculum.
  *
  * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1; copied
- * Returns MR_OK; MR_ERR_INVALID (with the position), MR_ERR_NO_MEMORY, MR_ERR_STATE, MR_ERR_WORKER.
+ * Returns MR_OK; MR_ERR_INVALID (with the position); otherwise as mr_loader_set_epoch().
  */
 MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n);
 
@@ -258,7 +261,10 @@ typedef struct mr_loader_state {
     uint8_t bytes[64];
 } mr_loader_state;
 
-/** Save the loader's position. Returns MR_OK; MR_ERR_UNSUPPORTED after mr_loader_set_epoch_order(). */
+/**
+ * Save the loader's position. Returns MR_OK; MR_ERR_INVALID; MR_ERR_UNSUPPORTED after mr_loader_set_epoch_order();
+ * MR_ERR_STATE in a forked child. *state_out is written on success only.
+ */
 MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out);
 
 /**

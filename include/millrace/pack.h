@@ -49,11 +49,11 @@ typedef void mr_pack_notice(void *user, int64_t index, const char *name, const c
 typedef struct mr_pack_options {
     size_t struct_size;
     mr_pack_encoding encoding;
-    bool
-        restorable; /* dct, dct8: also keep what restores the files byte for byte; not with max_side, resize, quality */
-    bool align;     /* begin each sample at a multiple of 4096 */
-    bool shuffle;   /* arrange samples in a random order of seed; default: the dataset's order */
-    uint64_t seed;  /* with shuffle */
+    bool restorable;      /* dct, dct8: also keep what restores the files byte for byte; not with max_side, resize or
+                             quality */
+    bool align;           /* begin each sample at a multiple of 4096 */
+    bool shuffle;         /* arrange samples in a random order of seed; default: the dataset's order */
+    uint64_t seed;        /* with shuffle */
     uint32_t max_side;    /* up to 65500: resize larger images to this longest side; 0: keep */
     uint32_t resize;      /* up to 65500: resize images to this shortest side; 0: keep. Not with max_side */
     uint32_t quality;     /* 1 to 100: encode all JPEGs again with this quality; 0: encode only resized JPEGs, with 90,
@@ -124,8 +124,7 @@ MR_API mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *op
  *
  * Returns MR_OK; MR_ERR_INVALID (no pack; a different file exists, which is named); MR_ERR_DAMAGED (some samples are
  * damaged, or have names that lead out of dir or that no file there can have; each was reported to notice, and all
- * other samples are written); MR_ERR_IO;
- * MR_ERR_CANCELED; MR_ERR_NO_MEMORY. *report_out is written on success only.
+ * other samples are written); MR_ERR_IO; MR_ERR_CANCELED; MR_ERR_NO_MEMORY. *report_out is written on success only.
  * Threads, Blocks: as mr_dataset_pack().
  */
 MR_API mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,

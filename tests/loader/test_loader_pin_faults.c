@@ -91,7 +91,7 @@ static void the_context_is_on_the_gpu_of_local_rank_or_the_current_one(void **st
 
 static int misuse(mr_batch *lent)
 {
-    if (mr_batch_use(lent, NULL) != MR_ERR_STATE)
+    if (mr_batch_use(lent, NULL) != MR_ERR_STATE || !strstr(mr_batch_error(lent)->text, "forked child"))
         return 1;
     if (mr_batch_release_on(lent, NULL) != MR_ERR_STATE)
         return 2;
