@@ -41,8 +41,10 @@ static void take_word(struct cache_args *args, const char *word, struct argp_sta
 
 static void check_args(const struct cache_args *args, struct argp_state *state)
 {
-    if (args->verb == NULL || (strcmp(args->verb, "stat") != 0 && strcmp(args->verb, "clear") != 0))
+    if (args->verb == NULL)
         argp_error(state, "stat or clear is missing");
+    if (strcmp(args->verb, "stat") != 0 && strcmp(args->verb, "clear") != 0)
+        argp_error(state, "'%s' is neither stat nor clear", args->verb);
     if (args->dir == NULL)
         argp_error(state, "the cache's directory is missing");
     if (strcmp(args->verb, "clear") == 0 && (args->data != NULL || args->verify))

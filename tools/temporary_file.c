@@ -48,7 +48,7 @@ static char *resolve_target(const char *path)
     char *target;
 
     if (stat(path, &info) < 0)
-        target = errno == ENOENT ? strdup(path) : NULL;
+        target = errno == ENOENT && path[0] != '\0' ? strdup(path) : NULL;
     else if (S_ISREG(info.st_mode))
         target = realpath(path, NULL);
     else {

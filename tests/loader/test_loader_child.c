@@ -147,7 +147,7 @@ static void a_child_reads_a_lent_batch_until_it_is_released(void **state)
     assert_int_equal(pipe(to_parent), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(10);
+        alarm(60);
         close(to_child[1]);
         _exit(read_batch(mr_test_data(lent, "image"), mr_test_data(lent, "index"), to_child[0], to_parent[1]));
     }

@@ -160,7 +160,8 @@ static void plot_names_dataset_and_transform(void **state)
 
 static void targets_are_refused_before_measuring(void **state)
 {
-    static const char *const targets[][2] = {{"--json", "missing/b.json"},
+    static const char *const targets[][2] = {{"--json", ""},
+                                             {"--json", "missing/b.json"},
                                              {"--json", "photos"},
                                              {"--plot", "missing/b.png"},
                                              {"--json", "/proc/b.json"},

@@ -205,6 +205,8 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"bench", "empty", "more"}, "'more' is one argument too many"},
         {{"list", "--data", "empty", "more"}, "'more' is one argument too many"},
         {{"list", "records:x?bites=3"}, "did you mean 'bytes'?"},
+        {{"cache"}, "stat or clear is missing"},
+        {{"cache", "sat", "empty"}, "'sat' is neither stat nor clear"},
         {{"order"}, "--samples is missing"},
         {{"order", "--samples", "10x"}, "--samples: '10x' is not a number from 0 to 1099511627776"},
         {{"order", "--samples", "-1"}, "--samples: '-1' is not a number"},
