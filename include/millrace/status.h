@@ -85,6 +85,8 @@ typedef enum mr_status {
 
 /**
  * What went wrong, in one line of text. It holds no pointers, so it can be copied and can lie in shared memory.
+ *
+ * Every function that takes an mr_error * accepts NULL. What it receives is valid only if the function has failed.
  */
 typedef struct mr_error {
     int32_t status;   /* an mr_status */
