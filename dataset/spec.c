@@ -198,7 +198,9 @@ mr_status mr_spec_no_folder(const struct mr_spec *spec, int os_error, mr_error *
     char word[32], hint[HINT_BYTES], list[256] = "";
     size_t len = strcspn(path, ":/"), n = 0, used = 0;
     if (!spec->kinds || path[len] != ':' || len == 0 || len >= sizeof word)
-        return mr_error_os(error, MR_ERR_IO, os_error, "cannot open the folder %s", path);
+        return mr_error_os(error, MR_ERR_IO, os_error, "%scannot open the folder %s",
+                           spec->kinds && os_error == ENOTDIR ? "a file is list:FILE or records:FILE?bytes=N; " : "",
+                           path);
     for (; spec->kinds[n].name && n < MAX_NAMES && used < sizeof list; n++) {
         names[n] = spec->kinds[n].name;
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 0 ? ", " : "", names[n]);

@@ -56,13 +56,26 @@ static void a_bare_path_is_an_image_folder(void **state)
     expect_path("/", "imagefolder", "/");
 }
 
-static void expect_no_folder(const char *text, const char *words)
+static void expect_no_folder_of(const char *text, int os_error, const char *words)
 {
     struct mr_spec spec = parse(text);
     mr_error error = {0};
-    assert_int_equal(mr_spec_no_folder(&spec, ENOENT, &error), MR_ERR_IO);
+    assert_int_equal(mr_spec_no_folder(&spec, os_error, &error), MR_ERR_IO);
     assert_string_equal(error.text, words);
     mr_spec_fini(&spec);
+}
+
+static void expect_no_folder(const char *text, const char *words)
+{
+    expect_no_folder_of(text, ENOENT, words);
+}
+
+static void of_a_file_without_a_kind_the_kinds_for_files_are_named(void **state)
+{
+    (void)state;
+    expect_no_folder_of("x", ENOTDIR,
+                        "a file is list:FILE or records:FILE?bytes=N; cannot open the folder x: Not a directory");
+    expect_no_folder_of("imagefolder:x", ENOTDIR, "cannot open the folder x: Not a directory");
 }
 
 static void what_was_perhaps_meant_as_a_kind_is_named(void **state)
@@ -171,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bare_path_is_an_image_folder),
+        cmocka_unit_test(of_a_file_without_a_kind_the_kinds_for_files_are_named),
         cmocka_unit_test(what_was_perhaps_meant_as_a_kind_is_named),
         cmocka_unit_test(escapes_give_any_byte_and_no_separators),
         cmocka_unit_test(records_take_several_paths),
