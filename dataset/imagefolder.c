@@ -410,7 +410,9 @@ mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *op
     if (status == MR_OK)
         status = mr_kind_open_root(spec->paths[0], &fds_out[MR_CATALOG_FD_ROOT], absolute, error);
     if (status < 0)
-        return error && error->os_error == ENOENT ? mr_spec_no_folder(spec, ENOENT, error) : status;
+        return error && (error->os_error == ENOENT || error->os_error == ENOTDIR)
+                   ? mr_spec_no_folder(spec, error->os_error, error)
+                   : status;
     struct listing listing = {
         .root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options, .unlabelled = unlabelled};
     status = mr_catalog_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);

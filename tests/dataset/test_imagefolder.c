@@ -301,6 +301,7 @@ static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **
     tree_file(&tree, "flat/a.jpg");
     expect_open_error(tree_spec(&tree, "imagefolder", "absent"), MR_ERR_IO, "absent: No such file");
     expect_open_error(tree_spec(&tree, "imagefolder", "flat/a.jpg"), MR_ERR_IO, "a.jpg: Not a directory");
+    expect_open_error(tree_spec(&tree, "", "flat/a.jpg"), MR_ERR_IO, "a file is list:FILE or records:FILE?bytes=N; ");
     expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_DAMAGED, "flat holds no class folder");
     tree_destroy(&tree);
 }
