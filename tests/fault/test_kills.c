@@ -37,7 +37,10 @@ static mr_loader_options base_options(mr_start start)
     return o;
 }
 
-/* Kills one living worker every 30 ms, round robin, until told to stop. */
+/*
+ * Kills one living worker every 30 ms, round robin, until told to stop; on a loaded machine less often, when no batch
+ * has come since the last kill: workers that are killed again and again before they have begun end the loader.
+ */
 struct killer {
     mr_loader *loader;
     int signal;
@@ -45,15 +48,25 @@ struct killer {
     uint32_t n_kills;
 };
 
+static uint64_t n_batches(mr_loader *loader)
+{
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    mr_loader_get_stats(loader, &stats);
+    return stats.n_batches;
+}
+
 static void *kill_workers(void *arg)
 {
     struct killer *k = arg;
     while (!k->stop) {
         int64_t pids[8];
         uint32_t n = mr_loader_worker_pids(k->loader, pids, 8);
+        uint64_t before = n_batches(k->loader);
         if (n > 0 && kill((pid_t)pids[k->n_kills % (n < 8 ? n : 8)], k->signal) == 0)
             k->n_kills++;
         mr_test_sleep_ms(30);
+        for (int i = 0; i < 30 && !k->stop && n_batches(k->loader) == before; i++)
+            mr_test_sleep_ms(10);
     }
     return NULL;
 }
