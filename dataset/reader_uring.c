@@ -535,7 +535,7 @@ static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_
     return MR_OK;
 }
 
-/* Rings that have ended: orders threads whose rings lie at the same place, for race detectors that know no system calls. */
+/* Rings that have ended: orders threads whose rings lie at one place, for race detectors that see no system calls. */
 static _Atomic uint32_t n_ended;
 
 static mr_status create_uring(struct mr_reader *reader, mr_error *error)
