@@ -129,9 +129,9 @@ static void fill_waits(const mr_loader *loader, mr_loader_stats *s)
     s->elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
 }
 
-mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
+mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out)
 {
-    if (!loader || !stats || mr_out_struct_check(stats, sizeof *stats, "mr_loader_stats", NULL) != MR_OK)
+    if (!loader || !stats_out || mr_out_struct_check(stats_out, sizeof *stats_out, "mr_loader_stats", NULL) != MR_OK)
         return MR_ERR_INVALID;
     struct mr_core *core = loader->core;
     if (core->pid != getpid())
@@ -148,7 +148,7 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats)
     fill_copies(core, &s);
     pthread_mutex_unlock(&core->lock);
     fill_workers(loader, &s);
-    mr_out_struct_write(stats, &s, sizeof s);
+    mr_out_struct_write(stats_out, &s, sizeof s);
     return MR_OK;
 }
 

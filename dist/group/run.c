@@ -109,7 +109,7 @@ mr_status mr_group_local_rank0_first_end(mr_group *group)
     return meet_if(group, mr_group_local_rank(group) == 0);
 }
 
-uint64_t mr_group_seed(uint64_t seed, const char *purpose, const mr_group *group)
+uint64_t mr_group_seed(const mr_group *group, uint64_t seed, const char *purpose)
 {
     return mr_seed_derive(seed, purpose, UINT64_C(1) + mr_group_rank(group));
 }

@@ -117,7 +117,7 @@ typedef struct mr_loader_options {
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
                                 25; MR_CACHE_WHEN_IDLE */
     const char *cache;       /* directory in which workers keep image files packed, for later epochs, runs and other
-                                loaders; made if it is missing; default: none (docs/cache.md) */
+                                loaders; made if it is missing; default, and "": none (docs/cache.md) */
     uint64_t cache_bytes;    /* limit on the size of the cache; 0: what the disk has */
 
     /* Diagnostics */
@@ -315,7 +315,7 @@ typedef struct mr_loader_stats {
 #define MR_LOADER_STATS_INIT MR_STRUCT_INIT(mr_loader_stats)
 
 /** Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child. Threads: any. */
-MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats);
+MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out);
 
 /**
  * Write who has waited for whom since the first mr_loader_next(), in one line: "loader-bound: consumer waited 62 % of

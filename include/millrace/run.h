@@ -32,7 +32,7 @@ MR_API mr_status mr_group_local_rank0_first_end(mr_group *group);
 /**
  * Make a seed as mr_seed() does, but a different one for each rank: tag is rank + 1. group NULL is rank 0.
  */
-MR_API uint64_t mr_group_seed(uint64_t seed, const char *purpose, const mr_group *group);
+MR_API uint64_t mr_group_seed(const mr_group *group, uint64_t seed, const char *purpose);
 
 /**
  * Check that all ranks give the same fingerprint. Collective.

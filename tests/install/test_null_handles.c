@@ -237,7 +237,7 @@ static void a_null_group_is_a_world_of_one(void **state)
     IS_OK(mr_group_rank0_first_end, NULL);
     IS_OK(mr_group_local_rank0_first_begin, NULL);
     IS_OK(mr_group_local_rank0_first_end, NULL);
-    assert_int_not_equal((note("mr_group_seed"), mr_group_seed(1, "init", NULL)), mr_seed(1, "init"));
+    assert_int_not_equal((note("mr_group_seed"), mr_group_seed(NULL, 1, "init")), mr_seed(1, "init"));
     IS_OK(mr_group_same, NULL, 1, "data");
     IS_OK(mr_signals_agree, NULL, &signal);
     IS_OK(mr_metrics_create, NULL, &metrics, &error);
