@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes rows through one stage: four input rows become a strip of the ring, output rows are made of strips and go to
- * the tensor writer.
+ * the tensor writer. Usually rows pass the horizontal pass on their way into the ring. Where the vertical one comes
+ * first, they do so on their way out of it, four at a time.
  *
  * Invariant: the caller's rows are gone after a push, so those that do not fill a strip yet are copied.
  */
@@ -16,6 +17,7 @@ void mr_resample_fini(struct mr_resample *resample)
     mr_axis_fini(&resample->x);
     mr_axis_fini(&resample->y);
     mr_scratch_fini(&resample->held);
+    mr_scratch_fini(&resample->late);
     mr_scratch_fini(&resample->ring);
     mr_scratch_fini(&resample->horizontal_tables);
     mr_scratch_fini(&resample->vertical_tables);
@@ -52,13 +54,24 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
     return status;
 }
 
+/* Pillow 13 filters columns first where that leaves it less to do. One pass alone has no order. */
+static bool is_vertical_first(const struct mr_resample *r)
+{
+    const struct mr_stage *s = r->stage;
+    int64_t rows_less = s->source.height - s->resized_height, columns_less = s->source.width - s->resized_width;
+    return !r->x.identity && !r->y.identity && rows_less > 0 && rows_less > 2 * columns_less;
+}
+
 /* What the two passes read. Slack behind a row of a strip: loops may write up to four values too many. */
 static mr_status prepare_passes(struct mr_resample *r, mr_error *error)
 {
     size_t stride = mr_align_up((size_t)r->x.pitch * r->channels + 4, MR_KERNELS_ALIGN);
+    r->vertical_first = is_vertical_first(r);
     r->horizontal = (struct mr_resample_horizontal){
         .x = &r->x, .channels = r->channels, .row_bytes = (uint32_t)r->row_bytes, .stride = stride};
     r->vertical = (struct mr_resample_vertical){.y = &r->y, .stride = stride};
+    if (r->vertical_first)
+        r->vertical.stride = mr_align_up(r->row_bytes, MR_KERNELS_ALIGN);
     mr_status status = reserve_aligned(&r->horizontal_tables, 1, r->used->horizontal_bytes(&r->horizontal),
                                        &r->horizontal.tables, error);
     if (status == MR_OK)
@@ -76,15 +89,26 @@ static mr_status reserve_ring(struct mr_resample *r, mr_error *error)
     uint32_t need = (r->y.max_taps + 2 * (MR_STRIP_ROWS - 1)) / MR_STRIP_ROWS;
     for (r->n_strips = 1; r->n_strips < need;)
         r->n_strips *= 2;
-    r->strip_bytes = r->horizontal.stride * r->used->strip_bytes;
+    r->strip_bytes = r->vertical.stride * r->used->strip_bytes;
+    r->held_bytes = r->vertical_first ? r->row_bytes : r->horizontal.row_bytes;
     mr_status status = reserve_aligned(&r->ring, r->n_strips, r->strip_bytes, &r->first_strip, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&r->held, MR_STRIP_ROWS, r->horizontal.row_bytes, error);
+        status = mr_scratch_reserve(&r->held, MR_STRIP_ROWS, r->held_bytes, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&r->order, 2 * (size_t)r->n_strips, sizeof *r->strips, error);
     r->strips = r->order.memory;
     for (uint32_t i = 0; status == MR_OK && i < r->n_strips; i++)
         r->strips[i] = r->strips[r->n_strips + i] = r->first_strip + i * r->strip_bytes;
+    return status;
+}
+
+/* vertical_first: one strip of the horizontal pass, and the rows that it is made of. */
+static mr_status reserve_late(struct mr_resample *r, mr_error *error)
+{
+    size_t strip_bytes = r->horizontal.stride * r->used->strip_bytes;
+    r->late_bytes = mr_align_up(r->horizontal.row_bytes, MR_KERNELS_ALIGN);
+    mr_status status = reserve_aligned(&r->late, 1, strip_bytes + MR_STRIP_ROWS * r->late_bytes, &r->late_strip, error);
+    r->late_rows = r->late_strip + strip_bytes;
     return status;
 }
 
@@ -167,6 +191,8 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
         status = prepare_passes(r, error);
     if (status == MR_OK && !copies_rows(r))
         status = reserve_ring(r, error);
+    if (status == MR_OK && !copies_rows(r) && r->vertical_first)
+        status = reserve_late(r, error);
     if (status != MR_OK)
         return status;
     int64_t above = stage->live.y - stage->window.y;
@@ -175,10 +201,16 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     return MR_OK;
 }
 
+/* Where row i of the live part goes in the output. */
+static uint32_t live_row(const struct mr_resample *r, uint32_t i)
+{
+    return output_row(r, r->stage->live.y - r->stage->window.y + i);
+}
+
 /* One row through the stage where no axis is resampled. */
 static void push_copied(struct mr_resample *r, const uint8_t *row)
 {
-    uint32_t y = output_row(r, r->stage->live.y - r->stage->window.y + r->n_pushed);
+    uint32_t y = live_row(r, r->n_pushed);
     size_t n = r->x.n, channels = r->channels;
     uint8_t *out = open_row(r, y);
     if (!r->x.reversed)
@@ -196,11 +228,33 @@ static uint32_t strip_of(const struct mr_resample *r, uint32_t row)
     return row / MR_STRIP_ROWS & (r->n_strips - 1);
 }
 
+/* vertical_first: the rows that wait, of which `last` is the last one, through the horizontal pass. */
+static void finish_rows(struct mr_resample *r, uint32_t last)
+{
+    const uint8_t *rows[MR_STRIP_ROWS];
+    uint32_t first = last / MR_STRIP_ROWS * MR_STRIP_ROWS;
+    for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
+        rows[i] = r->late_rows + (first + i < last ? i : last - first) * r->late_bytes;
+    r->used->horizontal(&r->horizontal, rows, r->late_strip);
+    for (uint32_t i = first; i <= last; i++) {
+        uint32_t y = live_row(r, i);
+        r->used->take_row(r->late_strip, r->horizontal.stride, i - first, (uint32_t)r->live_bytes, open_row(r, y));
+        close_row(r, y);
+    }
+}
+
 /* Output row i of the live part. */
 static void make_row(struct mr_resample *r, uint32_t i)
 {
-    uint32_t y = output_row(r, r->stage->live.y - r->stage->window.y + i);
     const uint8_t *const *strips = r->strips + strip_of(r, r->y.start[i]);
+    if (r->vertical_first) {
+        r->used->vertical(&r->vertical, i, strips, (uint32_t)r->row_bytes,
+                          r->late_rows + i % MR_STRIP_ROWS * r->late_bytes);
+        if (i % MR_STRIP_ROWS == MR_STRIP_ROWS - 1 || i + 1 == r->y.n)
+            finish_rows(r, i);
+        return;
+    }
+    uint32_t y = live_row(r, i);
     r->used->vertical(&r->vertical, i, strips, (uint32_t)r->live_bytes, open_row(r, y));
     close_row(r, y);
 }
@@ -221,7 +275,11 @@ static void make_strip(struct mr_resample *r)
 {
     for (uint32_t i = r->n_pushed - r->n_in_ring; i < MR_STRIP_ROWS; i++)
         r->waiting[i] = r->waiting[i - 1];
-    r->used->horizontal(&r->horizontal, r->waiting, r->first_strip + strip_of(r, r->n_in_ring) * r->strip_bytes);
+    uint8_t *strip = r->first_strip + strip_of(r, r->n_in_ring) * r->strip_bytes;
+    if (r->vertical_first)
+        r->used->put_rows(r->waiting, (uint32_t)r->row_bytes, r->vertical.stride, strip);
+    else
+        r->used->horizontal(&r->horizontal, r->waiting, strip);
     r->n_in_ring = r->n_pushed;
     emit_rows(r);
 }
@@ -229,7 +287,7 @@ static void make_strip(struct mr_resample *r)
 /* A copy of one that waits, long enough for the loops. */
 static void hold_row(struct mr_resample *r, uint32_t i)
 {
-    uint8_t *to = (uint8_t *)r->held.memory + (size_t)i * r->horizontal.row_bytes;
+    uint8_t *to = (uint8_t *)r->held.memory + (size_t)i * r->held_bytes;
     if (r->waiting[i] != to)
         memcpy(to, r->waiting[i], r->row_bytes);
     r->waiting[i] = to;
@@ -239,7 +297,7 @@ static void push_resampled(struct mr_resample *r, const uint8_t *row)
 {
     uint32_t i = r->n_pushed - r->n_in_ring;
     r->waiting[i] = row;
-    if (r->horizontal.row_bytes > r->row_bytes)
+    if (r->held_bytes > r->row_bytes)
         hold_row(r, i);
     r->n_pushed++;
     if (i + 1 == MR_STRIP_ROWS || r->n_pushed == (uint32_t)r->stage->need.height)

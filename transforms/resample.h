@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One stage of the geometry, row by row: input rows go in as they arrive, output rows come out as soon as their last
- * tap is there. Results are Pillow's, bit for bit: horizontal pass first, rounded to u8, then the vertical one.
+ * tap is there. Results are Pillow 13's, bit for bit: one pass, rounded to u8, then the other. Which one comes first is
+ * chosen by the sizes.
  */
 #ifndef TRANSFORMS_RESAMPLE_H
 #define TRANSFORMS_RESAMPLE_H
@@ -18,6 +19,7 @@ struct mr_resample {
     uint32_t channels;
     struct mr_axis x;
     struct mr_axis y;
+    bool vertical_first;
     struct mr_resample_horizontal horizontal;
     struct mr_resample_vertical vertical;
     uint8_t *out;    /* where the writer takes row 0, at its first live column */
@@ -35,7 +37,12 @@ struct mr_resample {
     size_t strip_bytes;
     const uint8_t **strips; /* the ring's, twice in a row, so that those of an output row follow each other */
     const uint8_t *waiting[MR_STRIP_ROWS];
+    size_t held_bytes;      /* of a row that is held: those that the loops read */
     struct mr_scratch held; /* copies of rows that wait, or that are too short for the loops */
+    uint8_t *late_strip;    /* vertical_first: of the horizontal pass, and behind it ... */
+    uint8_t *late_rows;     /* ... rows of the vertical pass, which wait for it */
+    size_t late_bytes;      /* of such a row */
+    struct mr_scratch late;
     struct mr_scratch ring; /* the strips */
     struct mr_scratch horizontal_tables;
     struct mr_scratch vertical_tables;

@@ -120,23 +120,41 @@ static void resize_line(const uint8_t *in, int64_t in_size, int64_t in_step, uin
     free(k);
 }
 
-void reference_resize(struct image *image, int64_t width, int64_t height)
+static void resize_rows(struct image *image, int64_t width)
 {
     int n = image->channels;
-    if (width != image->width) {
-        struct image out = image_make(width, image->height, n);
-        for (int64_t y = 0; y < image->height; y++)
-            for (int c = 0; c < n; c++)
-                resize_line(pixel_at(image, 0, y) + c, image->width, n, pixel_at(&out, 0, y) + c, width, n);
-        replace_image(image, out);
-    }
-    if (height != image->height) {
-        struct image out = image_make(width, height, n);
-        for (int64_t x = 0; x < width; x++)
-            for (int c = 0; c < n; c++)
-                resize_line(pixel_at(image, x, 0) + c, image->height, n * width, pixel_at(&out, x, 0) + c, height,
-                            n * width);
-        replace_image(image, out);
+    if (width == image->width)
+        return;
+    struct image out = image_make(width, image->height, n);
+    for (int64_t y = 0; y < image->height; y++)
+        for (int c = 0; c < n; c++)
+            resize_line(pixel_at(image, 0, y) + c, image->width, n, pixel_at(&out, 0, y) + c, width, n);
+    replace_image(image, out);
+}
+
+static void resize_columns(struct image *image, int64_t height)
+{
+    int n = image->channels;
+    int64_t step = n * image->width;
+    if (height == image->height)
+        return;
+    struct image out = image_make(image->width, height, n);
+    for (int64_t x = 0; x < image->width; x++)
+        for (int c = 0; c < n; c++)
+            resize_line(pixel_at(image, x, 0) + c, image->height, step, pixel_at(&out, x, 0) + c, height, step);
+    replace_image(image, out);
+}
+
+/* Pillow 13's order of the passes. */
+void reference_resize(struct image *image, int64_t width, int64_t height)
+{
+    int64_t less = image->height - height;
+    if (less > 0 && less > 2 * (image->width - width)) {
+        resize_columns(image, height);
+        resize_rows(image, width);
+    } else {
+        resize_rows(image, width);
+        resize_columns(image, height);
     }
 }
 

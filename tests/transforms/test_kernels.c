@@ -231,6 +231,43 @@ static void passes_are_those_of_plain_c(void **state)
             fail_msg("no case went way %u of %u", way, n_ways);
 }
 
+/* What is put into a strip comes out of it, and the vertical pass finds it there. */
+static void rows_lie_in_strips_as_they_are(void **state)
+{
+    const struct mr_kernel_ops *kernels = *state;
+    uint64_t random = reference_seed();
+    for (int i = 0; i < 400; i++) {
+        uint32_t n = (uint32_t)draw_between(&random, 1, i % 2 ? 70 : 900);
+        size_t stride = mr_align_up(n, MR_KERNELS_ALIGN);
+        bool at_end = reference_below(&random, 2);
+        struct guarded rows[MR_STRIP_ROWS], out = guarded_make(n, 1, at_end);
+        struct guarded strip = guarded_make(stride * kernels->strip_bytes, MR_KERNELS_ALIGN, true);
+        for (uint32_t r = 0; r < MR_STRIP_ROWS; r++) {
+            rows[r] = guarded_make(n, 1, at_end);
+            for (uint32_t k = 0; k < n; k++)
+                rows[r].at[k] = (uint8_t)reference_random(&random);
+        }
+        const uint8_t *const from[MR_STRIP_ROWS] = {rows[0].at, rows[1].at, rows[2].at, rows[3].at};
+        kernels->put_rows(from, n, stride, strip.at);
+        struct side side = {.in = MR_STRIP_ROWS, .out = MR_STRIP_ROWS, .n = MR_STRIP_ROWS};
+        struct mr_axis y = build_axis(&side, kernels->fill, false);
+        struct picture picture = {.at_end = at_end};
+        uint8_t *passed = malloc(MR_STRIP_ROWS * (size_t)n);
+        run_vertical(kernels, &picture, &y, stride, n, strip.at, passed);
+        for (uint32_t r = 0; r < MR_STRIP_ROWS; r++) {
+            kernels->take_row(strip.at, stride, r, n, out.at);
+            assert_memory_equal(out.at, rows[r].at, n);
+            assert_memory_equal(passed + r * (size_t)n, rows[r].at, n);
+        }
+        for (uint32_t r = 0; r < MR_STRIP_ROWS; r++)
+            guarded_free(&rows[r]);
+        guarded_free(&out);
+        guarded_free(&strip);
+        mr_axis_fini(&y);
+        free(passed);
+    }
+}
+
 /* ---- Rows to tensors ---- */
 
 static void pick_plan(struct mr_plan *plan, struct mr_tensor_write_half *half, uint64_t *random)
@@ -351,6 +388,7 @@ static int test_set(enum mr_cpu cpu)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(axes_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(passes_are_those_of_plain_c, state),
+        cmocka_unit_test_prestate(rows_lie_in_strips_as_they_are, state),
         cmocka_unit_test_prestate(tensors_are_those_of_plain_c, state),
     };
     if (!kernels) {

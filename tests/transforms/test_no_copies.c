@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between decoder and kernels no pixel is copied: the horizontal pass gets the rows where the decoder has put them, and
- * the vertical pass writes where the writer wants them. A set of loops that looks at its pointers and calls the real
+ * Between decoder and kernels no pixel is copied: the first pass gets the rows where the decoder has put them, and the
+ * last one writes where the writer wants them. A set of loops that looks at its pointers and calls the real
  * one sees whether that is so.
  */
 #include "tests/support/images.h"
@@ -25,10 +25,10 @@ static struct {
     const uint8_t *const *rows; /* that the decoder gave last */
     uint32_t n_rows;
     const uint8_t *slot; /* of SIDE x SIDE x 3 bytes */
-    uint32_t n_strips;
-    uint32_t n_rows_seen; /* by the horizontal pass: not the last one again */
+    bool vertical_first;
+    uint32_t n_rows_seen; /* by the first pass: not the last one again */
     uint32_t n_copied;    /* of them, elsewhere than the decoder's */
-    uint32_t n_made;      /* rows of the vertical pass */
+    uint32_t n_made;      /* rows of the last pass */
     uint32_t n_outside;   /* of them, not written to the slot */
 } seen;
 
@@ -40,25 +40,48 @@ static bool is_of_decoder(const uint8_t *row)
     return false;
 }
 
-static void look_horizontal(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
-                            uint8_t *strip)
+static void look_at_input(const uint8_t *const rows[MR_STRIP_ROWS])
 {
-    seen.n_strips++;
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i++) {
         if (i > 0 && rows[i] == rows[i - 1])
             continue;
         seen.n_rows_seen++;
         seen.n_copied += !is_of_decoder(rows[i]);
     }
+}
+
+static void look_at_output(const uint8_t *out)
+{
+    seen.n_outside += out != seen.slot + (size_t)seen.n_made * SIDE * 3;
+    seen.n_made++;
+}
+
+static void look_put_rows(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+{
+    look_at_input(rows);
+    seen.real->put_rows(rows, n, stride, strip);
+}
+
+static void look_horizontal(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
+                            uint8_t *strip)
+{
+    if (!seen.vertical_first)
+        look_at_input(rows);
     seen.real->horizontal(horizontal, rows, strip);
 }
 
 static void look_vertical(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
                           uint32_t n, uint8_t *out)
 {
-    seen.n_made++;
-    seen.n_outside += out != seen.slot + (size_t)i * SIDE * 3;
+    if (!seen.vertical_first)
+        look_at_output(out);
     seen.real->vertical(vertical, i, strips, n, out);
+}
+
+static void look_take_row(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
+{
+    look_at_output(out);
+    seen.real->take_row(strip, stride, i, n, out);
 }
 
 static struct mr_plan make_plan(void)
@@ -77,6 +100,7 @@ static void resample_box(struct mr_codec *codec, struct mr_resample *resample, c
 {
     const struct mr_box *need = &stage->need;
     assert_int_equal(mr_resample_begin(resample, stage, 3, writer, NULL), MR_OK);
+    seen.vertical_first = resample->vertical_first;
     assert_int_equal(mr_codec_begin(codec, (uint32_t)need->x, (uint32_t)need->y, (uint32_t)need->width,
                                     (uint32_t)need->height, NULL),
                      MR_OK);
@@ -113,6 +137,8 @@ static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr
                                       .layout = MR_NHWC};
     spy.horizontal = look_horizontal;
     spy.vertical = look_vertical;
+    spy.put_rows = look_put_rows;
+    spy.take_row = look_take_row;
     assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
     for (uint64_t i = 0; i < n; i++) {
         struct mr_geometry geometry;

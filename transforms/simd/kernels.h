@@ -4,7 +4,8 @@
  * bits. A table is chosen once, by mr_kernels_best(), when an object is made.
  *
  * A row is `n` values, interleaved channels. The horizontal pass turns MR_STRIP_ROWS input rows into a strip, whose
- * layout is the set's own affair; the vertical pass makes an output row of the strips that hold its taps.
+ * layout is the set's own affair; the vertical pass makes an output row of the strips that hold its taps. Where the
+ * vertical pass comes first, rows are put into strips as they are, and the horizontal pass's rows are taken out of one.
  */
 #ifndef TRANSFORMS_SIMD_KERNELS_H
 #define TRANSFORMS_SIMD_KERNELS_H
@@ -51,6 +52,10 @@ struct mr_kernel_ops {
     /* Four rows to a strip. */
     void (*horizontal)(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
                        uint8_t *strip);
+    /* The n values of four rows to a strip as they are. */
+    void (*put_rows)(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip);
+    /* The n values of row i of a strip. */
+    void (*take_row)(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out);
 
     size_t (*vertical_bytes)(const struct mr_axis *y);
     void (*vertical_make)(struct mr_resample_vertical *vertical);

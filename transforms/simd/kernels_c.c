@@ -92,6 +92,17 @@ static void horizontal_c(const struct mr_resample_horizontal *horizontal, const 
     }
 }
 
+static void put_rows_c(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+{
+    for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
+        memcpy(strip + i * stride, rows[i], n);
+}
+
+static void take_row_c(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
+{
+    memcpy(out, strip + i * stride, n);
+}
+
 /* The vertical pass. The tables are the taps of one output: rows, then weights. */
 
 static size_t vertical_bytes_c(const struct mr_axis *y)
@@ -198,6 +209,8 @@ const struct mr_kernel_ops mr_kernels_c = {
     .horizontal_bytes = horizontal_bytes_c,
     .horizontal_make = horizontal_make_c,
     .horizontal = horizontal_c,
+    .put_rows = put_rows_c,
+    .take_row = take_row_c,
     .vertical_bytes = vertical_bytes_c,
     .vertical_make = vertical_make_c,
     .vertical = vertical_c,

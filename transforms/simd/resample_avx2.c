@@ -400,6 +400,56 @@ static void horizontal_avx2(const struct mr_resample_horizontal *a, const uint8_
         horizontal_wide(a, rows, strip, 4);
 }
 
+/* ---- Rows as they are ---- */
+
+INLINE void put_16(const uint8_t *a, const uint8_t *b, uint8_t *pair)
+{
+    __m128i first = load128(a), second = load128(b);
+    store256(pair, _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(first, second)));
+    store256(pair + 32, _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(first, second)));
+}
+
+static void put_rows_avx2(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+{
+    for (uint32_t r = 0; r < MR_STRIP_ROWS; r += 2, strip += 4 * stride) {
+        const uint8_t *a = rows[r], *b = rows[r + 1];
+        uint32_t at = 0;
+        for (; at + 16 <= n; at += 16)
+            put_16(a + at, b + at, strip + 4 * (size_t)at);
+        if (at < n) {
+            uint8_t rest[2][16] = {0};
+            memcpy(rest[0], a + at, n - at);
+            memcpy(rest[1], b + at, n - at);
+            put_16(rest[0], rest[1], strip + 4 * (size_t)at);
+        }
+    }
+}
+
+/* 32 values of a pair's first or second row. */
+INLINE __m256i take_32(const uint8_t *pair, __m128i shift)
+{
+    const __m256i word = _mm256_set1_epi32(0xffff), in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i value[4];
+    for (uint32_t i = 0; i < 4; i++)
+        value[i] = _mm256_and_si256(_mm256_srl_epi32(load256(pair + 32 * i), shift), word);
+    __m256i a = _mm256_packus_epi32(value[0], value[1]), b = _mm256_packus_epi32(value[2], value[3]);
+    return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), in_order);
+}
+
+static void take_row_avx2(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
+{
+    const uint8_t *pair = strip + i / 2 * 4 * stride;
+    __m128i shift = _mm_cvtsi32_si128(i % 2 * 16);
+    uint32_t at = 0;
+    for (; at + 32 <= n; at += 32)
+        store256(out + at, take_32(pair + 4 * (size_t)at, shift));
+    if (at < n) {
+        uint8_t rest[32];
+        store256(rest, take_32(pair + 4 * (size_t)at, shift));
+        memcpy(out + at, rest, n - at);
+    }
+}
+
 const struct mr_kernel_ops mr_kernels_avx2 = {
     .cpu = MR_CPU_AVX2,
     .strip_bytes = 2 * sizeof(int32_t),
@@ -407,6 +457,8 @@ const struct mr_kernel_ops mr_kernels_avx2 = {
     .horizontal_bytes = horizontal_bytes_avx2,
     .horizontal_make = horizontal_make_avx2,
     .horizontal = horizontal_avx2,
+    .put_rows = put_rows_avx2,
+    .take_row = take_row_avx2,
     .vertical_bytes = mr_resample_vertical_bytes_avx2,
     .vertical_make = mr_resample_vertical_make_avx2,
     .vertical = mr_resample_vertical_row_avx2,

@@ -367,6 +367,44 @@ static void horizontal_avx512(const struct mr_resample_horizontal *a, const uint
     }
 }
 
+/* ---- Rows as they are ---- */
+
+/* Dwords 0, 4, 8, 12, then 1, 5, ...: what the unpacking of quarters then puts in order. */
+INLINE __m512i load_turned(const uint8_t *row, __mmask64 bytes)
+{
+    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(turn, _mm512_maskz_loadu_epi8(bytes, row));
+}
+
+static void put_rows_avx512(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+{
+    (void)stride;
+    for (uint32_t at = 0; at < n; at += 64, strip += 256) {
+        __mmask64 bytes = first_bytes(n - at);
+        __m512i row0 = load_turned(rows[0] + at, bytes), row1 = load_turned(rows[1] + at, bytes);
+        __m512i row2 = load_turned(rows[2] + at, bytes), row3 = load_turned(rows[3] + at, bytes);
+        __m512i a = _mm512_unpacklo_epi8(row0, row1), b = _mm512_unpackhi_epi8(row0, row1);
+        __m512i c = _mm512_unpacklo_epi8(row2, row3), d = _mm512_unpackhi_epi8(row2, row3);
+        _mm512_storeu_si512(strip, _mm512_unpacklo_epi16(a, c));
+        _mm512_storeu_si512(strip + 64, _mm512_unpackhi_epi16(a, c));
+        _mm512_storeu_si512(strip + 128, _mm512_unpacklo_epi16(b, d));
+        _mm512_storeu_si512(strip + 192, _mm512_unpackhi_epi16(b, d));
+    }
+}
+
+static void take_row_avx512(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
+{
+    (void)stride;
+    const __m512i shift = _mm512_set1_epi32((int)(8 * i));
+    for (uint32_t at = 0; at < n; at += 16, strip += 64) {
+        __m128i bytes = _mm512_cvtepi32_epi8(_mm512_srlv_epi32(_mm512_loadu_si512(strip), shift));
+        if (n - at >= 16)
+            _mm_storeu_si128((__m128i *)(void *)(out + at), bytes);
+        else
+            _mm_mask_storeu_epi8(out + at, (__mmask16)first_bytes(n - at), bytes);
+    }
+}
+
 const struct mr_kernel_ops mr_kernels_avx512 = {
     .cpu = MR_CPU_AVX512,
     .strip_bytes = sizeof(int32_t),
@@ -374,6 +412,8 @@ const struct mr_kernel_ops mr_kernels_avx512 = {
     .horizontal_bytes = horizontal_bytes_avx512,
     .horizontal_make = horizontal_make_avx512,
     .horizontal = horizontal_avx512,
+    .put_rows = put_rows_avx512,
+    .take_row = take_row_avx512,
     .vertical_bytes = mr_resample_vertical_bytes_avx512,
     .vertical_make = mr_resample_vertical_make_avx512,
     .vertical = mr_resample_vertical_row_avx512,
