@@ -12,11 +12,63 @@
 #include <math.h>
 #include <string.h>
 
-static struct mr_axis_filter make_filter(int64_t in, int64_t out)
+/* How far each filter reaches where nothing is made smaller. Nearest has one tap, whatever the scale. */
+static const double supports[MR_N_FILTERS] = {
+    [MR_BILINEAR] = 1.0, [MR_NEAREST] = 0.0, [MR_BOX] = 0.5, [MR_HAMMING] = 1.0, [MR_BICUBIC] = 2.0, [MR_LANCZOS] = 3.0,
+};
+
+static struct mr_axis_filter make_filter(enum mr_interpolation interpolation, int64_t in, int64_t out)
 {
     double scale = (double)in / (double)out;
-    double support = scale < 1.0 ? 1.0 : scale;
-    return (struct mr_axis_filter){.scale = scale, .support = support, .inverse = 1.0 / support};
+    double stretch = scale < 1.0 ? 1.0 : scale;
+    return (struct mr_axis_filter){.interpolation = interpolation,
+                                   .scale = scale,
+                                   .support = supports[interpolation] * stretch,
+                                   .inverse = 1.0 / stretch};
+}
+
+static double find_sinc(double x)
+{
+    return x == 0.0 ? 1.0 : sin(x * M_PI) / (x * M_PI);
+}
+
+/* Pillow's filters, with the constants and the order of operations that it has; 0.54 and 0.46 are floats there. */
+static double find_share(enum mr_interpolation interpolation, double x)
+{
+    double distance = fabs(x);
+    switch (interpolation) {
+    case MR_BOX: return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+    case MR_HAMMING:
+        if (distance == 0.0 || distance >= 1.0)
+            return distance == 0.0 ? 1.0 : 0.0;
+        return find_sinc(distance) * ((double)0.54f + (double)0.46f * cos(distance * M_PI));
+    case MR_BICUBIC:
+        if (distance < 1.0)
+            return (1.5 * distance - 2.5) * distance * distance + 1.0;
+        return distance < 2.0 ? (((distance - 5.0) * distance + 8.0) * distance - 4.0) * -0.5 : 0.0;
+    case MR_LANCZOS: return x >= -3.0 && x < 3.0 ? find_sinc(x) * find_sinc(x / 3.0) : 0.0;
+    default: return distance < 1.0 ? 1.0 - distance : 0.0;
+    }
+}
+
+/* Of more outputs Pillow makes no image, and a hostile shape shall cost no time. */
+#define MAX_SUMMED (1 << 24)
+
+/* Nearest: Pillow adds the step up, and so meets other positions here and there than a product would. */
+static double find_position(const struct mr_axis_filter *f, int64_t out, int64_t i)
+{
+    double position = f->scale * 0.5;
+    if (out > MAX_SUMMED)
+        return ((double)i + 0.5) * f->scale;
+    for (int64_t k = 0; k < i; k++)
+        position += f->scale;
+    return position;
+}
+
+static int64_t cut_position(double position, int64_t in)
+{
+    int64_t nearest = (int64_t)position;
+    return nearest < in ? nearest : in - 1;
 }
 
 /* Casts to integers cut towards zero, as Pillow's; what they do to a negative start no longer shows at 0. */
@@ -30,14 +82,20 @@ static double find_taps(const struct mr_axis_filter *f, int64_t in, int64_t i, i
     return center;
 }
 
-void mr_axis_span(int64_t in, int64_t out, int64_t lo, int64_t n, int64_t *first_out, int64_t *end_out)
+void mr_axis_span(enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo, int64_t n,
+                  int64_t *first_out, int64_t *end_out)
 {
     if (in == out) {
         *first_out = lo;
         *end_out = lo + n;
         return;
     }
-    struct mr_axis_filter f = make_filter(in, out);
+    struct mr_axis_filter f = make_filter(interpolation, in, out);
+    if (interpolation == MR_NEAREST) {
+        *first_out = cut_position(find_position(&f, out, lo), in);
+        *end_out = cut_position(find_position(&f, out, lo + n - 1), in) + 1;
+        return;
+    }
     int64_t other;
     find_taps(&f, in, lo, first_out, &other);
     find_taps(&f, in, lo + n - 1, &other, end_out);
@@ -52,9 +110,10 @@ void mr_axis_fini(struct mr_axis *axis)
     *axis = (struct mr_axis){0};
 }
 
-bool mr_axis_is_usual(int64_t in, int64_t out)
+bool mr_axis_is_usual(enum mr_interpolation interpolation, int64_t in, int64_t out)
 {
-    return in <= MR_AXIS_MAX_IN && (in == out || 2 * make_filter(in, out).support + 1 <= MR_AXIS_MAX_TAPS);
+    return in <= MR_AXIS_MAX_IN &&
+           (in == out || 2 * make_filter(interpolation, in, out).support + 1 <= MR_AXIS_MAX_TAPS);
 }
 
 /* Tables begin where a vector of them would, so that no load of the loops lies in two cache lines. */
@@ -103,13 +162,12 @@ static void fill_weights(const struct mr_axis_filter *f, double center, int64_t 
 {
     double sum = 0.0;
     for (int64_t k = 0; k < n; k++) {
-        double distance = fabs(((double)(k + start) - center + 0.5) * f->inverse);
-        shares[k] = distance < 1.0 ? 1.0 - distance : 0.0;
+        shares[k] = find_share(f->interpolation, ((double)(k + start) - center + 0.5) * f->inverse);
         sum += shares[k];
     }
     for (int64_t k = 0; k < n; k++) {
         double share = sum != 0.0 ? shares[k] / sum : shares[k];
-        weight[(size_t)k * pitch] = (int32_t)(0.5 + share * (1 << MR_WEIGHT_BITS));
+        weight[(size_t)k * pitch] = (int32_t)((share < 0.0 ? -0.5 : 0.5) + share * (1 << MR_WEIGHT_BITS));
     }
 }
 
@@ -151,6 +209,21 @@ static void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *f, i
     }
 }
 
+/* One tap with a weight of 1 for each output. */
+static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in, int64_t out, int64_t lo,
+                         int64_t first)
+{
+    double position = find_position(f, out, lo);
+    for (uint32_t i = 0; i < axis->n; i++) {
+        uint32_t at = axis->reversed ? axis->n - 1 - i : i;
+        axis->start[at] = (uint32_t)(cut_position(position, in) - first);
+        position = out > MAX_SUMMED ? find_position(f, out, lo + i + 1) : position + f->scale;
+        axis->count[at] = 1;
+        axis->weight[at] = 1 << MR_WEIGHT_BITS;
+    }
+    axis->max_taps = 1;
+}
+
 /* Not more taps than inputs, but room for a multiple of 4 where a set of vector loops wants it. */
 static uint32_t find_most(const struct mr_axis_filter *f, int64_t in, bool vectors)
 {
@@ -160,11 +233,12 @@ static uint32_t find_most(const struct mr_axis_filter *f, int64_t in, bool vecto
     return (uint32_t)(vectors ? (most + 3) & ~(int64_t)3 : most);
 }
 
-mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t lo, int64_t n, bool reversed,
-                        bool uniform, mr_axis_fill *fill, mr_error *error)
+mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo,
+                        int64_t n, bool reversed, bool uniform, mr_axis_fill *fill, mr_error *error)
 {
-    struct mr_axis_filter f = make_filter(in, out);
+    struct mr_axis_filter f = make_filter(interpolation, in, out);
     axis->identity = in == out;
+    axis->overshoots = !axis->identity && (interpolation == MR_BICUBIC || interpolation == MR_LANCZOS);
     axis->reversed = reversed;
     axis->n = (uint32_t)n;
     axis->pitch = fill ? (uint32_t)mr_align_up((size_t)n, MR_AXIS_LANES) : axis->n;
@@ -173,7 +247,7 @@ mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t l
     if (status != MR_OK)
         return status;
     int64_t first, end;
-    mr_axis_span(in, out, lo, n, &first, &end);
+    mr_axis_span(interpolation, in, out, lo, n, &first, &end);
     if (axis->identity) {
         fill_identity(axis, most);
     } else if (fill) {
@@ -184,7 +258,10 @@ mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t l
         f.most = most;
         fill(axis, &f);
     } else {
-        fill_outputs(axis, &f, in, lo, first);
+        if (interpolation == MR_NEAREST)
+            fill_nearest(axis, &f, in, out, lo, first);
+        else
+            fill_outputs(axis, &f, in, lo, first);
         for (uint32_t i = 0; i < axis->n; i++)
             pad_taps(axis, i, (uint32_t)(end - first), uniform);
     }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pillow's antialiased bilinear filter along one axis: which input positions make an output position, with which
- * 22-bit weights.
+ * Pillow's antialiased filters along one axis: which input positions make an output position, with which 22-bit
+ * weights.
  */
 #ifndef TRANSFORMS_AXIS_H
 #define TRANSFORMS_AXIS_H
 
+#include "transforms/interpolation.h"
 #include "transforms/scratch.h"
 
 /* A weight of 1; Pillow's PRECISION_BITS for 8-bit channels. */
@@ -22,7 +23,8 @@
 struct mr_axis {
     bool identity; /* nothing is resampled: one tap with a weight of 1, output i is input i (n - 1 - i when reversed) */
     bool reversed;
-    uint32_t n; /* outputs */
+    bool overshoots; /* some weights are below 0, so sums must be clipped at both ends */
+    uint32_t n;      /* outputs */
     uint32_t max_taps;
     uint32_t pitch;  /* outputs that the tables have room for */
     uint32_t *start; /* first tap of each output, relative to the span's first position */
@@ -36,14 +38,15 @@ struct mr_axis {
 
 /* What an axis is made of. Integers are doubles where they are only calculated with. */
 struct mr_axis_filter {
+    enum mr_interpolation interpolation;
     double scale;   /* input positions per output position */
-    double support; /* half the width of the triangle, in input positions */
-    double inverse;
-    double lo;     /* the output position that output 0 shows */
-    double step;   /* from one output to the next: 1, or -1 when reversed */
-    int32_t in;    /* input positions */
-    int32_t first; /* input position that starts are relative to */
-    uint32_t most; /* taps that there is room for, no fewer than any output has */
+    double support; /* half the width of the filter, in input positions */
+    double inverse; /* positions of the filter per input position */
+    double lo;      /* the output position that output 0 shows */
+    double step;    /* from one output to the next: 1, or -1 when reversed */
+    int32_t in;     /* input positions */
+    int32_t first;  /* input position that starts are relative to */
+    uint32_t most;  /* taps that there is room for, no fewer than any output has */
 };
 
 /*
@@ -56,17 +59,18 @@ void mr_axis_fini(struct mr_axis *axis);
 
 /* Input positions [*first_out, *end_out) that outputs [lo, lo + n) of a resize from in to out positions read; n >= 1.
  */
-void mr_axis_span(int64_t in, int64_t out, int64_t lo, int64_t n, int64_t *first_out, int64_t *end_out);
+void mr_axis_span(enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo, int64_t n,
+                  int64_t *first_out, int64_t *end_out);
 
 /* May sets other than plain C take this axis? */
-bool mr_axis_is_usual(int64_t in, int64_t out);
+bool mr_axis_is_usual(enum mr_interpolation interpolation, int64_t in, int64_t out);
 
 /*
  * Taps of outputs [lo, lo + n), n >= 1, inside [0, out). reversed: last one first. fill: NULL, or that of another set,
  * for a usual axis. Without fill, uniform asks that every output have max_taps taps, by zero weights, none of them
  * outside the span. Memory grows and is kept; the struct starts as zeros.
  */
-mr_status mr_axis_build(struct mr_axis *axis, int64_t in, int64_t out, int64_t lo, int64_t n, bool reversed,
-                        bool uniform, mr_axis_fill *fill, mr_error *error);
+mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo,
+                        int64_t n, bool reversed, bool uniform, mr_axis_fill *fill, mr_error *error);
 
 #endif

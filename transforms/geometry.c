@@ -71,7 +71,7 @@ static void fold_crop(struct mr_geometry *g, struct mr_box box)
     s->live = intersect_boxes(s->live, s->window);
 }
 
-static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height)
+static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height, enum mr_interpolation interpolation)
 {
     struct mr_stage *s = last_stage(g);
     if (s->window.width == width && s->window.height == height)
@@ -86,6 +86,7 @@ static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height)
                                 .height = s->window.height};
     s->resized_width = width;
     s->resized_height = height;
+    s->interpolation = interpolation;
     s->window = s->live = whole_box(width, height);
 }
 
@@ -181,18 +182,19 @@ static mr_status fold_op(const struct mr_op *op, struct mr_rng *rng, struct mr_g
 {
     int64_t width = last_stage(g)->window.width;
     int64_t height = last_stage(g)->window.height;
+    enum mr_interpolation interpolation = (enum mr_interpolation)op->interpolation;
     mr_status status = MR_OK;
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP:
         fold_crop(g, draw_box(op, width, height, rng));
-        fold_resize(g, op->width, op->height);
+        fold_resize(g, op->width, op->height, interpolation);
         break;
     case MR_OP_RESIZE_SHORT:
         status = short_side(op->height, &width, &height, error);
         if (status == MR_OK)
-            fold_resize(g, width, height);
+            fold_resize(g, width, height, interpolation);
         break;
-    case MR_OP_RESIZE: fold_resize(g, op->width, op->height); break;
+    case MR_OP_RESIZE: fold_resize(g, op->width, op->height, interpolation); break;
     case MR_OP_CENTER_CROP:
         fold_crop(g, (struct mr_box){.x = center_start(width, op->width),
                                      .y = center_start(height, op->height),
@@ -220,8 +222,8 @@ static void find_need(struct mr_stage *s)
     if (s->live.width == 0)
         return;
     int64_t left, right, top, bottom;
-    mr_axis_span(s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
-    mr_axis_span(s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
+    mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
+    mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
     s->need =
         (struct mr_box){.x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
 }

@@ -25,10 +25,11 @@ struct mr_stage {
     struct mr_box source;  /* inside the input, not empty; the edge at which the filter is cut off */
     int64_t resized_width; /* equal to the source's where nothing is resampled */
     int64_t resized_height;
-    struct mr_box window; /* in pixels of the resized source; its size is the output's */
-    struct mr_box live;   /* the part of window that shows pixels; the rest is zero. Empty: width 0 */
-    struct mr_box need;   /* pixels of the input that live is computed from; empty with live */
-    bool hflip;           /* after the window: output column i shows window column width - 1 - i */
+    enum mr_interpolation interpolation; /* one of the filters */
+    struct mr_box window;                /* in pixels of the resized source; its size is the output's */
+    struct mr_box live;                  /* the part of window that shows pixels; the rest is zero. Empty: width 0 */
+    struct mr_box need;                  /* pixels of the input that live is computed from; empty with live */
+    bool hflip;                          /* after the window: output column i shows window column width - 1 - i */
     bool vflip;
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/sample_kind.h"
+#include "transforms/interpolation.h"
 
 #include <millrace/transform.h>
 
@@ -40,8 +41,8 @@ struct mr_op {
     double std[3];
     uint32_t n_channels;
     uint32_t exact;
-    uint32_t implied;  /* from a short form: applies only when the dtype is a float */
-    uint32_t reserved; /* 0; fills the struct, so that a plan holds no undefined bytes */
+    uint32_t implied;       /* from a short form: applies only when the dtype is a float */
+    uint32_t interpolation; /* enum mr_interpolation, of operations that resize */
 };
 
 struct mr_plan {

@@ -43,14 +43,14 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
     const struct mr_stage *s = r->stage;
     if (!r->kernels)
         r->kernels = mr_kernels_best();
-    bool usual =
-        mr_axis_is_usual(s->source.width, s->resized_width) && mr_axis_is_usual(s->source.height, s->resized_height);
-    r->used = usual ? r->kernels : &mr_kernels_c;
-    mr_status status = mr_axis_build(&r->x, s->source.width, s->resized_width, s->live.x, s->live.width, s->hflip, true,
-                                     r->used->fill, error);
+    bool usual = mr_axis_is_usual(s->interpolation, s->source.width, s->resized_width) &&
+                 mr_axis_is_usual(s->interpolation, s->source.height, s->resized_height);
+    r->used = usual && s->interpolation == MR_BILINEAR ? r->kernels : &mr_kernels_c;
+    mr_status status = mr_axis_build(&r->x, s->interpolation, s->source.width, s->resized_width, s->live.x,
+                                     s->live.width, s->hflip, true, r->used->fill, error);
     if (status == MR_OK)
-        status = mr_axis_build(&r->y, s->source.height, s->resized_height, s->live.y, s->live.height, false, false,
-                               r->used->fill, error);
+        status = mr_axis_build(&r->y, s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height,
+                               false, false, r->used->fill, error);
     return status;
 }
 

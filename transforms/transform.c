@@ -46,6 +46,11 @@ const char *mr_transform_op_name(uint32_t kind)
     return "?";
 }
 
+const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS] = {
+    [MR_BILINEAR] = "bilinear", [MR_NEAREST] = "nearest", [MR_BOX] = "box",
+    [MR_HAMMING] = "hamming",   [MR_BICUBIC] = "bicubic", [MR_LANCZOS] = "lanczos",
+};
+
 /* How many operations stand before a normalise that was only implied. */
 static uint32_t n_before_implied(const mr_transform *t)
 {
@@ -91,50 +96,74 @@ static mr_status check_size(const mr_transform *transform, const struct mr_op *o
                         op->height, op->width, MAX_SIDE);
 }
 
+static mr_status append_sized(mr_transform *transform, const struct mr_op *op, mr_error *error)
+{
+    mr_status status = check_size(transform, op, error);
+    return status == MR_OK ? append_op(transform, op, error) : status;
+}
+
 static bool is_range(double lo, double hi)
 {
     return isfinite(lo) && isfinite(hi) && lo <= hi;
 }
 
-mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width, double scale_lo,
-                                           double scale_hi, double ratio_lo, double ratio_hi, mr_error *error)
+mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
+                                              const double scale[2], const double ratio[2],
+                                              enum mr_interpolation interpolation, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RANDOM_RESIZED_CROP,
                        .height = height,
                        .width = width,
-                       .scale = {scale_lo, scale_hi},
-                       .ratio = {ratio_lo, ratio_hi}};
+                       .scale = {scale[0], scale[1]},
+                       .ratio = {ratio[0], ratio[1]},
+                       .interpolation = interpolation};
     mr_status status = check_size(transform, &op, error);
     if (status != MR_OK)
         return status;
-    if (!is_range(scale_lo, scale_hi) || scale_lo < 0.0)
+    if (!is_range(scale[0], scale[1]) || scale[0] < 0.0)
         return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: scale %g:%g is not a range from 0 up",
-                            scale_lo, scale_hi);
-    if (!is_range(ratio_lo, ratio_hi) || !((float)ratio_lo > 0.0f) || !isfinite((float)ratio_hi))
-        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio_lo,
-                            ratio_hi);
+                            scale[0], scale[1]);
+    if (!is_range(ratio[0], ratio[1]) || !((float)ratio[0] > 0.0f) || !isfinite((float)ratio[1]))
+        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio[0],
+                            ratio[1]);
     return append_op(transform, &op, error);
+}
+
+mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width, double scale_lo,
+                                           double scale_hi, double ratio_lo, double ratio_hi, mr_error *error)
+{
+    const double scale[2] = {scale_lo, scale_hi}, ratio[2] = {ratio_lo, ratio_hi};
+    return mr_transform_random_resized_crop_as(transform, height, width, scale, ratio, MR_BILINEAR, error);
+}
+
+mr_status mr_transform_resize_short_as(mr_transform *transform, uint32_t size, enum mr_interpolation interpolation,
+                                       mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RESIZE_SHORT, .height = size, .width = size, .interpolation = interpolation};
+    return append_sized(transform, &op, error);
 }
 
 mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error)
 {
-    struct mr_op op = {.kind = MR_OP_RESIZE_SHORT, .height = size, .width = size};
-    mr_status status = check_size(transform, &op, error);
-    return status == MR_OK ? append_op(transform, &op, error) : status;
+    return mr_transform_resize_short_as(transform, size, MR_BILINEAR, error);
+}
+
+mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint32_t width,
+                                 enum mr_interpolation interpolation, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RESIZE, .height = height, .width = width, .interpolation = interpolation};
+    return append_sized(transform, &op, error);
 }
 
 mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
 {
-    struct mr_op op = {.kind = MR_OP_RESIZE, .height = height, .width = width};
-    mr_status status = check_size(transform, &op, error);
-    return status == MR_OK ? append_op(transform, &op, error) : status;
+    return mr_transform_resize_as(transform, height, width, MR_BILINEAR, error);
 }
 
 mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_CENTER_CROP, .height = height, .width = width};
-    mr_status status = check_size(transform, &op, error);
-    return status == MR_OK ? append_op(transform, &op, error) : status;
+    return append_sized(transform, &op, error);
 }
 
 mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,

@@ -14,6 +14,20 @@ struct mr_transform {
 /* Name of an enum mr_op_kind as the text form has it. */
 const char *mr_transform_op_name(uint32_t kind);
 
+/* Names of enum mr_interpolation as the text form has them. */
+extern const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS];
+
+/* mr_transform_random_resized_crop() with an interpolation. */
+mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
+                                              const double scale[2], const double ratio[2],
+                                              enum mr_interpolation interpolation, mr_error *error);
+
+/* The same for mr_transform_resize_short() and mr_transform_resize(). */
+mr_status mr_transform_resize_short_as(mr_transform *transform, uint32_t size, enum mr_interpolation interpolation,
+                                       mr_error *error);
+mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint32_t width,
+                                 enum mr_interpolation interpolation, mr_error *error);
+
 /* mr_transform_normalize(); implied: it applies only when the dtype is a float, and a later one replaces it. */
 mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
                                     bool exact, bool implied, mr_error *error);

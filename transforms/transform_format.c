@@ -57,6 +57,12 @@ static void put_size(struct writer *w, const struct mr_op *op)
         put_text(w, "%u:%u", op->height, op->width);
 }
 
+static void put_interpolation(struct writer *w, const struct mr_op *op)
+{
+    if (op->interpolation != MR_BILINEAR)
+        put_text(w, ",interp=%s", mr_transform_interpolations[op->interpolation]);
+}
+
 static void put_arguments(struct writer *w, const struct mr_op *op)
 {
     switch ((enum mr_op_kind)op->kind) {
@@ -64,9 +70,16 @@ static void put_arguments(struct writer *w, const struct mr_op *op)
         put_size(w, op);
         put_doubles(w, ",scale=", op->scale, 2);
         put_doubles(w, ",ratio=", op->ratio, 2);
+        put_interpolation(w, op);
         break;
-    case MR_OP_RESIZE_SHORT: put_text(w, "%u", op->height); break;
-    case MR_OP_RESIZE: put_text(w, "%u:%u", op->height, op->width); break;
+    case MR_OP_RESIZE_SHORT:
+        put_text(w, "%u", op->height);
+        put_interpolation(w, op);
+        break;
+    case MR_OP_RESIZE:
+        put_text(w, "%u:%u", op->height, op->width);
+        put_interpolation(w, op);
+        break;
     case MR_OP_CENTER_CROP: put_size(w, op); break;
     case MR_OP_RANDOM_CROP:
         put_size(w, op);

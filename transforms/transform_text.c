@@ -16,9 +16,10 @@
 
 enum { MAX_NAME = 24, MAX_VALUES = 3, MAX_ARGS = 6 };
 
-/* One argument: `name=1:2`, `1:2` (no name) or `name` (no values). */
+/* One argument: `name=1:2`, `name=word`, `1:2` (no name) or `name` (no values). */
 struct arg {
     char name[MAX_NAME];
+    char word[MAX_NAME]; /* "" where values stand in its place */
     double values[MAX_VALUES];
     uint32_t n_values;
     const char *place;
@@ -123,7 +124,7 @@ static mr_status read_arg(struct parser *p, struct item *item)
     mr_status status = read_name(p, arg->name);
     if (status != MR_OK || !take_char(p, '='))
         return status;
-    return read_values(p, arg);
+    return is_name_char(*p->at) ? read_name(p, arg->word) : read_values(p, arg);
 }
 
 static mr_status read_item(struct parser *p, struct item *item)
@@ -196,30 +197,75 @@ static mr_status take_range(struct parser *p, struct item *item, const char *nam
     return MR_OK;
 }
 
+static mr_status take_flag(struct parser *p, struct item *item, const char *name, bool *flag_out)
+{
+    struct arg *arg = take_arg(item, name);
+    *flag_out = arg != NULL;
+    return arg && (arg->n_values || *arg->word) ? fail_at(p, arg->place, "this word takes no value") : MR_OK;
+}
+
+/* Words with a hint: `start`, the nearest of n names, and all of them. */
+static mr_status refuse_word(struct parser *p, const char *place, const char *start, const char *word,
+                             const char *const *names, size_t n)
+{
+    char words[400];
+    size_t used = (size_t)snprintf(words, sizeof words, "%s", start);
+    const char *nearest = mr_nearest_name(word, names, n);
+    if (nearest)
+        used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
+    for (size_t i = 0; i < n && used < sizeof words; i++)
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
+    return fail_at(p, place, words);
+}
+
+/* `interp=bicubic`, or the word alone. */
+static mr_status take_interpolation(struct parser *p, struct item *item, enum mr_interpolation *interpolation_out)
+{
+    struct arg *arg = take_arg(item, "interp");
+    *interpolation_out = MR_BILINEAR;
+    for (int i = 0; i < MR_N_INTERPOLATIONS; i++) {
+        const char *name = mr_transform_interpolations[i];
+        bool found = arg && mr_word_is(arg->word, name);
+        mr_status status = arg ? MR_OK : take_flag(p, item, name, &found);
+        if (found)
+            *interpolation_out = (enum mr_interpolation)i;
+        if (found || status != MR_OK)
+            return status;
+    }
+    return arg ? refuse_word(p, arg->place, "no interpolation has this name", arg->word, mr_transform_interpolations,
+                             MR_N_INTERPOLATIONS)
+               : MR_OK;
+}
+
 static mr_status add_random_resized_crop(struct parser *p, struct item *item)
 {
     uint32_t height = 0, width = 0;
     double scale[2] = {0.08, 1.0}, ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
+    enum mr_interpolation interpolation = MR_BILINEAR;
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status == MR_OK)
         status = take_range(p, item, "scale", scale);
     if (status == MR_OK)
         status = take_range(p, item, "ratio", ratio);
+    if (status == MR_OK)
+        status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
-    return mr_transform_random_resized_crop(p->transform, height, width, scale[0], scale[1], ratio[0], ratio[1],
-                                            p->error);
+    return mr_transform_random_resized_crop_as(p->transform, height, width, scale, ratio, interpolation, p->error);
 }
 
 static mr_status add_resize(struct parser *p, struct item *item)
 {
     uint32_t height, width;
     bool one;
+    enum mr_interpolation interpolation;
     mr_status status = take_size(p, item, &height, &width, &one);
+    if (status == MR_OK)
+        status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
-    return one ? mr_transform_resize_short(p->transform, height, p->error)
-               : mr_transform_resize(p->transform, height, width, p->error);
+    return one ? mr_transform_resize_short_as(p->transform, height, interpolation, p->error)
+               : mr_transform_resize_as(p->transform, height, width, interpolation, p->error);
 }
 
 static mr_status add_center_crop(struct parser *p, struct item *item)
@@ -283,13 +329,6 @@ static mr_status add_rgb(struct parser *p, struct item *item)
     return mr_transform_rgb(p->transform, p->error);
 }
 
-static mr_status take_flag(struct parser *p, struct item *item, const char *name, bool *flag_out)
-{
-    struct arg *arg = take_arg(item, name);
-    *flag_out = arg != NULL;
-    return arg && arg->n_values ? fail_at(p, arg->place, "this word takes no value") : MR_OK;
-}
-
 static mr_status add_normalize(struct parser *p, struct item *item)
 {
     struct arg *mean = take_arg(item, "mean");
@@ -325,12 +364,15 @@ static mr_status add_eval(struct parser *p, struct item *item)
 {
     uint32_t resized, crop;
     bool one;
+    enum mr_interpolation interpolation;
     mr_status status = take_size(p, item, &resized, &crop, &one);
+    if (status == MR_OK)
+        status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
     if (one)
         return fail_at(p, p->at, "eval:RESIZE:CROP has two sizes");
-    status = mr_transform_resize_short(p->transform, resized, p->error);
+    status = mr_transform_resize_short_as(p->transform, resized, interpolation, p->error);
     if (status == MR_OK)
         status = mr_transform_center_crop(p->transform, crop, crop, p->error);
     return status == MR_OK ? imply_imagenet(p) : status;
@@ -384,16 +426,9 @@ static mr_status add_place(struct parser *p, const struct item *item, mr_status 
 static mr_status refuse_name(struct parser *p, const struct item *item)
 {
     const char *names[N_ITEMS];
-    char words[400];
-    size_t used = (size_t)snprintf(words, sizeof words, "no operation has this name");
     for (size_t i = 0; i < N_ITEMS; i++)
         names[i] = items[i].name;
-    const char *nearest = mr_nearest_name(item->name, names, N_ITEMS);
-    if (nearest)
-        used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
-    for (size_t i = 0; i < N_ITEMS && used < sizeof words; i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
-    return fail_at(p, item->place, words);
+    return refuse_word(p, item->place, "no operation has this name", item->name, names, N_ITEMS);
 }
 
 static mr_status parse_item(struct parser *p)
@@ -425,27 +460,38 @@ static mr_status parse_items(struct parser *p)
     return *p->at == '\0' ? MR_OK : fail_at(p, p->at, "'+' or the end is expected");
 }
 
-mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error)
+mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)
 {
-    if (!transform_out)
-        return mr_error_set(error, MR_ERR_INVALID, "transform_out is NULL");
-    *transform_out = NULL;
+    if (!transform)
+        return mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
     if (!text)
         return mr_error_set(error, MR_ERR_INVALID, "the transform's text is NULL");
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c_locale)
         return mr_error_memory(error, sizeof(void *));
-    struct parser p = {.text = text, .at = text, .error = error};
-    mr_status status = mr_transform_create(&p.transform, error);
-    if (status == MR_OK) {
-        locale_t before = uselocale(c_locale);
-        status = parse_items(&p);
-        uselocale(before);
-    }
+    mr_transform longer = *transform;
+    struct parser p = {.text = text, .at = text, .transform = &longer, .error = error};
+    locale_t before = uselocale(c_locale);
+    mr_status status = parse_items(&p);
+    uselocale(before);
     freelocale(c_locale);
     if (status == MR_OK)
-        *transform_out = p.transform;
+        *transform = longer;
+    return status;
+}
+
+mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error)
+{
+    if (!transform_out)
+        return mr_error_set(error, MR_ERR_INVALID, "transform_out is NULL");
+    *transform_out = NULL;
+    mr_transform *transform;
+    mr_status status = mr_transform_create(&transform, error);
+    if (status == MR_OK)
+        status = mr_transform_append(transform, text, error);
+    if (status == MR_OK)
+        *transform_out = transform;
     else
-        mr_transform_destroy(p.transform);
+        mr_transform_destroy(transform);
     return status;
 }

@@ -35,6 +35,15 @@ MR_API void mr_transform_destroy(mr_transform *transform);
  */
 MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error);
 
+/**
+ * Append the operations of a text, in the form of mr_transform_parse(). Some arguments have no other form:
+ *
+ *   mr_transform_append(transform, "random_resized_crop(224,interp=bicubic)+hflip", &error);
+ *
+ * Returns MR_OK, or MR_ERR_INVALID with the position in the text; the transform is then as it was.
+ */
+MR_API mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error);
+
 /** Write the long form of a transform: at most size bytes with the final NUL. Returns its length without the NUL.
  */
 MR_API size_t mr_transform_format(const mr_transform *transform, char *text_out, size_t size);

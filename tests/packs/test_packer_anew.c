@@ -65,7 +65,7 @@ static void raw_pixels_are_those_of_resize(void **state)
         uint8_t *full = mr_test_jpeg_pixels(jpeg.bytes, jpeg.len, &width, &height);
         struct image image = image_make(width, height, 3);
         memcpy(image.pixels, full, (size_t)width * height * 3);
-        reference_resize(&image, sample.image.width, sample.image.height);
+        reference_resize(&image, sample.image.width, sample.image.height, MR_BILINEAR);
         assert_int_equal(sample.image.width < sample.image.height ? sample.image.width : sample.image.height, size);
         assert_int_equal(sample.image.len, (size_t)image.width * (size_t)image.height * 3);
         assert_memory_equal(sample.bytes, image.pixels, sample.image.len);

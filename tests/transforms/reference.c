@@ -91,70 +91,127 @@ void reference_crop(struct image *image, int64_t x, int64_t y, int64_t width, in
     replace_image(image, out);
 }
 
-/* One line of n pixels, step bytes apart, by Pillow's precompute_coeffs, normalize_coeffs_8bpc and clip8. */
-static void resize_line(const uint8_t *in, int64_t in_size, int64_t in_step, uint8_t *out, int64_t out_size,
-                        int64_t out_step)
+/* The filters of Pillow's Resample.c. */
+static double sinc(double x)
 {
-    double scale = (double)in_size / (double)out_size;
-    double filterscale = scale < 1.0 ? 1.0 : scale;
-    double *k = calloc((size_t)in_size, sizeof *k);
-    for (int64_t xx = 0; xx < out_size; xx++) {
+    if (x == 0.0)
+        return 1.0;
+    x = x * M_PI;
+    return sin(x) / x;
+}
+
+static double filter_at(enum mr_interpolation interpolation, double x)
+{
+    const double a = -0.5;
+    if (interpolation == MR_BOX)
+        return x > -0.5 && x <= 0.5;
+    if (interpolation == MR_LANCZOS)
+        return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+    if (x < 0.0)
+        x = -x;
+    if (interpolation == MR_HAMMING) {
+        if (x == 0.0 || x >= 1.0)
+            return x == 0.0;
+        x = x * M_PI;
+        return sin(x) / x * ((double)0.54f + (double)0.46f * cos(x));
+    }
+    if (interpolation == MR_BICUBIC && x < 1.0)
+        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+    if (interpolation == MR_BICUBIC && x < 2.0)
+        return (((x - 5) * x + 8) * x - 4) * a;
+    return interpolation == MR_BILINEAR && x < 1.0 ? 1.0 - x : 0.0;
+}
+
+/* Pixels that lie step bytes apart. */
+struct line {
+    int64_t size;
+    int64_t step;
+};
+
+/* One line by Pillow's precompute_coeffs, normalize_coeffs_8bpc and clip8. */
+static void filter_line(const uint8_t *in, struct line from, uint8_t *out, struct line to,
+                        enum mr_interpolation interpolation)
+{
+    const double support_of[] = {[MR_BILINEAR] = 1.0, [MR_BOX] = 0.5,     [MR_HAMMING] = 1.0,
+                                 [MR_BICUBIC] = 2.0,  [MR_LANCZOS] = 3.0, [MR_NEAREST] = 0.0};
+    double scale = (double)from.size / (double)to.size;
+    double filterscale = scale < 1.0 ? 1.0 : scale, support = support_of[interpolation] * filterscale;
+    double *k = calloc((size_t)from.size, sizeof *k);
+    for (int64_t xx = 0; xx < to.size; xx++) {
         double center = ((double)xx + 0.5) * scale, ww = 0.0, ss = 1.0 / filterscale;
-        int64_t xmin = (int64_t)(center - filterscale + 0.5), xmax = (int64_t)(center + filterscale + 0.5);
+        int64_t xmin = (int64_t)(center - support + 0.5), xmax = (int64_t)(center + support + 0.5);
         if (xmin < 0)
             xmin = 0;
-        if (xmax > in_size)
-            xmax = in_size;
+        if (xmax > from.size)
+            xmax = from.size;
         for (int64_t x = xmin; x < xmax; x++) {
-            double w = ((double)(x - xmin) + (double)xmin - center + 0.5) * ss;
-            w = w < 0.0 ? -w : w;
-            k[x] = w < 1.0 ? 1.0 - w : 0.0;
+            k[x] = filter_at(interpolation, ((double)(x - xmin) + (double)xmin - center + 0.5) * ss);
             ww += k[x];
         }
         int64_t sum = 1 << 21;
-        for (int64_t x = xmin; x < xmax; x++)
-            sum += (int64_t)(0.5 + k[x] / ww * (1 << 22)) * in[x * in_step];
+        for (int64_t x = xmin; x < xmax; x++) {
+            double w = k[x] / ww * (1 << 22);
+            sum += (int64_t)(w < 0 ? w - 0.5 : w + 0.5) * in[x * from.step];
+        }
         sum >>= 22;
-        out[xx * out_step] = (uint8_t)(sum > 255 ? 255 : sum);
+        out[xx * to.step] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
     }
     free(k);
 }
 
-static void resize_rows(struct image *image, int64_t width)
+/* One line by Pillow's ImagingScaleAffine. */
+static void pick_line(const uint8_t *in, struct line from, uint8_t *out, struct line to)
+{
+    double scale = (double)from.size / (double)to.size, at = scale * 0.5;
+    for (int64_t x = 0; x < to.size; x++, at += scale)
+        out[x * to.step] = in[(int64_t)at * from.step];
+}
+
+static void resize_line(const uint8_t *in, struct line from, uint8_t *out, struct line to,
+                        enum mr_interpolation interpolation)
+{
+    if (interpolation == MR_NEAREST)
+        pick_line(in, from, out, to);
+    else
+        filter_line(in, from, out, to, interpolation);
+}
+
+static void resize_rows(struct image *image, int64_t width, enum mr_interpolation interpolation)
 {
     int n = image->channels;
     if (width == image->width)
         return;
     struct image out = image_make(width, image->height, n);
+    struct line from = {image->width, n}, to = {width, n};
     for (int64_t y = 0; y < image->height; y++)
         for (int c = 0; c < n; c++)
-            resize_line(pixel_at(image, 0, y) + c, image->width, n, pixel_at(&out, 0, y) + c, width, n);
+            resize_line(pixel_at(image, 0, y) + c, from, pixel_at(&out, 0, y) + c, to, interpolation);
     replace_image(image, out);
 }
 
-static void resize_columns(struct image *image, int64_t height)
+static void resize_columns(struct image *image, int64_t height, enum mr_interpolation interpolation)
 {
     int n = image->channels;
-    int64_t step = n * image->width;
     if (height == image->height)
         return;
     struct image out = image_make(image->width, height, n);
+    struct line from = {image->height, n * image->width}, to = {height, n * image->width};
     for (int64_t x = 0; x < image->width; x++)
         for (int c = 0; c < n; c++)
-            resize_line(pixel_at(image, x, 0) + c, image->height, step, pixel_at(&out, x, 0) + c, height, step);
+            resize_line(pixel_at(image, x, 0) + c, from, pixel_at(&out, x, 0) + c, to, interpolation);
     replace_image(image, out);
 }
 
 /* Pillow 13's order of the passes. */
-void reference_resize(struct image *image, int64_t width, int64_t height)
+void reference_resize(struct image *image, int64_t width, int64_t height, enum mr_interpolation interpolation)
 {
     int64_t less = image->height - height;
     if (less > 0 && less > 2 * (image->width - width)) {
-        resize_columns(image, height);
-        resize_rows(image, width);
+        resize_columns(image, height, interpolation);
+        resize_rows(image, width, interpolation);
     } else {
-        resize_rows(image, width);
-        resize_columns(image, height);
+        resize_rows(image, width, interpolation);
+        resize_columns(image, height, interpolation);
     }
 }
 
@@ -188,7 +245,7 @@ static void random_resized_crop(struct image *image, const struct mr_op *op, str
             int64_t top = mr_rng_below(rng, (uint32_t)(image->height - h + 1));
             int64_t left = mr_rng_below(rng, (uint32_t)(image->width - w + 1));
             reference_crop(image, left, top, w, h);
-            reference_resize(image, op->width, op->height);
+            reference_resize(image, op->width, op->height, op->interpolation);
             return;
         }
     }
@@ -199,7 +256,7 @@ static void random_resized_crop(struct image *image, const struct mr_op *op, str
     else if (in_ratio > op->ratio[1])
         w = (int64_t)nearbyint((double)h * op->ratio[1]);
     reference_crop(image, (image->width - w) / 2, (image->height - h) / 2, w, h);
-    reference_resize(image, op->width, op->height);
+    reference_resize(image, op->width, op->height, op->interpolation);
 }
 
 static int64_t floor_half(int64_t n)
@@ -231,13 +288,13 @@ static bool random_crop(struct image *image, const struct mr_op *op, struct mr_r
     return true;
 }
 
-static void resize_short(struct image *image, int64_t size)
+static void resize_short(struct image *image, int64_t size, enum mr_interpolation interpolation)
 {
     int64_t s = image->width < image->height ? image->width : image->height;
     int64_t l = image->width < image->height ? image->height : image->width;
     int64_t longer = (int64_t)((double)(size * l) / (double)s);
     reference_resize(image, image->width <= image->height ? size : longer,
-                     image->width <= image->height ? longer : size);
+                     image->width <= image->height ? longer : size, interpolation);
 }
 
 static void to_rgb(struct image *image)
@@ -254,8 +311,8 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
 {
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP: random_resized_crop(image, op, rng); break;
-    case MR_OP_RESIZE_SHORT: resize_short(image, op->height); break;
-    case MR_OP_RESIZE: reference_resize(image, op->width, op->height); break;
+    case MR_OP_RESIZE_SHORT: resize_short(image, op->height, op->interpolation); break;
+    case MR_OP_RESIZE: reference_resize(image, op->width, op->height, op->interpolation); break;
     case MR_OP_CENTER_CROP: center_crop(image, op->width, op->height); break;
     case MR_OP_RANDOM_CROP: return random_crop(image, op, rng);
     case MR_OP_HFLIP:

@@ -26,7 +26,7 @@ bool image_equal(const struct image *a, const struct image *b);
 
 /* Each replaces *image. Boxes may stick out: zeros. */
 void reference_crop(struct image *image, int64_t x, int64_t y, int64_t width, int64_t height);
-void reference_resize(struct image *image, int64_t width, int64_t height);
+void reference_resize(struct image *image, int64_t width, int64_t height, enum mr_interpolation interpolation);
 void reference_hflip(struct image *image);
 void reference_vflip(struct image *image);
 /* One operation with its draws, as torchvision's module would run it; false where it raises. */

@@ -224,8 +224,15 @@ static void extreme_shapes_stay_inside_the_image(void **state)
 {
     (void)state;
     const uint32_t sizes[][2] = {{1, 1}, {1, 5000}, {5000, 1}, {2, 3}, {65500, 2}, {1, 2147483647}};
-    const char *texts[] = {"train:224", "eval:232:224", "random_resized_crop(8,scale=0:0.001,ratio=0.001:1000)",
-                           "random_resized_crop(8,scale=0.9:1,ratio=900:1000)", "resize(10:10)+train:7+center_crop(9)"};
+    const char *texts[] = {"train:224",
+                           "eval:232:224",
+                           "random_resized_crop(8,scale=0:0.001,ratio=0.001:1000)",
+                           "random_resized_crop(8,scale=0.9:1,ratio=900:1000)",
+                           "resize(10:10)+train:7+center_crop(9)",
+                           "train(224,nearest)",
+                           "eval(1000:224,nearest)",
+                           "eval(232:224,lanczos)",
+                           "train(9,box)"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             for (uint64_t seed = 0; seed < 20; seed++) {

@@ -18,6 +18,7 @@
 
 /* One direction of a resize. */
 struct side {
+    enum mr_interpolation interpolation;
     int64_t in, out, lo, n;
     bool reversed;
 };
@@ -36,7 +37,7 @@ static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out
     case 2: s.out = 224; break;
     default: break;
     }
-    if (!mr_axis_is_usual(s.in, s.out))
+    if (!mr_axis_is_usual(s.interpolation, s.in, s.out))
         s.out = s.in;
     s.n = draw_between(random, 1, s.out);
     s.lo = draw_between(random, 0, s.out - s.n);
@@ -51,7 +52,8 @@ static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out
 static struct mr_axis build_axis(const struct side *s, mr_axis_fill *fill, bool uniform)
 {
     struct mr_axis axis = {0};
-    assert_int_equal(mr_axis_build(&axis, s->in, s->out, s->lo, s->n, s->reversed, uniform, fill, NULL), MR_OK);
+    assert_int_equal(
+        mr_axis_build(&axis, s->interpolation, s->in, s->out, s->lo, s->n, s->reversed, uniform, fill, NULL), MR_OK);
     return axis;
 }
 
@@ -101,8 +103,8 @@ struct picture {
 static void make_rows(struct picture *p, uint64_t *random)
 {
     int64_t left, right, top, bottom;
-    mr_axis_span(p->x->in, p->x->out, p->x->lo, p->x->n, &left, &right);
-    mr_axis_span(p->y->in, p->y->out, p->y->lo, p->y->n, &top, &bottom);
+    mr_axis_span(p->x->interpolation, p->x->in, p->x->out, p->x->lo, p->x->n, &left, &right);
+    mr_axis_span(p->y->interpolation, p->y->in, p->y->out, p->y->lo, p->y->n, &top, &bottom);
     p->row_bytes = (size_t)(right - left) * p->channels;
     p->n_rows = (uint32_t)(bottom - top);
     p->rows = calloc(p->n_rows, sizeof *p->rows);

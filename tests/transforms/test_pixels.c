@@ -138,11 +138,12 @@ static uint32_t pick_below(uint64_t *random, uint32_t n)
 static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
     uint32_t height = pick_below(random, most), width = pick_below(random, most);
+    enum mr_interpolation interpolation = (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
     mr_status status = MR_OK;
     switch (reference_below(random, 9)) {
     case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
-    case 1: status = mr_transform_resize_short(t, height, NULL); break;
-    case 2: status = mr_transform_resize(t, height, width, NULL); break;
+    case 1: status = mr_transform_resize_short_as(t, height, interpolation, NULL); break;
+    case 2: status = mr_transform_resize_as(t, height, width, interpolation, NULL); break;
     case 3: status = mr_transform_center_crop(t, height, width, NULL); break;
     case 4: status = mr_transform_random_crop(t, height, width, pick_below(random, most), NULL); break;
     case 5: status = mr_transform_random_crop(t, 1 + height / 8, 1 + width / 8, 0, NULL); break;

@@ -2,6 +2,7 @@
 /* Resampling is Pillow's, bit for bit: golden checksums, and a slow reference over random stages. */
 #include "tests/transforms/reference.h"
 #include "transforms/resample.h"
+#include "transforms/transform.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -15,8 +16,8 @@
 static void set_need(struct mr_stage *s)
 {
     int64_t left, right, top, bottom;
-    mr_axis_span(s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
-    mr_axis_span(s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
+    mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
+    mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
     s->need = (struct mr_box){s->source.x + left, s->source.y + top, right - left, bottom - top};
 }
 
@@ -133,6 +134,56 @@ static void golden_center_crops_hold(void **state)
     json_decref(root);
 }
 
+static uint32_t crc_of_resize(struct mr_resample *resample, const struct mr_stage *stage, struct image image)
+{
+    uint64_t random = 1;
+    struct image out = run_stage(resample, stage, &image, &random);
+    uint32_t crc = reference_crc(out.pixels, (size_t)(3 * out.width * out.height));
+    image_free(&image);
+    image_free(&out);
+    return crc;
+}
+
+/* Rows of [in_w, in_h, out_w, out_h, crc of the synthetic image, crc of noise], for each filter. */
+static void golden_filters_hold(void **state)
+{
+    json_error_t why;
+    json_t *root = json_load_file(MR_TEST_DATA "/resize_filters.json", 0, &why), *rows, *row;
+    assert_non_null(root);
+    struct mr_resample resample = {.kernels = *state};
+    for (int f = 0; f < MR_N_FILTERS; f++) {
+        size_t i, n = 0;
+        json_array_foreach((rows = json_object_get(json_object_get(root, "filters"), mr_transform_interpolations[f])),
+                           i, row)
+        {
+            int64_t size[4];
+            for (size_t k = 0; k < 4; k++)
+                size[k] = json_integer_value(json_array_get(row, k));
+            struct mr_stage stage = {.source = {0, 0, size[0], size[1]},
+                                     .resized_width = size[2],
+                                     .resized_height = size[3],
+                                     .interpolation = (enum mr_interpolation)f,
+                                     .window = {0, 0, size[2], size[3]},
+                                     .live = {0, 0, size[2], size[3]}};
+            set_need(&stage);
+            struct image noise = image_make(size[0], size[1], 3);
+            image_fill(&noise, 0);
+            struct image images[2] = {image_synthetic(size[0], size[1]), noise};
+            for (size_t k = 0; k < 2; k++, n++) {
+                uint32_t want = (uint32_t)strtoul(json_string_value(json_array_get(row, 4 + k)), NULL, 16);
+                uint32_t crc = crc_of_resize(&resample, &stage, images[k]);
+                if (crc != want)
+                    fail_msg("%s, %lldx%lld to %lldx%lld, image %zu: %08x, Pillow has %08x",
+                             mr_transform_interpolations[f], (long long)size[0], (long long)size[1], (long long)size[2],
+                             (long long)size[3], k, crc, want);
+            }
+        }
+        assert_true(n >= 100);
+    }
+    mr_resample_fini(&resample);
+    json_decref(root);
+}
+
 static int64_t pick_size(uint64_t *random)
 {
     switch (reference_below(random, 4)) {
@@ -152,6 +203,8 @@ static void pick_part(uint64_t *random, int64_t size, int64_t *start, int64_t *l
 static struct mr_stage pick_stage(uint64_t *random, int64_t width, int64_t height)
 {
     struct mr_stage s = {.hflip = reference_below(random, 2), .vflip = reference_below(random, 2)};
+    if (reference_below(random, 3))
+        s.interpolation = (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
     pick_part(random, width, &s.source.x, &s.source.width);
     pick_part(random, height, &s.source.y, &s.source.height);
     s.resized_width = reference_below(random, 4) ? pick_size(random) : s.source.width;
@@ -176,7 +229,7 @@ static struct image slow_stage(const struct mr_stage *s, const struct image *ima
     struct image out = image_make(image->width, image->height, image->channels);
     memcpy(out.pixels, image->pixels, (size_t)(image->width * image->height * image->channels));
     reference_crop(&out, s->source.x, s->source.y, s->source.width, s->source.height);
-    reference_resize(&out, s->resized_width, s->resized_height);
+    reference_resize(&out, s->resized_width, s->resized_height, s->interpolation);
     reference_crop(&out, s->live.x, s->live.y, s->live.width, s->live.height);
     reference_crop(&out, s->window.x - s->live.x, s->window.y - s->live.y, s->window.width, s->window.height);
     if (s->hflip)
@@ -197,9 +250,10 @@ static void random_stages_equal_the_slow_reference(void **state)
         struct image fast = run_stage(&resample, &stage, &image, &random);
         struct image slow = slow_stage(&stage, &image);
         if (!image_equal(&fast, &slow))
-            fail_msg("case %d: source %lldx%lld to %lldx%lld, %d channels, flips %d %d", i,
-                     (long long)stage.source.width, (long long)stage.source.height, (long long)stage.resized_width,
-                     (long long)stage.resized_height, image.channels, stage.hflip, stage.vflip);
+            fail_msg("case %d: interpolation %d, source %lldx%lld to %lldx%lld, %d channels, flips %d %d", i,
+                     stage.interpolation, (long long)stage.source.width, (long long)stage.source.height,
+                     (long long)stage.resized_width, (long long)stage.resized_height, image.channels, stage.hflip,
+                     stage.vflip);
         image_free(&image);
         image_free(&fast);
         image_free(&slow);
@@ -211,12 +265,14 @@ static void very_many_taps_do_not_overflow(void **state)
 {
     struct mr_resample resample = {.kernels = *state};
     uint64_t random = 7;
-    for (int upright = 0; upright < 2; upright++) {
+    for (int i = 0; i < 2 * MR_N_FILTERS; i++) {
+        bool upright = i % 2;
         struct image image = upright ? image_make(2, 60000, 3) : image_make(60000, 2, 3);
         memset(image.pixels, 255, 2 * 60000 * 3);
         struct mr_stage stage = {.source = {0, 0, image.width, image.height},
                                  .resized_width = 1,
                                  .resized_height = 1,
+                                 .interpolation = (enum mr_interpolation)(i / 2),
                                  .window = {0, 0, 1, 1},
                                  .live = {0, 0, 1, 1}};
         set_need(&stage);
@@ -238,6 +294,7 @@ static int test_set(enum mr_cpu cpu)
     struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(golden_resizes_hold, state),
         cmocka_unit_test_prestate(golden_center_crops_hold, state),
+        cmocka_unit_test_prestate(golden_filters_hold, state),
         cmocka_unit_test_prestate(random_stages_equal_the_slow_reference, state),
         cmocka_unit_test_prestate(very_many_taps_do_not_overflow, state),
     };

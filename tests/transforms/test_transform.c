@@ -48,6 +48,7 @@ static void expect_same(const mr_transform *a, const mr_transform *b)
         assert_int_equal(p->n_channels, q->n_channels);
         assert_int_equal(p->exact, q->exact);
         assert_int_equal(p->implied, q->implied);
+        assert_int_equal(p->interpolation, q->interpolation);
     }
 }
 
@@ -99,6 +100,38 @@ static void short_forms_are_items_too(void **state)
     expect_long_form("cifar+vflip(0.1)", "random_crop(32,padding=4)+hflip(0.5)+vflip(0.1)+" CIFAR);
     expect_long_form("eval:8:8+normalize(mean=0:0:0,std=1:1:1)",
                      "resize(8)+center_crop(8)+normalize(mean=0:0:0,std=1:1:1)");
+}
+
+static void resizes_have_an_interpolation(void **state)
+{
+    (void)state;
+    expect_long_form("resize(224, interp = BiCubic)", "resize(224,interp=bicubic)");
+    expect_long_form("resize(224:192,lanczos)", "resize(224:192,interp=lanczos)");
+    expect_long_form("resize(224,interp=bilinear)+resize(32,bilinear)", "resize(224)+resize(32)");
+    expect_long_form("random_resized_crop(224,interp=box,ratio=1:2,scale=0.5:1)+resize(7,nearest)+resize(9,hamming)",
+                     "random_resized_crop(224,scale=0.5:1,ratio=1:2,interp=box)+resize(7,interp=nearest)+"
+                     "resize(9,interp=hamming)");
+    expect_long_form(
+        "train(224,interp=bicubic)",
+        "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333,interp=bicubic)+hflip(0.5)+" IMAGENET);
+    expect_long_form("eval(256:224,bicubic)", "resize(256,interp=bicubic)+center_crop(224)+" IMAGENET);
+}
+
+static void text_is_appended_as_a_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    mr_error error;
+    mr_transform *t = parse_transform("exif+train:224");
+    assert_int_equal(mr_transform_append(t, "vflip(0.25)+resize(8,bicubic)", NULL), MR_OK);
+    const char *want = "exif+" CROP "+hflip(0.5)+vflip(0.25)+resize(8,interp=bicubic)+" IMAGENET;
+    expect_text(t, want);
+    assert_int_equal(mr_transform_append(t, "hflip+exif", &error), MR_ERR_INVALID);
+    assert_string_equal(error.text,
+                        "transform \"hflip+exif\", character 7: exif stands after hflip; it must come first");
+    assert_int_equal(mr_transform_append(t, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_transform_append(NULL, "hflip", NULL), MR_ERR_INVALID);
+    expect_text(t, want);
+    mr_transform_destroy(t);
 }
 
 static void a_given_normalise_replaces_the_implied_one(void **state)
@@ -155,7 +188,23 @@ static void errors_name_the_place(void **state)
                  {"a_name_that_is_far_too_long_for_this", 1, "too long"},
                  {"trian:224", 1, "no operation has this name (did you mean 'train'?); there are train, eval, cifar"},
                  {"hflip(1e999)", 7, "a number is expected"},
-                 {"hflip(0x1)", 8, "',' or ')'"}};
+                 {"hflip(0x1)", 8, "',' or ')'"},
+                 {"resize(224,interp=bicubik)", 12,
+                  "no interpolation has this name (did you mean 'bicubic'?); there are "
+                  "bilinear, nearest, box, hamming, bicubic, lanczos"},
+                 {"resize(224,interp=)", 19, "a number is expected"},
+                 {"resize(224,interp=3)", 12, "no interpolation"},
+                 {"resize(224,interp)", 12, "no interpolation"},
+                 {"resize(224,interp=box,lanczos)", 23, "unknown or given twice"},
+                 {"resize(224,box=3)", 12, "takes no value"},
+                 {"resize(224,bicubic=box)", 12, "takes no value"},
+                 {"resize(interp=box)", 19, "a size is expected"},
+                 {"hflip(0.5,interp=box)", 11, "unknown or given twice"},
+                 {"center_crop(8,bicubic)", 15, "unknown or given twice"},
+                 {"random_crop(8,padding=box)", 15, "one value is expected"},
+                 {"random_resized_crop(8,scale=box)", 23, "lo:hi"},
+                 {"normalize(mean=0,std=1,exact=box)", 24, "takes no value"},
+                 {"normalize(mean=box,std=box)", 20, "one or three"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         mr_transform *transform = (mr_transform *)&cases;
         mr_error error;
@@ -254,6 +303,9 @@ static void hostile_texts_are_refused_or_round_trip(void **state)
                            " ",
                            "random_crop(32,padding=4)",
                            "vflip(.5)",
+                           "interp=",
+                           "bicubic",
+                           "resize(7,interp=lanczos)",
                            "exact"};
     for (int i = 0; i < 20000; i++) {
         char text[400] = "", formatted[2000];
@@ -281,6 +333,8 @@ int main(void)
         cmocka_unit_test(short_forms_become_long_ones),
         cmocka_unit_test(long_forms_in_any_case_and_spacing),
         cmocka_unit_test(short_forms_are_items_too),
+        cmocka_unit_test(resizes_have_an_interpolation),
+        cmocka_unit_test(text_is_appended_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_given_normalise_replaces_the_implied_one),
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(the_builder_refuses_what_makes_no_sense),

@@ -2,8 +2,9 @@
 /*
  * The loops in plain C, which are the reference for the other sets.
  *
- * Invariant: Pillow rounds to u8 between the two passes, so neither their order nor the rounding may change. Sums stay
- * below 2^30 for any usual number of taps and need no clipping then.
+ * Invariant: Pillow rounds to u8 between the two passes, so neither their order nor the rounding may change. Sums of
+ * weights that are not below 0 stay below 2^30 for any usual number of taps and need no clipping then. Others
+ * (axis->overshoots) stay between -2^31 and 2^31, and are clipped to 0 to 255.
  */
 #include "base/checked.h"
 #include "transforms/simd/kernels.h"
@@ -20,6 +21,12 @@ static inline uint8_t clip_sum(uint32_t sum)
 {
     uint32_t value = sum >> MR_WEIGHT_BITS;
     return (uint8_t)(value > 255 ? 255 : value);
+}
+
+static inline uint8_t clip_both(uint32_t sum)
+{
+    int32_t value = (int32_t)sum >> MR_WEIGHT_BITS;
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
 /* The horizontal pass. A strip is four rows of u8, one after the other; the tables are room for a pair of rows. */
@@ -77,10 +84,42 @@ static inline __attribute__((always_inline)) void filter_by_taps(const struct mr
     }
 }
 
+/* Weights below 0 would borrow from the upper half, so each row is alone. */
+static inline __attribute__((always_inline)) void filter_row(const struct mr_axis *x, uint32_t channels,
+                                                             const uint8_t *restrict row, uint8_t *restrict out)
+{
+    const int32_t *weight = x->weight;
+    for (uint32_t i = 0; i < x->n; i++, weight++, out += channels) {
+        const uint8_t *from = row + (size_t)x->start[i] * channels;
+        uint32_t sum[4] = {HALF, HALF, HALF, HALF};
+        for (uint32_t k = 0; k < x->max_taps; k++)
+            for (uint32_t c = 0; c < channels; c++)
+                sum[c] += (uint32_t)weight[(size_t)k * x->pitch] * from[k * channels + c];
+        for (uint32_t c = 0; c < channels; c++)
+            out[c] = clip_both(sum[c]);
+    }
+}
+
+static void filter_rows(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
+                        uint8_t *strip)
+{
+    for (uint32_t i = 0; i < MR_STRIP_ROWS; i++, strip += a->stride) {
+        switch (a->channels) {
+        case 1: filter_row(a->x, 1, rows[i], strip); break;
+        case 3: filter_row(a->x, 3, rows[i], strip); break;
+        default: filter_row(a->x, 4, rows[i], strip); break;
+        }
+    }
+}
+
 static void horizontal_c(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
                          uint8_t *strip)
 {
     uint64_t *pairs = (uint64_t *)(void *)horizontal->tables;
+    if (horizontal->x->overshoots) {
+        filter_rows(horizontal, rows, strip);
+        return;
+    }
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i += 2) {
         uint8_t *a = strip + i * horizontal->stride, *b = a + horizontal->stride;
         pair_rows(rows[i], rows[i + 1], horizontal->row_bytes, pairs);
@@ -128,8 +167,8 @@ static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const 
 }
 
 /* Any number of taps: strips that fit on the stack, one row after the other. */
-static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps, uint32_t len,
-                          uint8_t *restrict out)
+static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps, bool overshoots,
+                          uint32_t len, uint8_t *restrict out)
 {
     enum { STRIP = 512 };
     uint32_t sums[STRIP];
@@ -144,7 +183,7 @@ static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uin
                 sums[i] += w * row[i];
         }
         for (uint32_t i = 0; i < n; i++)
-            out[at + i] = clip_sum(sums[i]);
+            out[at + i] = overshoots ? clip_both(sums[i]) : clip_sum(sums[i]);
     }
 }
 
@@ -160,12 +199,12 @@ static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i, 
         rows[k] = strips[at / MR_STRIP_ROWS] + at % MR_STRIP_ROWS * vertical->stride;
         weight[k] = y->weight[(size_t)k * y->pitch + i];
     }
-    switch (count) {
+    switch (y->overshoots ? 0 : count) {
     case 1: sum_rows(rows, weight, 1, n, out); break;
     case 2: sum_rows(rows, weight, 2, n, out); break;
     case 3: sum_rows(rows, weight, 3, n, out); break;
     case 4: sum_rows(rows, weight, 4, n, out); break;
-    default: sum_many_rows(rows, weight, count, n, out); break;
+    default: sum_many_rows(rows, weight, count, y->overshoots, n, out); break;
     }
 }
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an operation resamples. Stages and axes have one of the filters; an operation may leave the choice to a draw. */
+#ifndef TRANSFORMS_INTERPOLATION_H
+#define TRANSFORMS_INTERPOLATION_H
+
+#include <stdint.h>
+
+/* Pillow's filters. mr_transform_interpolations (transform.h) has their names. */
+enum mr_interpolation {
+    MR_BILINEAR, /* the default */
+    MR_NEAREST,
+    MR_BOX,
+    MR_HAMMING,
+    MR_BICUBIC,
+    MR_LANCZOS,
+    MR_N_FILTERS,
+    MR_N_INTERPOLATIONS = MR_N_FILTERS
+};
+
+#endif
