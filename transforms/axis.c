@@ -224,6 +224,28 @@ static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, i
     axis->max_taps = 1;
 }
 
+/* What plain C has filled, as other sets take it: the last output repeated, and zeros up to four taps. */
+static void extend_tables(struct mr_axis *axis)
+{
+    uint32_t last = axis->n - 1, n_taps = (axis->max_taps + 3) & ~3u;
+    for (uint32_t at = axis->n; at < axis->pitch; at++) {
+        axis->start[at] = axis->start[last];
+        axis->count[at] = axis->count[last];
+    }
+    for (uint32_t k = 0; k < n_taps; k++) {
+        int32_t *weight = axis->weight + (size_t)k * axis->pitch;
+        if (k >= axis->max_taps)
+            memset(weight, 0, axis->n * sizeof *weight);
+        for (uint32_t at = axis->n; at < axis->pitch; at++)
+            weight[at] = weight[last];
+    }
+}
+
+static bool is_filled_by_sets(enum mr_interpolation interpolation)
+{
+    return interpolation == MR_BILINEAR || interpolation == MR_BOX || interpolation == MR_BICUBIC;
+}
+
 /* Not more taps than inputs, but room for a multiple of 4 where a set of vector loops wants it. */
 static uint32_t find_most(const struct mr_axis_filter *f, int64_t in, bool vectors)
 {
@@ -250,7 +272,7 @@ mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolatio
     mr_axis_span(interpolation, in, out, lo, n, &first, &end);
     if (axis->identity) {
         fill_identity(axis, most);
-    } else if (fill) {
+    } else if (fill && is_filled_by_sets(interpolation)) {
         f.lo = (double)(reversed ? lo + n - 1 : lo);
         f.step = reversed ? -1.0 : 1.0;
         f.in = (int32_t)in;
@@ -263,7 +285,9 @@ mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolatio
         else
             fill_outputs(axis, &f, in, lo, first);
         for (uint32_t i = 0; i < axis->n; i++)
-            pad_taps(axis, i, (uint32_t)(end - first), uniform);
+            pad_taps(axis, i, (uint32_t)(end - first), uniform && !fill);
+        if (fill)
+            extend_tables(axis);
     }
     return MR_OK;
 }

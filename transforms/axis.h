@@ -51,7 +51,7 @@ struct mr_axis_filter {
 
 /*
  * Starts, counts and weights of all outputs up to axis->pitch, and axis->max_taps: the loops of a set that is not plain
- * C.
+ * C. They know bilinear, box and bicubic; the other filters need a sine, or a sum from the first output on.
  */
 typedef void mr_axis_fill(struct mr_axis *axis, const struct mr_axis_filter *filter);
 

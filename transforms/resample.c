@@ -45,7 +45,7 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
         r->kernels = mr_kernels_best();
     bool usual = mr_axis_is_usual(s->interpolation, s->source.width, s->resized_width) &&
                  mr_axis_is_usual(s->interpolation, s->source.height, s->resized_height);
-    r->used = usual && s->interpolation == MR_BILINEAR ? r->kernels : &mr_kernels_c;
+    r->used = usual ? r->kernels : &mr_kernels_c;
     mr_status status = mr_axis_build(&r->x, s->interpolation, s->source.width, s->resized_width, s->live.x,
                                      s->live.width, s->hflip, true, r->used->fill, error);
     if (status == MR_OK)

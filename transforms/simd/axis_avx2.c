@@ -32,8 +32,29 @@ INLINE struct taps find_taps(const struct mr_axis *axis, const struct mr_axis_fi
     return (struct taps){center, _mm256_cvtepi32_pd(start), _mm256_cvtepi32_pd(end)};
 }
 
-INLINE void fill_weights(struct mr_axis *axis, const struct mr_axis_filter *f, uint32_t at, uint32_t most,
-                         struct taps taps)
+/* axis.c's find_share(), for what is_filled_by_sets(). */
+INLINE __m256d find_share(enum mr_interpolation interpolation, __m256d x)
+{
+    const __m256d one = _mm256_set1_pd(1.0), half = _mm256_set1_pd(0.5);
+    __m256d distance = _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
+    if (interpolation == MR_BOX) {
+        __m256d inside =
+            _mm256_and_pd(_mm256_cmp_pd(x, _mm256_set1_pd(-0.5), _CMP_GT_OQ), _mm256_cmp_pd(x, half, _CMP_LE_OQ));
+        return _mm256_and_pd(inside, one);
+    }
+    if (interpolation == MR_BILINEAR)
+        return _mm256_max_pd(_mm256_setzero_pd(), _mm256_sub_pd(one, distance));
+    __m256d near = _mm256_sub_pd(_mm256_mul_pd(_mm256_set1_pd(1.5), distance), _mm256_set1_pd(2.5));
+    near = _mm256_add_pd(_mm256_mul_pd(_mm256_mul_pd(near, distance), distance), one);
+    __m256d far = _mm256_mul_pd(_mm256_sub_pd(distance, _mm256_set1_pd(5.0)), distance);
+    far = _mm256_mul_pd(_mm256_add_pd(far, _mm256_set1_pd(8.0)), distance);
+    far = _mm256_mul_pd(_mm256_sub_pd(far, _mm256_set1_pd(4.0)), _mm256_set1_pd(-0.5));
+    far = _mm256_and_pd(_mm256_cmp_pd(distance, _mm256_set1_pd(2.0), _CMP_LT_OQ), far);
+    return _mm256_blendv_pd(far, near, _mm256_cmp_pd(distance, one, _CMP_LT_OQ));
+}
+
+INLINE void fill_weights(struct mr_axis *axis, const struct mr_axis_filter *f, enum mr_interpolation interpolation,
+                         uint32_t at, uint32_t most, struct taps taps)
 {
     const __m256d half = _mm256_set1_pd(0.5), one = _mm256_set1_pd(1.0), zero = _mm256_setzero_pd();
     const __m256d sign = _mm256_set1_pd(-0.0), inverse = _mm256_set1_pd(f->inverse);
@@ -41,21 +62,33 @@ INLINE void fill_weights(struct mr_axis *axis, const struct mr_axis_filter *f, u
     __m256d share[MR_AXIS_MAX_TAPS], sum = zero, position = taps.start;
     for (uint32_t k = 0; k < most; k++) {
         __m256d distance = _mm256_mul_pd(_mm256_add_pd(_mm256_sub_pd(position, taps.center), half), inverse);
-        __m256d value = _mm256_max_pd(zero, _mm256_sub_pd(one, _mm256_andnot_pd(sign, distance)));
+        __m256d value = find_share(interpolation, distance);
         share[k] = _mm256_and_pd(_mm256_cmp_pd(position, taps.end, _CMP_LT_OQ), value);
         sum = _mm256_add_pd(sum, share[k]);
         position = _mm256_add_pd(position, one);
     }
     for (uint32_t k = 0; k < most; k++) {
-        __m256d weight = _mm256_add_pd(half, _mm256_mul_pd(_mm256_div_pd(share[k], sum), weight_of_1));
+        __m256d weight = _mm256_mul_pd(_mm256_div_pd(share[k], sum), weight_of_1), away = half;
+        if (interpolation == MR_BICUBIC)
+            away = _mm256_or_pd(_mm256_and_pd(sign, weight), half);
+        weight = _mm256_add_pd(away, weight);
         _mm_storeu_si128((__m128i *)(void *)(axis->weight + (size_t)k * axis->pitch + at), _mm256_cvttpd_epi32(weight));
     }
 }
 
-void mr_axis_fill_avx2(struct mr_axis *axis, const struct mr_axis_filter *filter)
+INLINE void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *filter, enum mr_interpolation interpolation)
 {
     uint32_t most = mr_axis_most_taps(filter);
     for (uint32_t at = 0; at < axis->pitch; at += 4)
-        fill_weights(axis, filter, at, most, find_taps(axis, filter, at));
+        fill_weights(axis, filter, interpolation, at, most, find_taps(axis, filter, at));
     mr_axis_end_fill(axis, most);
+}
+
+void mr_axis_fill_avx2(struct mr_axis *axis, const struct mr_axis_filter *filter)
+{
+    switch (filter->interpolation) {
+    case MR_BOX: fill_outputs(axis, filter, MR_BOX); break;
+    case MR_BICUBIC: fill_outputs(axis, filter, MR_BICUBIC); break;
+    default: fill_outputs(axis, filter, MR_BILINEAR); break;
+    }
 }

@@ -41,15 +41,21 @@ static void horizontal_make_c(struct mr_resample_horizontal *horizontal)
     (void)horizontal;
 }
 
-/* Two rows as the halves of 64-bit words: one multiplication then serves both, and no carry reaches the upper half. */
+/*
+ * Two rows as the halves of 64-bit words: one multiplication then serves both. No carry reaches the upper half; where
+ * the lower half ends below 0 it has borrowed one.
+ */
 static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint32_t len, uint64_t *restrict pairs)
 {
     for (uint32_t i = 0; i < len; i++)
         pairs[i] = a[i] | (uint64_t)b[i] << 32;
 }
 
+/* How sums become values. */
+enum clipping { UNCLIPPED, CLIPPED, CLIPPED_BOTH };
+
 static inline __attribute__((always_inline)) void filter_pairs(const struct mr_axis *x, uint32_t channels,
-                                                               uint32_t n_taps, bool clipped,
+                                                               uint32_t n_taps, enum clipping clipping,
                                                                const uint64_t *restrict pairs, uint8_t *restrict a,
                                                                uint8_t *restrict b)
 {
@@ -61,12 +67,20 @@ static inline __attribute__((always_inline)) void filter_pairs(const struct mr_a
         uint64_t sum[4];
         for (uint32_t c = 0; c < channels; c++)
             sum[c] = HALF | (uint64_t)HALF << 32;
-        for (uint32_t k = 0; k < n_taps; k++)
+        for (uint32_t k = 0; k < n_taps; k++) {
+            int32_t w = weight[k * pitch];
             for (uint32_t c = 0; c < channels; c++)
-                sum[c] += from[k * channels + c] * (uint32_t)weight[k * pitch];
+                sum[c] += from[k * channels + c] * (clipping == CLIPPED_BOTH ? (uint64_t)(int64_t)w : (uint32_t)w);
+        }
         for (uint32_t c = 0; c < channels; c++) {
-            a[c] = clipped ? clip_sum((uint32_t)sum[c]) : (uint8_t)(sum[c] >> MR_WEIGHT_BITS);
-            b[c] = clipped ? clip_sum((uint32_t)(sum[c] >> 32)) : (uint8_t)(sum[c] >> (32 + MR_WEIGHT_BITS));
+            uint32_t low = (uint32_t)sum[c], high = (uint32_t)(sum[c] >> 32);
+            if (clipping == CLIPPED_BOTH) {
+                a[c] = clip_both(low);
+                b[c] = clip_both(high + (low >> 31));
+            } else {
+                a[c] = clipping == CLIPPED ? clip_sum(low) : (uint8_t)(low >> MR_WEIGHT_BITS);
+                b[c] = clipping == CLIPPED ? clip_sum(high) : (uint8_t)(high >> MR_WEIGHT_BITS);
+            }
         }
     }
 }
@@ -75,40 +89,20 @@ static inline __attribute__((always_inline)) void filter_pairs(const struct mr_a
 static inline __attribute__((always_inline)) void filter_by_taps(const struct mr_axis *x, uint32_t channels,
                                                                  const uint64_t *pairs, uint8_t *a, uint8_t *b)
 {
+    if (x->overshoots) {
+        filter_pairs(x, channels, x->max_taps, CLIPPED_BOTH, pairs, a, b);
+        return;
+    }
     switch (x->max_taps) {
-    case 2: filter_pairs(x, channels, 2, false, pairs, a, b); break;
-    case 3: filter_pairs(x, channels, 3, false, pairs, a, b); break;
-    case 4: filter_pairs(x, channels, 4, false, pairs, a, b); break;
-    case 5: filter_pairs(x, channels, 5, false, pairs, a, b); break;
-    default: filter_pairs(x, channels, x->max_taps, x->max_taps > MAX_TAPS_UNCLIPPED, pairs, a, b); break;
-    }
-}
-
-/* Weights below 0 would borrow from the upper half, so each row is alone. */
-static inline __attribute__((always_inline)) void filter_row(const struct mr_axis *x, uint32_t channels,
-                                                             const uint8_t *restrict row, uint8_t *restrict out)
-{
-    const int32_t *weight = x->weight;
-    for (uint32_t i = 0; i < x->n; i++, weight++, out += channels) {
-        const uint8_t *from = row + (size_t)x->start[i] * channels;
-        uint32_t sum[4] = {HALF, HALF, HALF, HALF};
-        for (uint32_t k = 0; k < x->max_taps; k++)
-            for (uint32_t c = 0; c < channels; c++)
-                sum[c] += (uint32_t)weight[(size_t)k * x->pitch] * from[k * channels + c];
-        for (uint32_t c = 0; c < channels; c++)
-            out[c] = clip_both(sum[c]);
-    }
-}
-
-static void filter_rows(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
-                        uint8_t *strip)
-{
-    for (uint32_t i = 0; i < MR_STRIP_ROWS; i++, strip += a->stride) {
-        switch (a->channels) {
-        case 1: filter_row(a->x, 1, rows[i], strip); break;
-        case 3: filter_row(a->x, 3, rows[i], strip); break;
-        default: filter_row(a->x, 4, rows[i], strip); break;
-        }
+    case 2: filter_pairs(x, channels, 2, UNCLIPPED, pairs, a, b); break;
+    case 3: filter_pairs(x, channels, 3, UNCLIPPED, pairs, a, b); break;
+    case 4: filter_pairs(x, channels, 4, UNCLIPPED, pairs, a, b); break;
+    case 5: filter_pairs(x, channels, 5, UNCLIPPED, pairs, a, b); break;
+    default:
+        if (x->max_taps > MAX_TAPS_UNCLIPPED)
+            filter_pairs(x, channels, x->max_taps, CLIPPED, pairs, a, b);
+        else
+            filter_pairs(x, channels, x->max_taps, UNCLIPPED, pairs, a, b);
     }
 }
 
@@ -116,10 +110,6 @@ static void horizontal_c(const struct mr_resample_horizontal *horizontal, const 
                          uint8_t *strip)
 {
     uint64_t *pairs = (uint64_t *)(void *)horizontal->tables;
-    if (horizontal->x->overshoots) {
-        filter_rows(horizontal, rows, strip);
-        return;
-    }
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i += 2) {
         uint8_t *a = strip + i * horizontal->stride, *b = a + horizontal->stride;
         pair_rows(rows[i], rows[i + 1], horizontal->row_bytes, pairs);

@@ -284,8 +284,29 @@ INLINE __m256i join_rows(__m256i a, __m256i b)
     return _mm256_avg_epu16(twice, _mm256_setzero_si256());
 }
 
+/* The same where they may lie outside of 0 to 255: not clipped yet. */
+INLINE __m256i join_signed(__m256i a, __m256i b)
+{
+    __m256i words = _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa);
+    return _mm256_srai_epi16(_mm256_adds_epi16(words, _mm256_set1_epi16(32)), 6);
+}
+
+/* Eight values of four rows. */
+INLINE void store_rows(const __m256i sum[MR_STRIP_ROWS], bool overshoots, uint8_t *pair0, uint8_t *pair1)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    if (overshoots) {
+        __m256i bytes = _mm256_packus_epi16(join_signed(sum[0], sum[1]), join_signed(sum[2], sum[3]));
+        store256(pair0, _mm256_unpacklo_epi8(bytes, zero));
+        store256(pair1, _mm256_unpackhi_epi8(bytes, zero));
+    } else {
+        store256(pair0, join_rows(sum[0], sum[1]));
+        store256(pair1, join_rows(sum[2], sum[3]));
+    }
+}
+
 INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                              bool joined, uint32_t n_pairs)
+                              bool joined, uint32_t n_pairs, bool overshoots)
 {
     const struct group *group = find_groups(a);
     const struct offsets *offsets = find_offsets(a);
@@ -296,16 +317,20 @@ INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint
         __m256i sum[MR_STRIP_ROWS];
         for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
             sum[i] = sum_groups(group, offsets, n, row[i], joined, n_pairs);
-        store256(pair0, join_rows(sum[0], sum[1]));
-        store256(pair1, join_rows(sum[2], sum[3]));
+        store_rows(sum, overshoots, pair0, pair1);
     }
 }
 
-INLINE __m128i join_halves(__m256i sum)
+/* The same of the halves of one vector. */
+INLINE __m128i join_halves(__m256i sum, bool overshoots)
 {
-    __m128i a = _mm_srli_epi32(_mm256_castsi256_si128(sum), 21);
-    __m128i b = _mm_srli_epi32(_mm256_extracti128_si256(sum, 1), 5);
-    return _mm_avg_epu16(_mm_blend_epi16(a, b, 0xaa), _mm_setzero_si128());
+    __m128i a = _mm256_castsi256_si128(sum), b = _mm256_extracti128_si256(sum, 1);
+    if (overshoots) {
+        __m256i words = join_signed(_mm256_castsi128_si256(a), _mm256_castsi128_si256(b));
+        return _mm_cvtepu8_epi16(_mm_packus_epi16(_mm256_castsi256_si128(words), _mm_setzero_si128()));
+    }
+    __m128i twice = _mm_blend_epi16(_mm_srli_epi32(a, 21), _mm_srli_epi32(b, 5), 0xaa);
+    return _mm_avg_epu16(twice, _mm_setzero_si128());
 }
 
 /* One pixel of two rows, which are the halves of the vectors: a dword for each channel, of 3 or 4. */
@@ -354,7 +379,7 @@ INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, c
 
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
 INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                            int channels)
+                            int channels, bool overshoots)
 {
     const struct place *place = find_places(a);
     const int16_t *words = find_wide_words(a);
@@ -365,39 +390,50 @@ INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_
             __m256i sum = channels == 1 ? sum_gray(row0, row1, words, words + n_taps, n_taps)
                                         : sum_pixel(row0, row1, place->lead, words, words + n_taps, n_taps, channels);
             uint8_t *out = strip + 4 * (r / 2 * a->stride + (size_t)i * (size_t)channels);
-            _mm_storeu_si128((__m128i *)(void *)out, join_halves(sum));
+            _mm_storeu_si128((__m128i *)(void *)out, join_halves(sum, overshoots));
         }
     }
 }
 
 /* The usual numbers of taps as constants, so that the inner loops are unrolled. */
 INLINE void horizontal_pairs(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                             bool joined)
+                             bool joined, bool overshoots)
 {
     uint32_t n_pairs = (a->x->max_taps + 1) / 2;
     switch (n_pairs) {
-    case 2: horizontal_groups(a, rows, strip, joined, 2); break;
-    case 3: horizontal_groups(a, rows, strip, joined, 3); break;
-    case 4: horizontal_groups(a, rows, strip, joined, 4); break;
-    default: horizontal_groups(a, rows, strip, joined, n_pairs); break;
+    case 2: horizontal_groups(a, rows, strip, joined, 2, overshoots); break;
+    case 3: horizontal_groups(a, rows, strip, joined, 3, overshoots); break;
+    case 4: horizontal_groups(a, rows, strip, joined, 4, overshoots); break;
+    case 5: horizontal_groups(a, rows, strip, joined, 5, overshoots); break;
+    case 6: horizontal_groups(a, rows, strip, joined, 6, overshoots); break;
+    default: horizontal_groups(a, rows, strip, joined, n_pairs, overshoots); break;
     }
+}
+
+INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                           bool overshoots)
+{
+    if (a->way == TWO_TAPS)
+        horizontal_groups(a, rows, strip, true, 1, overshoots);
+    else if (a->way == QUADS)
+        horizontal_pairs(a, rows, strip, true, overshoots);
+    else if (a->way == PAIRS)
+        horizontal_pairs(a, rows, strip, false, overshoots);
+    else if (a->channels == 1)
+        horizontal_wide(a, rows, strip, 1, overshoots);
+    else if (a->channels == 3)
+        horizontal_wide(a, rows, strip, 3, overshoots);
+    else
+        horizontal_wide(a, rows, strip, 4, overshoots);
 }
 
 static void horizontal_avx2(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
                             uint8_t *strip)
 {
-    if (a->way == TWO_TAPS)
-        horizontal_groups(a, rows, strip, true, 1);
-    else if (a->way == QUADS)
-        horizontal_pairs(a, rows, strip, true);
-    else if (a->way == PAIRS)
-        horizontal_pairs(a, rows, strip, false);
-    else if (a->channels == 1)
-        horizontal_wide(a, rows, strip, 1);
-    else if (a->channels == 3)
-        horizontal_wide(a, rows, strip, 3);
+    if (a->x->overshoots)
+        horizontal_way(a, rows, strip, true);
     else
-        horizontal_wide(a, rows, strip, 4);
+        horizontal_way(a, rows, strip, false);
 }
 
 /* ---- Rows as they are ---- */

@@ -13,9 +13,8 @@
 /* The ways of a horizontal pass. */
 enum {
     TWO_TAPS,   /* words */
-    FOUR_TAPS,  /* digits, one step */
-    EIGHT_TAPS, /* two steps */
-    FAR_TAPS,   /* two loads side by side for each of up to four steps */
+    NEAR_TAPS,  /* digits, a load for each of up to four steps */
+    FAR_TAPS,   /* two loads side by side for each of them */
     WIDE_PIXELS /* outputs too far apart: one after the other */
 };
 
@@ -211,8 +210,8 @@ static void horizontal_make_avx512(struct mr_resample_horizontal *a)
         make_wide(a);
         return;
     }
-    bool far = reach > LOAD_BYTES || a->n_steps > 2;
-    a->way = far ? FAR_TAPS : n_taps <= 2 ? TWO_TAPS : FOUR_TAPS + a->n_steps - 1;
+    bool far = reach > LOAD_BYTES;
+    a->way = far ? FAR_TAPS : n_taps <= 2 && !a->x->overshoots ? TWO_TAPS : NEAR_TAPS;
     uint32_t least = far ? 2 * LOAD_BYTES : LOAD_BYTES;
     if (a->row_bytes < least)
         a->row_bytes = least;
@@ -252,9 +251,18 @@ INLINE __m512i sum_two_taps(const struct group *group, int32_t offset, const uin
     return sum_words(bytes, group->digit[0], group->digit[1]);
 }
 
+/* Dwords of the four rows' bytes. */
+INLINE __m512i join_sums(const __m512i sum[MR_STRIP_ROWS], bool overshoots)
+{
+    const __m512i by_value = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
+    if (overshoots)
+        return _mm512_shuffle_epi8(clip_sums(sum[0], sum[1], sum[2], sum[3]), by_value);
+    return join_rows(sum[0], sum[1], sum[2], sum[3]);
+}
+
 /* n_steps 0: two taps. */
 INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                              uint32_t n_steps, bool far)
+                              uint32_t n_steps, bool far, bool overshoots)
 {
     const struct group *groups = find_groups(a);
     const int32_t *offsets = find_offsets(a);
@@ -271,17 +279,19 @@ INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint
         for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
             sum[i] = n_steps == 0 ? sum_two_taps(groups + g, offsets[g], row[i])
                                   : sum_group(group, offset, row[i], n_steps, far);
-        _mm512_storeu_si512(strip + 64 * (size_t)g, join_rows(sum[0], sum[1], sum[2], sum[3]));
+        _mm512_storeu_si512(strip + 64 * (size_t)g, join_sums(sum, overshoots));
     }
 }
 
-static void horizontal_far(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip)
+/* The numbers of steps as constants, so that the inner loops are unrolled. */
+INLINE void horizontal_steps(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                             bool far, bool overshoots)
 {
     switch (a->n_steps) {
-    case 2: horizontal_groups(a, rows, strip, 2, true); break;
-    case 3: horizontal_groups(a, rows, strip, 3, true); break;
-    case 4: horizontal_groups(a, rows, strip, 4, true); break;
-    default: horizontal_groups(a, rows, strip, 1, true); break;
+    case 2: horizontal_groups(a, rows, strip, 2, far, overshoots); break;
+    case 3: horizontal_groups(a, rows, strip, 3, far, overshoots); break;
+    case 4: horizontal_groups(a, rows, strip, 4, far, overshoots); break;
+    default: horizontal_groups(a, rows, strip, 1, far, overshoots); break;
     }
 }
 
@@ -306,7 +316,7 @@ INLINE __m512i load_digit(const uint8_t *digits, int channels)
 /* One pixel of four rows, which are the quarters of the vectors: a dword for each channel; for one channel, the first.
  */
 INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const uint8_t *digits, uint32_t n_taps,
-                         int channels)
+                         int channels, bool overshoots)
 {
     char c = (char)channels, c2 = (char)(2 * channels), c3 = (char)(3 * channels);
     __m512i from = _mm512_broadcast_i32x4(_mm_setr_epi8(0, c, c2, c3, 1, (char)(c + 1), (char)(c2 + 1), (char)(c3 + 1),
@@ -330,12 +340,16 @@ INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const u
         sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, (_MM_PERM_ENUM)0xb1));
         sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, (_MM_PERM_ENUM)0x4e));
     }
-    return _mm512_srli_epi32(_mm512_add_epi32(sum, _mm512_set1_epi32(1 << 21)), 22);
+    sum = _mm512_add_epi32(sum, _mm512_set1_epi32(1 << 21));
+    if (!overshoots)
+        return _mm512_srli_epi32(sum, 22);
+    sum = _mm512_max_epi32(_mm512_srai_epi32(sum, 22), _mm512_setzero_si512());
+    return _mm512_min_epi32(sum, _mm512_set1_epi32(255));
 }
 
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
 INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                            int channels)
+                            int channels, bool overshoots)
 {
     const __m512i by_value =
         _mm512_castsi128_si512(_mm_setr_epi8(0, 16, 32, 48, 4, 20, 36, 52, 8, 24, 40, 56, 12, 28, 44, 60));
@@ -343,28 +357,37 @@ INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_
     const uint8_t *digits = find_wide_digits(a);
     uint32_t n_taps = a->n_steps;
     for (uint32_t i = 0; i < a->x->n; i++, digits += 3 * (size_t)n_taps) {
-        __m512i sum = _mm512_permutexvar_epi8(by_value, sum_pixel(rows, place[i], digits, n_taps, channels));
+        __m512i sum =
+            _mm512_permutexvar_epi8(by_value, sum_pixel(rows, place[i], digits, n_taps, channels, overshoots));
         uint8_t *out = strip + 4 * (size_t)i * (size_t)channels;
         _mm_storeu_si128((__m128i *)(void *)out, _mm512_castsi512_si128(sum));
+    }
+}
+
+INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
+                           bool overshoots)
+{
+    switch (a->way) {
+    case TWO_TAPS: horizontal_groups(a, rows, strip, 0, false, false); break;
+    case NEAR_TAPS: horizontal_steps(a, rows, strip, false, overshoots); break;
+    case FAR_TAPS: horizontal_steps(a, rows, strip, true, overshoots); break;
+    default:
+        if (a->channels == 1)
+            horizontal_wide(a, rows, strip, 1, overshoots);
+        else if (a->channels == 3)
+            horizontal_wide(a, rows, strip, 3, overshoots);
+        else
+            horizontal_wide(a, rows, strip, 4, overshoots);
     }
 }
 
 static void horizontal_avx512(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
                               uint8_t *strip)
 {
-    switch (a->way) {
-    case TWO_TAPS: horizontal_groups(a, rows, strip, 0, false); break;
-    case FOUR_TAPS: horizontal_groups(a, rows, strip, 1, false); break;
-    case EIGHT_TAPS: horizontal_groups(a, rows, strip, 2, false); break;
-    case FAR_TAPS: horizontal_far(a, rows, strip); break;
-    default:
-        if (a->channels == 1)
-            horizontal_wide(a, rows, strip, 1);
-        else if (a->channels == 3)
-            horizontal_wide(a, rows, strip, 3);
-        else
-            horizontal_wide(a, rows, strip, 4);
-    }
+    if (a->x->overshoots)
+        horizontal_way(a, rows, strip, true);
+    else
+        horizontal_way(a, rows, strip, false);
 }
 
 /* ---- Rows as they are ---- */
@@ -392,16 +415,23 @@ static void put_rows_avx512(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n
     }
 }
 
+/* Of each dword of a strip one byte: 32 of two vectors, and again in the upper half. */
 static void take_row_avx512(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
 {
     (void)stride;
-    const __m512i shift = _mm512_set1_epi32((int)(8 * i));
-    for (uint32_t at = 0; at < n; at += 16, strip += 64) {
-        __m128i bytes = _mm512_cvtepi32_epi8(_mm512_srlv_epi32(_mm512_loadu_si512(strip), shift));
-        if (n - at >= 16)
-            _mm_storeu_si128((__m128i *)(void *)(out + at), bytes);
+    const __m512i first =
+        _mm512_set_epi8(124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68, 64, 60, 56, 52, 48, 44, 40,
+                        36, 32, 28, 24, 20, 16, 12, 8, 4, 0, 124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76,
+                        72, 68, 64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
+    const __m512i from = _mm512_add_epi8(first, _mm512_set1_epi8((char)i));
+    for (uint32_t at = 0; at < n; at += 64, strip += 256) {
+        __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(strip), from, _mm512_loadu_si512(strip + 64));
+        __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(strip + 128), from, _mm512_loadu_si512(strip + 192));
+        __m512i bytes = _mm512_mask_blend_epi64(0xf0, low, high);
+        if (n - at >= 64)
+            _mm512_storeu_si512(out + at, bytes);
         else
-            _mm_mask_storeu_epi8(out + at, (__mmask16)first_bytes(n - at), bytes);
+            _mm512_mask_storeu_epi8(out + at, first_bytes(n - at), bytes);
     }
 }
 

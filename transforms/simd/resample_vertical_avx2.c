@@ -64,7 +64,7 @@ static void find_pairs(const struct mr_resample_vertical *vertical, uint32_t i, 
 }
 
 /* Up to so many pairs are kept in registers, which a row's stores cannot change. */
-#define MAX_FEW 3
+#define MAX_FEW 5
 
 struct taps {
     const struct pairs *pairs;
@@ -73,13 +73,15 @@ struct taps {
     __m256i lo[MAX_FEW];
 };
 
-INLINE __m256i join_sums(__m256i hi, __m256i lo)
+/* Twice the values; 64 times, and signed, where they may lie outside of 0 to 255. */
+INLINE __m256i join_sums(__m256i hi, __m256i lo, bool overshoots)
 {
-    return _mm256_srli_epi32(_mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo), 21);
+    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo);
+    return overshoots ? _mm256_srai_epi32(sum, 16) : _mm256_srli_epi32(sum, 21);
 }
 
-/* Twice the values at byte `at` of the rows; n up to MAX_FEW. */
-INLINE __m256i sum_few(const struct taps *t, size_t at, uint32_t n)
+/* What join_sums() gives for eight values at byte `at` of the rows; n up to MAX_FEW. */
+INLINE __m256i sum_few(const struct taps *t, size_t at, uint32_t n, bool overshoots)
 {
     __m256i words = load256(t->row[0] + at);
     __m256i hi = _mm256_madd_epi16(words, t->hi[0]), lo = _mm256_madd_epi16(words, t->lo[0]);
@@ -88,11 +90,11 @@ INLINE __m256i sum_few(const struct taps *t, size_t at, uint32_t n)
         hi = _mm256_add_epi32(hi, _mm256_madd_epi16(words, t->hi[k]));
         lo = _mm256_add_epi32(lo, _mm256_madd_epi16(words, t->lo[k]));
     }
-    return join_sums(hi, lo);
+    return join_sums(hi, lo, overshoots);
 }
 
 /* The same for any number. */
-INLINE __m256i sum_many(const struct pairs *pairs, size_t at)
+INLINE __m256i sum_many(const struct pairs *pairs, size_t at, bool overshoots)
 {
     __m256i hi = _mm256_setzero_si256(), lo = hi;
     for (uint32_t k = 0; k < pairs->n; k++) {
@@ -100,22 +102,31 @@ INLINE __m256i sum_many(const struct pairs *pairs, size_t at)
         hi = _mm256_add_epi32(hi, _mm256_madd_epi16(words, _mm256_set1_epi32(pairs->hi[k])));
         lo = _mm256_add_epi32(lo, _mm256_madd_epi16(words, _mm256_set1_epi32(pairs->lo[k])));
     }
-    return join_sums(hi, lo);
+    return join_sums(hi, lo, overshoots);
+}
+
+/* Words of join_sums(), rounded. */
+INLINE __m256i round_words(__m256i words, bool overshoots)
+{
+    if (overshoots)
+        return _mm256_srai_epi16(_mm256_adds_epi16(words, _mm256_set1_epi16(32)), 6);
+    return _mm256_avg_epu16(words, _mm256_setzero_si256());
 }
 
 /* 32 values. n 0: as many pairs as there are. */
-INLINE __m256i sum_32(const struct taps *t, size_t at, uint32_t n)
+INLINE __m256i sum_32(const struct taps *t, size_t at, uint32_t n, bool overshoots)
 {
-    const __m256i zero = _mm256_setzero_si256(), in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i sum[4];
     for (uint32_t i = 0; i < 4; i++)
-        sum[i] = n == 0 ? sum_many(t->pairs, at + 32 * i) : sum_few(t, at + 32 * i, n);
-    __m256i a = _mm256_packus_epi32(sum[0], sum[1]), b = _mm256_packus_epi32(sum[2], sum[3]);
-    __m256i bytes = _mm256_packus_epi16(_mm256_avg_epu16(a, zero), _mm256_avg_epu16(b, zero));
+        sum[i] = n == 0 ? sum_many(t->pairs, at + 32 * i, overshoots) : sum_few(t, at + 32 * i, n, overshoots);
+    __m256i a = overshoots ? _mm256_packs_epi32(sum[0], sum[1]) : _mm256_packus_epi32(sum[0], sum[1]);
+    __m256i b = overshoots ? _mm256_packs_epi32(sum[2], sum[3]) : _mm256_packus_epi32(sum[2], sum[3]);
+    __m256i bytes = _mm256_packus_epi16(round_words(a, overshoots), round_words(b, overshoots));
     return _mm256_permutevar8x32_epi32(bytes, in_order);
 }
 
-INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, uint32_t n, uint8_t *out)
+INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, bool overshoots, uint32_t n, uint8_t *out)
 {
     struct taps t = {.pairs = pairs};
     for (uint32_t k = 0; k < n_pairs; k++) {
@@ -125,10 +136,10 @@ INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, uint32_t n, uin
     }
     uint32_t at = 0;
     for (; at + 32 <= n; at += 32)
-        store256(out + at, sum_32(&t, 4 * (size_t)at, n_pairs));
+        store256(out + at, sum_32(&t, 4 * (size_t)at, n_pairs, overshoots));
     if (at < n) {
         uint8_t rest[32];
-        store256(rest, sum_32(&t, 4 * (size_t)at, n_pairs));
+        store256(rest, sum_32(&t, 4 * (size_t)at, n_pairs, overshoots));
         memcpy(out + at, rest, n - at);
     }
 }
@@ -138,10 +149,20 @@ void mr_resample_vertical_row_avx2(const struct mr_resample_vertical *vertical, 
 {
     struct pairs *pairs = (struct pairs *)(void *)vertical->tables;
     find_pairs(vertical, i, strips, pairs);
+    if (vertical->y->overshoots) {
+        switch (pairs->n) {
+        case 2: sum_row(pairs, 2, true, n, out); break;
+        case 3: sum_row(pairs, 3, true, n, out); break;
+        case 4: sum_row(pairs, 4, true, n, out); break;
+        case 5: sum_row(pairs, 5, true, n, out); break;
+        default: sum_row(pairs, 0, true, n, out); break;
+        }
+        return;
+    }
     switch (pairs->n) {
-    case 1: sum_row(pairs, 1, n, out); break;
-    case 2: sum_row(pairs, 2, n, out); break;
-    case 3: sum_row(pairs, 3, n, out); break;
-    default: sum_row(pairs, 0, n, out); break;
+    case 1: sum_row(pairs, 1, false, n, out); break;
+    case 2: sum_row(pairs, 2, false, n, out); break;
+    case 3: sum_row(pairs, 3, false, n, out); break;
+    default: sum_row(pairs, 0, false, n, out); break;
     }
 }

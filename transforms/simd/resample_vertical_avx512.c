@@ -101,27 +101,32 @@ static const uint8_t order[64] = {0, 4, 8,  12, 16, 20, 24, 28, 32, 36, 40, 44, 
                                   3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63};
 
 /* 16 * n_vectors values from `at` on, in order. */
-INLINE __m512i sum_values(const struct taps *t, uint32_t at, uint32_t n_vectors, int way, uint32_t n_blocks)
+INLINE __m512i sum_values(const struct taps *t, uint32_t at, uint32_t n_vectors, int way, uint32_t n_blocks,
+                          bool overshoots)
 {
+    const __m512i by_vector = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i none = _mm512_setzero_si512();
     __m512i sum[4] = {none, none, none, none};
     for (uint32_t i = 0; i < n_vectors; i++)
         sum[i] = sum_blocks(t, 4 * ((size_t)at + 16 * i), way, n_blocks);
+    if (overshoots)
+        return _mm512_permutexvar_epi32(by_vector, clip_sums(sum[0], sum[1], sum[2], sum[3]));
     return _mm512_permutexvar_epi8(_mm512_loadu_si512(order), join_rows(sum[0], sum[1], sum[2], sum[3]));
 }
 
 /* The end of a row is a half of a vector, or one that overlaps the last; a store with a mask takes longer. */
-INLINE void sum_row(const struct taps *t, int way, uint32_t n_blocks, uint32_t n, uint8_t *out)
+INLINE void sum_row(const struct taps *t, int way, uint32_t n_blocks, bool overshoots, uint32_t n, uint8_t *out)
 {
     uint32_t at = 0;
     for (; at + 64 <= n; at += 64)
-        _mm512_storeu_si512(out + at, sum_values(t, at, 4, way, n_blocks));
+        _mm512_storeu_si512(out + at, sum_values(t, at, 4, way, n_blocks, overshoots));
     if (n - at == 32)
-        _mm256_storeu_si256((__m256i *)(void *)(out + at), _mm512_castsi512_si256(sum_values(t, at, 2, way, n_blocks)));
+        _mm256_storeu_si256((__m256i *)(void *)(out + at),
+                            _mm512_castsi512_si256(sum_values(t, at, 2, way, n_blocks, overshoots)));
     else if (n > at && n > 64)
-        _mm512_storeu_si512(out + n - 64, sum_values(t, n - 64, 4, way, n_blocks));
+        _mm512_storeu_si512(out + n - 64, sum_values(t, n - 64, 4, way, n_blocks, overshoots));
     else if (n > at)
-        _mm512_mask_storeu_epi8(out, first_bytes(n), sum_values(t, 0, 4, way, n_blocks));
+        _mm512_mask_storeu_epi8(out, first_bytes(n), sum_values(t, 0, 4, way, n_blocks, overshoots));
 }
 
 /* Digit d of block k of an output's taps, `before` zeros ahead of them, from the dwords of four at `from`. */
@@ -134,7 +139,7 @@ INLINE uint32_t place_digit(const int32_t *from, size_t pitch, uint32_t n_fours,
 }
 
 INLINE void sum_few(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                    uint32_t before, int way, uint32_t n_blocks, uint32_t n, uint8_t *out)
+                    uint32_t before, int way, uint32_t n_blocks, bool overshoots, uint32_t n, uint8_t *out)
 {
     struct taps t = {.shuffle = _mm512_set1_epi32((int)(8 * before))};
     uint32_t n_fours = (vertical->y->count[i] + 3) / 4;
@@ -144,11 +149,11 @@ INLINE void sum_few(const struct mr_resample_vertical *vertical, uint32_t i, con
         for (uint32_t k = 0; k < (way == FEW_BLOCKS ? n_blocks : 1); k++)
             t.digit[d][k] = _mm512_set1_epi32((int)place_digit(find_digits(vertical) + i, vertical->y->pitch, n_fours,
                                                                way == TWO_BLOCKS ? 0 : before, d, k));
-    sum_row(&t, way, n_blocks, n, out);
+    sum_row(&t, way, n_blocks, overshoots, n, out);
 }
 
-static void vertical_many(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                          uint32_t before, uint32_t n_blocks, uint32_t n, uint8_t *out)
+INLINE void vertical_many(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                          uint32_t before, uint32_t n_blocks, bool overshoots, uint32_t n, uint8_t *out)
 {
     struct blocks *b = (struct blocks *)(void *)vertical->tables;
     struct taps t = {.n_blocks = n_blocks, .rows = strips, .many = b};
@@ -156,7 +161,7 @@ static void vertical_many(const struct mr_resample_vertical *vertical, uint32_t 
     for (uint32_t d = 0; d < 3; d++)
         for (uint32_t k = 0; k < n_blocks; k++)
             b->digit[d][k] = (int32_t)place_digit(find_digits(vertical) + i, vertical->y->pitch, n_fours, before, d, k);
-    sum_row(&t, MANY_BLOCKS, n_blocks, n, out);
+    sum_row(&t, MANY_BLOCKS, n_blocks, overshoots, n, out);
 }
 
 INLINE void vertical_words(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
@@ -171,26 +176,35 @@ INLINE void vertical_words(const struct mr_resample_vertical *vertical, uint32_t
         t.row[k] = strips[k];
     t.digit[0][0] = _mm512_set1_epi32((int)(w0 >> 11 | w1 >> 11 << 16));
     t.digit[1][0] = _mm512_set1_epi32((int)((w0 & 2047) | (w1 & 2047) << 16));
-    sum_row(&t, way, n_blocks, n, out);
+    sum_row(&t, way, n_blocks, false, n, out);
+}
+
+INLINE void vertical_row(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
+                         bool overshoots, uint32_t n, uint8_t *out)
+{
+    uint32_t before = vertical->y->start[i] % MR_STRIP_ROWS, count = vertical->y->count[i];
+    uint32_t n_blocks = (before + count + MR_STRIP_ROWS - 1) / MR_STRIP_ROWS;
+    if (count <= 2 && n_blocks == 1 && !overshoots)
+        vertical_words(vertical, i, strips, before, WORDS_OF_ONE, n, out);
+    else if (count <= 2 && !overshoots)
+        vertical_words(vertical, i, strips, before, WORDS_OF_TWO, n, out);
+    else if (n_blocks == 1)
+        sum_few(vertical, i, strips, before, ONE_BLOCK, 1, overshoots, n, out);
+    else if (count <= 4)
+        sum_few(vertical, i, strips, before, TWO_BLOCKS, 2, overshoots, n, out);
+    else if (n_blocks == 2)
+        sum_few(vertical, i, strips, before, FEW_BLOCKS, 2, overshoots, n, out);
+    else if (n_blocks == 3)
+        sum_few(vertical, i, strips, before, FEW_BLOCKS, 3, overshoots, n, out);
+    else
+        vertical_many(vertical, i, strips, before, n_blocks, overshoots, n, out);
 }
 
 void mr_resample_vertical_row_avx512(const struct mr_resample_vertical *vertical, uint32_t i,
                                      const uint8_t *const *strips, uint32_t n, uint8_t *out)
 {
-    uint32_t before = vertical->y->start[i] % MR_STRIP_ROWS, count = vertical->y->count[i];
-    uint32_t n_blocks = (before + count + MR_STRIP_ROWS - 1) / MR_STRIP_ROWS;
-    if (count <= 2 && n_blocks == 1)
-        vertical_words(vertical, i, strips, before, WORDS_OF_ONE, n, out);
-    else if (count <= 2)
-        vertical_words(vertical, i, strips, before, WORDS_OF_TWO, n, out);
-    else if (n_blocks == 1)
-        sum_few(vertical, i, strips, before, ONE_BLOCK, 1, n, out);
-    else if (count <= 4)
-        sum_few(vertical, i, strips, before, TWO_BLOCKS, 2, n, out);
-    else if (n_blocks == 2)
-        sum_few(vertical, i, strips, before, FEW_BLOCKS, 2, n, out);
-    else if (n_blocks == 3)
-        sum_few(vertical, i, strips, before, FEW_BLOCKS, 3, n, out);
+    if (vertical->y->overshoots)
+        vertical_row(vertical, i, strips, true, n, out);
     else
-        vertical_many(vertical, i, strips, before, n_blocks, n, out);
+        vertical_row(vertical, i, strips, false, n, out);
 }

@@ -4,6 +4,8 @@
  * = (d2 << 16) + (d1 << 8) + d0, so that products sum up by vpdpbusd. With one or two taps it is two words instead, hi
  * = w >> 11 and lo = w & 2047.
  *
+ * Weights below 0 have no words, since the lower one would need a sign too.
+ *
  * Invariant: for the rounding, sums begin with what becomes 2^21: 32 (or 1024 for words) before the shifts.
  */
 #ifndef TRANSFORMS_SIMD_WEIGHTS_AVX512_H
@@ -51,6 +53,17 @@ INLINE __m512i join_rows(__m512i a, __m512i b, __m512i c, __m512i d)
     bytes = _mm512_mask_multishift_epi64_epi8(bytes, 0x2222222222222222, from, b);
     bytes = _mm512_mask_multishift_epi64_epi8(bytes, 0x4444444444444444, from, c);
     return _mm512_mask_multishift_epi64_epi8(bytes, 0x8888888888888888, from, d);
+}
+
+/*
+ * The same where they may lie outside of 0 to 255, clipped. Each quarter of the result has four bytes of a, then four
+ * of b, c and d.
+ */
+INLINE __m512i clip_sums(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+    __m512i ab = _mm512_packs_epi32(_mm512_srai_epi32(a, 22), _mm512_srai_epi32(b, 22));
+    __m512i cd = _mm512_packs_epi32(_mm512_srai_epi32(c, 22), _mm512_srai_epi32(d, 22));
+    return _mm512_packus_epi16(ab, cd);
 }
 
 INLINE __m512i sum_words(__m512i words, __m512i hi, __m512i lo)
