@@ -19,6 +19,14 @@ void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt)
     rng->torch = mt;
 }
 
+void mr_rng_init_place(struct mr_rng *rng_out, const struct mr_rng *rng, uint32_t place)
+{
+    *rng_out = *rng;
+    rng_out->counter[1] = 0;
+    rng_out->counter[2] = place;
+    rng_out->n_left = 0;
+}
+
 static void next_block(struct mr_rng *rng)
 {
     philox4x64_ctr_t counter;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random draws of one sample. They depend on (seed, epoch, dataset index) and on nothing else: a counter-based
- * generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index, block, 0, 0}.
+ * generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index, block, place, 0}.
+ * Place 0 are the draws that operations share, one after the other; an operation may have draws of its own besides.
  *
  * For parity tests the same interface replays torch's CPU generator instead.
  */
@@ -25,6 +26,12 @@ struct mr_rng {
 MR_BASE_EXPORT void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index);
 /* Replay torch: draws come from mt, which must outlive rng. */
 void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
+
+/*
+ * Draws of the same sample for the operation at that place of the list, counted from 1. They depend on no other draw,
+ * and rng does not move. torch has one stream, so there they are its next ones.
+ */
+void mr_rng_init_place(struct mr_rng *rng_out, const struct mr_rng *rng, uint32_t place);
 
 MR_BASE_EXPORT uint32_t mr_rng_u32(struct mr_rng *rng);
 /* [lo, hi) in f32, by 24 bits of one word, as torch.empty(1).uniform_(lo, hi). */

@@ -178,23 +178,34 @@ static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t hei
     return central_box(op, width, height);
 }
 
-static mr_status fold_op(const struct mr_op *op, struct mr_rng *rng, struct mr_geometry *g, mr_error *error)
+/* As timm's "random"; with draws of its own, so that the boxes are those of any other interpolation. */
+static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place, const struct mr_rng *rng)
+{
+    struct mr_rng own;
+    if (op->interpolation != MR_RANDOM_FILTER)
+        return (enum mr_interpolation)op->interpolation;
+    mr_rng_init_place(&own, rng, place);
+    return mr_rng_below(&own, 2) ? MR_BICUBIC : MR_BILINEAR;
+}
+
+/* place: of the operation in the plan's list, from 1 on. */
+static mr_status fold_op(const struct mr_op *op, uint32_t place, struct mr_rng *rng, struct mr_geometry *g,
+                         mr_error *error)
 {
     int64_t width = last_stage(g)->window.width;
     int64_t height = last_stage(g)->window.height;
-    enum mr_interpolation interpolation = (enum mr_interpolation)op->interpolation;
     mr_status status = MR_OK;
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP:
         fold_crop(g, draw_box(op, width, height, rng));
-        fold_resize(g, op->width, op->height, interpolation);
+        fold_resize(g, op->width, op->height, draw_filter(op, place, rng));
         break;
     case MR_OP_RESIZE_SHORT:
         status = short_side(op->height, &width, &height, error);
         if (status == MR_OK)
-            fold_resize(g, width, height, interpolation);
+            fold_resize(g, width, height, draw_filter(op, place, rng));
         break;
-    case MR_OP_RESIZE: fold_resize(g, op->width, op->height, interpolation); break;
+    case MR_OP_RESIZE: fold_resize(g, op->width, op->height, draw_filter(op, place, rng)); break;
     case MR_OP_CENTER_CROP:
         fold_crop(g, (struct mr_box){.x = center_start(width, op->width),
                                      .y = center_start(height, op->height),
@@ -261,7 +272,7 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
     geometry_out->n_stages = 0;
     add_stage(geometry_out, width, height);
     for (uint32_t i = 0; i < plan->n_ops; i++) {
-        mr_status status = fold_op(&plan->ops[i], rng, geometry_out, error);
+        mr_status status = fold_op(&plan->ops[i], i + 1, rng, geometry_out, error);
         if (status != MR_OK)
             return status;
     }

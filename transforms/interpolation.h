@@ -14,7 +14,8 @@ enum mr_interpolation {
     MR_BICUBIC,
     MR_LANCZOS,
     MR_N_FILTERS,
-    MR_N_INTERPOLATIONS = MR_N_FILTERS
+    MR_RANDOM_FILTER = MR_N_FILTERS, /* bilinear or bicubic, drawn for each image; in no stage */
+    MR_N_INTERPOLATIONS
 };
 
 #endif

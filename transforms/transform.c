@@ -47,8 +47,9 @@ const char *mr_transform_op_name(uint32_t kind)
 }
 
 const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS] = {
-    [MR_BILINEAR] = "bilinear", [MR_NEAREST] = "nearest", [MR_BOX] = "box",
-    [MR_HAMMING] = "hamming",   [MR_BICUBIC] = "bicubic", [MR_LANCZOS] = "lanczos",
+    [MR_BILINEAR] = "bilinear",    [MR_NEAREST] = "nearest", [MR_BOX] = "box",
+    [MR_HAMMING] = "hamming",      [MR_BICUBIC] = "bicubic", [MR_LANCZOS] = "lanczos",
+    [MR_RANDOM_FILTER] = "random",
 };
 
 /* How many operations stand before a normalise that was only implied. */

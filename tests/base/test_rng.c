@@ -49,6 +49,28 @@ static void a_stream_depends_on_seed_epoch_and_index_alone(void **state)
     }
 }
 
+/* Whatever was drawn before, and without moving it. */
+static void a_place_has_draws_of_its_own(void **state)
+{
+    (void)state;
+    struct mr_rng shared, same, places[4];
+    mr_rng_init(&shared, 1, 2, 3);
+    mr_rng_init(&same, 1, 2, 3);
+    mr_rng_init_place(&places[0], &shared, 1);
+    mr_rng_init_place(&places[1], &shared, 2);
+    for (int i = 0; i < 11; i++)
+        assert_int_equal(mr_rng_u32(&shared), mr_rng_u32(&same));
+    mr_rng_init_place(&places[2], &shared, 1);
+    mr_rng_init(&places[3], 1, 2, 3);
+    int n_equal = 0;
+    for (int i = 0; i < 100; i++) {
+        uint32_t word = mr_rng_u32(&places[0]);
+        assert_int_equal(word, mr_rng_u32(&places[2]));
+        n_equal += (word == mr_rng_u32(&places[1])) + (word == mr_rng_u32(&places[3]));
+    }
+    assert_in_range(n_equal, 0, 1);
+}
+
 static void blocks_of_a_stream_do_not_repeat(void **state)
 {
     (void)state;
@@ -134,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(a_stream_depends_on_seed_epoch_and_index_alone),
+        cmocka_unit_test(a_place_has_draws_of_its_own),
         cmocka_unit_test(blocks_of_a_stream_do_not_repeat),
         cmocka_unit_test(uniform_stays_in_its_range_with_its_moments),
         cmocka_unit_test(below_is_uniform_and_below),

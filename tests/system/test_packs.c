@@ -154,6 +154,8 @@ static void every_transform_gives_the_bytes_of_the_folder(void **state)
     static const char *const transforms[] = {
         "train:224",
         "eval:256:224",
+        "train(224,interp=random)",
+        "eval(256:224,lanczos)",
         "exif+train:48",
         "exif+eval:72:64",
         "random_resized_crop(64,scale=0.01:0.05)",  /* few pixels, any corner */

@@ -122,83 +122,101 @@ static double filter_at(enum mr_interpolation interpolation, double x)
     return interpolation == MR_BILINEAR && x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* Pixels that lie step bytes apart. */
-struct line {
-    int64_t size;
-    int64_t step;
+/* Taps of each output of one direction: weight x of output xx is weights[xx * in + x], from first[xx] to end[xx] - 1.
+ */
+struct taps {
+    int64_t in, out;
+    int64_t *first, *end;
+    int64_t *weights;
 };
 
-/* One line by Pillow's precompute_coeffs, normalize_coeffs_8bpc and clip8. */
-static void filter_line(const uint8_t *in, struct line from, uint8_t *out, struct line to,
-                        enum mr_interpolation interpolation)
+static struct taps make_taps(int64_t in, int64_t out)
+{
+    struct taps t = {.in = in, .out = out};
+    t.first = calloc((size_t)out, sizeof *t.first);
+    t.end = calloc((size_t)out, sizeof *t.end);
+    t.weights = calloc((size_t)(in * out), sizeof *t.weights);
+    return t;
+}
+
+static void free_taps(struct taps *t)
+{
+    free(t->first);
+    free(t->end);
+    free(t->weights);
+}
+
+/* By Pillow's ImagingScaleAffine. */
+static void fill_nearest(struct taps *t)
+{
+    double scale = (double)t->in / (double)t->out, at = scale * 0.5;
+    for (int64_t xx = 0; xx < t->out; xx++, at += scale) {
+        t->first[xx] = (int64_t)at;
+        t->end[xx] = t->first[xx] + 1;
+        t->weights[xx * t->in + t->first[xx]] = 1 << 22;
+    }
+}
+
+/* By Pillow's precompute_coeffs and normalize_coeffs_8bpc. */
+static void fill_filter(struct taps *t, enum mr_interpolation interpolation)
 {
     const double support_of[] = {[MR_BILINEAR] = 1.0, [MR_BOX] = 0.5,     [MR_HAMMING] = 1.0,
                                  [MR_BICUBIC] = 2.0,  [MR_LANCZOS] = 3.0, [MR_NEAREST] = 0.0};
-    double scale = (double)from.size / (double)to.size;
+    double scale = (double)t->in / (double)t->out;
     double filterscale = scale < 1.0 ? 1.0 : scale, support = support_of[interpolation] * filterscale;
-    double *k = calloc((size_t)from.size, sizeof *k);
-    for (int64_t xx = 0; xx < to.size; xx++) {
+    double *k = calloc((size_t)t->in, sizeof *k);
+    for (int64_t xx = 0; xx < t->out; xx++) {
         double center = ((double)xx + 0.5) * scale, ww = 0.0, ss = 1.0 / filterscale;
         int64_t xmin = (int64_t)(center - support + 0.5), xmax = (int64_t)(center + support + 0.5);
         if (xmin < 0)
             xmin = 0;
-        if (xmax > from.size)
-            xmax = from.size;
+        if (xmax > t->in)
+            xmax = t->in;
         for (int64_t x = xmin; x < xmax; x++) {
             k[x] = filter_at(interpolation, ((double)(x - xmin) + (double)xmin - center + 0.5) * ss);
             ww += k[x];
         }
-        int64_t sum = 1 << 21;
         for (int64_t x = xmin; x < xmax; x++) {
             double w = k[x] / ww * (1 << 22);
-            sum += (int64_t)(w < 0 ? w - 0.5 : w + 0.5) * in[x * from.step];
+            t->weights[xx * t->in + x] = (int64_t)(w < 0 ? w - 0.5 : w + 0.5);
         }
-        sum >>= 22;
-        out[xx * to.step] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+        t->first[xx] = xmin;
+        t->end[xx] = xmax;
     }
     free(k);
 }
 
-/* One line by Pillow's ImagingScaleAffine. */
-static void pick_line(const uint8_t *in, struct line from, uint8_t *out, struct line to)
+/* One line of pixels that lie step bytes apart, by clip8. */
+static void resize_line(const struct taps *t, const uint8_t *in, uint8_t *out, int64_t step)
 {
-    double scale = (double)from.size / (double)to.size, at = scale * 0.5;
-    for (int64_t x = 0; x < to.size; x++, at += scale)
-        out[x * to.step] = in[(int64_t)at * from.step];
+    for (int64_t xx = 0; xx < t->out; xx++) {
+        int64_t sum = 1 << 21;
+        for (int64_t x = t->first[xx]; x < t->end[xx]; x++)
+            sum += t->weights[xx * t->in + x] * in[x * step];
+        sum >>= 22;
+        out[xx * step] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
 }
 
-static void resize_line(const uint8_t *in, struct line from, uint8_t *out, struct line to,
-                        enum mr_interpolation interpolation)
+static void resize_side(struct image *image, int64_t size, bool columns, enum mr_interpolation interpolation)
 {
+    int n = image->channels;
+    int64_t before = columns ? image->height : image->width, lines = columns ? image->width : image->height;
+    if (size == before)
+        return;
+    struct taps taps = make_taps(before, size);
     if (interpolation == MR_NEAREST)
-        pick_line(in, from, out, to);
+        fill_nearest(&taps);
     else
-        filter_line(in, from, out, to, interpolation);
-}
-
-static void resize_rows(struct image *image, int64_t width, enum mr_interpolation interpolation)
-{
-    int n = image->channels;
-    if (width == image->width)
-        return;
-    struct image out = image_make(width, image->height, n);
-    struct line from = {image->width, n}, to = {width, n};
-    for (int64_t y = 0; y < image->height; y++)
-        for (int c = 0; c < n; c++)
-            resize_line(pixel_at(image, 0, y) + c, from, pixel_at(&out, 0, y) + c, to, interpolation);
-    replace_image(image, out);
-}
-
-static void resize_columns(struct image *image, int64_t height, enum mr_interpolation interpolation)
-{
-    int n = image->channels;
-    if (height == image->height)
-        return;
-    struct image out = image_make(image->width, height, n);
-    struct line from = {image->height, n * image->width}, to = {height, n * image->width};
-    for (int64_t x = 0; x < image->width; x++)
-        for (int c = 0; c < n; c++)
-            resize_line(pixel_at(image, x, 0) + c, from, pixel_at(&out, x, 0) + c, to, interpolation);
+        fill_filter(&taps, interpolation);
+    struct image out = image_make(columns ? image->width : size, columns ? size : image->height, n);
+    for (int64_t i = 0; i < lines; i++)
+        for (int c = 0; c < n; c++) {
+            uint8_t *from = columns ? pixel_at(image, i, 0) : pixel_at(image, 0, i);
+            uint8_t *to = columns ? pixel_at(&out, i, 0) : pixel_at(&out, 0, i);
+            resize_line(&taps, from + c, to + c, columns ? n * image->width : n);
+        }
+    free_taps(&taps);
     replace_image(image, out);
 }
 
@@ -207,11 +225,11 @@ void reference_resize(struct image *image, int64_t width, int64_t height, enum m
 {
     int64_t less = image->height - height;
     if (less > 0 && less > 2 * (image->width - width)) {
-        resize_columns(image, height, interpolation);
-        resize_rows(image, width, interpolation);
+        resize_side(image, height, true, interpolation);
+        resize_side(image, width, false, interpolation);
     } else {
-        resize_rows(image, width, interpolation);
-        resize_columns(image, height, interpolation);
+        resize_side(image, width, false, interpolation);
+        resize_side(image, height, true, interpolation);
     }
 }
 

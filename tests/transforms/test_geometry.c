@@ -5,6 +5,7 @@
 #include "transforms/transform.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,6 +85,42 @@ static void random_resized_crop_replays_torch(void **state)
     print_message("%zu cases, %zu boxes\n", i, n);
     assert_true(i >= 120);
     assert_true(n >= 480);
+}
+
+/* Of 100,000 images, for each of two operations and for both together. */
+static void a_random_interpolation_is_bilinear_or_bicubic(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    struct mr_plan plan = plan_of("random_resized_crop(8,interp=random)+hflip+resize(9:9,random)");
+    struct mr_plan plain = plan_of("random_resized_crop(8)+hflip+resize(9:9)");
+    uint32_t n[2][2] = {{0}};
+    for (uint64_t i = 0; i < N; i++) {
+        struct mr_geometry g, want;
+        struct mr_rng rng, same;
+        mr_rng_init(&rng, 5, 3, i);
+        mr_rng_init(&same, 5, 3, i);
+        assert_int_equal(mr_geometry_make(&plan, 500, 375, &rng, &g, NULL), MR_OK);
+        assert_int_equal(mr_geometry_make(&plain, 500, 375, &same, &want, NULL), MR_OK);
+        assert_int_equal(mr_rng_u32(&rng), mr_rng_u32(&same));
+        assert_int_equal(g.n_stages, want.n_stages);
+        uint32_t first = g.stages[0].interpolation == MR_BICUBIC, last = g.stages[g.n_stages - 1].interpolation;
+        assert_true(first || g.stages[0].interpolation == MR_BILINEAR);
+        assert_true(last == MR_BICUBIC || last == MR_BILINEAR);
+        expect_box(g.stages[0].source, want.stages[0].source.x, want.stages[0].source.y, want.stages[0].source.width,
+                   want.stages[0].source.height);
+        assert_int_equal(g.stages[0].hflip, want.stages[0].hflip);
+        if (g.n_stages == 2)
+            n[first][last == MR_BICUBIC]++;
+        else
+            fail_msg("draw %llu has %u stages", (unsigned long long)i, g.n_stages);
+    }
+    /* Four equal shares: chi-square with 3 degrees of freedom, beyond 16.3 in one of 1000 seeds; this seed is fixed. */
+    double chi = 0;
+    for (int k = 0; k < 4; k++)
+        chi += pow(n[k / 2][k % 2] - N / 4.0, 2) / (N / 4.0);
+    if (chi > 16.3)
+        fail_msg("chi-square %g: %u, %u, %u, %u", chi, n[0][0], n[0][1], n[1][0], n[1][1]);
 }
 
 static void usual_recipes_are_one_stage(void **state)
@@ -329,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_resized_crop_replays_torch),
+        cmocka_unit_test(a_random_interpolation_is_bilinear_or_bicubic),
         cmocka_unit_test(usual_recipes_are_one_stage),
         cmocka_unit_test(what_cannot_be_folded_is_a_stage_of_its_own),
         cmocka_unit_test(a_stage_needs_only_what_the_next_one_reads),

@@ -106,6 +106,7 @@ static void resizes_have_an_interpolation(void **state)
 {
     (void)state;
     expect_long_form("resize(224, interp = BiCubic)", "resize(224,interp=bicubic)");
+    expect_long_form("resize(5,random)", "resize(5,interp=random)");
     expect_long_form("resize(224:192,lanczos)", "resize(224:192,interp=lanczos)");
     expect_long_form("resize(224,interp=bilinear)+resize(32,bilinear)", "resize(224)+resize(32)");
     expect_long_form("random_resized_crop(224,interp=box,ratio=1:2,scale=0.5:1)+resize(7,nearest)+resize(9,hamming)",
@@ -191,7 +192,7 @@ static void errors_name_the_place(void **state)
                  {"hflip(0x1)", 8, "',' or ')'"},
                  {"resize(224,interp=bicubik)", 12,
                   "no interpolation has this name (did you mean 'bicubic'?); there are "
-                  "bilinear, nearest, box, hamming, bicubic, lanczos"},
+                  "bilinear, nearest, box, hamming, bicubic, lanczos, random"},
                  {"resize(224,interp=)", 19, "a number is expected"},
                  {"resize(224,interp=3)", 12, "no interpolation"},
                  {"resize(224,interp)", 12, "no interpolation"},
