@@ -21,13 +21,13 @@ const struct mr_codec_limits mr_photos_limits = {
 
 enum { READABLE_AFTER = 64 }; /* bytes, as after those of a reader */
 
-static mr_status make_plan(struct mr_photos *photos, mr_error *error)
+static mr_status make_plan(const struct mr_photos *photos, const char *text, struct mr_plan *plan_out, mr_error *error)
 {
     mr_transform *transform;
-    mr_status status = mr_transform_parse("train:224", &transform, error);
+    mr_status status = mr_transform_parse(text, &transform, error);
     if (status != MR_OK)
         return status;
-    status = mr_plan_compile(transform, mr_dataset_kind(photos->dataset), MR_U8, MR_NCHW, &photos->plan, error);
+    status = mr_plan_compile(transform, mr_dataset_kind(photos->dataset), MR_U8, MR_NCHW, plan_out, error);
     mr_transform_destroy(transform);
     return status;
 }
@@ -129,7 +129,10 @@ static mr_status load_photos(struct mr_photos *photos, uint64_t max_photos, mr_e
     struct loading loading = {.photos = photos, .max_photos = max_photos, .decode = mr_roi_decode_create()};
 
     photos->photo = calloc(max_photos + 1, sizeof *photos->photo);
-    mr_status status = photos->photo && loading.decode ? make_plan(photos, error) : mr_error_memory(error, max_photos);
+    mr_status status = photos->photo && loading.decode ? make_plan(photos, "train:224", &photos->plan, error)
+                                                       : mr_error_memory(error, max_photos);
+    if (status == MR_OK)
+        status = make_plan(photos, "train(224,interp=bicubic)", &photos->bicubic, error);
     if (status == MR_OK)
         status = mr_sampler_create(&options, &loading.sampler, error);
     if (status == MR_OK)

@@ -25,7 +25,8 @@ struct mr_photo {
 
 struct mr_photos {
     mr_dataset *dataset;
-    struct mr_plan plan; /* train:224, u8, NCHW */
+    struct mr_plan plan;    /* train:224, u8, NCHW */
+    struct mr_plan bicubic; /* the same with interp=bicubic */
     uint64_t n;
     struct mr_photo *photo; /* in shuffled order */
     uint64_t total_bytes;

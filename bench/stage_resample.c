@@ -73,14 +73,26 @@ static mr_status resample_frame(struct mr_resample *resample, struct mr_tensor_w
     return status;
 }
 
+/* What the plan's only resize makes of a photograph; false where there is no such stage. */
+static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo, struct mr_stage *stage_out)
+{
+    struct mr_geometry geometry;
+    struct mr_rng rng;
+    mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
+    if (mr_geometry_make(plan, photo->width, photo->height, &rng, &geometry, NULL) != MR_OK)
+        return false;
+    *stage_out = geometry.stages[0];
+    return true;
+}
+
 /* The whole of the library must come to the same pixels. */
-static bool equals_whole(struct mr_photos *photos, const struct mr_photo *photo, const uint8_t *hwc)
+static bool equals_whole(const struct mr_plan *plan, const struct mr_photo *photo, const uint8_t *hwc)
 {
     struct mr_pixels *pixels;
     struct mr_rng rng;
     static const size_t plane = SIDE * SIDE;
     uint8_t *chw = malloc(3 * plane);
-    bool equal = chw != NULL && mr_pixels_create(&photos->plan, &mr_photos_limits, false, &pixels, NULL) == MR_OK;
+    bool equal = chw != NULL && mr_pixels_create(plan, &mr_photos_limits, false, &pixels, NULL) == MR_OK;
     if (equal) {
         struct mr_pixels_report report;
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
@@ -93,8 +105,8 @@ static bool equals_whole(struct mr_photos *photos, const struct mr_photo *photo,
     return equal;
 }
 
-static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels, struct mr_run *run,
-                         mr_error *error)
+static mr_status run_set(struct mr_photos *photos, const struct mr_plan *plan, const struct mr_kernel_ops *kernels,
+                         struct mr_run *run, mr_error *error)
 {
     struct mr_codec *codec;
     mr_status status = mr_codec_create(&mr_photos_limits, &codec, error);
@@ -113,10 +125,11 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *k
     uint64_t total_ns = 0;
     for (uint64_t i = 0; out && i < photos->n; i++) {
         const struct mr_photo *photo = &photos->photo[i];
-        bool right = fit_frame(&frame, photo->stage.need) &&
-                     mr_stage_decode_box(codec, photo, photo->stage.need, keep_rows, &frame, NULL) == MR_OK;
-        right = right && resample_frame(&resample, &writer, &photo->stage, &frame, &total_ns, NULL) == MR_OK;
-        run->n_wrong += !right || (run->check && !equals_whole(photos, photo, out));
+        struct mr_stage stage;
+        bool right = find_stage(plan, photo, &stage) && fit_frame(&frame, stage.need) &&
+                     mr_stage_decode_box(codec, photo, stage.need, keep_rows, &frame, NULL) == MR_OK;
+        right = right && resample_frame(&resample, &writer, &stage, &frame, &total_ns, NULL) == MR_OK;
+        run->n_wrong += !right || (run->check && !equals_whole(plan, photo, out));
     }
     run->seconds = (double)total_ns / 1e9;
     run->n_items = photos->n;
@@ -128,27 +141,61 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *k
     return status;
 }
 
+static mr_status run_bilinear(struct mr_photos *photos, enum mr_cpu cpu, struct mr_run *run, mr_error *error)
+{
+    return run_set(photos, &photos->plan, mr_kernels_find(cpu), run, error);
+}
+
+static mr_status run_bicubic(struct mr_photos *photos, enum mr_cpu cpu, struct mr_run *run, mr_error *error)
+{
+    return run_set(photos, &photos->bicubic, mr_kernels_find(cpu), run, error);
+}
+
 static mr_status run_c(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_set(user, &mr_kernels_c, run, error);
+    return run_bilinear(user, MR_CPU_C, run, error);
 }
 
 static mr_status run_avx2(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_set(user, mr_kernels_find(MR_CPU_AVX2), run, error);
+    return run_bilinear(user, MR_CPU_AVX2, run, error);
 }
 
 static mr_status run_avx512(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_set(user, mr_kernels_find(MR_CPU_AVX512), run, error);
+    return run_bilinear(user, MR_CPU_AVX512, run, error);
 }
 
-/* A case for each set of loops that this machine has. */
+static mr_status run_avx2_bicubic(void *user, struct mr_run *run, mr_error *error)
+{
+    return run_bicubic(user, MR_CPU_AVX2, run, error);
+}
+
+static mr_status run_avx512_bicubic(void *user, struct mr_run *run, mr_error *error)
+{
+    return run_bicubic(user, MR_CPU_AVX512, run, error);
+}
+
+/* Cases for each set of loops that this machine has. */
 void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_engine_add(engine, "resample, c", run_c, photos);
-    if (mr_kernels_find(MR_CPU_AVX2))
+    if (mr_kernels_find(MR_CPU_AVX2)) {
         mr_engine_add(engine, "resample, avx2", run_avx2, photos);
-    if (mr_kernels_find(MR_CPU_AVX512))
+        mr_engine_add(engine, "resample, avx2, bicubic", run_avx2_bicubic, photos);
+    }
+    if (mr_kernels_find(MR_CPU_AVX512)) {
         mr_engine_add(engine, "resample, avx512", run_avx512, photos);
+        mr_engine_add(engine, "resample, avx512, bicubic", run_avx512_bicubic, photos);
+    }
+}
+
+void mr_stage_resample_ratios(struct mr_engine *engine)
+{
+    if (mr_kernels_find(MR_CPU_AVX2))
+        mr_engine_time_ratio(engine, "resample, avx2, bicubic / bilinear", "resample, avx2, bicubic", "resample, avx2",
+                             MR_AIM_BELOW, 1.9);
+    if (mr_kernels_find(MR_CPU_AVX512))
+        mr_engine_time_ratio(engine, "resample, avx512, bicubic / bilinear", "resample, avx512, bicubic",
+                             "resample, avx512", MR_AIM_BELOW, 1.9);
 }

@@ -12,31 +12,30 @@
 #include <string.h>
 
 /* A second object, fresh for this photograph, must give the same bytes. */
-static bool equals_fresh(struct mr_photos *photos, const struct mr_photo *photo, const uint8_t *out)
+static bool equals_fresh(const struct mr_plan *plan, const struct mr_photo *photo, const uint8_t *out)
 {
     struct mr_pixels *pixels;
     struct mr_pixels_report report;
     struct mr_rng rng;
-    uint8_t *again = malloc(photos->plan.out_bytes);
-    bool equal = again != NULL && mr_pixels_create(&photos->plan, &mr_photos_limits, false, &pixels, NULL) == MR_OK;
+    uint8_t *again = malloc(plan->out_bytes);
+    bool equal = again != NULL && mr_pixels_create(plan, &mr_photos_limits, false, &pixels, NULL) == MR_OK;
     if (equal) {
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
         equal = mr_pixels_run(pixels, photo->bytes, photo->len, true, &rng, again, &report, NULL) == MR_OK &&
-                memcmp(again, out, photos->plan.out_bytes) == 0;
+                memcmp(again, out, plan->out_bytes) == 0;
         mr_pixels_destroy(pixels);
     }
     free(again);
     return equal;
 }
 
-static mr_status run_whole(void *user, struct mr_run *run, mr_error *error)
+static mr_status run_plan(struct mr_photos *photos, const struct mr_plan *plan, struct mr_run *run, mr_error *error)
 {
-    struct mr_photos *photos = user;
     struct mr_pixels *pixels;
-    mr_status status = mr_pixels_create(&photos->plan, &mr_photos_limits, false, &pixels, error);
+    mr_status status = mr_pixels_create(plan, &mr_photos_limits, false, &pixels, error);
     if (status != MR_OK)
         return status;
-    uint8_t *out = malloc(photos->plan.out_bytes);
+    uint8_t *out = malloc(plan->out_bytes);
     uint64_t start = mr_clock_now_ns();
     for (uint64_t i = 0; out && i < photos->n; i++) {
         const struct mr_photo *photo = &photos->photo[i];
@@ -46,17 +45,30 @@ static mr_status run_whole(void *user, struct mr_run *run, mr_error *error)
         bool right = mr_pixels_run(pixels, photo->bytes, photo->len, true, &rng, out, &report, NULL) == MR_OK &&
                      report.geometry[4] == photo->stage.source.width &&
                      report.geometry[5] == photo->stage.source.height;
-        run->n_wrong += !right || (run->check && !equals_fresh(photos, photo, out));
+        run->n_wrong += !right || (run->check && !equals_fresh(plan, photo, out));
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;
     run->n_items = photos->n;
-    status = out ? MR_OK : mr_error_memory(error, photos->plan.out_bytes);
+    status = out ? MR_OK : mr_error_memory(error, plan->out_bytes);
     free(out);
     mr_pixels_destroy(pixels);
     return status;
 }
 
+static mr_status run_whole(void *user, struct mr_run *run, mr_error *error)
+{
+    struct mr_photos *photos = user;
+    return run_plan(photos, &photos->plan, run, error);
+}
+
+static mr_status run_bicubic(void *user, struct mr_run *run, mr_error *error)
+{
+    struct mr_photos *photos = user;
+    return run_plan(photos, &photos->bicubic, run, error);
+}
+
 void mr_stage_whole_add(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_engine_add(engine, "whole sample", run_whole, photos);
+    mr_engine_add(engine, "whole sample, bicubic", run_bicubic, photos);
 }

@@ -19,6 +19,9 @@ static void add_all(struct mr_engine *engine, struct mr_photos *photos)
 
 static void add_ratios(struct mr_engine *engine)
 {
+    mr_stage_resample_ratios(engine);
+    mr_engine_time_ratio(engine, "whole sample, bicubic / bilinear", "whole sample, bicubic", "whole sample",
+                         MR_AIM_BELOW, 1.06);
     mr_engine_ratio(engine, "box decode / full decode", "decode, box", "decode, full", MR_AIM_NONE, 0);
     mr_engine_ratio(engine, "whole sample / box decode", "whole sample", "decode, box", MR_AIM_NONE, 0);
     mr_engine_ratio(engine, "whole sample / speed of light, 1", "whole sample", "speed of light, 1 process",

@@ -10,6 +10,7 @@
 void mr_stage_read_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_decode_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos);
+void mr_stage_resample_ratios(struct mr_engine *engine);
 void mr_stage_convert_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_whole_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_light_add(struct mr_engine *engine, struct mr_photos *photos);
