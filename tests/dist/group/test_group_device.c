@@ -144,7 +144,7 @@ static void a_work_is_freed_without_waiting_for_it(void **state)
     expect_clean(2, true);
 }
 
-/* The first has not ended for 700 ms, and the second for another 700: each is within the second that it has. */
+/* The first has not ended for 1.5 s, and the second for another 1.5: each is within the 2.5 s that it has. */
 static void waits_in_turn(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
@@ -154,9 +154,9 @@ static void waits_in_turn(mr_group *group, void *arg)
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 2; i++)
         RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
-    usleep(700000);
+    usleep(1500000);
     atomic_store(&own->held_above, 1);
-    usleep(700000);
+    usleep(1500000);
     atomic_store(&own->is_held, false);
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_OK);
     mr_group_work_free(works[0]);
@@ -167,7 +167,7 @@ static void the_time_of_a_work_begins_when_those_before_have_ended(void **state)
 {
     (void)state;
     told = rig_use_device();
-    rig_run(2, 1000, waits_in_turn, NULL);
+    rig_run(2, 2500, waits_in_turn, NULL);
     expect_clean(2, true);
 }
 
