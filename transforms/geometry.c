@@ -9,6 +9,7 @@
 #include "transforms/geometry.h"
 
 #include "transforms/axis.h"
+#include "transforms/image_draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -220,11 +221,26 @@ static mr_status fold_op(const struct mr_op *op, uint32_t place, struct mr_rng *
     /* torch compares an f32 with p, which becomes one. */
     case MR_OP_HFLIP: last_stage(g)->hflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
     case MR_OP_VFLIP: last_stage(g)->vflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
-    case MR_OP_EXIF:
-    case MR_OP_NORMALIZE:
-    case MR_OP_RGB: break;
+    default: break;
     }
     return status;
+}
+
+/* What follows works on the image that the calls leave. */
+static void end_calls(struct mr_geometry *g)
+{
+    const struct mr_stage *s = last_stage(g);
+    if (s->n_calls > 0)
+        add_stage(g, s->window.width, s->window.height);
+}
+
+static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng, struct mr_geometry *g)
+{
+    struct mr_stage *s = last_stage(g);
+    if (s->n_calls == 0)
+        s->first_call = g->calls.n;
+    mr_image_draw_node(plan->ops, i, rng, (uint32_t)s->window.width, (uint32_t)s->window.height, &g->calls);
+    s->n_calls = g->calls.n - s->first_call;
 }
 
 static void find_need(struct mr_stage *s)
@@ -240,14 +256,15 @@ static void find_need(struct mr_stage *s)
 }
 
 /* What the crops ahead of the first resize leave of the image: only known before trim_stages(). */
-static struct mr_box find_crop(const struct mr_stage *first)
+static struct mr_box find_crop(const struct mr_geometry *g)
 {
-    struct mr_box crop = first->source;
-    if (!is_resampled(first)) {
-        crop = first->window;
-        crop.x += first->source.x;
-        crop.y += first->source.y;
-    }
+    uint32_t i = 0;
+    while (i + 1 < g->n_stages && !is_resampled(&g->stages[i]))
+        i++;
+    const struct mr_stage *s = &g->stages[i];
+    struct mr_box crop = is_resampled(s) ? s->source : s->window;
+    while (i-- > 0)
+        crop = through_flips(&g->stages[i], crop);
     return crop;
 }
 
@@ -256,7 +273,7 @@ static void trim_stages(struct mr_geometry *g)
 {
     for (uint32_t i = g->n_stages; i-- > 0;) {
         struct mr_stage *s = &g->stages[i];
-        if (i + 1 < g->n_stages) {
+        if (i + 1 < g->n_stages && s->n_calls == 0) {
             s->window = through_flips(s, g->stages[i + 1].need);
             s->live = intersect_boxes(s->live, s->window);
         }
@@ -270,13 +287,20 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
     if (width == 0 || height == 0 || width > MR_MAX_RESIZED || height > MR_MAX_RESIZED)
         return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", width, height);
     geometry_out->n_stages = 0;
+    geometry_out->calls.n = 0;
     add_stage(geometry_out, width, height);
-    for (uint32_t i = 0; i < plan->n_ops; i++) {
+    for (uint32_t i = 0; i < plan->n_ops; i = mr_image_draw_skip(plan->ops, i)) {
+        if (mr_image_draw_is_image(&plan->ops[i])) {
+            draw_calls(plan, i, rng, geometry_out);
+            continue;
+        }
+        end_calls(geometry_out);
         mr_status status = fold_op(&plan->ops[i], i + 1, rng, geometry_out, error);
         if (status != MR_OK)
             return status;
     }
-    geometry_out->crop = find_crop(&geometry_out->stages[0]);
+    end_calls(geometry_out);
+    geometry_out->crop = find_crop(geometry_out);
     trim_stages(geometry_out);
     return MR_OK;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pixels a sample is made of: a pure function of plan, image size and draws. It knows nothing of bytes and
- * codecs.
+ * Which pixels a sample is made of, and the calls that change them: a pure function of plan, image size and draws. It
+ * knows nothing of bytes and codecs.
  *
  * The operations are folded into as few stages as possible. A stage takes the box `source` of its input, resizes it to
  * resized_width x resized_height, looks at it through `window` (which may stick out: zeros), then flips what it sees.
- * Its output is the next stage's input; of that, only what the next stage reads is made.
+ * Its output is the next stage's input; of that, only what the next stage reads is made. Where calls change the output,
+ * it is made as a whole, and a stage follows.
  */
 #ifndef TRANSFORMS_GEOMETRY_H
 #define TRANSFORMS_GEOMETRY_H
@@ -31,6 +32,8 @@ struct mr_stage {
     struct mr_box need;                  /* pixels of the input that live is computed from; empty with live */
     bool hflip;                          /* after the window: output column i shows window column width - 1 - i */
     bool vflip;
+    uint32_t first_call; /* on the output */
+    uint32_t n_calls;
 };
 
 /* An operation adds one stage at most, and the first stage is always there. */
@@ -43,6 +46,7 @@ struct mr_geometry {
     struct mr_box crop; /* what mr_geometry_report() says */
     uint32_t n_stages;
     struct mr_stage stages[MR_MAX_STAGES];
+    struct mr_image_calls calls;
 };
 
 /*

@@ -50,6 +50,8 @@ struct run {
     struct mr_row_source source;
     uint32_t width; /* of the image as the operations see it */
     uint32_t height;
+    uint32_t channels;   /* of the rows so far */
+    uint32_t free_image; /* of mr_pixels.image: the next stage's */
 };
 
 mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_limits *limits, bool with_timing,
@@ -119,7 +121,7 @@ static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const stru
                            struct mr_row_source *source, struct mr_tensor_writer *writer)
 {
     const uint8_t *rows[MR_ROW_SOURCE_MAX];
-    mr_status status = mr_resample_begin(&pixels->resample, stage, pixels->plan->work_channels, writer, run->error);
+    mr_status status = mr_resample_begin(&pixels->resample, stage, run->channels, writer, run->error);
     if (status != MR_OK || stage->need.width == 0)
         return status;
     status = begin_rows(pixels, run, source, stage->need);
@@ -133,13 +135,33 @@ static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const stru
     return status;
 }
 
-/* A stage that is not the last one makes an image in memory: just what the next one needs. */
+/* The calls on a stage's output. */
+static mr_status run_calls(struct mr_pixels *pixels, struct run *run, const struct mr_stage *stage,
+                           struct mr_image *image)
+{
+    const struct mr_image_call *calls = &pixels->geometry.calls.calls[stage->first_call];
+    struct mr_scratch *spare = &pixels->image[run->free_image];
+    const uint8_t *made = image->pixels;
+    mr_status status = MR_OK;
+    bool needs_spare = mr_image_call_needs_spare(calls, stage->n_calls);
+    if (needs_spare)
+        status = mr_scratch_reserve(spare, (size_t)image->width * image->height, image->n_channels, run->error);
+    if (status == MR_OK)
+        status = mr_image_call_run(calls, stage->n_calls, image, needs_spare ? spare->memory : NULL,
+                                   pixels->resample.kernels, run->error);
+    if (image->pixels != made)
+        run->free_image ^= 1;
+    run->channels = image->n_channels;
+    return status;
+}
+
+/* A stage that is not the last one makes an image in memory: just what the next one needs, or all that calls change. */
 static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint32_t i)
 {
     const struct mr_stage *stage = &pixels->geometry.stages[i];
     struct mr_stage *next = &pixels->geometry.stages[i + 1];
-    struct mr_scratch *image = &pixels->image[i % 2];
-    uint32_t channels = pixels->plan->work_channels;
+    struct mr_scratch *image = &pixels->image[run->free_image];
+    uint32_t channels = run->channels;
     uint64_t n_pixels;
     if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
         n_pixels > pixels->limits.max_pixels)
@@ -157,8 +179,17 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
                                       .dtype = MR_U8,
                                       .layout = MR_NHWC};
     status = run_stage(pixels, run, stage, &run->source, &writer);
-    mr_row_source_init_pixels(&run->source, image->memory, writer.width, writer.height, channels, MR_NHWC, NULL);
-    next->need.x = next->need.y = 0;
+    run->free_image ^= 1;
+    struct mr_image made = {.pixels = image->memory,
+                            .width = writer.width,
+                            .height = writer.height,
+                            .n_channels = channels,
+                            .stride = (size_t)writer.width * channels};
+    if (stage->n_calls == 0)
+        next->need.x = next->need.y = 0;
+    else if (status == MR_OK)
+        status = run_calls(pixels, run, stage, &made);
+    mr_row_source_init_pixels(&run->source, made.pixels, made.width, made.height, made.n_channels, MR_NHWC, NULL);
     return status;
 }
 
@@ -256,6 +287,7 @@ static mr_status run_stored(struct mr_pixels *pixels, struct run *run, uint32_t 
 {
     run->width = width;
     run->height = height;
+    run->channels = pixels->plan->source_channels;
     mr_status status = MR_OK;
     if (needs_turning(pixels->plan, orientation))
         status = turn_upright(pixels, run, orientation);
@@ -298,10 +330,11 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
         memcpy(run->out, run->bytes, run->len);
         return MR_OK;
     }
-    mr_status status = mr_scratch_reserve(&pixels->planes, run->width, plan->work_channels, run->error);
+    run->channels = plan->source_channels;
+    mr_status status = mr_scratch_reserve(&pixels->planes, run->width, run->channels, run->error);
     if (status != MR_OK)
         return status;
-    mr_row_source_init_pixels(&run->source, run->bytes, run->width, run->height, plan->work_channels, plan->kind.layout,
+    mr_row_source_init_pixels(&run->source, run->bytes, run->width, run->height, run->channels, plan->kind.layout,
                               pixels->planes.memory);
     return run_image(pixels, run);
 }

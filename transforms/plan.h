@@ -10,11 +10,12 @@
 
 #include "base/error.h"
 #include "base/sample_kind.h"
+#include "transforms/image_ops/image_op.h"
 #include "transforms/interpolation.h"
 
 #include <millrace/transform.h>
 
-#define MR_PLAN_MAX_OPS 16
+#define MR_PLAN_MAX_OPS 64
 
 enum mr_op_kind {
     MR_OP_RANDOM_RESIZED_CROP = 1,
@@ -26,19 +27,33 @@ enum mr_op_kind {
     MR_OP_VFLIP,
     MR_OP_EXIF,
     MR_OP_NORMALIZE,
-    MR_OP_RGB
+    MR_OP_RGB,
+    MR_OP_IMAGE, /* one of image_ops/ */
+    /* Structures: of image operations and structures. */
+    MR_OP_RANDOM_APPLY,
+    MR_OP_RANDOM_CHOICE,
+    MR_OP_RANDOM_ORDER,
+    MR_OP_CHAIN /* an alternative of a choice or an order */
 };
 
+/* A node of the list. A structure's children follow it, each with its own children behind it. */
 struct mr_op {
     uint32_t kind;
+    uint32_t n_children;
+    uint32_t image_op; /* in mr_image_ops */
     uint32_t height;
     uint32_t width;
     uint32_t padding;
-    double p;
-    double scale[2];
-    double ratio[2];
-    double mean[3];
-    double std[3];
+    union {
+        struct {
+            double p;
+            double scale[2];
+            double ratio[2];
+            double mean[3];
+            double std[3];
+        };
+        double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the struct, so that no byte is undefined */
+    };
     uint32_t n_channels;
     uint32_t exact;
     uint32_t implied;       /* from a short form: applies only when the dtype is a float */
@@ -47,7 +62,7 @@ struct mr_op {
 
 struct mr_plan {
     struct mr_sample_kind kind;
-    struct mr_op ops[MR_PLAN_MAX_OPS]; /* the geometric ones, in order */
+    struct mr_op ops[MR_PLAN_MAX_OPS]; /* the geometric ones and those of images, in order */
     uint32_t n_ops;
     uint32_t copy; /* 1: a raw sample is copied as it is */
     uint32_t use_exif;
@@ -59,10 +74,11 @@ struct mr_plan {
     uint64_t out_bytes;                 /* of one sample */
     uint32_t out_height;
     uint32_t out_width;
-    uint32_t channels;      /* of the output: 3, or 1 for raw pictures of one channel */
-    uint32_t work_channels; /* of the rows before the tensor writer: 1 too where it makes three of one (MR_OP_RGB) */
-    uint32_t exact;         /* floats come from table, not from fma */
-    float scale[4];         /* one rule for floats: fmaf(x, scale[c], bias[c]) */
+    uint32_t channels;        /* of the output: 3, or 1 for raw pictures of one channel */
+    uint32_t source_channels; /* of a sample's rows */
+    uint32_t work_channels;   /* of the rows before the tensor writer: 1 too where it makes three of one (MR_OP_RGB) */
+    uint32_t exact;           /* floats come from table, not from fma */
+    float scale[4];           /* one rule for floats: fmaf(x, scale[c], bias[c]) */
     float bias[4];
     float table[4][256];
 };

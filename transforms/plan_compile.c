@@ -25,7 +25,7 @@ static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, str
     for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
         if (!transform->ops[i].implied)
             return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: the samples are not pictures",
-                                mr_transform_op_name(transform->ops[i].kind));
+                                mr_transform_op_name(&transform->ops[i]));
     }
     if (dtype != MR_DTYPE_DEFAULT && dtype != kind->dtype)
         return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot be made of records of %s", mr_dtype_name(dtype),
@@ -88,7 +88,7 @@ static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
         kind->data_bytes % (uint64_t)channels)
         return mr_error_set(error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels cannot have %llu bytes",
                             (long long)width, (long long)height, (unsigned long long)kind->data_bytes);
-    plan->channels = plan->work_channels = (uint32_t)channels;
+    plan->channels = plan->work_channels = plan->source_channels = (uint32_t)channels;
     return MR_OK;
 }
 
@@ -111,12 +111,31 @@ static mr_status compile_size(struct mr_plan *plan, mr_error *error)
     return set_size(plan, width, height, error);
 }
 
+/* It alone changes the number of channels, and no structure holds one with a single channel. */
+static bool is_grayscale(const struct mr_op *op)
+{
+    return op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].sets_channels;
+}
+
+/* A sample's calls have a place each, whatever is drawn. */
+static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_ops; i++)
+        n += plan->ops[i].kind == MR_OP_IMAGE ? mr_image_ops[plan->ops[i].image_op].max_calls : 0;
+    if (n > MR_IMAGE_MAX_CALLS)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the image operations may become %u calls; a transform has at most %d", n,
+                            MR_IMAGE_MAX_CALLS);
+    return MR_OK;
+}
+
 static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
 {
     const struct mr_op *normalize = NULL;
     plan->dtype = dtype == MR_DTYPE_DEFAULT ? MR_U8 : dtype;
     plan->out_ndim = 3;
-    plan->channels = plan->work_channels = 3;
+    plan->channels = plan->work_channels = plan->source_channels = 3;
     if (plan->dtype != MR_U8 && !is_image_float(plan->dtype))
         return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot hold pictures: u8, f32, f16 and bf16 can",
                             mr_dtype_name(plan->dtype));
@@ -133,7 +152,14 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             plan->channels = 3;
         else
             plan->ops[plan->n_ops++] = *op;
+        if (is_grayscale(op)) {
+            plan->channels = (uint32_t)op->args[0];
+            plan->work_channels = plan->channels == 1 ? 1 : plan->work_channels;
+        }
     }
+    status = check_calls(plan, error);
+    if (status != MR_OK)
+        return status;
     plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&
                  plan->channels == plan->work_channels && (plan->layout == plan->kind.layout || plan->channels == 1);
     status = compile_normalize(normalize, plan, error);

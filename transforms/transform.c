@@ -14,7 +14,7 @@
 
 #define MAX_SIDE 65535
 
-static_assert(sizeof(struct mr_op) == 8 * sizeof(uint32_t) + 11 * sizeof(double), "no padding");
+static_assert(sizeof(struct mr_op) == 10 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double), "no padding");
 
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 {
@@ -29,9 +29,9 @@ void mr_transform_destroy(mr_transform *transform)
     free(transform);
 }
 
-const char *mr_transform_op_name(uint32_t kind)
+const char *mr_transform_op_name(const struct mr_op *op)
 {
-    switch ((enum mr_op_kind)kind) {
+    switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP: return "random_resized_crop";
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RESIZE: return "resize";
@@ -42,6 +42,11 @@ const char *mr_transform_op_name(uint32_t kind)
     case MR_OP_EXIF: return "exif";
     case MR_OP_NORMALIZE: return "normalize";
     case MR_OP_RGB: return "rgb";
+    case MR_OP_IMAGE: return mr_image_ops[op->image_op].name;
+    case MR_OP_RANDOM_APPLY: return "random_apply";
+    case MR_OP_RANDOM_CHOICE: return "random_choice";
+    case MR_OP_RANDOM_ORDER: return "random_order";
+    case MR_OP_CHAIN: return "chain";
     }
     return "?";
 }
@@ -52,25 +57,24 @@ const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS] = {
     [MR_RANDOM_FILTER] = "random",
 };
 
-/* How many operations stand before a normalise that was only implied. */
-static uint32_t n_before_implied(const mr_transform *t)
+uint32_t mr_transform_n_before_implied(const mr_transform *t)
 {
     return t->n_ops && t->ops[t->n_ops - 1].implied ? t->n_ops - 1 : t->n_ops;
 }
 
-static mr_status append_op(mr_transform *t, const struct mr_op *op, mr_error *error)
+mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_error *error)
 {
-    uint32_t at = n_before_implied(t);
+    uint32_t at = mr_transform_n_before_implied(t);
     bool replaces = at < t->n_ops && op->kind == MR_OP_NORMALIZE;
     if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE)
         return mr_error_set(error, MR_ERR_INVALID, "%s stands after normalize, which must come last",
-                            mr_transform_op_name(op->kind));
+                            mr_transform_op_name(op));
     if (op->kind == MR_OP_EXIF && at > 0)
         return mr_error_set(error, MR_ERR_INVALID, "exif stands after %s; it must come first",
-                            mr_transform_op_name(t->ops[at - 1].kind));
+                            mr_transform_op_name(&t->ops[at - 1]));
     if (t->n_ops == MR_PLAN_MAX_OPS && !replaces)
         return mr_error_set(error, MR_ERR_INVALID, "%s is operation %d; a transform has at most %d",
-                            mr_transform_op_name(op->kind), MR_PLAN_MAX_OPS + 1, MR_PLAN_MAX_OPS);
+                            mr_transform_op_name(op), MR_PLAN_MAX_OPS + 1, MR_PLAN_MAX_OPS);
     if (!replaces) {
         if (at < t->n_ops)
             t->ops[at + 1] = t->ops[at];
@@ -93,14 +97,14 @@ static mr_status check_size(const mr_transform *transform, const struct mr_op *o
         return status;
     if (op->height >= 1 && op->height <= MAX_SIDE && op->width >= 1 && op->width <= MAX_SIDE)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "%s: size %u:%u is not from 1 to %d", mr_transform_op_name(op->kind),
+    return mr_error_set(error, MR_ERR_INVALID, "%s: size %u:%u is not from 1 to %d", mr_transform_op_name(op),
                         op->height, op->width, MAX_SIDE);
 }
 
 static mr_status append_sized(mr_transform *transform, const struct mr_op *op, mr_error *error)
 {
     mr_status status = check_size(transform, op, error);
-    return status == MR_OK ? append_op(transform, op, error) : status;
+    return status == MR_OK ? mr_transform_append_op(transform, op, error) : status;
 }
 
 static bool is_range(double lo, double hi)
@@ -127,7 +131,7 @@ mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t 
     if (!is_range(ratio[0], ratio[1]) || !((float)ratio[0] > 0.0f) || !isfinite((float)ratio[1]))
         return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio[0],
                             ratio[1]);
-    return append_op(transform, &op, error);
+    return mr_transform_append_op(transform, &op, error);
 }
 
 mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width, double scale_lo,
@@ -176,7 +180,7 @@ mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uin
         return status;
     if (padding > MAX_SIDE)
         return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding, MAX_SIDE);
-    return append_op(transform, &op, error);
+    return mr_transform_append_op(transform, &op, error);
 }
 
 static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, mr_error *error)
@@ -186,9 +190,9 @@ static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, m
     if (status != MR_OK)
         return status;
     if (!(p >= 0.0 && p <= 1.0))
-        return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1", mr_transform_op_name(kind),
+        return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1", mr_transform_op_name(&op),
                             p);
-    return append_op(transform, &op, error);
+    return mr_transform_append_op(transform, &op, error);
 }
 
 mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error)
@@ -205,14 +209,14 @@ mr_status mr_transform_exif(mr_transform *transform, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_EXIF};
     mr_status status = check_handle(transform, error);
-    return status == MR_OK ? append_op(transform, &op, error) : status;
+    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_rgb(mr_transform *transform, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RGB};
     mr_status status = check_handle(transform, error);
-    return status == MR_OK ? append_op(transform, &op, error) : status;
+    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
@@ -237,7 +241,7 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
         op.mean[c] = mean[c];
         op.std[c] = std[c];
     }
-    return append_op(transform, &op, error);
+    return mr_transform_append_op(transform, &op, error);
 }
 
 mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,

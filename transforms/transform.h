@@ -11,8 +11,14 @@ struct mr_transform {
     uint32_t n_ops;
 };
 
-/* Name of an enum mr_op_kind as the text form has it. */
-const char *mr_transform_op_name(uint32_t kind);
+/* Name of an operation as the text form has it. */
+const char *mr_transform_op_name(const struct mr_op *op);
+
+/* How many operations stand before a normalise that was only implied. */
+uint32_t mr_transform_n_before_implied(const mr_transform *transform);
+
+/* Append an operation that has been checked, before a normalise that was only implied. */
+mr_status mr_transform_append_op(mr_transform *transform, const struct mr_op *op, mr_error *error);
 
 /* Names of enum mr_interpolation as the text form has them. */
 extern const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS];

@@ -63,6 +63,17 @@ static void put_interpolation(struct writer *w, const struct mr_op *op)
         put_text(w, ",interp=%s", mr_transform_interpolations[op->interpolation]);
 }
 
+/* Every argument by its position. */
+static void put_image_arguments(struct writer *w, const struct mr_op *op)
+{
+    const struct mr_image_param *params = mr_image_ops[op->image_op].params;
+    const double *args = op->args;
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name; i++) {
+        put_doubles(w, i ? "," : "", args, mr_image_op_width(&params[i]));
+        args += mr_image_op_width(&params[i]);
+    }
+}
+
 static void put_arguments(struct writer *w, const struct mr_op *op)
 {
     switch ((enum mr_op_kind)op->kind) {
@@ -92,23 +103,43 @@ static void put_arguments(struct writer *w, const struct mr_op *op)
         put_doubles(w, ",std=", op->std, op->n_channels);
         put_text(w, "%s%s", op->exact ? ",exact" : "", op->implied ? ",if_float" : "");
         break;
-    case MR_OP_EXIF:
-    case MR_OP_RGB: break;
+    case MR_OP_IMAGE: put_image_arguments(w, op); break;
+    default: break;
     }
+}
+
+static bool has_arguments(const struct mr_op *op)
+{
+    return op->kind != MR_OP_EXIF && op->kind != MR_OP_RGB &&
+           !(op->kind == MR_OP_IMAGE && !mr_image_ops[op->image_op].params[0].name);
+}
+
+/* Write ops[i] and all below it. Returns the node behind them. */
+static uint32_t put_node(struct writer *w, const struct mr_op *ops, uint32_t i)
+{
+    const struct mr_op *op = &ops[i];
+    bool is_chain = op->kind == MR_OP_CHAIN;
+    const char *between = is_chain || op->kind == MR_OP_RANDOM_APPLY ? "+" : ",";
+    uint32_t next = i + 1;
+    put_text(w, "%s%s", is_chain ? "" : mr_transform_op_name(op), !is_chain && has_arguments(op) ? "(" : "");
+    for (uint32_t k = 0; k < op->n_children; k++) {
+        put_text(w, "%s", k ? between : "");
+        next = put_node(w, ops, next);
+    }
+    if (op->kind == MR_OP_RANDOM_APPLY)
+        put_doubles(w, ",", &op->p, 1);
+    put_arguments(w, op);
+    put_text(w, "%s", !is_chain && has_arguments(op) ? ")" : "");
+    return next;
 }
 
 static void put_transform(struct writer *w, const mr_transform *transform)
 {
     if (transform->n_ops == 0)
         put_text(w, "none");
-    for (uint32_t i = 0; i < transform->n_ops; i++) {
-        const struct mr_op *op = &transform->ops[i];
-        put_text(w, "%s%s", i ? "+" : "", mr_transform_op_name(op->kind));
-        if (op->kind == MR_OP_EXIF || op->kind == MR_OP_RGB)
-            continue;
-        put_text(w, "(");
-        put_arguments(w, op);
-        put_text(w, ")");
+    for (uint32_t i = 0; i < transform->n_ops;) {
+        put_text(w, "%s", i ? "+" : "");
+        i = put_node(w, transform->ops, i);
     }
 }
 

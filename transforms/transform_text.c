@@ -4,152 +4,16 @@
  * parentheses. Numbers are read in the C locale, whatever the program has set.
  */
 #include "base/words.h"
-#include "transforms/transform.h"
+#include "transforms/text_parser.h"
 
-#include <ctype.h>
 #include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAME = 24, MAX_VALUES = 3, MAX_ARGS = 6 };
-
-/* One argument: `name=1:2`, `name=word`, `1:2` (no name) or `name` (no values). */
-struct arg {
-    char name[MAX_NAME];
-    char word[MAX_NAME]; /* "" where values stand in its place */
-    double values[MAX_VALUES];
-    uint32_t n_values;
-    const char *place;
-    bool used;
-};
-
-struct item {
-    char name[MAX_NAME];
-    struct arg args[MAX_ARGS];
-    uint32_t n_args;
-    const char *place;
-};
-
-struct parser {
-    const char *text;
-    const char *at;
-    mr_transform *transform;
-    mr_error *error;
-};
-
-static mr_status fail_at(struct parser *p, const char *place, const char *words)
-{
-    return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%.200s\", character %zu: %s", p->text,
-                        (size_t)(place - p->text) + 1, words);
-}
-
-static void skip_blanks(struct parser *p)
-{
-    while (*p->at == ' ' || *p->at == '\t')
-        p->at++;
-}
-
-static bool take_char(struct parser *p, char c)
-{
-    skip_blanks(p);
-    if (*p->at != c)
-        return false;
-    p->at++;
-    skip_blanks(p);
-    return true;
-}
-
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static mr_status read_name(struct parser *p, char name_out[MAX_NAME])
-{
-    size_t len = 0;
-    while (is_name_char(p->at[len]) || (len > 0 && isdigit((unsigned char)p->at[len])))
-        len++;
-    if (len == 0 || len >= MAX_NAME)
-        return fail_at(p, p->at, len ? "the name is too long" : "a name is expected");
-    memcpy(name_out, p->at, len);
-    name_out[len] = '\0';
-    p->at += len;
-    return MR_OK;
-}
-
-/* Digits, sign, point and exponent only: strtod() would take "nan" and hexadecimal too. */
-static mr_status read_number(struct parser *p, double *value_out)
-{
-    size_t len = strspn(p->at, "0123456789.eE+-");
-    char digits[64];
-    const char *start = *p->at == '-' ? p->at + 1 : p->at;
-    if (!isdigit((unsigned char)*start) && *start != '.')
-        return fail_at(p, p->at, "a number is expected");
-    if (len >= sizeof digits)
-        len = sizeof digits - 1;
-    memcpy(digits, p->at, len);
-    digits[len] = '\0';
-    char *end;
-    *value_out = strtod(digits, &end);
-    if (end == digits || !isfinite(*value_out))
-        return fail_at(p, p->at, "a number is expected");
-    p->at += end - digits;
-    return MR_OK;
-}
-
-static mr_status read_values(struct parser *p, struct arg *arg)
-{
-    do {
-        if (arg->n_values == MAX_VALUES)
-            return fail_at(p, p->at, "at most three values can stand here");
-        mr_status status = read_number(p, &arg->values[arg->n_values]);
-        if (status != MR_OK)
-            return status;
-        arg->n_values++;
-    } while (take_char(p, ':'));
-    return MR_OK;
-}
-
-static mr_status read_arg(struct parser *p, struct item *item)
-{
-    if (item->n_args == MAX_ARGS)
-        return fail_at(p, p->at, "too many arguments");
-    struct arg *arg = &item->args[item->n_args++];
-    *arg = (struct arg){.place = p->at};
-    if (!is_name_char(*p->at))
-        return read_values(p, arg);
-    mr_status status = read_name(p, arg->name);
-    if (status != MR_OK || !take_char(p, '='))
-        return status;
-    return is_name_char(*p->at) ? read_name(p, arg->word) : read_values(p, arg);
-}
-
-static mr_status read_item(struct parser *p, struct item *item)
-{
-    *item = (struct item){.place = p->at};
-    mr_status status = read_name(p, item->name);
-    if (status != MR_OK)
-        return status;
-    if (take_char(p, ':')) {
-        struct arg *arg = &item->args[item->n_args++];
-        arg->place = p->at;
-        return read_values(p, arg);
-    }
-    if (!take_char(p, '(') || take_char(p, ')'))
-        return MR_OK;
-    do {
-        status = read_arg(p, item);
-        if (status != MR_OK)
-            return status;
-    } while (take_char(p, ','));
-    return take_char(p, ')') ? MR_OK : fail_at(p, p->at, "',' or ')' is expected");
-}
-
 /* The argument of that name ("" for the one without a name), marked as used; NULL where there is none. */
-static struct arg *take_arg(struct item *item, const char *name)
+static struct mr_text_arg *take_arg(struct mr_text_item *item, const char *name)
 {
     for (uint32_t i = 0; i < item->n_args; i++) {
         if (!item->args[i].used && mr_word_is(item->args[i].name, name)) {
@@ -160,23 +24,25 @@ static struct arg *take_arg(struct item *item, const char *name)
     return NULL;
 }
 
-static mr_status to_integer(struct parser *p, const struct arg *arg, double value, uint32_t lo, uint32_t *out)
+static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *arg, double value, uint32_t lo,
+                            uint32_t *out)
 {
     if (!(value >= lo && value <= 65535) || value != floor(value))
-        return fail_at(p, arg->place,
-                       lo ? "a size from 1 to 65535 is expected" : "a number from 0 to 65535 is expected");
+        return mr_text_parser_fail_at(
+            p, arg->place, lo ? "a size from 1 to 65535 is expected" : "a number from 0 to 65535 is expected");
     *out = (uint32_t)value;
     return MR_OK;
 }
 
 /* One value, or height:width. *one_out says which. */
-static mr_status take_size(struct parser *p, struct item *item, uint32_t *height, uint32_t *width, bool *one_out)
+static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, uint32_t *height, uint32_t *width,
+                           bool *one_out)
 {
-    struct arg *arg = take_arg(item, "");
+    struct mr_text_arg *arg = take_arg(item, "");
     if (!arg)
-        return fail_at(p, p->at, "a size is expected");
+        return mr_text_parser_fail_at(p, p->at, "a size is expected");
     if (arg->n_values > 2)
-        return fail_at(p, arg->place, "a size is one number or height:width");
+        return mr_text_parser_fail_at(p, arg->place, "a size is one number or height:width");
     if (one_out)
         *one_out = arg->n_values == 1;
     mr_status status = to_integer(p, arg, arg->values[0], 1, height);
@@ -185,27 +51,28 @@ static mr_status take_size(struct parser *p, struct item *item, uint32_t *height
     return status;
 }
 
-static mr_status take_range(struct parser *p, struct item *item, const char *name, double range[2])
+static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item, const char *name, double range[2])
 {
-    struct arg *arg = take_arg(item, name);
+    struct mr_text_arg *arg = take_arg(item, name);
     if (!arg)
         return MR_OK;
     if (arg->n_values != 2)
-        return fail_at(p, arg->place, "two values, lo:hi, are expected");
+        return mr_text_parser_fail_at(p, arg->place, "two values, lo:hi, are expected");
     range[0] = arg->values[0];
     range[1] = arg->values[1];
     return MR_OK;
 }
 
-static mr_status take_flag(struct parser *p, struct item *item, const char *name, bool *flag_out)
+static mr_status take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool *flag_out)
 {
-    struct arg *arg = take_arg(item, name);
+    struct mr_text_arg *arg = take_arg(item, name);
     *flag_out = arg != NULL;
-    return arg && (arg->n_values || *arg->word) ? fail_at(p, arg->place, "this word takes no value") : MR_OK;
+    return arg && (arg->n_values || *arg->word) ? mr_text_parser_fail_at(p, arg->place, "this word takes no value")
+                                                : MR_OK;
 }
 
 /* Words with a hint: `start`, the nearest of n names, and all of them. */
-static mr_status refuse_word(struct parser *p, const char *place, const char *start, const char *word,
+static mr_status refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
                              const char *const *names, size_t n)
 {
     char words[400];
@@ -215,13 +82,14 @@ static mr_status refuse_word(struct parser *p, const char *place, const char *st
         used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
     for (size_t i = 0; i < n && used < sizeof words; i++)
         used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
-    return fail_at(p, place, words);
+    return mr_text_parser_fail_at(p, place, words);
 }
 
 /* `interp=bicubic`, or the word alone. */
-static mr_status take_interpolation(struct parser *p, struct item *item, enum mr_interpolation *interpolation_out)
+static mr_status take_interpolation(struct mr_text_parser *p, struct mr_text_item *item,
+                                    enum mr_interpolation *interpolation_out)
 {
-    struct arg *arg = take_arg(item, "interp");
+    struct mr_text_arg *arg = take_arg(item, "interp");
     *interpolation_out = MR_BILINEAR;
     for (int i = 0; i < MR_N_INTERPOLATIONS; i++) {
         const char *name = mr_transform_interpolations[i];
@@ -237,7 +105,7 @@ static mr_status take_interpolation(struct parser *p, struct item *item, enum mr
                : MR_OK;
 }
 
-static mr_status add_random_resized_crop(struct parser *p, struct item *item)
+static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height = 0, width = 0;
     double scale[2] = {0.08, 1.0}, ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
@@ -254,7 +122,7 @@ static mr_status add_random_resized_crop(struct parser *p, struct item *item)
     return mr_transform_random_resized_crop_as(p->transform, height, width, scale, ratio, interpolation, p->error);
 }
 
-static mr_status add_resize(struct parser *p, struct item *item)
+static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width;
     bool one;
@@ -268,76 +136,76 @@ static mr_status add_resize(struct parser *p, struct item *item)
                : mr_transform_resize_as(p->transform, height, width, interpolation, p->error);
 }
 
-static mr_status add_center_crop(struct parser *p, struct item *item)
+static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width;
     mr_status status = take_size(p, item, &height, &width, NULL);
     return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error) : status;
 }
 
-static mr_status add_random_crop(struct parser *p, struct item *item)
+static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width, padding = 0;
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status != MR_OK)
         return status;
-    struct arg *arg = take_arg(item, "padding");
+    struct mr_text_arg *arg = take_arg(item, "padding");
     if (arg && arg->n_values != 1)
-        return fail_at(p, arg->place, "one value is expected");
+        return mr_text_parser_fail_at(p, arg->place, "one value is expected");
     if (arg)
         status = to_integer(p, arg, arg->values[0], 0, &padding);
     return status == MR_OK ? mr_transform_random_crop(p->transform, height, width, padding, p->error) : status;
 }
 
-static mr_status take_probability(struct parser *p, struct item *item, double *probability_out)
+static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item, double *probability_out)
 {
     *probability_out = 0.5;
-    struct arg *arg = take_arg(item, "");
+    struct mr_text_arg *arg = take_arg(item, "");
     if (!arg)
         arg = take_arg(item, "p");
     if (!arg)
         return MR_OK;
     if (arg->n_values != 1 || !(arg->values[0] >= 0.0 && arg->values[0] <= 1.0))
-        return fail_at(p, arg->place, "a probability from 0 to 1 is expected");
+        return mr_text_parser_fail_at(p, arg->place, "a probability from 0 to 1 is expected");
     *probability_out = arg->values[0];
     return MR_OK;
 }
 
-static mr_status add_hflip(struct parser *p, struct item *item)
+static mr_status add_hflip(struct mr_text_parser *p, struct mr_text_item *item)
 {
     double probability;
     mr_status status = take_probability(p, item, &probability);
     return status == MR_OK ? mr_transform_hflip(p->transform, probability, p->error) : status;
 }
 
-static mr_status add_vflip(struct parser *p, struct item *item)
+static mr_status add_vflip(struct mr_text_parser *p, struct mr_text_item *item)
 {
     double probability;
     mr_status status = take_probability(p, item, &probability);
     return status == MR_OK ? mr_transform_vflip(p->transform, probability, p->error) : status;
 }
 
-static mr_status add_exif(struct parser *p, struct item *item)
+static mr_status add_exif(struct mr_text_parser *p, struct mr_text_item *item)
 {
     (void)item;
     return mr_transform_exif(p->transform, p->error);
 }
 
-static mr_status add_rgb(struct parser *p, struct item *item)
+static mr_status add_rgb(struct mr_text_parser *p, struct mr_text_item *item)
 {
     (void)item;
     return mr_transform_rgb(p->transform, p->error);
 }
 
-static mr_status add_normalize(struct parser *p, struct item *item)
+static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *item)
 {
-    struct arg *mean = take_arg(item, "mean");
-    struct arg *std = take_arg(item, "std");
+    struct mr_text_arg *mean = take_arg(item, "mean");
+    struct mr_text_arg *std = take_arg(item, "std");
     bool exact, implied;
     if (!mean || !std)
-        return fail_at(p, item->place, "normalize needs mean= and std=");
+        return mr_text_parser_fail_at(p, item->place, "normalize needs mean= and std=");
     if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
-        return fail_at(p, std->place, "mean and std have one or three values each");
+        return mr_text_parser_fail_at(p, std->place, "mean and std have one or three values each");
     mr_status status = take_flag(p, item, "exact", &exact);
     if (status == MR_OK)
         status = take_flag(p, item, "if_float", &implied);
@@ -346,13 +214,13 @@ static mr_status add_normalize(struct parser *p, struct item *item)
     return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, exact, implied, p->error);
 }
 
-static mr_status imply_imagenet(struct parser *p)
+static mr_status imply_imagenet(struct mr_text_parser *p)
 {
     const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
     return mr_transform_normalize_as(p->transform, 3, mean, std, false, true, p->error);
 }
 
-static mr_status add_train(struct parser *p, struct item *item)
+static mr_status add_train(struct mr_text_parser *p, struct mr_text_item *item)
 {
     mr_status status = add_random_resized_crop(p, item);
     if (status == MR_OK)
@@ -360,7 +228,7 @@ static mr_status add_train(struct parser *p, struct item *item)
     return status == MR_OK ? imply_imagenet(p) : status;
 }
 
-static mr_status add_eval(struct parser *p, struct item *item)
+static mr_status add_eval(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t resized, crop;
     bool one;
@@ -371,14 +239,14 @@ static mr_status add_eval(struct parser *p, struct item *item)
     if (status != MR_OK)
         return status;
     if (one)
-        return fail_at(p, p->at, "eval:RESIZE:CROP has two sizes");
+        return mr_text_parser_fail_at(p, p->at, "eval:RESIZE:CROP has two sizes");
     status = mr_transform_resize_short_as(p->transform, resized, interpolation, p->error);
     if (status == MR_OK)
         status = mr_transform_center_crop(p->transform, crop, crop, p->error);
     return status == MR_OK ? imply_imagenet(p) : status;
 }
 
-static mr_status add_cifar(struct parser *p, struct item *item)
+static mr_status add_cifar(struct mr_text_parser *p, struct mr_text_item *item)
 {
     const double mean[3] = {0.4914, 0.4822, 0.4465}, std[3] = {0.2470, 0.2435, 0.2616};
     (void)item;
@@ -388,7 +256,7 @@ static mr_status add_cifar(struct parser *p, struct item *item)
     return status == MR_OK ? mr_transform_normalize_as(p->transform, 3, mean, std, false, true, p->error) : status;
 }
 
-static mr_status add_none(struct parser *p, struct item *item)
+static mr_status add_none(struct mr_text_parser *p, struct mr_text_item *item)
 {
     (void)p;
     (void)item;
@@ -397,7 +265,7 @@ static mr_status add_none(struct parser *p, struct item *item)
 
 static const struct {
     const char *name;
-    mr_status (*add)(struct parser *p, struct item *item);
+    mr_status (*add)(struct mr_text_parser *p, struct mr_text_item *item);
 } items[] = {{"train", add_train},
              {"eval", add_eval},
              {"cifar", add_cifar},
@@ -414,50 +282,233 @@ static const struct {
 enum { N_ITEMS = sizeof items / sizeof *items };
 
 /* The builder's words are about values; the place in the text is put before them. */
-static mr_status add_place(struct parser *p, const struct item *item, mr_status status)
+static mr_status add_place(struct mr_text_parser *p, const struct mr_text_item *item, mr_status status)
 {
     if (status != MR_ERR_INVALID || !p->error || strncmp(p->error->text, "transform \"", 11) == 0)
         return status;
     char words[256];
     snprintf(words, sizeof words, "%.255s", p->error->text);
-    return fail_at(p, item->place, words);
+    return mr_text_parser_fail_at(p, item->place, words);
 }
 
-static mr_status refuse_name(struct parser *p, const struct item *item)
+static const struct {
+    const char *name;
+    enum mr_op_kind kind;
+} structures[] = {
+    {"random_apply", MR_OP_RANDOM_APPLY}, {"random_choice", MR_OP_RANDOM_CHOICE}, {"random_order", MR_OP_RANDOM_ORDER}};
+enum { N_STRUCTURES = sizeof structures / sizeof *structures, MAX_NAMES = 64 };
+
+static mr_status refuse_name(struct mr_text_parser *p, const struct mr_text_item *item)
 {
-    const char *names[N_ITEMS];
+    const char *names[MAX_NAMES];
+    size_t n = 0;
     for (size_t i = 0; i < N_ITEMS; i++)
-        names[i] = items[i].name;
-    return refuse_word(p, item->place, "no operation has this name", item->name, names, N_ITEMS);
+        names[n++] = items[i].name;
+    for (uint32_t i = 0; i < mr_image_op_count; i++)
+        names[n++] = mr_image_ops[i].name;
+    for (size_t i = 0; i < N_STRUCTURES; i++)
+        names[n++] = structures[i].name;
+    return refuse_word(p, item->place, "no operation has this name", item->name, names, n);
 }
 
-static mr_status parse_item(struct parser *p)
+static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item)
 {
-    struct item item;
-    mr_status status = read_item(p, &item);
-    if (status != MR_OK)
-        return status;
-    for (size_t i = 0; i < N_ITEMS; i++) {
-        if (!mr_word_is(items[i].name, item.name))
-            continue;
-        status = add_place(p, &item, items[i].add(p, &item));
-        for (uint32_t k = 0; k < item.n_args && status == MR_OK; k++)
-            if (!item.args[k].used)
-                status = fail_at(p, item.args[k].place, "this argument is unknown or given twice");
-        return status;
+    for (uint32_t k = 0; k < item->n_args; k++)
+        if (!item->args[k].used)
+            return mr_text_parser_fail_at(p, item->args[k].place, "this argument is unknown or given twice");
+    return MR_OK;
+}
+
+/* Image operations: their parameters say what is possible. */
+
+static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg *arg,
+                              const struct mr_image_param *param)
+{
+    static const char *const kinds[] = {
+        [MR_PARAM_NUMBER] = "a number", [MR_PARAM_INTEGER] = "a whole number", [MR_PARAM_RANGE] = "a number or lo:hi"};
+    char words[100];
+    if (param->kind == MR_PARAM_CHANNELS)
+        snprintf(words, sizeof words, "%s: 1 or 3 is expected", param->name);
+    else
+        snprintf(words, sizeof words, "%s: %s from %g to %g is expected", param->name, kinds[param->kind], param->lo,
+                 param->hi);
+    return mr_text_parser_fail_at(p, arg->place, words);
+}
+
+static bool is_possible(const struct mr_image_param *param, const double *values)
+{
+    bool possible = true;
+    for (uint32_t i = 0; i < mr_image_op_width(param); i++)
+        possible = possible && values[i] >= param->lo && values[i] <= param->hi;
+    if (param->kind == MR_PARAM_RANGE)
+        return possible && values[0] <= values[1];
+    if (param->kind == MR_PARAM_CHANNELS)
+        return values[0] == 1.0 || values[0] == 3.0;
+    return possible && (param->kind == MR_PARAM_NUMBER || values[0] == floor(values[0]));
+}
+
+static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_image_param *param,
+                            double *values_out)
+{
+    struct mr_text_arg *arg = take_arg(item, param->name);
+    arg = arg ? arg : take_arg(item, "");
+    memcpy(values_out, param->defaults, mr_image_op_width(param) * sizeof *values_out);
+    if (!arg && param->required) {
+        char words[100];
+        snprintf(words, sizeof words, "%s needs %s", item->name, param->name);
+        return mr_text_parser_fail_at(p, item->place, words);
     }
-    return refuse_name(p, &item);
+    if (!arg)
+        return MR_OK;
+    if (arg->n_values == 0 || arg->n_values > mr_image_op_width(param))
+        return refuse_value(p, arg, param);
+    memcpy(values_out, arg->values, arg->n_values * sizeof *values_out);
+    if (param->kind == MR_PARAM_RANGE && arg->n_values == 1) {
+        double spread = arg->values[0], lo = param->center - spread;
+        if (spread < 0.0)
+            return refuse_value(p, arg, param);
+        values_out[0] = param->lo == 0.0 && lo < 0.0 ? 0.0 : lo;
+        values_out[1] = param->center + spread;
+    }
+    return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
 }
 
-static mr_status parse_items(struct parser *p)
+static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which)
 {
-    skip_blanks(p);
+    const struct mr_image_op *image_op = &mr_image_ops[which];
+    struct mr_op op = {.kind = MR_OP_IMAGE, .image_op = which};
+    double *values = op.args;
+    mr_status status = mr_text_parser_read_args(p, item);
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name && status == MR_OK; i++) {
+        status = take_param(p, item, &image_op->params[i], values);
+        values += mr_image_op_width(&image_op->params[i]);
+    }
+    if (status == MR_OK)
+        status = refuse_unused(p, item);
+    if (status == MR_OK && p->inside && image_op->sets_channels && op.args[0] != 3.0)
+        return mr_text_parser_fail_at(p, item->place, "inside a structure images keep their channels");
+    return status == MR_OK ? add_place(p, item, mr_transform_append_op(p->transform, &op, p->error)) : status;
+}
+
+/* Structures: an argument that is a transform becomes their children. */
+
+static mr_status parse_item(struct mr_text_parser *p);
+
+/* Items joined by '+'. */
+static mr_status parse_chain(struct mr_text_parser *p, uint32_t *n_out)
+{
+    *n_out = 0;
+    mr_text_parser_skip_blanks(p);
     do {
         mr_status status = parse_item(p);
         if (status != MR_OK)
             return status;
-    } while (take_char(p, '+'));
-    return *p->at == '\0' ? MR_OK : fail_at(p, p->at, "'+' or the end is expected");
+        ++*n_out;
+    } while (mr_text_parser_take(p, '+'));
+    return MR_OK;
+}
+
+/* A name, but not that of an argument. */
+static bool is_transform(const struct mr_text_parser *p)
+{
+    struct mr_text_parser ahead = *p;
+    mr_error unused;
+    char name[MR_TEXT_MAX_NAME];
+    ahead.error = &unused;
+    return mr_text_parser_is_name(*p->at) &&
+           !(mr_text_parser_read_name(&ahead, name) == MR_OK && mr_text_parser_take(&ahead, '='));
+}
+
+/* Append a node without children yet. *at_out: where it is. */
+static mr_status open_node(struct mr_text_parser *p, const struct mr_text_item *item, enum mr_op_kind kind,
+                           uint32_t *at_out)
+{
+    mr_transform *t = p->transform;
+    const struct mr_op op = {.kind = kind, .p = kind == MR_OP_RANDOM_APPLY ? 0.5 : 0.0};
+    mr_status status = add_place(p, item, mr_transform_append_op(t, &op, p->error));
+    *at_out = mr_transform_n_before_implied(t) - 1;
+    return status;
+}
+
+static mr_status add_child(struct mr_text_parser *p, const struct mr_text_item *item, uint32_t at)
+{
+    struct mr_op *ops = p->transform->ops;
+    if (ops[at].kind == MR_OP_RANDOM_APPLY) {
+        if (ops[at].n_children > 0)
+            return mr_text_parser_fail_at(p, p->at, "random_apply has one transform; '+' chains several");
+        return parse_chain(p, &ops[at].n_children);
+    }
+    uint32_t chain;
+    mr_status status = open_node(p, item, MR_OP_CHAIN, &chain);
+    ops[at].n_children++;
+    return status == MR_OK ? parse_chain(p, &ops[chain].n_children) : status;
+}
+
+static mr_status parse_children(struct mr_text_parser *p, struct mr_text_item *item, uint32_t at)
+{
+    if (!mr_text_parser_take(p, '('))
+        return mr_text_parser_fail_at(p, p->at, "'(' and a transform are expected");
+    do {
+        mr_status status = is_transform(p) ? add_child(p, item, at) : mr_text_parser_read_arg(p, item);
+        if (status != MR_OK)
+            return status;
+    } while (mr_text_parser_take(p, ','));
+    return mr_text_parser_take(p, ')') ? MR_OK : mr_text_parser_fail_at(p, p->at, "'+', ',' or ')' is expected");
+}
+
+static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *item, enum mr_op_kind kind)
+{
+    const char *outside = p->inside;
+    uint32_t at;
+    mr_status status = open_node(p, item, kind, &at);
+    if (status != MR_OK)
+        return status;
+    p->inside = mr_transform_op_name(&p->transform->ops[at]);
+    status = parse_children(p, item, at);
+    p->inside = outside;
+    if (status == MR_OK && p->transform->ops[at].n_children == 0)
+        return mr_text_parser_fail_at(p, item->place, "a transform is expected in the parentheses");
+    if (status == MR_OK && kind == MR_OP_RANDOM_APPLY)
+        status = take_probability(p, item, &p->transform->ops[at].p);
+    return status == MR_OK ? refuse_unused(p, item) : status;
+}
+
+static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, size_t which)
+{
+    if (p->inside)
+        return mr_text_parser_fail_at(p, item->place,
+                                      "only image operations and structures can stand inside a structure");
+    mr_status status = mr_text_parser_read_args(p, item);
+    if (status == MR_OK)
+        status = add_place(p, item, items[which].add(p, item));
+    return status == MR_OK ? refuse_unused(p, item) : status;
+}
+
+static mr_status parse_item(struct mr_text_parser *p)
+{
+    struct mr_text_item item = {.place = p->at};
+    mr_status status = mr_text_parser_read_name(p, item.name);
+    if (status != MR_OK)
+        return status;
+    for (size_t i = 0; i < N_ITEMS; i++)
+        if (mr_word_is(items[i].name, item.name))
+            return add_item(p, &item, i);
+    for (uint32_t i = 0; i < mr_image_op_count; i++)
+        if (mr_word_is(mr_image_ops[i].name, item.name))
+            return add_image_op(p, &item, i);
+    for (size_t i = 0; i < N_STRUCTURES; i++)
+        if (mr_word_is(structures[i].name, item.name))
+            return add_structure(p, &item, structures[i].kind);
+    return refuse_name(p, &item);
+}
+
+static mr_status parse_items(struct mr_text_parser *p)
+{
+    uint32_t n;
+    mr_status status = parse_chain(p, &n);
+    if (status != MR_OK)
+        return status;
+    return *p->at == '\0' ? MR_OK : mr_text_parser_fail_at(p, p->at, "'+' or the end is expected");
 }
 
 mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)
@@ -470,7 +521,7 @@ mr_status mr_transform_append(mr_transform *transform, const char *text, mr_erro
     if (!c_locale)
         return mr_error_memory(error, sizeof(void *));
     mr_transform longer = *transform;
-    struct parser p = {.text = text, .at = text, .transform = &longer, .error = error};
+    struct mr_text_parser p = {.text = text, .at = text, .transform = &longer, .error = error};
     locale_t before = uselocale(c_locale);
     mr_status status = parse_items(&p);
     uselocale(before);

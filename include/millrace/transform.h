@@ -39,7 +39,7 @@ MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_o
 /**
  * Append the operations of a text, in the form of mr_transform_parse(). Some arguments have no other form:
  *
- *   mr_transform_append(transform, "random_resized_crop(224,interp=bicubic)+hflip", &error);
+ *   mr_transform_append(transform, "random_resized_crop(224,interp=bicubic)+color_jitter(0.4,0.4,0.4)", &error);
  *
  * Returns MR_OK, or MR_ERR_INVALID with the position in the text; the transform is then as it was.
  */

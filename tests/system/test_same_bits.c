@@ -76,6 +76,26 @@ static void bytes_do_not_depend_on_the_number_of_workers(void **state)
     }
 }
 
+/* Image operations before a crop, behind it, and in structures. */
+#define IMAGE_OPS                                                                                                      \
+    "equalize(0.3)+random_resized_crop(48)+hflip+random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0."  \
+    "2)+"                                                                                                              \
+    "random_choice(adjust_sharpness(2,1),posterize(3,1)+autocontrast(1),random_order(invert,solarize(100)))"
+
+static void image_operations_do_not_depend_on_workers_and_readers(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {1, 8};
+    uint64_t expected[N_EPOCHS];
+    mr_loader_options o = base_options();
+    o.dtype = MR_F32;
+    reference(IMAGE_OPS, o, expected);
+    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
+        o.num_workers = workers[i];
+        assert_same(IMAGE_OPS, &o, expected);
+    }
+}
+
 static void bytes_do_not_depend_on_start_and_reader(void **state)
 {
     (void)state;
@@ -202,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_do_not_depend_on_the_number_of_workers),
+        cmocka_unit_test(image_operations_do_not_depend_on_workers_and_readers),
         cmocka_unit_test(bytes_do_not_depend_on_start_and_reader),
         cmocka_unit_test(bytes_do_not_depend_on_depth),
         cmocka_unit_test(floats_and_layouts_are_reproducible_too),

@@ -2,6 +2,10 @@
 /* The slow references themselves: double loops over whole images. */
 #include "tests/transforms/reference.h"
 
+#include "transforms/image_draw.h"
+#include "transforms/simd/kernels.h"
+#include "transforms/transform.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,10 +346,52 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
             reference_vflip(image);
         break;
     case MR_OP_RGB: to_rgb(image); break;
-    case MR_OP_EXIF:
-    case MR_OP_NORMALIZE: break;
+    default: break;
     }
     return true;
+}
+
+/* The image operation ops[i] of a plan on a whole image, one call at a time. */
+static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t i, const struct mr_rng *rng)
+{
+    const struct mr_op to_rgb = {.kind = MR_OP_RGB};
+    struct mr_image_calls *calls = calloc(1, sizeof *calls);
+    mr_image_draw_node(ops, i, rng, (uint32_t)image->width, (uint32_t)image->height, calls);
+    for (uint32_t k = 0; k < calls->n; k++) {
+        size_t len = (size_t)(image->width * image->height * image->channels);
+        struct mr_image one = {.pixels = image->pixels,
+                               .width = (uint32_t)image->width,
+                               .height = (uint32_t)image->height,
+                               .n_channels = (uint32_t)image->channels,
+                               .stride = (size_t)(image->width * image->channels)};
+        uint8_t *spare = malloc(len);
+        mr_image_call_run(&calls->calls[k], 1, &one, spare, &mr_kernels_c, NULL);
+        memmove(image->pixels, one.pixels, (size_t)one.width * one.height * one.n_channels);
+        image->channels = (int)one.n_channels;
+        free(spare);
+    }
+    if (ops[i].kind == MR_OP_IMAGE && mr_image_ops[ops[i].image_op].sets_channels && ops[i].args[0] == 3.0)
+        reference_op(image, &to_rgb, NULL);
+    free(calls);
+}
+
+bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan, struct mr_rng *rng)
+{
+    bool possible = true;
+    uint32_t in_plan = 0;
+    for (uint32_t i = 0; i < t->n_ops && possible; i = mr_image_draw_skip(t->ops, i)) {
+        uint32_t kind = t->ops[i].kind;
+        if (kind == MR_OP_EXIF || kind == MR_OP_NORMALIZE || kind == MR_OP_RGB) {
+            reference_op(image, &t->ops[i], rng);
+            continue;
+        }
+        if (mr_image_draw_is_image(&t->ops[i]))
+            run_image_op(image, plan->ops, in_plan, rng);
+        else
+            possible = reference_op(image, &t->ops[i], rng);
+        in_plan = mr_image_draw_skip(plan->ops, in_plan);
+    }
+    return possible;
 }
 
 uint32_t reference_crc(const void *bytes, size_t len)

@@ -32,6 +32,12 @@ void reference_vflip(struct image *image);
 /* One operation with its draws, as torchvision's module would run it; false where it raises. */
 bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rng);
 
+/*
+ * All of them, as the plan of the transform should run them; false where one raises. Image operations are the room's
+ * own (test_image_calls.c has Pillow's bytes), one call at a time in plain C: this is about what stands between them.
+ */
+bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan, struct mr_rng *rng);
+
 /* splitmix64 */
 uint64_t reference_random(uint64_t *state);
 uint64_t reference_below(uint64_t *state, uint64_t n);

@@ -109,9 +109,7 @@ static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, c
     mr_status status = mr_pixels_run(pixels, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
     struct image want = copy_of(image);
     mr_transform *t = parse_transform(text);
-    bool possible = true;
-    for (uint32_t i = 0; i < t->n_ops && possible; i++)
-        possible = reference_op(&want, &t->ops[i], &slow);
+    bool possible = reference_run(&want, t, plan, &slow);
     mr_transform_destroy(t);
     if ((status == MR_OK) != possible)
         fail_msg("%s: status %d, %s", text, status, error.text);
@@ -135,12 +133,24 @@ static uint32_t pick_below(uint64_t *random, uint32_t n)
     return 1 + (uint32_t)reference_below(random, n);
 }
 
+static const char *const image_ops[] = {"equalize(0.7)",
+                                        "invert+solarize(100)",
+                                        "posterize(3,1)+autocontrast(1)",
+                                        "grayscale(3)",
+                                        "grayscale",
+                                        "color_jitter(0.8,0.8,0.8,0.2)",
+                                        "adjust_sharpness(1.7,0.6)+solarize(99)",
+                                        "random_grayscale(0.5)",
+                                        "random_choice(equalize(1),invert(1)+posterize(2))",
+                                        "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};
+enum { N_IMAGE_OPS = sizeof image_ops / sizeof *image_ops };
+
 static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
     uint32_t height = pick_below(random, most), width = pick_below(random, most);
     enum mr_interpolation interpolation = (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
     mr_status status = MR_OK;
-    switch (reference_below(random, 9)) {
+    switch (reference_below(random, 12)) {
     case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
     case 1: status = mr_transform_resize_short_as(t, height, interpolation, NULL); break;
     case 2: status = mr_transform_resize_as(t, height, width, interpolation, NULL); break;
@@ -149,7 +159,8 @@ static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
     case 5: status = mr_transform_random_crop(t, 1 + height / 8, 1 + width / 8, 0, NULL); break;
     case 6: status = mr_transform_hflip(t, 0.5, NULL); break;
     case 7: status = mr_transform_rgb(t, NULL); break;
-    default: status = mr_transform_vflip(t, 0.5, NULL); break;
+    case 8: status = mr_transform_vflip(t, 0.5, NULL); break;
+    default: status = mr_transform_append(t, image_ops[reference_below(random, N_IMAGE_OPS)], NULL); break;
     }
     assert_int_equal(status, MR_OK);
 }
@@ -171,7 +182,7 @@ static void any_list_equals_one_operation_after_the_other(void **state)
         mr_layout from = reference_below(&random, 2) ? MR_NCHW : MR_NHWC;
         struct mr_sample_kind kind = raw_kind(&image, from);
         struct mr_plan plan;
-        char text[600];
+        char text[2000];
         mr_transform_format(t, text, sizeof text);
         mr_status status = mr_plan_compile(t, &kind, dtypes[reference_below(&random, 6)],
                                            reference_below(&random, 2) ? MR_NCHW : MR_NHWC, &plan, NULL);
@@ -276,7 +287,10 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
                            "center_crop(7)",
                            "center_crop(150)+vflip+resize(33:44)",
                            "random_resized_crop(5,scale=0.001:0.01)",
-                           "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)"};
+                           "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
+                           "train:24+equalize(0.5)+random_apply(invert+posterize(4),0.8)",
+                           "equalize(1)+random_resized_crop(24)+autocontrast(1)+hflip+solarize(128)",
+                           "center_crop(200)+invert(1)+resize(20)+grayscale+random_crop(9)"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         struct mr_plan plan = plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
         struct mr_pixels *pixels;
@@ -476,7 +490,8 @@ static struct allocations warm_allocations(const char *text, const struct mr_sam
 }
 
 static const char *const warm_texts[] = {"train:24", "resize(40)+random_resized_crop(30)+hflip",
-                                         "exif+random_crop(20,padding=4)", "none"};
+                                         "exif+random_crop(20,padding=4)",
+                                         "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)", "none"};
 
 static struct mr_test_image warm_file(int format)
 {

@@ -154,6 +154,8 @@ static const char *const texts[] = {"train:24",
                                     "random_resized_crop(5,scale=0.001:0.01)",
                                     "random_crop(8,padding=40)", /* often shows nothing of the image */
                                     "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
+                                    "train:24+equalize(1)+hflip+random_grayscale(0.5)",
+                                    "random_crop(60,padding=30)+autocontrast(1)+random_resized_crop(16)",
                                     "random_crop(120:100)"}; /* larger than some images: damaged, both ways */
 #define N_TEXTS (sizeof texts / sizeof texts[0])
 

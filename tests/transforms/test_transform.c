@@ -40,11 +40,9 @@ static void expect_same(const mr_transform *a, const mr_transform *b)
         assert_int_equal(p->height, q->height);
         assert_int_equal(p->width, q->width);
         assert_int_equal(p->padding, q->padding);
-        assert_memory_equal(&p->p, &q->p, sizeof p->p);
-        assert_memory_equal(p->scale, q->scale, sizeof p->scale);
-        assert_memory_equal(p->ratio, q->ratio, sizeof p->ratio);
-        assert_memory_equal(p->mean, q->mean, sizeof p->mean);
-        assert_memory_equal(p->std, q->std, sizeof p->std);
+        assert_int_equal(p->n_children, q->n_children);
+        assert_int_equal(p->image_op, q->image_op);
+        assert_memory_equal(p->args, q->args, sizeof p->args);
         assert_int_equal(p->n_channels, q->n_channels);
         assert_int_equal(p->exact, q->exact);
         assert_int_equal(p->implied, q->implied);
@@ -116,6 +114,35 @@ static void resizes_have_an_interpolation(void **state)
         "train(224,interp=bicubic)",
         "random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333333333333333,interp=bicubic)+hflip(0.5)+" IMAGENET);
     expect_long_form("eval(256:224,bicubic)", "resize(256,interp=bicubic)+center_crop(224)+" IMAGENET);
+}
+
+static void image_operations_take_arguments_by_position_and_by_name(void **state)
+{
+    (void)state;
+    expect_long_form("invert+Equalize(p=.25)+autocontrast(1)", "invert(0.5)+equalize(0.25)+autocontrast(1)");
+    expect_long_form("posterize(4)+posterize( P = 1 , bits = 3 )", "posterize(4,0.5)+posterize(3,1)");
+    expect_long_form("solarize(127.5,0.1)+adjust_sharpness(p=0.3,2)", "solarize(127.5,0.1)+adjust_sharpness(2,0.3)");
+    expect_long_form("grayscale+random_grayscale+grayscale(3)", "grayscale(1)+random_grayscale(0.1)+grayscale(3)");
+    expect_long_form("color_jitter", "color_jitter(1:1,1:1,1:1,0:0)");
+    expect_long_form("color_jitter(0.5,2,hue=0.25)", "color_jitter(0.5:1.5,0:3,1:1,-0.25:0.25)");
+    expect_long_form("color_jitter(0.5:0.75,saturation=0:2,hue=-0.5:-0.25)",
+                     "color_jitter(0.5:0.75,1:1,0:2,-0.5:-0.25)");
+    expect_long_form("train:224+invert", CROP "+hflip(0.5)+invert(0.5)+" IMAGENET);
+}
+
+static void structures_hold_transforms(void **state)
+{
+    (void)state;
+    expect_long_form("random_apply(invert)", "random_apply(invert(0.5),0.5)");
+    expect_long_form("random_apply( color_jitter( 0.5 ) + equalize , p = 0.8 )+hflip",
+                     "random_apply(color_jitter(0.5:1.5,1:1,1:1,0:0)+equalize(0.5),0.8)+hflip(0.5)");
+    expect_long_form("RANDOM_CHOICE(invert,posterize(2)+equalize,solarize(1))",
+                     "random_choice(invert(0.5),posterize(2,0.5)+equalize(0.5),solarize(1,0.5))");
+    expect_long_form("random_order(random_apply(random_choice(invert,equalize),0.1),autocontrast)+train:224",
+                     "random_order(random_apply(random_choice(invert(0.5),equalize(0.5)),0.1),autocontrast(0.5))+" CROP
+                     "+hflip(0.5)+" IMAGENET);
+    expect_long_form("train:224+random_apply(invert,0.25)",
+                     CROP "+hflip(0.5)+random_apply(invert(0.5),0.25)+" IMAGENET);
 }
 
 static void text_is_appended_as_a_whole_or_not_at_all(void **state)
@@ -205,7 +232,36 @@ static void errors_name_the_place(void **state)
                  {"random_crop(8,padding=box)", 15, "one value is expected"},
                  {"random_resized_crop(8,scale=box)", 23, "lo:hi"},
                  {"normalize(mean=0,std=1,exact=box)", 24, "takes no value"},
-                 {"normalize(mean=box,std=box)", 20, "one or three"}};
+                 {"normalize(mean=box,std=box)", 20, "one or three"},
+                 {"posterize", 1, "posterize needs bits"},
+                 {"posterize(2.5)", 11, "bits: a whole number from 1 to 8 is expected"},
+                 {"hflip+posterize(9)", 17, "bits: a whole number from 1 to 8"},
+                 {"posterize(4,bits=4)", 11, "p: a number from 0 to 1"},
+                 {"posterize(bits=4,bits=4)", 18, "unknown or given twice"},
+                 {"solarize(-1)", 10, "threshold: a number from 0 to 256"},
+                 {"equalize(nan)", 10, "unknown"},
+                 {"equalize(1,1)", 12, "unknown or given twice"},
+                 {"equalize(p=1:1)", 10, "p: a number from 0 to 1"},
+                 {"grayscale(2)", 11, "num_output_channels: 1 or 3"},
+                 {"color_jitter(-0.5)", 14, "brightness: a number or lo:hi from 0 to 1000"},
+                 {"color_jitter(1:0.5)", 14, "brightness: a number or lo:hi"},
+                 {"color_jitter(hue=0.6)", 14, "hue: a number or lo:hi from -0.5 to 0.5"},
+                 {"color_jitter(0,0,0,0,0)", 22, "unknown or given twice"},
+                 {"equalise", 1, "did you mean 'equalize'?"},
+                 {"random_apply", 13, "'(' and a transform"},
+                 {"random_apply(0.5)", 1, "a transform is expected"},
+                 {"random_apply()", 14, "a number is expected"},
+                 {"random_apply(invert,equalize)", 21, "'+' chains several"},
+                 {"random_apply(invert,2)", 21, "from 0 to 1"},
+                 {"random_apply(invert,0.5,p=0.5)", 25, "unknown or given twice"},
+                 {"random_apply(invert+hflip,0.5)", 21, "only image operations and structures can stand inside"},
+                 {"random_choice(invert,train:224)", 22, "only image operations"},
+                 {"random_choice(invert,0.5)", 22, "unknown or given twice"},
+                 {"random_choice(invert,grayscale)", 22, "images keep their channels"},
+                 {"random_order(invert", 20, "'+', ',' or ')' is expected"},
+                 {"random_order(invert+)", 21, "a name is expected"},
+                 {"random_order(posterize(4,0)+posterize(4,),invert)", 41, "a number is expected"},
+                 {"normalize(mean=0,std=1)+random_apply(invert)", 25, "must come last"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         mr_transform *transform = (mr_transform *)&cases;
         mr_error error;
@@ -250,7 +306,7 @@ static void the_builder_refuses_what_makes_no_sense(void **state)
         assert_int_equal(mr_transform_hflip(t, 0.5, NULL), MR_OK);
     mr_error error;
     assert_int_equal(mr_transform_hflip(t, 0.5, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "hflip is operation 17; a transform has at most 16");
+    assert_string_equal(error.text, "hflip is operation 65; a transform has at most 64");
     mr_transform_destroy(t);
 }
 
@@ -335,6 +391,8 @@ int main(void)
         cmocka_unit_test(long_forms_in_any_case_and_spacing),
         cmocka_unit_test(short_forms_are_items_too),
         cmocka_unit_test(resizes_have_an_interpolation),
+        cmocka_unit_test(image_operations_take_arguments_by_position_and_by_name),
+        cmocka_unit_test(structures_hold_transforms),
         cmocka_unit_test(text_is_appended_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_given_normalise_replaces_the_implied_one),
         cmocka_unit_test(errors_name_the_place),

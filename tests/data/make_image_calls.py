@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes image_calls.json: CRC-32 of what Pillow 13 gives for each call, argument and kind of image.
+
+usage: make_image_calls.py > image_calls.json      (needs Pillow 13; the tests do not)
+
+A checksum covers all sizes of a kind, as RGB and as one channel (the red one). tests/transforms/test_image_calls.c makes
+the same images. torchvision.transforms.functional passes the same calls to Pillow for a PIL image.
+"""
+import json
+import sys
+import zlib
+
+import PIL
+from PIL import Image, ImageEnhance, ImageOps
+
+SIZES = [(1, 1), (1, 7), (7, 1), (2, 2), (3, 3), (31, 17), (64, 48), (224, 224)]
+KINDS = ["flat", "gradient", "noise", "narrow", "saturated", "photograph", "nearly_flat"]
+
+
+def mix(x):
+    """32 bits of a number, well mixed (Wang)."""
+    x = ((x ^ 61) ^ (x >> 16)) & 0xFFFFFFFF
+    x = (x * 9) & 0xFFFFFFFF
+    x = x ^ (x >> 4)
+    x = (x * 0x27D4EB2D) & 0xFFFFFFFF
+    return x ^ (x >> 15)
+
+
+def wave(x, period):
+    """0 to 255 and back."""
+    x = x % (2 * period)
+    return (x if x < period else 2 * period - x) * 255 // period
+
+
+def value(kind, x, y, c, width):
+    noise = mix((y * width + x) * 3 + c)
+    if kind == "flat":
+        return 40 + 90 * c
+    if kind == "gradient":
+        return (x * (c + 1) + y * (3 - c)) & 255
+    if kind == "noise":
+        return noise & 255
+    if kind == "narrow":
+        return 60 + 50 * c + noise % (10 + 30 * c)
+    if kind == "saturated":
+        return 255 * (noise & 1)
+    if kind == "photograph":
+        smooth = (wave(x + 2 * y, 90) * (3 - c) + wave(x + 31 * c, 37) + wave(y + 11 * c, 53) * (c + 1)) // 5
+        return max(0, min(255, smooth + noise % 17 - 8))
+    return noise >> 8 & 255 if noise % 97 == 0 else 70 + 60 * c
+
+
+def images(kind):
+    for width, height in SIZES:
+        pixels = bytes(value(kind, x, y, c, width) for y in range(height) for x in range(width) for c in range(3))
+        rgb = Image.frombytes("RGB", (width, height), pixels)
+        yield rgb
+        yield rgb.getchannel(0)
+
+
+def grayscale(image, channels):
+    gray = image.convert("L")
+    return Image.merge("RGB", [gray] * 3) if channels == 3 and image.mode == "RGB" else gray
+
+
+def hue(image, factor):
+    """torchvision's adjust_hue."""
+    if image.mode == "L":
+        return image
+    h, s, v = image.convert("HSV").split()
+    h = h.point([(x + int(factor * 255)) % 256 for x in range(256)])
+    return Image.merge("HSV", (h, s, v)).convert("RGB")
+
+
+def enhance(enhancer):
+    return lambda image, factor: enhancer(image).enhance(factor)
+
+
+# RandAugment's and TrivialAugmentWide's, both signs, and round ones.
+FACTORS = [[1.0 + sign * most * bin / 30] for most in (0.9, 0.99) for bin in range(31) for sign in (1, -1) if bin or sign > 0]
+FACTORS += [[0.0], [0.25], [0.5], [0.7], [1.3], [1.5], [2.0], [3.0], [100.0]]
+
+CALLS = {
+    "invert": (ImageOps.invert, [[]]),
+    "posterize": (lambda image, bits: ImageOps.posterize(image, bits), [[bits] for bits in range(1, 9)]),
+    "solarize": (
+        lambda image, threshold: ImageOps.solarize(image, threshold),
+        [[255.0 - 8.5 * bin] for bin in range(31)] + [[256.0], [128.0], [127.5]],
+    ),
+    "autocontrast": (ImageOps.autocontrast, [[]]),
+    "equalize": (ImageOps.equalize, [[]]),
+    "rgb_to_grayscale": (grayscale, [[1], [3]]),
+    "adjust_brightness": (enhance(ImageEnhance.Brightness), FACTORS),
+    "adjust_contrast": (enhance(ImageEnhance.Contrast), FACTORS),
+    "adjust_saturation": (enhance(ImageEnhance.Color), FACTORS),
+    "adjust_sharpness": (enhance(ImageEnhance.Sharpness), FACTORS),
+    "adjust_hue": (hue, [[factor / 20] for factor in range(-10, 11)] + [[0.013], [-0.377]]),
+}
+
+
+def main():
+    if not PIL.__version__.startswith("13."):
+        sys.exit(f"Pillow is {PIL.__version__}, not 13")
+    made = {kind: list(images(kind)) for kind in KINDS}
+    calls = []
+    for name, (call, arguments) in CALLS.items():
+        for args in arguments:
+            crcs = []
+            for kind in KINDS:
+                crc = 0
+                for image in made[kind]:
+                    crc = zlib.crc32(call(image, *args).tobytes(), crc)
+                crcs.append(crc)
+            calls.append({"name": name, "args": args, "crc32": crcs})
+    rows = ",\n".join("    " + json.dumps(call) for call in calls)
+    print(f'{{\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(KINDS)},\n  "calls": [\n{rows}\n  ]\n}}')
+
+
+main()

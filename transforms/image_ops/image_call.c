@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of calls, and a list of them on one image: tables wait until something has to see the pixels. */
+#include "transforms/image_ops/image_call.h"
+
+#include "transforms/image_ops/image_blend.h"
+#include "transforms/image_ops/image_gray.h"
+#include "transforms/image_ops/image_hue.h"
+#include "transforms/image_ops/image_table.h"
+
+const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
+    [MR_CALL_INVERT] = {.name = "invert", .table = mr_image_table_invert},
+    [MR_CALL_POSTERIZE] = {.name = "posterize", .table = mr_image_table_posterize},
+    [MR_CALL_SOLARIZE] = {.name = "solarize", .table = mr_image_table_solarize},
+    [MR_CALL_AUTOCONTRAST] = {.name = "autocontrast", .table = mr_image_table_autocontrast, .looks = true},
+    [MR_CALL_EQUALIZE] = {.name = "equalize", .table = mr_image_table_equalize, .looks = true},
+    [MR_CALL_GRAYSCALE] = {.name = "rgb_to_grayscale", .change = mr_image_gray_convert},
+    [MR_CALL_BRIGHTNESS] = {.name = "adjust_brightness", .table = mr_image_blend_brightness},
+    [MR_CALL_CONTRAST] = {.name = "adjust_contrast", .table = mr_image_blend_contrast, .looks = true},
+    [MR_CALL_SATURATION] = {.name = "adjust_saturation", .change = mr_image_blend_saturation},
+    [MR_CALL_HUE] = {.name = "adjust_hue", .change = mr_image_hue_shift},
+    [MR_CALL_SHARPNESS] = {.name = "adjust_sharpness", .make = mr_image_blend_sharpness},
+};
+
+/* An image and what still has to be done to it. */
+struct pending {
+    struct mr_image *image;
+    const struct mr_kernel_ops *kernels;
+    struct mr_image_table table;
+    bool has_table;
+};
+
+static void apply_pending(struct pending *p)
+{
+    if (p->has_table)
+        mr_image_table_apply(&p->table, p->image);
+    p->has_table = false;
+}
+
+static void add_table(struct pending *p, const struct mr_image_call *call, const struct mr_image_call_ops *ops)
+{
+    struct mr_image_table table;
+    if (ops->looks)
+        apply_pending(p);
+    ops->table(call, p->image, p->kernels, p->has_table ? &table : &p->table);
+    if (p->has_table)
+        mr_image_table_fold(&p->table, &table, p->image->n_channels);
+    p->has_table = true;
+}
+
+static mr_status make_other(struct pending *p, const struct mr_image_call *call, const struct mr_image_call_ops *ops,
+                            uint8_t **spare_pixels, mr_error *error)
+{
+    struct mr_image to = *p->image;
+    to.pixels = *spare_pixels;
+    mr_status status = ops->make(call, p->image, &to, p->kernels, error);
+    if (status != MR_OK)
+        return status;
+    *spare_pixels = p->image->pixels;
+    *p->image = to;
+    return MR_OK;
+}
+
+bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls)
+{
+    for (uint32_t i = 0; i < n_calls; i++)
+        if (mr_image_call_ops[calls[i].kind].make)
+            return true;
+    return false;
+}
+
+mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls, struct mr_image *image,
+                            uint8_t *spare_pixels, const struct mr_kernel_ops *kernels, mr_error *error)
+{
+    struct pending p = {.image = image, .kernels = kernels};
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; i < n_calls && status == MR_OK; i++) {
+        const struct mr_image_call_ops *ops = &mr_image_call_ops[calls[i].kind];
+        if (ops->table) {
+            add_table(&p, &calls[i], ops);
+            continue;
+        }
+        apply_pending(&p);
+        if (ops->change)
+            ops->change(&calls[i], image, kernels);
+        else
+            status = make_other(&p, &calls[i], ops, &spare_pixels, error);
+    }
+    apply_pending(&p);
+    return status;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call: a function of torchvision.transforms.functional with its arguments, all draws made. Calls are what becomes of
+ * the operations of a list for one sample (image_op.h), and all that touches pixels.
+ *
+ * A new call: a kind, an entry of the table in image_call.c, and a function in the file of its family.
+ */
+#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALL_H
+#define TRANSFORMS_IMAGE_OPS_IMAGE_CALL_H
+
+#include "base/error.h"
+#include "transforms/image_ops/image.h"
+
+struct mr_kernel_ops;
+
+enum mr_image_call_kind {
+    MR_CALL_INVERT,
+    MR_CALL_POSTERIZE,
+    MR_CALL_SOLARIZE,
+    MR_CALL_AUTOCONTRAST,
+    MR_CALL_EQUALIZE,
+    MR_CALL_GRAYSCALE,
+    MR_CALL_BRIGHTNESS,
+    MR_CALL_CONTRAST,
+    MR_CALL_SATURATION,
+    MR_CALL_HUE,
+    MR_CALL_SHARPNESS,
+    MR_N_CALL_KINDS
+};
+
+#define MR_CALL_MAX_ARGS 8
+
+struct mr_image_call {
+    uint32_t kind; /* enum mr_image_call_kind */
+    double args[MR_CALL_MAX_ARGS];
+};
+
+/* A byte for each byte, by channel; of an image with one channel the first row alone. */
+struct mr_image_table {
+    uint8_t bytes[3][256];
+};
+
+/*
+ * What a kind of call does; one of table, change and make is set. None of them allocates. They may be called by several
+ * threads with different images, and images of 1 x 1 pixels are images too. With one channel they do what they do with
+ * three equal ones.
+ */
+struct mr_image_call_ops {
+    const char *name; /* in torchvision.transforms.functional */
+    /* Bytes become bytes by channel. Such calls fold into one table where they follow each other. */
+    void (*table)(const struct mr_image_call *call, const struct mr_image *image, const struct mr_kernel_ops *kernels,
+                  struct mr_image_table *table_out);
+    bool looks; /* table reads the image's pixels; else it reads the number of channels only */
+    /* In place. */
+    void (*change)(const struct mr_image_call *call, struct mr_image *image, const struct mr_kernel_ops *kernels);
+    /*
+     * From one image into another of the same size, whose pixels are undefined before; `from` may be overwritten.
+     * MR_ERR_DAMAGED where the image does not suit the call, with the reason.
+     */
+    mr_status (*make)(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                      const struct mr_kernel_ops *kernels, mr_error *error);
+};
+
+/* By enum mr_image_call_kind. */
+extern const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS];
+
+/* True where one of the calls has a make, so that mr_image_call_run() needs a second image. */
+bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls);
+
+/*
+ * Run the calls one after the other. spare_pixels: as many bytes as image's, or NULL where no call needs them. On
+ * return image->pixels is one of the two.
+ */
+mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls, struct mr_image *image,
+                            uint8_t *spare_pixels, const struct mr_kernel_ops *kernels, mr_error *error);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torchvision's gaussian_blur: a convolution with a square kernel; the image is reflected at its edges. */
+#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
+#define TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
+
+#include "transforms/image_ops/image_call.h"
+
+#define MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL 63
+
+/*
+ * args[0]: kernel_size of both sides, odd, 1 to MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL; args[1]: sigma of both, above 0.
+ * MR_ERR_DAMAGED where a side of the image is not above half the kernel: torchvision cannot reflect it then.
+ */
+mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                                      const struct mr_kernel_ops *kernels, mr_error *error);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of operations and their draws. torchvision compares some chances in f32 (torch.rand(1) < p), some as
+ * Python's floats (torch.rand(1).item() < p); so does this.
+ */
+#include "transforms/image_ops/image_op.h"
+
+#include <assert.h>
+#include <string.h>
+
+uint32_t mr_image_op_width(const struct mr_image_param *param)
+{
+    return param->kind == MR_PARAM_RANGE ? 2 : 1;
+}
+
+void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
+                          const double *args)
+{
+    assert(calls->n < MR_IMAGE_MAX_CALLS && n_args <= MR_CALL_MAX_ARGS);
+    struct mr_image_call *call = &calls->calls[calls->n++];
+    *call = (struct mr_image_call){.kind = kind};
+    if (n_args)
+        memcpy(call->args, args, n_args * sizeof *args);
+}
+
+/* The first n_args arguments are the call's, the one behind them is p. */
+static void draw_call(struct mr_image_draw *draw, enum mr_image_call_kind kind, uint32_t n_args)
+{
+    if (mr_rng_chance(draw->rng, draw->args[n_args]))
+        mr_image_op_add_call(draw->calls, kind, n_args, draw->args);
+}
+
+static void draw_invert(struct mr_image_draw *draw)
+{
+    draw_call(draw, MR_CALL_INVERT, 0);
+}
+
+static void draw_posterize(struct mr_image_draw *draw)
+{
+    draw_call(draw, MR_CALL_POSTERIZE, 1);
+}
+
+static void draw_solarize(struct mr_image_draw *draw)
+{
+    draw_call(draw, MR_CALL_SOLARIZE, 1);
+}
+
+static void draw_autocontrast(struct mr_image_draw *draw)
+{
+    draw_call(draw, MR_CALL_AUTOCONTRAST, 0);
+}
+
+static void draw_equalize(struct mr_image_draw *draw)
+{
+    draw_call(draw, MR_CALL_EQUALIZE, 0);
+}
+
+static void draw_grayscale(struct mr_image_draw *draw)
+{
+    mr_image_op_add_call(draw->calls, MR_CALL_GRAYSCALE, 1, draw->args);
+}
+
+static void draw_random_grayscale(struct mr_image_draw *draw)
+{
+    const double channels = 3;
+    if (mr_rng_chance(draw->rng, (double)(float)draw->args[0]))
+        mr_image_op_add_call(draw->calls, MR_CALL_GRAYSCALE, 1, &channels);
+}
+
+static void draw_sharpness(struct mr_image_draw *draw)
+{
+    draw_call(draw, MR_CALL_SHARPNESS, 1);
+}
+
+/* ColorJitter.get_params: an order, and then a factor of each part whose range is more than its neutral value. */
+static void draw_color_jitter(struct mr_image_draw *draw)
+{
+    static const enum mr_image_call_kind kinds[4] = {MR_CALL_BRIGHTNESS, MR_CALL_CONTRAST, MR_CALL_SATURATION,
+                                                     MR_CALL_HUE};
+    static const double neutral[4] = {1.0, 1.0, 1.0, 0.0};
+    uint32_t order[4] = {0, 1, 2, 3};
+    bool is_used[4];
+    double factors[4] = {0};
+    for (uint32_t i = 0; i < 3; i++) { /* torch.randperm(4) */
+        uint32_t other = i + mr_rng_below(draw->rng, 4 - i), part = order[other];
+        order[other] = order[i];
+        order[i] = part;
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        const double *range = &draw->args[2 * i];
+        is_used[i] = range[0] != neutral[i] || range[1] != neutral[i];
+        if (is_used[i])
+            factors[i] = (double)mr_rng_uniform(draw->rng, (float)range[0], (float)range[1]);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        if (is_used[order[i]])
+            mr_image_op_add_call(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
+}
+
+#define CHANCE(value)                                                                                                  \
+    {                                                                                                                  \
+        .name = "p", .hi = 1.0, .defaults = { value }                                                                  \
+    }
+
+/* Of a blend. Beyond it nothing but 0 and 255 is left of most images. */
+#define MAX_FACTOR 1000.0
+#define FACTORS(part)                                                                                                  \
+    {                                                                                                                  \
+        .name = part, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1.0, .defaults = { 1.0, 1.0 }                \
+    }
+
+const struct mr_image_op mr_image_ops[] = {
+    {.name = "invert", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_invert},
+    {.name = "posterize",
+     .max_calls = 1,
+     .params = {{.name = "bits", .kind = MR_PARAM_INTEGER, .lo = 1, .hi = 8, .required = true}, CHANCE(0.5)},
+     .draw = draw_posterize},
+    {.name = "solarize",
+     .max_calls = 1,
+     .params = {{.name = "threshold", .lo = 0, .hi = 256, .required = true}, CHANCE(0.5)},
+     .draw = draw_solarize},
+    {.name = "autocontrast", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_autocontrast},
+    {.name = "equalize", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_equalize},
+    {.name = "grayscale",
+     .max_calls = 1,
+     .sets_channels = true,
+     .params = {{.name = "num_output_channels", .kind = MR_PARAM_CHANNELS, .lo = 1, .hi = 3, .defaults = {1}}},
+     .draw = draw_grayscale},
+    {.name = "color_jitter",
+     .max_calls = 4,
+     .params = {FACTORS("brightness"),
+                FACTORS("contrast"),
+                FACTORS("saturation"),
+                {.name = "hue", .kind = MR_PARAM_RANGE, .lo = -0.5, .hi = 0.5}},
+     .draw = draw_color_jitter},
+    {.name = "adjust_sharpness",
+     .max_calls = 1,
+     .params = {{.name = "sharpness_factor", .hi = MAX_FACTOR, .required = true}, CHANCE(0.5)},
+     .draw = draw_sharpness},
+    {.name = "random_grayscale", .max_calls = 1, .params = {CHANCE(0.1)}, .draw = draw_random_grayscale},
+};
+const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The image operations that a transform's text may name: parameters with their ranges and defaults, and how an
+ * operation draws its calls (image_call.h) for a sample. Names, defaults and distributions are torchvision v1's.
+ *
+ * A new operation is an entry of the table in image_op.c: text, checks, the text form and draws come from it.
+ */
+#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
+#define TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
+
+#include "base/rng.h"
+#include "transforms/image_ops/image_call.h"
+
+enum {
+    MR_IMAGE_OP_MAX_PARAMS = 8,
+    MR_IMAGE_OP_MAX_ARGS = 11, /* doubles of all parameters of an operation; as many as a geometric one has (plan.h) */
+    MR_IMAGE_MAX_CALLS = 256   /* of all operations of a list */
+};
+
+enum mr_image_param_kind {
+    MR_PARAM_NUMBER,
+    MR_PARAM_INTEGER,
+    MR_PARAM_CHANNELS, /* 1 or 3 */
+    MR_PARAM_RANGE /* two numbers, lo:hi; one number v is center - v : center + v, and no less than 0 where `lo` is 0 */
+};
+
+struct mr_image_param {
+    const char *name;
+    uint32_t kind; /* enum mr_image_param_kind */
+    double lo;     /* each number is from lo to hi, both included */
+    double hi;
+    double center;      /* of a range */
+    double defaults[2]; /* a range has two */
+    bool required;
+};
+
+struct mr_image_calls {
+    uint32_t n;
+    struct mr_image_call calls[MR_IMAGE_MAX_CALLS];
+};
+
+/* What an operation draws from and into. */
+struct mr_image_draw {
+    const double *args; /* in the order of the parameters, a range as lo and hi */
+    struct mr_rng *rng; /* the operation's own, by its place in the list */
+    uint32_t width;     /* of the image as the operation sees it */
+    uint32_t height;
+    struct mr_image_calls *calls;
+};
+
+struct mr_image_op {
+    const char *name;
+    uint32_t max_calls;
+    bool sets_channels; /* the first parameter is the number of channels of the image from here on */
+    struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */
+    void (*draw)(struct mr_image_draw *draw);             /* append at most max_calls calls */
+};
+
+/* The table, n of them. */
+extern const struct mr_image_op mr_image_ops[];
+extern const uint32_t mr_image_op_count;
+
+/* Doubles of a parameter: 2 of a range, else 1. */
+uint32_t mr_image_op_width(const struct mr_image_param *param);
+
+/* Append a call; its arguments beyond n_args are 0. */
+void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
+                          const double *args);
+
+#endif

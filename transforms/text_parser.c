@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads names, numbers and arguments. Numbers are read in the locale that the caller has set. */
+#include "transforms/text_parser.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words)
+{
+    return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%.200s\", character %zu: %s", p->text,
+                        (size_t)(place - p->text) + 1, words);
+}
+
+void mr_text_parser_skip_blanks(struct mr_text_parser *p)
+{
+    while (*p->at == ' ' || *p->at == '\t')
+        p->at++;
+}
+
+bool mr_text_parser_take(struct mr_text_parser *p, char c)
+{
+    mr_text_parser_skip_blanks(p);
+    if (*p->at != c)
+        return false;
+    p->at++;
+    mr_text_parser_skip_blanks(p);
+    return true;
+}
+
+bool mr_text_parser_is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+mr_status mr_text_parser_read_name(struct mr_text_parser *p, char name_out[MR_TEXT_MAX_NAME])
+{
+    size_t len = 0;
+    while (mr_text_parser_is_name(p->at[len]) || (len > 0 && isdigit((unsigned char)p->at[len])))
+        len++;
+    if (len == 0 || len >= MR_TEXT_MAX_NAME)
+        return mr_text_parser_fail_at(p, p->at, len ? "the name is too long" : "a name is expected");
+    memcpy(name_out, p->at, len);
+    name_out[len] = '\0';
+    p->at += len;
+    return MR_OK;
+}
+
+/* Digits, sign, point and exponent only: strtod() would take "nan" and hexadecimal too. */
+static mr_status read_number(struct mr_text_parser *p, double *value_out)
+{
+    size_t len = strspn(p->at, "0123456789.eE+-");
+    char digits[64];
+    const char *start = *p->at == '-' ? p->at + 1 : p->at;
+    if (!isdigit((unsigned char)*start) && *start != '.')
+        return mr_text_parser_fail_at(p, p->at, "a number is expected");
+    if (len >= sizeof digits)
+        len = sizeof digits - 1;
+    memcpy(digits, p->at, len);
+    digits[len] = '\0';
+    char *end;
+    *value_out = strtod(digits, &end);
+    if (end == digits || !isfinite(*value_out))
+        return mr_text_parser_fail_at(p, p->at, "a number is expected");
+    p->at += end - digits;
+    return MR_OK;
+}
+
+static mr_status read_values(struct mr_text_parser *p, struct mr_text_arg *arg)
+{
+    do {
+        if (arg->n_values == MR_TEXT_MAX_VALUES)
+            return mr_text_parser_fail_at(p, p->at, "at most three values can stand here");
+        mr_status status = read_number(p, &arg->values[arg->n_values]);
+        if (status != MR_OK)
+            return status;
+        arg->n_values++;
+    } while (mr_text_parser_take(p, ':'));
+    return MR_OK;
+}
+
+mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    if (item->n_args == MR_TEXT_MAX_ARGS)
+        return mr_text_parser_fail_at(p, p->at, "too many arguments");
+    struct mr_text_arg *arg = &item->args[item->n_args++];
+    *arg = (struct mr_text_arg){.place = p->at};
+    if (!mr_text_parser_is_name(*p->at))
+        return read_values(p, arg);
+    mr_status status = mr_text_parser_read_name(p, arg->name);
+    if (status != MR_OK || !mr_text_parser_take(p, '='))
+        return status;
+    return mr_text_parser_is_name(*p->at) ? mr_text_parser_read_name(p, arg->word) : read_values(p, arg);
+}
+
+mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    if (mr_text_parser_take(p, ':')) {
+        struct mr_text_arg *arg = &item->args[item->n_args++];
+        arg->place = p->at;
+        return read_values(p, arg);
+    }
+    if (!mr_text_parser_take(p, '(') || mr_text_parser_take(p, ')'))
+        return MR_OK;
+    do {
+        mr_status status = mr_text_parser_read_arg(p, item);
+        if (status != MR_OK)
+            return status;
+    } while (mr_text_parser_take(p, ','));
+    return mr_text_parser_take(p, ')') ? MR_OK : mr_text_parser_fail_at(p, p->at, "',' or ')' is expected");
+}
