@@ -324,8 +324,11 @@ static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_it
 static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg *arg,
                               const struct mr_image_param *param)
 {
-    static const char *const kinds[] = {
-        [MR_PARAM_NUMBER] = "a number", [MR_PARAM_INTEGER] = "a whole number", [MR_PARAM_RANGE] = "a number or lo:hi"};
+    static const char *const kinds[] = {[MR_PARAM_NUMBER] = "a number",
+                                        [MR_PARAM_INTEGER] = "a whole number",
+                                        [MR_PARAM_ODD] = "an odd number",
+                                        [MR_PARAM_SPAN] = "a number or lo:hi",
+                                        [MR_PARAM_RANGE] = "a number or lo:hi"};
     char words[100];
     if (param->kind == MR_PARAM_CHANNELS)
         snprintf(words, sizeof words, "%s: 1 or 3 is expected", param->name);
@@ -340,10 +343,12 @@ static bool is_possible(const struct mr_image_param *param, const double *values
     bool possible = true;
     for (uint32_t i = 0; i < mr_image_op_width(param); i++)
         possible = possible && values[i] >= param->lo && values[i] <= param->hi;
-    if (param->kind == MR_PARAM_RANGE)
+    if (mr_image_op_width(param) == 2)
         return possible && values[0] <= values[1];
     if (param->kind == MR_PARAM_CHANNELS)
         return values[0] == 1.0 || values[0] == 3.0;
+    if (param->kind == MR_PARAM_ODD)
+        return possible && fmod(values[0], 2.0) == 1.0;
     return possible && (param->kind == MR_PARAM_NUMBER || values[0] == floor(values[0]));
 }
 
@@ -370,6 +375,8 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
         values_out[0] = param->lo == 0.0 && lo < 0.0 ? 0.0 : lo;
         values_out[1] = param->center + spread;
     }
+    if (param->kind == MR_PARAM_SPAN && arg->n_values == 1)
+        values_out[1] = values_out[0];
     return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
 }
 

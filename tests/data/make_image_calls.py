@@ -12,7 +12,7 @@ import sys
 import zlib
 
 import PIL
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 SIZES = [(1, 1), (1, 7), (7, 1), (2, 2), (3, 3), (31, 17), (64, 48), (224, 224)]
 KINDS = ["flat", "gradient", "noise", "narrow", "saturated", "photograph", "nearly_flat"]
@@ -95,6 +95,10 @@ CALLS = {
     "adjust_contrast": (enhance(ImageEnhance.Contrast), FACTORS),
     "adjust_saturation": (enhance(ImageEnhance.Color), FACTORS),
     "adjust_sharpness": (enhance(ImageEnhance.Sharpness), FACTORS),
+    "PIL.GaussianBlur": (
+        lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
+        [[radius] for radius in (0, 0.1, 0.3, 0.5, 0.8, 1, 1.3, 1.7, 2, 2.4494, 2.45, 3, 5, 9.7, 20, 40, 100, 1000)],
+    ),
     "adjust_hue": (hue, [[factor / 20] for factor in range(-10, 11)] + [[0.013], [-0.377]]),
 }
 

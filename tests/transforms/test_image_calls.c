@@ -5,6 +5,7 @@
 #include "transforms/simd/kernels.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 /* As in tests/data/make_image_calls.py. */
 static const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {7, 1}, {2, 2}, {3, 3}, {31, 17}, {64, 48}, {224, 224}};
-enum { N_SIZES = sizeof sizes / sizeof *sizes, N_KINDS = 7, MOST = 224 * 224 * 3 };
+enum { N_SIZES = sizeof sizes / sizeof *sizes, MOST = 224 * 224 * 3 };
 
 static uint32_t mix_bits(uint32_t x)
 {
@@ -81,11 +82,12 @@ static size_t count_bytes(const struct mr_image *image)
 }
 
 /* Run on the image; its pixels and a second image of exactly its size are given back to the allocator. */
-static void run_calls(const struct mr_image_call *calls, uint32_t n, struct mr_image *image, uint8_t *bytes_out)
+static void run_calls(const struct mr_image_call *calls, uint32_t n, struct mr_image *image,
+                      const struct mr_kernel_ops *kernels, uint8_t *bytes_out)
 {
     mr_error error;
     uint8_t *first = image->pixels, *spare = malloc(count_bytes(image));
-    if (mr_image_call_run(calls, n, image, spare, mr_kernels_best(), &error) != MR_OK)
+    if (mr_image_call_run(calls, n, image, spare, kernels, &error) != MR_OK)
         fail_msg("%s", error.text);
     assert_int_equal(image->stride, (size_t)image->width * image->n_channels);
     memcpy(bytes_out, image->pixels, count_bytes(image));
@@ -103,15 +105,40 @@ static uint32_t find_kind(const char *name)
     return kind;
 }
 
-/* Of all images of a kind. */
-static uint32_t checksum_of(const struct mr_image_call *call, const struct mr_image images[2 * N_SIZES], uint8_t *bytes)
+/* The images that a checksum covers: each size in three channels and in one. */
+struct album {
+    struct mr_image images[2 * N_SIZES];
+};
+
+static struct album make_album(const char *kind)
+{
+    struct album album;
+    for (size_t i = 0; i < 2 * N_SIZES; i++)
+        album.images[i] = make_image(kind, sizes[i / 2], i % 2 ? 1 : 3);
+    return album;
+}
+
+static void free_album(struct album *album)
+{
+    for (size_t i = 0; i < 2 * N_SIZES; i++)
+        free(album->images[i].pixels);
+}
+
+static struct mr_image copy_image(const struct mr_image *image)
+{
+    struct mr_image copy = *image;
+    copy.pixels = malloc(count_bytes(image));
+    memcpy(copy.pixels, image->pixels, count_bytes(image));
+    return copy;
+}
+
+static uint32_t checksum_of(const struct mr_image_call *call, const struct album *album,
+                            const struct mr_kernel_ops *kernels, uint8_t *bytes)
 {
     uLong crc = 0;
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
-        struct mr_image image = images[i];
-        image.pixels = malloc(count_bytes(&image));
-        memcpy(image.pixels, images[i].pixels, count_bytes(&image));
-        run_calls(call, 1, &image, bytes);
+        struct mr_image image = copy_image(&album->images[i]);
+        run_calls(call, 1, &image, kernels, bytes);
         crc = crc32(crc, bytes, (uInt)count_bytes(&image));
     }
     return (uint32_t)crc;
@@ -119,38 +146,120 @@ static uint32_t checksum_of(const struct mr_image_call *call, const struct mr_im
 
 static void calls_give_the_bytes_of_pillow(void **state)
 {
-    (void)state;
     json_error_t why;
-    json_t *root = json_load_file(MR_TEST_DATA "/image_calls.json", 0, &why), *row, *value;
+    json_t *root = json_load_file(MR_TEST_DATA "/image_calls.json", 0, &why), *row, *value, *kind;
     assert_non_null(root);
-    json_t *kinds = json_object_get(root, "kinds");
-    struct mr_image images[N_KINDS][2 * N_SIZES];
     uint8_t *bytes = malloc(MOST);
-    bool covered[MR_N_CALL_KINDS] = {false};
-    size_t i, k;
-    assert_int_equal(json_array_size(kinds), N_KINDS);
-    json_array_foreach(kinds, k, value) for (i = 0; i < 2 * N_SIZES; i++) images[k][i] =
-        make_image(json_string_value(value), sizes[i / 2], i % 2 ? 1 : 3);
-    json_array_foreach(json_object_get(root, "calls"), i, row)
+    bool covered[MR_N_CALL_KINDS] = {[MR_CALL_GAUSSIAN_BLUR] = true}; /* it has no bytes that are the right ones */
+    size_t i, k, n;
+    json_array_foreach(json_object_get(root, "kinds"), k, kind)
     {
-        const char *name = json_string_value(json_object_get(row, "name"));
-        struct mr_image_call call = {.kind = find_kind(name)};
-        covered[call.kind] = true;
-        json_array_foreach(json_object_get(row, "args"), k, value) call.args[k] = json_number_value(value);
-        json_array_foreach(json_object_get(row, "crc32"), k, value)
+        struct album album = make_album(json_string_value(kind));
+        json_array_foreach(json_object_get(root, "calls"), i, row)
         {
-            if (checksum_of(&call, images[k], bytes) != (uint32_t)json_integer_value(value))
-                fail_msg("%s(%g) of the images \"%s\" differs", name, call.args[0],
-                         json_string_value(json_array_get(kinds, k)));
+            const char *name = json_string_value(json_object_get(row, "name"));
+            struct mr_image_call call = {.kind = find_kind(name)};
+            covered[call.kind] = true;
+            json_array_foreach(json_object_get(row, "args"), n, value) call.args[n] = json_number_value(value);
+            json_t *crc = json_array_get(json_object_get(row, "crc32"), k);
+            if (checksum_of(&call, &album, *state, bytes) != (uint32_t)json_integer_value(crc))
+                fail_msg("%s(%.17g) of the images \"%s\" differs", name, call.args[0], json_string_value(kind));
         }
+        free_album(&album);
     }
     for (k = 0; k < MR_N_CALL_KINDS; k++)
         assert_true(covered[k]);
-    for (k = 0; k < N_KINDS; k++)
-        for (i = 0; i < 2 * N_SIZES; i++)
-            free(images[k][i].pixels);
     free(bytes);
     json_decref(root);
+}
+
+/* torchvision's convolution in doubles, of one value. */
+static double convolve(const struct mr_image *image, int64_t x, int64_t y, uint32_t c, int64_t reach,
+                       const double *weights)
+{
+    double sum = 0.0;
+    for (int64_t j = -reach; j <= reach; j++) {
+        int64_t row = y + j < 0 ? -(y + j) : y + j >= image->height ? 2 * ((int64_t)image->height - 1) - y - j : y + j;
+        for (int64_t i = -reach; i <= reach; i++) {
+            int64_t at = x + i < 0 ? -(x + i) : x + i >= image->width ? 2 * ((int64_t)image->width - 1) - x - i : x + i;
+            uint8_t byte = image->pixels[(size_t)row * image->stride + (size_t)at * image->n_channels + c];
+            sum += weights[reach + i] * weights[reach + j] * byte;
+        }
+    }
+    return sum;
+}
+
+static void check_gaussian_blur(const struct mr_image *image, int64_t size, double sigma,
+                                const struct mr_kernel_ops *kernels, uint8_t *bytes)
+{
+    double weights[63], sum = 0.0;
+    for (int64_t i = 0; i < size; i++)
+        sum += weights[i] = exp(-0.5 * pow((double)(i - size / 2) / sigma, 2.0));
+    for (int64_t i = 0; i < size; i++)
+        weights[i] /= sum;
+    struct mr_image blurred = copy_image(image);
+    const struct mr_image_call call = {.kind = MR_CALL_GAUSSIAN_BLUR, .args = {(double)size, sigma}};
+    run_calls(&call, 1, &blurred, kernels, bytes);
+    for (uint32_t y = 0; y < image->height; y++)
+        for (uint32_t x = 0; x < image->width; x++)
+            for (uint32_t c = 0; c < image->n_channels; c++) {
+                double want = rint(convolve(image, x, y, c, size / 2, weights));
+                int got = bytes[y * image->stride + x * image->n_channels + c];
+                if (fabs(want - got) > 1.0)
+                    fail_msg("kernel %d, sigma %g, %u x %u: %d instead of %g at %u,%u", (int)size, sigma, image->width,
+                             image->height, got, want, x, y);
+            }
+}
+
+static void gaussian_blur_is_within_1_of_a_convolution(void **state)
+{
+    static const char *const kinds[] = {"noise", "saturated", "photograph"};
+    static const double sigmas[] = {0.001, 0.1, 0.3, 0.7, 1.0, 2.0, 5.0, 1000.0};
+    uint8_t *bytes = malloc(MOST);
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 2; i < 2 * (N_SIZES - 1); i++) {
+            struct mr_image image = make_image(kinds[k], sizes[i / 2], i % 2 ? 1 : 3);
+            uint32_t side = image.width < image.height ? image.width : image.height;
+            for (uint32_t size = 1; size <= 63 && size / 2 < side; size += size < 5 ? 2 : 18)
+                check_gaussian_blur(&image, size, sigmas[(i + k + size) % 8], *state, bytes);
+            free(image.pixels);
+        }
+    free(bytes);
+}
+
+static void gaussian_blur_refuses_what_cannot_be_reflected(void **state)
+{
+    uint8_t pixels[2 * 4 * 3] = {0}, spare[sizeof pixels];
+    struct mr_image image = {.pixels = pixels, .width = 4, .height = 2, .n_channels = 3, .stride = 12};
+    const struct mr_image_call calls[] = {{.kind = MR_CALL_GAUSSIAN_BLUR, .args = {3, 1.0}},
+                                          {.kind = MR_CALL_GAUSSIAN_BLUR, .args = {5, 1.0}}};
+    mr_error error;
+    assert_int_equal(mr_image_call_run(calls, 2, &image, spare, *state, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, "gaussian_blur: an image of 4 x 2 is too small for kernel 5");
+}
+
+/* All 16,777,216 of them, by one shift each and the others in turn. */
+static void hues_of_all_colours_are_those_of_plain_c(void **state)
+{
+    const struct mr_kernel_ops *kernels = *state;
+    uint8_t *pixels = malloc(2 * 3 * 65536), *plain = pixels + 3 * 65536;
+    for (uint32_t red = 0; red < 256; red++) {
+        const struct mr_image_call call = {.kind = MR_CALL_HUE, .args = {((int)red - 128) / 255.0}};
+        for (uint32_t i = 0; i < 65536; i++) {
+            pixels[3 * i] = (uint8_t)red;
+            pixels[3 * i + 1] = (uint8_t)(i >> 8);
+            pixels[3 * i + 2] = (uint8_t)i;
+        }
+        memcpy(plain, pixels, 3 * 65536);
+        struct mr_image image = {.pixels = pixels, .width = 256, .height = 256, .n_channels = 3, .stride = 768};
+        struct mr_image same = image;
+        same.pixels = plain;
+        assert_int_equal(mr_image_call_run(&call, 1, &image, NULL, kernels, NULL), MR_OK);
+        assert_int_equal(mr_image_call_run(&call, 1, &same, NULL, &mr_kernels_c, NULL), MR_OK);
+        if (memcmp(pixels, plain, 3 * 65536) != 0)
+            fail_msg("hues of red %u differ", red);
+    }
+    free(pixels);
 }
 
 static struct mr_image_call random_call(uint64_t *random)
@@ -163,15 +272,18 @@ static struct mr_image_call random_call(uint64_t *random)
     else if (call.kind == MR_CALL_GRAYSCALE)
         call.args[0] = reference_below(random, 8) ? 3 : 1;
     else if (call.kind == MR_CALL_HUE)
-        call.args[0] = (double)reference_below(random, 1001) / 1000.0 - 0.5;
+        call.args[0] = (double)reference_below(random, 1001) / 1000 - 0.5;
+    else if (call.kind == MR_CALL_GAUSSIAN_BLUR)
+        call.args[0] = call.args[1] = 1; /* which every size permits */
+    else if (call.kind == MR_CALL_PIL_GAUSSIAN_BLUR)
+        call.args[0] = (double)reference_below(random, 50) / 10;
     else
-        call.args[0] = (double)reference_below(random, 2001) / 1000.0;
+        call.args[0] = (double)reference_below(random, 3000) / 1000;
     return call;
 }
 
 static void folded_calls_give_what_single_ones_give(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"gradient", "noise", "narrow", "photograph", "nearly_flat"};
     uint8_t *folded = malloc(MOST), *single = malloc(MOST);
     uint64_t random = 1;
@@ -185,12 +297,12 @@ static void folded_calls_give_what_single_ones_give(void **state)
         struct mr_image image = make_image(kind, size, n_channels), step = make_image(kind, size, n_channels);
         memcpy(single, step.pixels, count_bytes(&step));
         for (uint32_t k = 0; k < n; k++) {
-            run_calls(&calls[k], 1, &step, single);
+            run_calls(&calls[k], 1, &step, *state, single);
             step.pixels = malloc(count_bytes(&step));
             memcpy(step.pixels, single, count_bytes(&step));
         }
         free(step.pixels);
-        run_calls(calls, n, &image, folded);
+        run_calls(calls, n, &image, *state, folded);
         assert_int_equal(image.n_channels, step.n_channels);
         assert_memory_equal(folded, single, count_bytes(&image));
     }
@@ -198,11 +310,28 @@ static void folded_calls_give_what_single_ones_give(void **state)
     free(single);
 }
 
+static int test_set(enum mr_cpu cpu)
+{
+    const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
+    void *state = (void *)(uintptr_t)kernels;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(calls_give_the_bytes_of_pillow, state),
+        cmocka_unit_test_prestate(folded_calls_give_what_single_ones_give, state),
+        cmocka_unit_test_prestate(gaussian_blur_is_within_1_of_a_convolution, state),
+        cmocka_unit_test_prestate(gaussian_blur_refuses_what_cannot_be_reflected, state),
+        cmocka_unit_test_prestate(hues_of_all_colours_are_those_of_plain_c, state),
+    };
+    if (!kernels) {
+        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        return 0;
+    }
+    return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_give_the_bytes_of_pillow),
-        cmocka_unit_test(folded_calls_give_what_single_ones_give),
-    };
-    return cmocka_run_group_tests_name("image_calls", tests, NULL, NULL);
+    int n_failed = 0;
+    for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++)
+        n_failed += test_set(cpu);
+    return n_failed;
 }

@@ -38,10 +38,13 @@ static void draw_geometry(const struct mr_plan *plan, uint64_t index, struct mr_
 /* The calls of a sample by their kinds, as a text: i for invert and so on. */
 static void spell_calls(const struct mr_geometry *g, char text_out[64])
 {
-    static const char letters[MR_N_CALL_KINDS] = {
-        [MR_CALL_INVERT] = 'i',     [MR_CALL_POSTERIZE] = 'p', [MR_CALL_SOLARIZE] = 's',   [MR_CALL_AUTOCONTRAST] = 'a',
-        [MR_CALL_EQUALIZE] = 'e',   [MR_CALL_GRAYSCALE] = 'g', [MR_CALL_BRIGHTNESS] = 'b', [MR_CALL_CONTRAST] = 'c',
-        [MR_CALL_SATURATION] = 't', [MR_CALL_HUE] = 'h',       [MR_CALL_SHARPNESS] = 'r'};
+    static const char letters[MR_N_CALL_KINDS] = {[MR_CALL_INVERT] = 'i',           [MR_CALL_POSTERIZE] = 'p',
+                                                  [MR_CALL_SOLARIZE] = 's',         [MR_CALL_AUTOCONTRAST] = 'a',
+                                                  [MR_CALL_EQUALIZE] = 'e',         [MR_CALL_GRAYSCALE] = 'g',
+                                                  [MR_CALL_BRIGHTNESS] = 'b',       [MR_CALL_CONTRAST] = 'c',
+                                                  [MR_CALL_SATURATION] = 't',       [MR_CALL_HUE] = 'h',
+                                                  [MR_CALL_SHARPNESS] = 'r',        [MR_CALL_GAUSSIAN_BLUR] = 'u',
+                                                  [MR_CALL_PIL_GAUSSIAN_BLUR] = 'l'};
     uint32_t i = 0;
     for (; i < g->calls.n && i < 63; i++)
         text_out[i] = letters[g->calls.calls[i].kind];
@@ -119,6 +122,7 @@ static void jitter_has_every_order_equally_often(void **state)
     for (int i = 0; i < 24; i++)
         outcomes[i] = (struct outcome){orders[i], 1 / 24.0};
     check_chances("color_jitter(0.8,0.8,0.8,0.2)", outcomes);
+    check_chances("gaussian_blur(3)+pil_gaussian_blur(0.1:2)", (struct outcome[]){{"ul", 1.0}, {NULL, 0}});
     /* A part that does nothing is not drawn. */
     check_chances("color_jitter(0.8,hue=0.2)", (struct outcome[]){{"bh", 0.5}, {"hb", 0.5}, {NULL, 0}});
 }

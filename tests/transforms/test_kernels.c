@@ -368,6 +368,123 @@ static void tensors_are_those_of_plain_c(void **state)
     }
 }
 
+/* ---- Image operations ---- */
+
+/* A call of both sets on copies of the same bytes; out is where the second one writes. */
+struct loop_case {
+    const struct mr_image_loops *loops;
+    uint32_t step, width, height;
+    size_t len, stride;
+    struct guarded from, to;
+};
+
+static struct loop_case make_loop_case(const struct mr_kernel_ops *kernels, const uint8_t *bytes, uint32_t step,
+                                       uint32_t width, uint32_t height, bool at_end)
+{
+    struct loop_case c = {.loops = kernels->image, .step = step, .width = width, .height = height};
+    c.len = c.stride = (size_t)step * width;
+    c.from = guarded_copy(bytes, c.len * height, at_end);
+    c.to = guarded_make(c.len * height, 1, at_end);
+    return c;
+}
+
+struct loop_draws {
+    float factor;
+    struct mr_hue_shift hue;
+    struct mr_box_blur box;
+    struct mr_taps taps;
+};
+
+static void run_loop(const struct loop_case *c, int which, const struct loop_draws *draws)
+{
+    uint8_t *from = c->from.at, *to = c->to.at;
+    uint64_t sum;
+    switch (which) {
+    case 0: c->loops->saturate(draws->factor, from, c->width); break;
+    case 1: c->loops->shift_hue(&draws->hue, from, c->width); break;
+    case 2:
+        sum = c->loops->sum_gray(from, c->width);
+        memcpy(to, &sum, c->len < sizeof sum ? c->len : sizeof sum);
+        break;
+    case 3: c->loops->sharpen(draws->factor, c->step, c->len, c->stride, from + c->stride, to + c->stride); break;
+    case 4: c->loops->box_row(&draws->box, c->step, c->width, from, to); break;
+    default: c->loops->box_columns(&draws->box, c->height, c->len, from, c->stride, to, c->stride); break;
+    }
+}
+
+static void image_loops_are_those_of_plain_c(void **state)
+{
+    static const char *const names[] = {"saturate", "shift_hue", "sum_gray", "sharpen", "box_row", "box_columns"};
+    uint64_t random = reference_seed();
+    uint8_t *bytes = malloc(300 * 3 * 9);
+    for (int i = 0; i < 6000; i++) {
+        int which = i % 6;
+        struct loop_draws draws = {.factor = (float)reference_below(&random, 3000) / 1000.0f};
+        draws.hue.shift = (uint32_t)reference_below(&random, 256);
+        for (int hue = 0; hue < 256; hue++) {
+            int turn = 6 * (int)((hue + draws.hue.shift) & 255);
+            int weights[3] = {510 - abs(turn - 765), abs(turn - 510) - 255, abs(turn - 1020) - 255};
+            for (int c = 0; c < 3; c++)
+                draws.hue.weight[hue][c] = (uint8_t)(weights[c] < 0 ? 0 : weights[c] > 255 ? 255 : weights[c]);
+        }
+        draws.box.reach = (uint32_t)reference_below(&random, i % 4 ? 6 : 90);
+        draws.box.whole = (1u << 24) / (2 * draws.box.reach + 1 + (uint32_t)reference_below(&random, 2));
+        draws.box.part = ((1u << 24) - (2 * draws.box.reach + 1) * draws.box.whole) / 2;
+        uint32_t step = which < 3 || reference_below(&random, 2) ? 3 : 1;
+        uint32_t width = (uint32_t)draw_between(&random, which == 3 ? 3 : 1, i % 3 ? 60 : 300);
+        uint32_t height = which < 3 || which == 4 ? 1 : which == 3 ? 3 : (uint32_t)draw_between(&random, 1, 9);
+        for (size_t k = 0; k < (size_t)step * width * height; k++)
+            bytes[k] = (uint8_t)reference_random(&random);
+        bool at_end = reference_below(&random, 2);
+        struct loop_case mine = make_loop_case(*state, bytes, step, width, height, at_end);
+        struct loop_case plain = make_loop_case(&mr_kernels_c, bytes, step, width, height, at_end);
+        run_loop(&mine, which, &draws);
+        run_loop(&plain, which, &draws);
+        if (memcmp(mine.from.at, plain.from.at, mine.len * height) != 0 ||
+            memcmp(mine.to.at, plain.to.at, mine.len * height) != 0)
+            fail_msg("%s, %u x %u of %u, factor %g, shift %u, reach %u differs", names[which], width, height, step,
+                     (double)draws.factor, draws.hue.shift, draws.box.reach);
+        guarded_free(&mine.from);
+        guarded_free(&mine.to);
+        guarded_free(&plain.from);
+        guarded_free(&plain.to);
+    }
+    free(bytes);
+}
+
+static void taps_are_those_of_plain_c(void **state)
+{
+    const struct mr_kernel_ops *kernels = *state;
+    uint64_t random = reference_seed();
+    for (int i = 0; i < 500; i++) {
+        struct mr_taps taps = {.reach = (uint32_t)reference_below(&random, MR_TAPS_MAX_REACH + 1)};
+        uint32_t step = reference_below(&random, 2) ? 3 : 1, rest = 65536;
+        taps.bias = (taps.reach + 1) / 2;
+        for (uint32_t k = 1; k <= taps.reach; k++) {
+            taps.weight[k] = (uint16_t)reference_below(&random, rest / 8 + 1);
+            rest -= 2u * taps.weight[k];
+        }
+        taps.weight[0] = (uint16_t)(rest < 65535 ? rest : 65535);
+        uint8_t bytes[MR_TAPS_STRIP + 2 * 3 * MR_TAPS_MAX_REACH], mine[MR_TAPS_STRIP], plain[MR_TAPS_STRIP];
+        size_t margin = (size_t)taps.reach * step;
+        uint16_t words[2][2 * MR_TAPS_MAX_REACH + 1][MR_TAPS_STRIP];
+        const uint16_t *rows[2 * MR_TAPS_MAX_REACH + 1];
+        for (uint32_t y = 0; y <= 2 * taps.reach; y++) {
+            for (size_t k = 0; k < sizeof bytes; k++)
+                bytes[k] = (uint8_t)(i % 2 ? reference_random(&random) : 255);
+            struct guarded row = guarded_copy(bytes, MR_TAPS_STRIP + 2 * margin, y % 2);
+            kernels->image->taps_row(&taps, step, row.at + margin, words[0][y]);
+            mr_image_loops_c.taps_row(&taps, step, row.at + margin, words[1][y]);
+            guarded_free(&row);
+            assert_memory_equal(words[0][y], words[1][y], sizeof words[0][y]);
+            rows[y] = words[0][y];
+        }
+        kernels->image->taps_columns(&taps, rows + taps.reach, mine);
+        mr_image_loops_c.taps_columns(&taps, rows + taps.reach, plain);
+        assert_memory_equal(mine, plain, sizeof mine);
+    }
+}
+
 /* ---- Which set ---- */
 
 static void the_environment_limits_the_set(void **state)
@@ -398,6 +515,8 @@ static int test_set(enum mr_cpu cpu)
         cmocka_unit_test_prestate(passes_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(rows_lie_in_strips_as_they_are, state),
         cmocka_unit_test_prestate(tensors_are_those_of_plain_c, state),
+        cmocka_unit_test_prestate(image_loops_are_those_of_plain_c, state),
+        cmocka_unit_test_prestate(taps_are_those_of_plain_c, state),
     };
     if (!kernels) {
         print_message("skipped: %s is not there\n", mr_cpu_name(cpu));

@@ -127,6 +127,10 @@ static void image_operations_take_arguments_by_position_and_by_name(void **state
     expect_long_form("color_jitter(0.5,2,hue=0.25)", "color_jitter(0.5:1.5,0:3,1:1,-0.25:0.25)");
     expect_long_form("color_jitter(0.5:0.75,saturation=0:2,hue=-0.5:-0.25)",
                      "color_jitter(0.5:0.75,1:1,0:2,-0.5:-0.25)");
+    expect_long_form("gaussian_blur(23)+gaussian_blur(5,sigma=1.5)",
+                     "gaussian_blur(23,0.1:2)+gaussian_blur(5,1.5:1.5)");
+    expect_long_form("pil_gaussian_blur(0.1:2)+pil_gaussian_blur(radius=3)",
+                     "pil_gaussian_blur(0.1:2)+pil_gaussian_blur(3:3)");
     expect_long_form("train:224+invert", CROP "+hflip(0.5)+invert(0.5)+" IMAGENET);
 }
 
@@ -245,6 +249,12 @@ static void errors_name_the_place(void **state)
                  {"grayscale(2)", 11, "num_output_channels: 1 or 3"},
                  {"color_jitter(-0.5)", 14, "brightness: a number or lo:hi from 0 to 1000"},
                  {"color_jitter(1:0.5)", 14, "brightness: a number or lo:hi"},
+                 {"gaussian_blur", 1, "gaussian_blur needs kernel_size"},
+                 {"gaussian_blur(22)", 15, "kernel_size: an odd number from 1 to 63"},
+                 {"gaussian_blur(65)", 15, "kernel_size: an odd number from 1 to 63"},
+                 {"gaussian_blur(5,2:1)", 17, "sigma: a number or lo:hi from 0.001 to 1000"},
+                 {"gaussian_blur(5,0)", 17, "sigma: a number or lo:hi from 0.001 to 1000"},
+                 {"pil_gaussian_blur(-1)", 19, "radius: a number or lo:hi from 0 to 1000"},
                  {"color_jitter(hue=0.6)", 14, "hue: a number or lo:hi from -0.5 to 0.5"},
                  {"color_jitter(0,0,0,0,0)", 22, "unknown or given twice"},
                  {"equalise", 1, "did you mean 'equalize'?"},

@@ -3,6 +3,8 @@
 #include "transforms/image_ops/image_call.h"
 
 #include "transforms/image_ops/image_blend.h"
+#include "transforms/image_ops/image_box_blur.h"
+#include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/image_ops/image_gray.h"
 #include "transforms/image_ops/image_hue.h"
 #include "transforms/image_ops/image_table.h"
@@ -19,6 +21,8 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_SATURATION] = {.name = "adjust_saturation", .change = mr_image_blend_saturation},
     [MR_CALL_HUE] = {.name = "adjust_hue", .change = mr_image_hue_shift},
     [MR_CALL_SHARPNESS] = {.name = "adjust_sharpness", .make = mr_image_blend_sharpness},
+    [MR_CALL_GAUSSIAN_BLUR] = {.name = "gaussian_blur", .make = mr_image_gaussian_blur_make},
+    [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur", .make = mr_image_box_blur_make},
 };
 
 /* An image and what still has to be done to it. */

@@ -25,6 +25,8 @@ enum mr_image_call_kind {
     MR_CALL_SATURATION,
     MR_CALL_HUE,
     MR_CALL_SHARPNESS,
+    MR_CALL_GAUSSIAN_BLUR,
+    MR_CALL_PIL_GAUSSIAN_BLUR,
     MR_N_CALL_KINDS
 };
 

@@ -8,24 +8,21 @@
  * lower half, on average half a step; `bias` gives that back.
  */
 #include "transforms/image_ops/image_gaussian_blur.h"
+#include "transforms/simd/kernels.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#define STRIP 64 /* bytes of a row */
-#define MAX_REACH (MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL / 2)
+#define STRIP MR_TAPS_STRIP /* bytes of a row */
+#define MAX_REACH MR_TAPS_MAX_REACH
 #define MAX_SPAN (2 * MAX_REACH + 1)
-#define POINT 7
+static_assert(MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL == MAX_SPAN, "the largest kernel's taps have their place");
+
 /* Taps at the ends whose share in a value stays below this are left out. */
 #define MIN_SHARE (0.05 / 255)
 
-struct kernel {
-    uint32_t reach;
-    uint32_t bias;
-    uint32_t weight[MAX_REACH + 1]; /* by distance, of 65536 */
-};
-
-static struct kernel make_kernel(uint32_t size, double sigma)
+static struct mr_taps make_taps(uint32_t size, double sigma)
 {
     double density[MAX_REACH + 1], sum = 1, lost = 0;
     uint32_t reach = size / 2;
@@ -36,14 +33,14 @@ static struct kernel make_kernel(uint32_t size, double sigma)
     }
     while (reach > 0 && lost + 2 * density[reach] / sum < MIN_SHARE)
         lost += 2 * density[reach--] / sum;
-    struct kernel kernel = {.reach = reach, .bias = (reach + 1) / 2};
+    struct mr_taps taps = {.reach = reach, .bias = (reach + 1) / 2};
     uint32_t rest = 65536; /* the centre has what the others leave */
     for (uint32_t i = 1; i <= reach; i++) {
-        kernel.weight[i] = (uint32_t)(density[i] / sum * 65536 + 0.5);
-        rest -= 2 * kernel.weight[i];
+        taps.weight[i] = (uint16_t)(density[i] / sum * 65536 + 0.5);
+        rest -= 2u * taps.weight[i];
     }
-    kernel.weight[0] = rest < 65535 ? rest : 65535;
-    return kernel;
+    taps.weight[0] = (uint16_t)(rest < 65535 ? rest : 65535);
+    return taps;
 }
 
 /* Where the reflected image has place i, 0 to n - 1; i lies less than n outside. */
@@ -52,80 +49,66 @@ static int64_t reflect(int64_t i, int64_t n)
     return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
 }
 
-/* Bytes first - margin to first + STRIP + margin - 1 of a row of an image that is reflected; more of them are 0. */
-static void copy_reflected(const struct mr_image *image, const uint8_t *row, int64_t first, int64_t margin,
+/* Bytes begin to begin + n - 1 of a row that is reflected at both ends, at most `margin` bytes far; 0 beyond that. */
+static void copy_reflected(const struct mr_image *image, const uint8_t *row, int64_t begin, int64_t n, int64_t margin,
                            uint8_t *out)
 {
-    int64_t n = image->n_channels, end = first + STRIP + margin;
-    for (int64_t i = first - margin; i < end; i++) {
-        int64_t x = (i + MAX_REACH * n) / n - MAX_REACH, c = i - x * n;
-        if (x < image->width + margin / n)
-            *out++ = row[reflect(x, image->width) * n + c];
-        else
-            *out++ = 0;
+    const int64_t step = image->n_channels, len = image->width * step, end = begin + n;
+    int64_t from = begin > 0 ? begin : 0, to = end < len ? end : len;
+    memcpy(out + (from - begin), row + from, (size_t)(to - from));
+    const uint8_t *pixel = row + step;
+    for (int64_t i = -1, c = step - 1; i >= begin; i--) {
+        out[i - begin] = pixel[c];
+        if (c-- == 0) {
+            c = step - 1;
+            pixel += step;
+        }
     }
-}
-
-static void blur_across(const struct kernel *kernel, uint32_t n_channels, const uint8_t *restrict bytes,
-                        uint16_t *restrict out)
-{
-    uint32_t sum[STRIP];
-    for (uint32_t i = 0; i < STRIP; i++)
-        sum[i] = ((bytes[i] << POINT) * kernel->weight[0] >> 16) + kernel->bias;
-    for (uint32_t k = 1; k <= kernel->reach; k++) {
-        const uint8_t *left = bytes - k * n_channels, *right = bytes + k * n_channels;
-        for (uint32_t i = 0; i < STRIP; i++)
-            sum[i] += ((uint32_t)(left[i] + right[i]) << POINT) * kernel->weight[k] >> 16;
+    pixel = row + len - 2 * step;
+    int64_t i = len;
+    for (int64_t c = 0; i < end && i < len + margin; i++) {
+        out[i - begin] = pixel[c];
+        if (++c == step) {
+            c = 0;
+            pixel -= step;
+        }
     }
-    for (uint32_t i = 0; i < STRIP; i++)
-        out[i] = (uint16_t)sum[i];
-}
-
-/* rows[0] is the centre. */
-static void blur_down(const struct kernel *kernel, const uint16_t *const *rows, uint8_t *restrict out)
-{
-    uint32_t sum[STRIP];
-    for (uint32_t i = 0; i < STRIP; i++)
-        sum[i] = (rows[0][i] * kernel->weight[0] >> 16) + kernel->bias + (1u << (POINT - 1));
-    for (int32_t k = 1; k <= (int32_t)kernel->reach; k++)
-        for (uint32_t i = 0; i < STRIP; i++)
-            sum[i] += (uint32_t)(rows[-k][i] + rows[k][i]) * kernel->weight[k] >> 16;
-    for (uint32_t i = 0; i < STRIP; i++)
-        out[i] = (uint8_t)(sum[i] >> POINT);
+    if (i < end)
+        memset(out + (i - begin), 0, (size_t)(end - i));
 }
 
 /* The words of row y for the strip of columns at `first`. */
-static void make_words(const struct kernel *kernel, const struct mr_image *image, int64_t y, int64_t first,
-                       uint16_t *out)
+static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct mr_image *image,
+                       int64_t y, int64_t first, uint16_t *out)
 {
     const uint8_t *row = image->pixels + (size_t)y * image->stride;
-    int64_t margin = (int64_t)kernel->reach * image->n_channels, len = (int64_t)image->width * image->n_channels;
+    int64_t margin = (int64_t)taps->reach * image->n_channels, len = (int64_t)image->width * image->n_channels;
     uint8_t bytes[STRIP + 2 * 3 * MAX_REACH];
     if (first >= margin && first + STRIP + margin <= len) {
-        blur_across(kernel, image->n_channels, row + first, out);
+        kernels->image->taps_row(taps, image->n_channels, row + first, out);
         return;
     }
-    copy_reflected(image, row, first, margin, bytes);
-    blur_across(kernel, image->n_channels, bytes + margin, out);
+    copy_reflected(image, row, first - margin, STRIP + 2 * margin, margin, bytes);
+    kernels->image->taps_row(taps, image->n_channels, bytes + margin, out);
 }
 
-static void blur_strip(const struct kernel *kernel, const struct mr_image *from, const struct mr_image *to,
-                       size_t first, size_t n)
+static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct mr_image *from,
+                       const struct mr_image *to, size_t first, size_t n)
 {
     uint16_t words[MAX_SPAN][STRIP];
-    const uint32_t span = 2 * kernel->reach + 1;
-    const int64_t height = from->height, reach = kernel->reach;
+    const uint32_t span = 2 * taps->reach + 1;
+    const int64_t height = from->height, reach = taps->reach;
     uint8_t out[STRIP];
     for (int64_t y = 0; y < height + reach; y++) {
         if (y < height)
-            make_words(kernel, from, y, (int64_t)first, words[y % span]);
+            make_words(taps, kernels, from, y, (int64_t)first, words[y % span]);
         int64_t centre = y - reach;
         if (centre < 0)
             continue;
         const uint16_t *rows[MAX_SPAN];
         for (int64_t k = -reach; k <= reach; k++)
             rows[reach + k] = words[reflect(centre + k, height) % span];
-        blur_down(kernel, rows + reach, out);
+        kernels->image->taps_columns(taps, rows + reach, out);
         memcpy(to->pixels + (size_t)centre * to->stride + first, out, n);
     }
 }
@@ -133,14 +116,13 @@ static void blur_strip(const struct kernel *kernel, const struct mr_image *from,
 mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
                                       const struct mr_kernel_ops *kernels, mr_error *error)
 {
-    (void)kernels;
     uint32_t size = (uint32_t)call->args[0];
     if (from->width <= size / 2 || from->height <= size / 2)
         return mr_error_set(error, MR_ERR_DAMAGED, "gaussian_blur: an image of %u x %u is too small for kernel %u",
                             from->width, from->height, size);
-    struct kernel kernel = make_kernel(size, call->args[1]);
+    struct mr_taps taps = make_taps(size, call->args[1]);
     size_t len = (size_t)from->width * from->n_channels;
     for (size_t i = 0; i < len; i += STRIP)
-        blur_strip(&kernel, from, to, i, len - i < STRIP ? len - i : STRIP);
+        blur_strip(&taps, kernels, from, to, i, len - i < STRIP ? len - i : STRIP);
     return MR_OK;
 }

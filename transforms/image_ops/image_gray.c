@@ -2,6 +2,8 @@
 /* Gray is Pillow's convert("L"): integer weights of 16 bits, rounded. */
 #include "transforms/image_ops/image_gray.h"
 
+#include "transforms/simd/image_loops.h"
+
 void mr_image_gray_convert(const struct mr_image_call *call, struct mr_image *image,
                            const struct mr_kernel_ops *kernels)
 {
@@ -14,7 +16,7 @@ void mr_image_gray_convert(const struct mr_image_call *call, struct mr_image *im
         const uint8_t *from = image->pixels + y * image->stride;
         uint8_t *to = image->pixels + y * stride; /* never ahead of from */
         for (size_t x = 0; x < image->width; x++) {
-            uint8_t gray = mr_image_gray_of(from + 3 * x);
+            uint8_t gray = mr_image_loops_gray(from + 3 * x);
             for (uint32_t c = 0; c < n; c++)
                 to[n * x + c] = gray;
         }

@@ -5,12 +5,14 @@
  */
 #include "transforms/image_ops/image_op.h"
 
+#include "transforms/image_ops/image_gaussian_blur.h"
+
 #include <assert.h>
 #include <string.h>
 
 uint32_t mr_image_op_width(const struct mr_image_param *param)
 {
-    return param->kind == MR_PARAM_RANGE ? 2 : 1;
+    return param->kind == MR_PARAM_RANGE || param->kind == MR_PARAM_SPAN ? 2 : 1;
 }
 
 void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
@@ -97,6 +99,24 @@ static void draw_color_jitter(struct mr_image_draw *draw)
             mr_image_op_add_call(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
 }
 
+/* A span of one value is drawn from too, as torchvision does: its value is rounded to f32 then. */
+static double draw_span(struct mr_image_draw *draw, const double *span)
+{
+    return (double)mr_rng_uniform(draw->rng, (float)span[0], (float)span[1]);
+}
+
+static void draw_gaussian_blur(struct mr_image_draw *draw)
+{
+    const double args[2] = {draw->args[0], draw_span(draw, draw->args + 1)};
+    mr_image_op_add_call(draw->calls, MR_CALL_GAUSSIAN_BLUR, 2, args);
+}
+
+static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
+{
+    const double radius = draw_span(draw, draw->args);
+    mr_image_op_add_call(draw->calls, MR_CALL_PIL_GAUSSIAN_BLUR, 1, &radius);
+}
+
 #define CHANCE(value)                                                                                                  \
     {                                                                                                                  \
         .name = "p", .hi = 1.0, .defaults = { value }                                                                  \
@@ -138,5 +158,18 @@ const struct mr_image_op mr_image_ops[] = {
      .params = {{.name = "sharpness_factor", .hi = MAX_FACTOR, .required = true}, CHANCE(0.5)},
      .draw = draw_sharpness},
     {.name = "random_grayscale", .max_calls = 1, .params = {CHANCE(0.1)}, .draw = draw_random_grayscale},
+    {.name = "gaussian_blur",
+     .max_calls = 1,
+     .params = {{.name = "kernel_size",
+                 .kind = MR_PARAM_ODD,
+                 .lo = 1,
+                 .hi = MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL,
+                 .required = true},
+                {.name = "sigma", .kind = MR_PARAM_SPAN, .lo = 0.001, .hi = 1000, .defaults = {0.1, 2.0}}},
+     .draw = draw_gaussian_blur},
+    {.name = "pil_gaussian_blur",
+     .max_calls = 1,
+     .params = {{.name = "radius", .kind = MR_PARAM_SPAN, .hi = 1000, .required = true}},
+     .draw = draw_pil_gaussian_blur},
 };
 const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

@@ -21,7 +21,9 @@ enum mr_image_param_kind {
     MR_PARAM_NUMBER,
     MR_PARAM_INTEGER,
     MR_PARAM_CHANNELS, /* 1 or 3 */
-    MR_PARAM_RANGE /* two numbers, lo:hi; one number v is center - v : center + v, and no less than 0 where `lo` is 0 */
+    MR_PARAM_ODD,      /* a whole number */
+    MR_PARAM_RANGE,    /* two numbers, lo:hi; one number v is center - v : center + v, cut off at `lo` */
+    MR_PARAM_SPAN      /* two numbers, lo:hi; one number v is v:v */
 };
 
 struct mr_image_param {
@@ -29,8 +31,8 @@ struct mr_image_param {
     uint32_t kind; /* enum mr_image_param_kind */
     double lo;     /* each number is from lo to hi, both included */
     double hi;
-    double center;      /* of a range */
-    double defaults[2]; /* a range has two */
+    double center;      /* of MR_PARAM_RANGE */
+    double defaults[2]; /* a range and a span have two */
     bool required;
 };
 
@@ -60,7 +62,7 @@ struct mr_image_op {
 extern const struct mr_image_op mr_image_ops[];
 extern const uint32_t mr_image_op_count;
 
-/* Doubles of a parameter: 2 of a range, else 1. */
+/* Doubles of a parameter: 2 of a range or a span, else 1. */
 uint32_t mr_image_op_width(const struct mr_image_param *param);
 
 /* Append a call; its arguments beyond n_args are 0. */

@@ -12,6 +12,7 @@
 
 #include "base/cpu.h"
 #include "transforms/axis.h"
+#include "transforms/simd/image_loops.h"
 
 #include <millrace/transform.h>
 
@@ -83,6 +84,8 @@ struct mr_kernel_ops {
     /* Blocks to a tile, as mr_tile_encode_dct() and mr_tile_encode_dct8(). */
     size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
     size_t (*encode_dct8)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
+
+    const struct mr_image_loops *image;
 };
 
 /* The set for this machine, or the one that MR_CPU limits it to. */

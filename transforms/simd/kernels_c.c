@@ -249,4 +249,5 @@ const struct mr_kernel_ops mr_kernels_c = {
     .expand_dct8 = mr_tile_expand_dct8,
     .encode_dct = mr_tile_encode_dct,
     .encode_dct8 = mr_tile_encode_dct8,
+    .image = &mr_image_loops_c,
 };

@@ -505,4 +505,5 @@ const struct mr_kernel_ops mr_kernels_avx2 = {
     .idct_pair = mr_idct_pair_avx2,
     .encode_dct = mr_tile_encode_dct,
     .encode_dct8 = mr_tile_encode_dct8,
+    .image = &mr_image_loops_avx2,
 };
