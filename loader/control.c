@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/futex.h"
+#include "transforms/image_ops/image_call.h"
 
 uint64_t mr_control_build(void)
 {
@@ -21,7 +22,8 @@ uint64_t mr_control_build(void)
                               sizeof(struct mr_record),
                               sizeof(struct mr_slot_layout),
                               sizeof(struct mr_trace_ring),
-                              sizeof(struct mr_cache_region)};
+                              sizeof(struct mr_cache_region),
+                              MR_N_CALL_KINDS};
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a over the parts */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = (hash ^ parts[i]) * UINT64_C(1099511628211);

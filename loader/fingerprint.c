@@ -20,13 +20,14 @@
 #include "loader/loader.h"
 #include "transforms/transform.h"
 
+#include <assert.h>
 #include <millrace/run.h>
 
 enum {
     MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million would take minutes on a
                           network's disk */
-    TRANSFORM_TEXT = 8192,
-    LABEL_BYTES = 4096 /* of a label, from its start */
+    TRANSFORM_TEXT = 256 * MR_PLAN_MAX_OPS, /* an operation with eight numbers of 17 digits has about 220 */
+    LABEL_BYTES = 4096                      /* of a label, from its start */
 };
 
 #define KEY UINT64_C(0x6d72666772707231) /* "mrfgrpr1": changes with what goes in */
@@ -216,7 +217,9 @@ static void add_transform(struct mr_digest *digest, const struct mr_core *core)
     struct mr_transform geometry = {.n_ops = plan->n_ops};
     char text[TRANSFORM_TEXT];
     memcpy(geometry.ops, plan->ops, sizeof geometry.ops);
-    mr_transform_format(&geometry, text, sizeof text);
+    size_t len = mr_transform_format(&geometry, text, sizeof text);
+    assert(len < sizeof text);
+    (void)len;
     mr_digest_add_text(digest, text);
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);

@@ -13,6 +13,7 @@
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
 #include "tests/support/packs.h"
+#include "transforms/plan.h"
 
 #include <millrace/run.h>
 
@@ -352,6 +353,26 @@ static void packs_count_by_their_samples(void **state)
     assert_true(print_of_pack(folder, MR_PACK_DCT) != expected);
 }
 
+/* As many operations as a list may have, each with long numbers: the last one still counts. */
+static void the_last_of_many_operations_counts(void **state)
+{
+    static const char *const last[] = {"invert(0.25)", "invert(0.5)"};
+    static char text[MR_PLAN_MAX_OPS * 256];
+    mr_loader_options options = plain();
+    uint64_t seen[2];
+    for (int i = 0; i < 2; i++) {
+        size_t len = (size_t)snprintf(text, sizeof text, "resize(8:8)");
+        for (int k = 2; k < MR_PLAN_MAX_OPS; k++)
+            len += (size_t)snprintf(text + len, sizeof text - len,
+                                    "+color_jitter(%.17g:%.17g,%.17g:%.17g,%.17g:%.17g,%.17g:%.17g)", 1 / 7.0, 8 / 7.0,
+                                    1 / 7.0, 8 / 7.0, 1 / 7.0, 8 / 7.0, -2 / 7.0, 2 / 7.0);
+        snprintf(text + len, sizeof text - len, "+%s", last[i]);
+        assert_true(strlen(text) > 8192);
+        seen[i] = print_of(*state, text, &options);
+    }
+    assert_true(seen[0] != seen[1]);
+}
+
 static void callbacks_count_by_their_number_and_form(void **state)
 {
     (void)state;
@@ -387,6 +408,7 @@ int main(void)
         FOLDER_TEST(labels_in_files_of_records_count),
         FOLDER_TEST(records_count_by_name_and_form_and_not_by_path),
         FOLDER_TEST(packs_count_by_their_samples),
+        FOLDER_TEST(the_last_of_many_operations_counts),
         cmocka_unit_test(callbacks_count_by_their_number_and_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,8 @@ static void copy_reflected(const struct mr_image *image, const uint8_t *row, int
     const int64_t step = image->n_channels, len = image->width * step, end = begin + n;
     int64_t from = begin > 0 ? begin : 0, to = end < len ? end : len;
     memcpy(out + (from - begin), row + from, (size_t)(to - from));
+    if (margin == 0)
+        return; /* the image may be 1 pixel wide */
     const uint8_t *pixel = row + step;
     for (int64_t i = -1, c = step - 1; i >= begin; i--) {
         out[i - begin] = pixel[c];
