@@ -108,7 +108,8 @@ static mr_status reserve_late(struct mr_resample *r, mr_error *error)
     size_t strip_bytes = r->horizontal.stride * r->used->strip_bytes;
     r->late_bytes = mr_align_up(r->horizontal.row_bytes, MR_KERNELS_ALIGN);
     mr_status status = reserve_aligned(&r->late, 1, strip_bytes + MR_STRIP_ROWS * r->late_bytes, &r->late_strip, error);
-    r->late_rows = r->late_strip + strip_bytes;
+    if (status == MR_OK)
+        r->late_rows = r->late_strip + strip_bytes;
     return status;
 }
 
