@@ -26,7 +26,7 @@
 enum {
     MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million would take minutes on a
                           network's disk */
-    TRANSFORM_TEXT = 256 * MR_PLAN_MAX_OPS, /* an operation with eight numbers of 17 digits has about 220 */
+    TRANSFORM_TEXT = 512 * MR_PLAN_MAX_OPS, /* an operation with sixteen numbers of 17 digits has about 430 */
     LABEL_BYTES = 4096                      /* of a label, from its start */
 };
 

@@ -2,6 +2,8 @@
 /* Reads names, numbers and arguments. Numbers are read in the locale that the caller has set. */
 #include "transforms/text_parser.h"
 
+#include "base/words.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -110,4 +112,45 @@ mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item
             return status;
     } while (mr_text_parser_take(p, ','));
     return mr_text_parser_take(p, ')') ? MR_OK : mr_text_parser_fail_at(p, p->at, "',' or ')' is expected");
+}
+
+struct mr_text_arg *mr_text_parser_take_arg(struct mr_text_item *item, const char *name)
+{
+    for (uint32_t i = 0; i < item->n_args; i++) {
+        if (!item->args[i].used && mr_word_is(item->args[i].name, name)) {
+            item->args[i].used = true;
+            return &item->args[i];
+        }
+    }
+    return NULL;
+}
+
+mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
+                                   bool *flag_out)
+{
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
+    *flag_out = arg != NULL;
+    return arg && (arg->n_values || *arg->word) ? mr_text_parser_fail_at(p, arg->place, "this word takes no value")
+                                                : MR_OK;
+}
+
+mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
+                                     const char *const *names, size_t n)
+{
+    char words[400];
+    size_t used = (size_t)snprintf(words, sizeof words, "%s", start);
+    const char *nearest = mr_nearest_name(word, names, n);
+    if (nearest)
+        used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
+    for (size_t i = 0; i < n && used < sizeof words; i++)
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
+    return mr_text_parser_fail_at(p, place, words);
+}
+
+mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item)
+{
+    for (uint32_t k = 0; k < item->n_args; k++)
+        if (!item->args[k].used)
+            return mr_text_parser_fail_at(p, item->args[k].place, "this argument is unknown or given twice");
+    return MR_OK;
 }

@@ -46,4 +46,15 @@ mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item 
 /* What stands behind an item's name, up to the ')'. */
 mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item *item);
 
+/* The argument of that name ("" for the one without a name), marked as used; NULL where there is none. */
+struct mr_text_arg *mr_text_parser_take_arg(struct mr_text_item *item, const char *name);
+/* True where the word stands alone among the arguments. */
+mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
+                                   bool *flag_out);
+/* MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them. */
+mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
+                                     const char *const *names, size_t n);
+/* MR_ERR_INVALID where an argument has not been taken. */
+mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item);
+
 #endif

@@ -69,7 +69,10 @@ static void put_image_arguments(struct writer *w, const struct mr_op *op)
     const struct mr_image_param *params = mr_image_ops[op->image_op].params;
     const double *args = op->args;
     for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name; i++) {
-        put_doubles(w, i ? "," : "", args, mr_image_op_width(&params[i]));
+        if (params[i].kind == MR_PARAM_WORD)
+            put_text(w, "%s%s=%s", i ? "," : "", params[i].name, params[i].words[(size_t)args[0]]);
+        else
+            put_doubles(w, i ? "," : "", args, mr_image_op_width(&params[i]));
         args += mr_image_op_width(&params[i]);
     }
 }

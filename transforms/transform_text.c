@@ -3,26 +3,16 @@
  * Parses transforms given as text: items joined by '+', each a short form (train:224) or an operation with arguments in
  * parentheses. Numbers are read in the C locale, whatever the program has set.
  */
-#include "base/words.h"
+#include "transforms/image_op_text.h"
 #include "transforms/text_parser.h"
+
+#include "base/words.h"
 
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The argument of that name ("" for the one without a name), marked as used; NULL where there is none. */
-static struct mr_text_arg *take_arg(struct mr_text_item *item, const char *name)
-{
-    for (uint32_t i = 0; i < item->n_args; i++) {
-        if (!item->args[i].used && mr_word_is(item->args[i].name, name)) {
-            item->args[i].used = true;
-            return &item->args[i];
-        }
-    }
-    return NULL;
-}
 
 static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *arg, double value, uint32_t lo,
                             uint32_t *out)
@@ -38,7 +28,7 @@ static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *
 static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, uint32_t *height, uint32_t *width,
                            bool *one_out)
 {
-    struct mr_text_arg *arg = take_arg(item, "");
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "");
     if (!arg)
         return mr_text_parser_fail_at(p, p->at, "a size is expected");
     if (arg->n_values > 2)
@@ -53,7 +43,7 @@ static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, 
 
 static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item, const char *name, double range[2])
 {
-    struct mr_text_arg *arg = take_arg(item, name);
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
     if (!arg)
         return MR_OK;
     if (arg->n_values != 2)
@@ -63,45 +53,23 @@ static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item,
     return MR_OK;
 }
 
-static mr_status take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool *flag_out)
-{
-    struct mr_text_arg *arg = take_arg(item, name);
-    *flag_out = arg != NULL;
-    return arg && (arg->n_values || *arg->word) ? mr_text_parser_fail_at(p, arg->place, "this word takes no value")
-                                                : MR_OK;
-}
-
-/* Words with a hint: `start`, the nearest of n names, and all of them. */
-static mr_status refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
-                             const char *const *names, size_t n)
-{
-    char words[400];
-    size_t used = (size_t)snprintf(words, sizeof words, "%s", start);
-    const char *nearest = mr_nearest_name(word, names, n);
-    if (nearest)
-        used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
-    for (size_t i = 0; i < n && used < sizeof words; i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
-    return mr_text_parser_fail_at(p, place, words);
-}
-
 /* `interp=bicubic`, or the word alone. */
 static mr_status take_interpolation(struct mr_text_parser *p, struct mr_text_item *item,
                                     enum mr_interpolation *interpolation_out)
 {
-    struct mr_text_arg *arg = take_arg(item, "interp");
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "interp");
     *interpolation_out = MR_BILINEAR;
     for (int i = 0; i < MR_N_INTERPOLATIONS; i++) {
         const char *name = mr_transform_interpolations[i];
         bool found = arg && mr_word_is(arg->word, name);
-        mr_status status = arg ? MR_OK : take_flag(p, item, name, &found);
+        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, name, &found);
         if (found)
             *interpolation_out = (enum mr_interpolation)i;
         if (found || status != MR_OK)
             return status;
     }
-    return arg ? refuse_word(p, arg->place, "no interpolation has this name", arg->word, mr_transform_interpolations,
-                             MR_N_INTERPOLATIONS)
+    return arg ? mr_text_parser_refuse_word(p, arg->place, "no interpolation has this name", arg->word,
+                                            mr_transform_interpolations, MR_N_INTERPOLATIONS)
                : MR_OK;
 }
 
@@ -149,7 +117,7 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status != MR_OK)
         return status;
-    struct mr_text_arg *arg = take_arg(item, "padding");
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "padding");
     if (arg && arg->n_values != 1)
         return mr_text_parser_fail_at(p, arg->place, "one value is expected");
     if (arg)
@@ -160,9 +128,9 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
 static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item, double *probability_out)
 {
     *probability_out = 0.5;
-    struct mr_text_arg *arg = take_arg(item, "");
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "");
     if (!arg)
-        arg = take_arg(item, "p");
+        arg = mr_text_parser_take_arg(item, "p");
     if (!arg)
         return MR_OK;
     if (arg->n_values != 1 || !(arg->values[0] >= 0.0 && arg->values[0] <= 1.0))
@@ -199,16 +167,16 @@ static mr_status add_rgb(struct mr_text_parser *p, struct mr_text_item *item)
 
 static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *item)
 {
-    struct mr_text_arg *mean = take_arg(item, "mean");
-    struct mr_text_arg *std = take_arg(item, "std");
+    struct mr_text_arg *mean = mr_text_parser_take_arg(item, "mean");
+    struct mr_text_arg *std = mr_text_parser_take_arg(item, "std");
     bool exact, implied;
     if (!mean || !std)
         return mr_text_parser_fail_at(p, item->place, "normalize needs mean= and std=");
     if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
         return mr_text_parser_fail_at(p, std->place, "mean and std have one or three values each");
-    mr_status status = take_flag(p, item, "exact", &exact);
+    mr_status status = mr_text_parser_take_flag(p, item, "exact", &exact);
     if (status == MR_OK)
-        status = take_flag(p, item, "if_float", &implied);
+        status = mr_text_parser_take_flag(p, item, "if_float", &implied);
     if (status != MR_OK)
         return status;
     return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, exact, implied, p->error);
@@ -308,91 +276,14 @@ static mr_status refuse_name(struct mr_text_parser *p, const struct mr_text_item
         names[n++] = mr_image_ops[i].name;
     for (size_t i = 0; i < N_STRUCTURES; i++)
         names[n++] = structures[i].name;
-    return refuse_word(p, item->place, "no operation has this name", item->name, names, n);
-}
-
-static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item)
-{
-    for (uint32_t k = 0; k < item->n_args; k++)
-        if (!item->args[k].used)
-            return mr_text_parser_fail_at(p, item->args[k].place, "this argument is unknown or given twice");
-    return MR_OK;
-}
-
-/* Image operations: their parameters say what is possible. */
-
-static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg *arg,
-                              const struct mr_image_param *param)
-{
-    static const char *const kinds[] = {[MR_PARAM_NUMBER] = "a number",
-                                        [MR_PARAM_INTEGER] = "a whole number",
-                                        [MR_PARAM_ODD] = "an odd number",
-                                        [MR_PARAM_SPAN] = "a number or lo:hi",
-                                        [MR_PARAM_RANGE] = "a number or lo:hi"};
-    char words[100];
-    if (param->kind == MR_PARAM_CHANNELS)
-        snprintf(words, sizeof words, "%s: 1 or 3 is expected", param->name);
-    else
-        snprintf(words, sizeof words, "%s: %s from %g to %g is expected", param->name, kinds[param->kind], param->lo,
-                 param->hi);
-    return mr_text_parser_fail_at(p, arg->place, words);
-}
-
-static bool is_possible(const struct mr_image_param *param, const double *values)
-{
-    bool possible = true;
-    for (uint32_t i = 0; i < mr_image_op_width(param); i++)
-        possible = possible && values[i] >= param->lo && values[i] <= param->hi;
-    if (mr_image_op_width(param) == 2)
-        return possible && values[0] <= values[1];
-    if (param->kind == MR_PARAM_CHANNELS)
-        return values[0] == 1.0 || values[0] == 3.0;
-    if (param->kind == MR_PARAM_ODD)
-        return possible && fmod(values[0], 2.0) == 1.0;
-    return possible && (param->kind == MR_PARAM_NUMBER || values[0] == floor(values[0]));
-}
-
-static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_image_param *param,
-                            double *values_out)
-{
-    struct mr_text_arg *arg = take_arg(item, param->name);
-    arg = arg ? arg : take_arg(item, "");
-    memcpy(values_out, param->defaults, mr_image_op_width(param) * sizeof *values_out);
-    if (!arg && param->required) {
-        char words[100];
-        snprintf(words, sizeof words, "%s needs %s", item->name, param->name);
-        return mr_text_parser_fail_at(p, item->place, words);
-    }
-    if (!arg)
-        return MR_OK;
-    if (arg->n_values == 0 || arg->n_values > mr_image_op_width(param))
-        return refuse_value(p, arg, param);
-    memcpy(values_out, arg->values, arg->n_values * sizeof *values_out);
-    if (param->kind == MR_PARAM_RANGE && arg->n_values == 1) {
-        double spread = arg->values[0], lo = param->center - spread;
-        if (spread < 0.0)
-            return refuse_value(p, arg, param);
-        values_out[0] = param->lo == 0.0 && lo < 0.0 ? 0.0 : lo;
-        values_out[1] = param->center + spread;
-    }
-    if (param->kind == MR_PARAM_SPAN && arg->n_values == 1)
-        values_out[1] = values_out[0];
-    return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
+    return mr_text_parser_refuse_word(p, item->place, "no operation has this name", item->name, names, n);
 }
 
 static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which)
 {
-    const struct mr_image_op *image_op = &mr_image_ops[which];
     struct mr_op op = {.kind = MR_OP_IMAGE, .image_op = which};
-    double *values = op.args;
-    mr_status status = mr_text_parser_read_args(p, item);
-    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name && status == MR_OK; i++) {
-        status = take_param(p, item, &image_op->params[i], values);
-        values += mr_image_op_width(&image_op->params[i]);
-    }
-    if (status == MR_OK)
-        status = refuse_unused(p, item);
-    if (status == MR_OK && p->inside && image_op->sets_channels && op.args[0] != 3.0)
+    mr_status status = mr_image_op_text_read(p, item, which, op.args);
+    if (status == MR_OK && p->inside && mr_image_ops[which].sets_channels && op.args[0] != 3.0)
         return mr_text_parser_fail_at(p, item->place, "inside a structure images keep their channels");
     return status == MR_OK ? add_place(p, item, mr_transform_append_op(p->transform, &op, p->error)) : status;
 }
@@ -477,7 +368,7 @@ static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *it
         return mr_text_parser_fail_at(p, item->place, "a transform is expected in the parentheses");
     if (status == MR_OK && kind == MR_OP_RANDOM_APPLY)
         status = take_probability(p, item, &p->transform->ops[at].p);
-    return status == MR_OK ? refuse_unused(p, item) : status;
+    return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
 }
 
 static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, size_t which)
@@ -488,7 +379,7 @@ static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, s
     mr_status status = mr_text_parser_read_args(p, item);
     if (status == MR_OK)
         status = add_place(p, item, items[which].add(p, item));
-    return status == MR_OK ? refuse_unused(p, item) : status;
+    return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
 }
 
 static mr_status parse_item(struct mr_text_parser *p)

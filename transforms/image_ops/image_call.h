@@ -30,7 +30,7 @@ enum mr_image_call_kind {
     MR_N_CALL_KINDS
 };
 
-#define MR_CALL_MAX_ARGS 8
+#define MR_CALL_MAX_ARGS 12
 
 struct mr_image_call {
     uint32_t kind; /* enum mr_image_call_kind */

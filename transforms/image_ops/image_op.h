@@ -12,9 +12,10 @@
 #include "transforms/image_ops/image_call.h"
 
 enum {
-    MR_IMAGE_OP_MAX_PARAMS = 8,
-    MR_IMAGE_OP_MAX_ARGS = 11, /* doubles of all parameters of an operation; as many as a geometric one has (plan.h) */
-    MR_IMAGE_MAX_CALLS = 256   /* of all operations of a list */
+    MR_IMAGE_OP_MAX_PARAMS = 10,
+    MR_IMAGE_OP_MAX_ARGS =
+        16,                  /* doubles of all parameters of an operation; no fewer than a geometric one has (plan.h) */
+    MR_IMAGE_MAX_CALLS = 256 /* of all operations of a list */
 };
 
 enum mr_image_param_kind {
@@ -23,7 +24,8 @@ enum mr_image_param_kind {
     MR_PARAM_CHANNELS, /* 1 or 3 */
     MR_PARAM_ODD,      /* a whole number */
     MR_PARAM_RANGE,    /* two numbers, lo:hi; one number v is center - v : center + v, cut off at `lo` */
-    MR_PARAM_SPAN      /* two numbers, lo:hi; one number v is v:v */
+    MR_PARAM_SPAN,     /* two numbers, lo:hi; one number v is v:v */
+    MR_PARAM_WORD      /* one of `words`, stored as its place there */
 };
 
 struct mr_image_param {
@@ -34,6 +36,7 @@ struct mr_image_param {
     double center;      /* of MR_PARAM_RANGE */
     double defaults[2]; /* a range and a span have two */
     bool required;
+    const char *const *words; /* of MR_PARAM_WORD, up to NULL */
 };
 
 struct mr_image_calls {

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks arguments against an operation's parameters, which say what is possible. */
+#include "transforms/image_op_text.h"
+
+#include "base/words.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static mr_status refuse_param_word(struct mr_text_parser *p, const struct mr_text_arg *arg,
+                                   const struct mr_image_param *param)
+{
+    char start[60];
+    size_t n = 0;
+    while (param->words[n])
+        n++;
+    snprintf(start, sizeof start, "%s: no choice has this name", param->name);
+    return mr_text_parser_refuse_word(p, arg->place, start, arg->word, param->words, n);
+}
+
+static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg *arg,
+                              const struct mr_image_param *param)
+{
+    static const char *const kinds[] = {[MR_PARAM_NUMBER] = "a number",
+                                        [MR_PARAM_INTEGER] = "a whole number",
+                                        [MR_PARAM_ODD] = "an odd number",
+                                        [MR_PARAM_SPAN] = "a number or lo:hi",
+                                        [MR_PARAM_RANGE] = "a number or lo:hi"};
+    char words[100];
+    if (param->kind == MR_PARAM_WORD)
+        return refuse_param_word(p, arg, param);
+    if (param->kind == MR_PARAM_CHANNELS)
+        snprintf(words, sizeof words, "%s: 1 or 3 is expected", param->name);
+    else
+        snprintf(words, sizeof words, "%s: %s from %g to %g is expected", param->name, kinds[param->kind], param->lo,
+                 param->hi);
+    return mr_text_parser_fail_at(p, arg->place, words);
+}
+
+static bool is_possible(const struct mr_image_param *param, const double *values)
+{
+    bool possible = true;
+    for (uint32_t i = 0; i < mr_image_op_width(param); i++)
+        possible = possible && values[i] >= param->lo && values[i] <= param->hi;
+    if (mr_image_op_width(param) == 2)
+        return possible && values[0] <= values[1];
+    if (param->kind == MR_PARAM_CHANNELS)
+        return values[0] == 1.0 || values[0] == 3.0;
+    if (param->kind == MR_PARAM_ODD)
+        return possible && fmod(values[0], 2.0) == 1.0;
+    return possible && (param->kind == MR_PARAM_NUMBER || values[0] == floor(values[0]));
+}
+
+/* `interp=nearest`, or the word alone. */
+static mr_status take_word(struct mr_text_parser *p, struct mr_text_arg *arg, const struct mr_image_param *param,
+                           struct mr_text_item *item, double *place_out)
+{
+    bool found = false;
+    for (uint32_t i = 0; param->words[i] && !found; i++) {
+        found = arg && mr_word_is(arg->word, param->words[i]);
+        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, param->words[i], &found);
+        if (status != MR_OK)
+            return status;
+        if (found)
+            *place_out = i;
+    }
+    return found || !arg ? MR_OK : refuse_value(p, arg, param);
+}
+
+static mr_status refuse_missing(struct mr_text_parser *p, const struct mr_text_item *item,
+                                const struct mr_image_param *param)
+{
+    char words[100];
+    snprintf(words, sizeof words, "%s needs %s", item->name, param->name);
+    return mr_text_parser_fail_at(p, item->place, words);
+}
+
+static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_image_param *param,
+                            double *values_out)
+{
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, param->name);
+    if (param->kind == MR_PARAM_WORD) {
+        *values_out = param->required ? -1.0 : param->defaults[0];
+        mr_status status = take_word(p, arg, param, item, values_out);
+        return status == MR_OK && *values_out < 0.0 ? refuse_missing(p, item, param) : status;
+    }
+    arg = arg ? arg : mr_text_parser_take_arg(item, "");
+    memcpy(values_out, param->defaults, mr_image_op_width(param) * sizeof *values_out);
+    if (!arg)
+        return param->required ? refuse_missing(p, item, param) : MR_OK;
+    if (arg->n_values == 0 || arg->n_values > mr_image_op_width(param))
+        return refuse_value(p, arg, param);
+    memcpy(values_out, arg->values, arg->n_values * sizeof *values_out);
+    if (param->kind == MR_PARAM_RANGE && arg->n_values == 1) {
+        double spread = arg->values[0], lo = param->center - spread;
+        if (spread < 0.0)
+            return refuse_value(p, arg, param);
+        values_out[0] = param->lo == 0.0 && lo < 0.0 ? 0.0 : lo;
+        values_out[1] = param->center + spread;
+    }
+    if (param->kind == MR_PARAM_SPAN && arg->n_values == 1)
+        values_out[1] = values_out[0];
+    return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
+}
+
+mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which, double *args_out)
+{
+    const struct mr_image_param *params = mr_image_ops[which].params;
+    mr_status status = mr_text_parser_read_args(p, item);
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && status == MR_OK; i++) {
+        status = take_param(p, item, &params[i], args_out);
+        args_out += mr_image_op_width(&params[i]);
+    }
+    return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
+}
