@@ -8,9 +8,9 @@
 
 #include "tools/arg_value.h"
 #include "tools/temporary_file.h"
-#include "tools/bench_json.h"
-#include "tools/bench_plot.h"
-#include "tools/bench_run.h"
+#include "tools/measure/bench_json.h"
+#include "tools/measure/bench_plot.h"
+#include "tools/measure/bench_run.h"
 #include "tools/command.h"
 
 #define DEFAULT_SECONDS 5.0

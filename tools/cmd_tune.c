@@ -11,11 +11,11 @@
 #include <stdlib.h>
 
 #include "tools/arg_value.h"
-#include "tools/bench_json.h"
-#include "tools/bench_run.h"
+#include "tools/measure/bench_json.h"
+#include "tools/measure/bench_run.h"
 #include "tools/command.h"
 #include "tools/say.h"
-#include "tools/tune_pick.h"
+#include "tools/measure/tune_pick.h"
 
 #define DEFAULT_SECONDS 2.0
 

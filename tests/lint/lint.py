@@ -69,7 +69,7 @@ OUTSIDE = {
     "mpi.h": ["dist/mpi/*"],
     "cblas.h": ["examples/convnet_host.c"],
     "cublas*": ["examples/convnet_*"],
-    "jansson.h": ["tools/bench_json.c"],
+    "jansson.h": ["tools/measure/bench_json.c"],
     "cmocka.h": [],
     "seccomp.h": [],
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tools/tune_pick.h"
+#include "tools/measure/tune_pick.h"
 
 static struct mr_tune_count count_of(uint32_t workers, const double *img_s, uint32_t n_rounds)
 {

@@ -4,14 +4,14 @@
  * of them share counts 1/k in each. For each reading the kernel walks every page table, which costs more the larger the
  * slab is, so the pause grows with the cost of a reading.
  */
-#include "tools/memory_watch.h"
+#include "tools/measure/memory_watch.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "tools/cpu_time.h"
+#include "tools/measure/cpu_time.h"
 
 #define PAUSE_S 0.25
 /* At most this share of time is spent looking. */

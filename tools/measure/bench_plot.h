@@ -3,7 +3,7 @@
 #ifndef TOOLS_BENCH_PLOT_H
 #define TOOLS_BENCH_PLOT_H
 
-#include "tools/bench_report.h"
+#include "tools/measure/bench_report.h"
 
 /* Whether gnuplot is there; prints a message that names the package when not. */
 bool mr_bench_plot_check(void);

@@ -3,13 +3,13 @@
  * What bench and tune have in common. A sample that fails does not end the measurement; the exit status reports it at
  * the end.
  */
-#include "tools/bench_run.h"
+#include "tools/measure/bench_run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bench_json.h"
+#include "tools/measure/bench_json.h"
 #include "tools/command.h"
 #include "tools/say.h"
 

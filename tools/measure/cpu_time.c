@@ -4,7 +4,7 @@
  * last bracket. A worker that has died is counted among the children that ended. /proc/PID/schedstat is of one thread,
  * so the threads of a process are added up.
  */
-#include "tools/cpu_time.h"
+#include "tools/measure/cpu_time.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  * Invariant: what the benchmark itself does between batches (progress, memory) is subtracted or rare; otherwise it
  * would be measured too.
  */
-#include "tools/bench_row.h"
+#include "tools/measure/bench_row.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,10 +15,10 @@
 #include <time.h>
 
 #include "tools/command.h"
-#include "tools/cpu_time.h"
+#include "tools/measure/cpu_time.h"
 #include "tools/interrupt.h"
-#include "tools/memory_watch.h"
-#include "tools/numbers.h"
+#include "tools/measure/memory_watch.h"
+#include "tools/measure/numbers.h"
 #include "tools/say.h"
 
 struct gaps {

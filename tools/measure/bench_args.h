@@ -3,7 +3,7 @@
 #ifndef TOOLS_BENCH_ARGS_H
 #define TOOLS_BENCH_ARGS_H
 
-#include "tools/bench_row.h"
+#include "tools/measure/bench_row.h"
 #include "tools/loader_args.h"
 
 struct mr_bench_args {

@@ -3,7 +3,7 @@
  * Sorts measured values and finds order statistics. A percentile by rank is always one of the values; the median of an
  * even number of values is not.
  */
-#include "tools/numbers.h"
+#include "tools/measure/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * Invariant: the loader keeps pointers into the list of devices, so the struct must not move between parsing and
  * measuring.
  */
-#include "tools/bench_args.h"
+#include "tools/measure/bench_args.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef TOOLS_BENCH_RUN_H
 #define TOOLS_BENCH_RUN_H
 
-#include "tools/bench_args.h"
-#include "tools/bench_report.h"
+#include "tools/measure/bench_args.h"
+#include "tools/measure/bench_report.h"
 #include "tools/feed.h"
 #include "tools/outlet.h"
 

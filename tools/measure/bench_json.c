@@ -3,7 +3,7 @@
  * Writes a benchmark as JSON: {"meta": {...}, "rows": [{...}, ...]}, and for tune also "answer": {...}. A path may hold
  * bytes that are not UTF-8, which JSON cannot carry; each such byte becomes a question mark.
  */
-#include "tools/bench_json.h"
+#include "tools/measure/bench_json.h"
 
 #include <jansson.h>
 #include <stdlib.h>

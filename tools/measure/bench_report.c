@@ -3,7 +3,7 @@
  * Prints the table of `millrace bench` and describes the machine. The CPUs that are counted are those that this process
  * may use, not those of the machine.
  */
-#include "tools/bench_report.h"
+#include "tools/measure/bench_report.h"
 
 #include <errno.h>
 #include <inttypes.h>

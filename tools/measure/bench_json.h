@@ -3,9 +3,9 @@
 #ifndef TOOLS_BENCH_JSON_H
 #define TOOLS_BENCH_JSON_H
 
-#include "tools/bench_report.h"
+#include "tools/measure/bench_report.h"
 #include "tools/outlet.h"
-#include "tools/tune_pick.h"
+#include "tools/measure/tune_pick.h"
 
 /* Whether this build can write JSON; prints a message when not. */
 bool mr_bench_json_check(void);

@@ -5,13 +5,13 @@
  * Invariant: the reason why more workers are no better is read from the row with the most workers, not from the row
  * that was picked.
  */
-#include "tools/tune_pick.h"
+#include "tools/measure/tune_pick.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/numbers.h"
+#include "tools/measure/numbers.h"
 
 /* Of the best: enough. */
 #define BOUND 0.97

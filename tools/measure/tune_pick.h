@@ -3,7 +3,7 @@
 #ifndef TOOLS_TUNE_PICK_H
 #define TOOLS_TUNE_PICK_H
 
-#include "tools/bench_row.h"
+#include "tools/measure/bench_row.h"
 
 enum { MR_TUNE_MAX_ROUNDS = 7, MR_TUNE_WHY = 192 };
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "tools/bench_row.h"
+#include "tools/measure/bench_row.h"
 
 /* What all rows have in common. */
 struct mr_bench_meta {

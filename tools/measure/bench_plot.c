@@ -4,7 +4,7 @@
  * (quotes, control characters, gnuplot's own markup), so they are escaped. A gnuplot that dies early closes the pipe,
  * which must not end this program: mr_interrupt_catch() ignores SIGPIPE, and the child gets the default back.
  */
-#include "tools/bench_plot.h"
+#include "tools/measure/bench_plot.h"
 
 #include <errno.h>
 #include <fcntl.h>
