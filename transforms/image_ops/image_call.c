@@ -9,20 +9,44 @@
 #include "transforms/image_ops/image_hue.h"
 #include "transforms/image_ops/image_table.h"
 
+/* An argument that changes nothing where it has this value. */
+#define FACTOR(keyword, neutral)                                                                                       \
+    {                                                                                                                  \
+        .name = keyword, .is_neutral = true, .value = neutral                                                          \
+    }
+
 const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_INVERT] = {.name = "invert", .table = mr_image_table_invert},
-    [MR_CALL_POSTERIZE] = {.name = "posterize", .table = mr_image_table_posterize},
-    [MR_CALL_SOLARIZE] = {.name = "solarize", .table = mr_image_table_solarize},
+    [MR_CALL_POSTERIZE] = {.name = "posterize",
+                           .args = {{.name = "bits", .kind = MR_ARG_INTEGER, .is_neutral = true, .value = 8}},
+                           .table = mr_image_table_posterize},
+    [MR_CALL_SOLARIZE] = {.name = "solarize", .args = {FACTOR("threshold", 256)}, .table = mr_image_table_solarize},
     [MR_CALL_AUTOCONTRAST] = {.name = "autocontrast", .table = mr_image_table_autocontrast, .looks = true},
     [MR_CALL_EQUALIZE] = {.name = "equalize", .table = mr_image_table_equalize, .looks = true},
-    [MR_CALL_GRAYSCALE] = {.name = "rgb_to_grayscale", .change = mr_image_gray_convert},
-    [MR_CALL_BRIGHTNESS] = {.name = "adjust_brightness", .table = mr_image_blend_brightness},
-    [MR_CALL_CONTRAST] = {.name = "adjust_contrast", .table = mr_image_blend_contrast, .looks = true},
-    [MR_CALL_SATURATION] = {.name = "adjust_saturation", .change = mr_image_blend_saturation},
-    [MR_CALL_HUE] = {.name = "adjust_hue", .change = mr_image_hue_shift},
-    [MR_CALL_SHARPNESS] = {.name = "adjust_sharpness", .make = mr_image_blend_sharpness},
-    [MR_CALL_GAUSSIAN_BLUR] = {.name = "gaussian_blur", .make = mr_image_gaussian_blur_make},
-    [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur", .make = mr_image_box_blur_make},
+    [MR_CALL_GRAYSCALE] = {.name = "rgb_to_grayscale",
+                           .args = {{.name = "num_output_channels", .kind = MR_ARG_INTEGER}},
+                           .change = mr_image_gray_convert},
+    [MR_CALL_BRIGHTNESS] = {.name = "adjust_brightness",
+                            .args = {FACTOR("brightness_factor", 1)},
+                            .table = mr_image_blend_brightness},
+    [MR_CALL_CONTRAST] = {.name = "adjust_contrast",
+                          .args = {FACTOR("contrast_factor", 1)},
+                          .table = mr_image_blend_contrast,
+                          .looks = true},
+    [MR_CALL_SATURATION] = {.name = "adjust_saturation",
+                            .args = {FACTOR("saturation_factor", 1)},
+                            .change = mr_image_blend_saturation},
+    /* A shift of 0 is none: the way to HSV and back loses some bits. */
+    [MR_CALL_HUE] = {.name = "adjust_hue", .args = {{.name = "hue_factor"}}, .change = mr_image_hue_shift},
+    [MR_CALL_SHARPNESS] = {.name = "adjust_sharpness",
+                           .args = {FACTOR("sharpness_factor", 1)},
+                           .make = mr_image_blend_sharpness},
+    [MR_CALL_GAUSSIAN_BLUR] = {.name = "gaussian_blur",
+                               .args = {{.name = "kernel_size", .kind = MR_ARG_INTEGER}, {.name = "sigma"}},
+                               .make = mr_image_gaussian_blur_make},
+    [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur",
+                                   .args = {FACTOR("radius", 0)},
+                                   .make = mr_image_box_blur_make},
 };
 
 /* An image and what still has to be done to it. */

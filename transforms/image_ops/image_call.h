@@ -3,7 +3,8 @@
  * A call: a function of torchvision.transforms.functional with its arguments, all draws made. Calls are what becomes of
  * the operations of a list for one sample (image_op.h), and all that touches pixels.
  *
- * A new call: a kind, an entry of the table in image_call.c, and a function in the file of its family.
+ * A new call: a kind, an entry of the table in image_call.c with its arguments, and a function in the file of its
+ * family.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALL_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_CALL_H
@@ -42,13 +43,38 @@ struct mr_image_table {
     uint8_t bytes[3][256];
 };
 
+/* How an argument is written; those of a call lie one behind the other in `args`. */
+enum mr_image_arg_kind {
+    MR_ARG_NUMBER,
+    MR_ARG_INTEGER,
+    MR_ARG_FILTER, /* enum mr_interpolation; Pillow's integer in JSON */
+    MR_ARG_FILL,   /* three integers, one for each channel: an image of one channel takes the first */
+    MR_ARG_WORD,   /* one of `words`, by its place there */
+    /* These take nothing from `args`. */
+    MR_ARG_SIZE,    /* width and height of the image */
+    MR_ARG_CONSTANT /* always the integer `value` */
+};
+
+#define MR_CALL_MAX_NAMED 8
+
+struct mr_image_arg {
+    const char *name; /* torchvision's keyword */
+    uint32_t kind;    /* enum mr_image_arg_kind */
+    uint32_t n;       /* of a list; 0: one value, not in a list */
+    bool optional;    /* absent where it is NaN */
+    bool is_neutral;  /* the call changes nothing if all arguments with this have that value */
+    double value;
+    const char *const *words;
+};
+
 /*
  * What a kind of call does; one of table, change and make is set. None of them allocates. They may be called by several
  * threads with different images, and images of 1 x 1 pixels are images too. With one channel they do what they do with
  * three equal ones.
  */
 struct mr_image_call_ops {
-    const char *name; /* in torchvision.transforms.functional */
+    const char *name;                            /* in torchvision.transforms.functional; PIL.* where it has none */
+    struct mr_image_arg args[MR_CALL_MAX_NAMED]; /* up to the first without a name */
     /* Bytes become bytes by channel. Such calls fold into one table where they follow each other. */
     void (*table)(const struct mr_image_call *call, const struct mr_image *image, const struct mr_kernel_ops *kernels,
                   struct mr_image_table *table_out);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call and its arguments as JSON, which replays it, and in words for a reader. */
+#ifndef TRANSFORMS_CALL_TEXT_H
+#define TRANSFORMS_CALL_TEXT_H
+
+#include "base/text_writer.h"
+#include "transforms/image_ops/image_call.h"
+
+/* A function with its keywords; `args` are its values. */
+struct mr_call_text {
+    const char *name;
+    const struct mr_image_arg *keywords; /* MR_CALL_MAX_NAMED, or up to the first without a name */
+    const double *args;
+};
+
+struct mr_call_text mr_call_text_of(const struct mr_image_call *call);
+
+/* No pixel of this image would change. Its size and channels count. */
+bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_image *image);
+
+/* ["rotate",{"angle":-13.5,"interpolation":0,"fill":[0,0,0]}] */
+void mr_call_text_put_json(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image);
+
+/* rotate(angle=-13.5,interpolation=nearest,fill=0:0:0); numbers have four digits. */
+void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image);
+
+#endif
