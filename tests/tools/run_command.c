@@ -77,11 +77,20 @@ void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned int
     mr_run_command_signal(run, stdout_path, interrupt_ms > 0 ? SIGINT : 0, interrupt_ms, args);
 }
 
-void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number, unsigned after_ms,
-                           const char *const *args)
+/* Wait for its end. */
+static void finish_command(struct mr_run *run, pid_t pid)
 {
-    struct timespec pause = {after_ms / 1000, (long)(after_ms % 1000) * 1000000};
     int status;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            exit_with("waitpid");
+    run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    run->err = mr_run_read_file(".stderr", NULL);
+}
+
+static pid_t begin_command(struct mr_run *run, const char *stdout_path, const char *const *args)
+{
     pid_t pid = fork();
 
     mr_run_free(run);
@@ -89,15 +98,32 @@ void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int sign
         exit_with("fork");
     if (pid == 0)
         start_command(stdout_path, args);
+    return pid;
+}
+
+void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number, unsigned after_ms,
+                           const char *const *args)
+{
+    struct timespec pause = {after_ms / 1000, (long)(after_ms % 1000) * 1000000};
+    pid_t pid = begin_command(run, stdout_path, args);
+
     if (signal_number != 0) {
         nanosleep(&pause, NULL);
         kill(pid, signal_number);
     }
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            exit_with("waitpid");
-    run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    run->err = mr_run_read_file(".stderr", NULL);
+    finish_command(run, pid);
+}
+
+void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number, const char *path,
+                              const char *const *args)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    pid_t pid = begin_command(run, stdout_path, args);
+
+    for (int i = 0; i < 6000 && !mr_run_exists(path); i++)
+        nanosleep(&pause, NULL);
+    kill(pid, signal_number);
+    finish_command(run, pid);
 }
 
 void mr_run_command(struct mr_run *run, ...)

@@ -19,6 +19,9 @@ void mr_run_command(struct mr_run *run, ...) __attribute__((sentinel));
 /* As above with stdout going to a file, and a signal sent (0: none) after so many milliseconds. */
 void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number, unsigned after_ms,
                            const char *const *args);
+/* The same, when a file of that name is there, after a minute at the latest. */
+void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number, const char *path,
+                              const char *const *args);
 /* As above with SIGINT, if interrupt_ms is not 0. */
 void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned interrupt_ms, const char *const *args);
 void mr_run_free(struct mr_run *run);

@@ -89,12 +89,13 @@ static void signal_is_passed_on(void **state)
                                 "--",
                                 "sh",
                                 "-c",
-                                "trap 'echo saved; exit 0' TERM; touch ready.$RANK; sleep 60 & wait",
+                                "trap 'echo saved; exit 0' TERM; touch ready.$RANK; sleep 60 & while [ ! -e ready.0 ] "
+                                "|| [ ! -e ready.1 ]; do sleep 0.02; done; touch ready; wait",
                                 NULL};
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command_signal(&run, ".stdout", SIGTERM, 2500, args);
+    mr_run_command_signal_at(&run, ".stdout", SIGTERM, "ready", args);
     run.out = mr_run_read_file(".stdout", NULL);
     assert_int_equal(run.status, 0);
     assert_contains(run.out, "0: saved\n");

@@ -283,7 +283,8 @@ static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
             if (run.status != 0)
                 assert_status(&run, 128 + signals[k]);
             n_signals += run.status != 0;
-            if (run.err[0] != '\0') /* else it came before or after the work */
+            /* Else it came before or after the work; a leak checker that it meets there has words of its own. */
+            if (strncmp(run.err, "millrace", 8) == 0)
                 assert_string_equal(run.err, "millrace pack: interrupted; the same command continues it\n");
         }
         assert_same_packs("whole", args[2]);
