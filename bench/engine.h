@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#define MR_ENGINE_MAX_CASES 32
+#define MR_ENGINE_MAX_CASES 128
 #define MR_ENGINE_MAX_REPEATS 100
 
 /* One run of a case. The engine sets check; the case sets the others. */

@@ -390,6 +390,8 @@ static struct loop_case make_loop_case(const struct mr_kernel_ops *kernels, cons
 
 struct loop_draws {
     float factor;
+    uint8_t tables[3][256];
+    bool in_place;
     struct mr_hue_shift hue;
     struct mr_box_blur box;
     struct mr_taps taps;
@@ -408,18 +410,24 @@ static void run_loop(const struct loop_case *c, int which, const struct loop_dra
         break;
     case 3: c->loops->sharpen(draws->factor, c->step, c->len, c->stride, from + c->stride, to + c->stride); break;
     case 4: c->loops->box_row(&draws->box, c->step, c->width, from, to); break;
+    case 5: c->loops->map(draws->tables, c->step, from, c->len); break;
+    case 6: c->loops->gray(c->step, from, c->width / (4 - c->step), draws->in_place ? from : to); break;
     default: c->loops->box_columns(&draws->box, c->height, c->len, from, c->stride, to, c->stride); break;
     }
 }
 
 static void image_loops_are_those_of_plain_c(void **state)
 {
-    static const char *const names[] = {"saturate", "shift_hue", "sum_gray", "sharpen", "box_row", "box_columns"};
+    static const char *const names[] = {"saturate", "shift_hue", "sum_gray", "sharpen",
+                                        "box_row",  "map",       "gray",     "box_columns"};
     uint64_t random = reference_seed();
     uint8_t *bytes = malloc(300 * 3 * 9);
-    for (int i = 0; i < 6000; i++) {
-        int which = i % 6;
+    for (int i = 0; i < 8000; i++) {
+        int which = i % 8;
         struct loop_draws draws = {.factor = (float)reference_below(&random, 3000) / 1000.0f};
+        draws.in_place = reference_below(&random, 2);
+        for (int k = 0; which == 5 && k < 3 * 256; k++)
+            draws.tables[k / 256][k % 256] = (uint8_t)reference_random(&random);
         draws.hue.shift = (uint32_t)reference_below(&random, 256);
         for (int hue = 0; hue < 256; hue++) {
             int turn = 6 * (int)((hue + draws.hue.shift) & 255);
@@ -432,7 +440,9 @@ static void image_loops_are_those_of_plain_c(void **state)
         draws.box.part = ((1u << 24) - (2 * draws.box.reach + 1) * draws.box.whole) / 2;
         uint32_t step = which < 3 || reference_below(&random, 2) ? 3 : 1;
         uint32_t width = (uint32_t)draw_between(&random, which == 3 ? 3 : 1, i % 3 ? 60 : 300);
-        uint32_t height = which < 3 || which == 4 ? 1 : which == 3 ? 3 : (uint32_t)draw_between(&random, 1, 9);
+        uint32_t height = which < 3 || (which >= 4 && which <= 6) ? 1
+                          : which == 3                            ? 3
+                                                                  : (uint32_t)draw_between(&random, 1, 9);
         for (size_t k = 0; k < (size_t)step * width * height; k++)
             bytes[k] = (uint8_t)reference_random(&random);
         bool at_end = reference_below(&random, 2);

@@ -60,7 +60,7 @@ struct pending {
 static void apply_pending(struct pending *p)
 {
     if (p->has_table)
-        mr_image_table_apply(&p->table, p->image);
+        mr_image_table_apply(&p->table, p->image, p->kernels);
     p->has_table = false;
 }
 

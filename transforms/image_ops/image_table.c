@@ -5,6 +5,8 @@
  */
 #include "transforms/image_ops/image_table.h"
 
+#include "transforms/simd/kernels.h"
+
 #include <string.h>
 
 /* Every channel's table is that of the first. */
@@ -52,19 +54,43 @@ void mr_image_table_solarize(const struct mr_image_call *call, const struct mr_i
     repeat_first(table_out);
 }
 
-static void find_extremes(const struct mr_image *image, uint32_t channel, uint8_t *least_out, uint8_t *greatest_out)
+/* Values side by side, of all channels. */
+#define LANES 192
+
+struct extremes {
+    uint8_t least[LANES];
+    uint8_t greatest[LANES];
+};
+
+static void widen_extremes(struct extremes *extremes, const uint8_t *restrict values, size_t n)
 {
-    uint8_t least = 255, greatest = 0;
-    for (uint32_t y = 0; y < image->height; y++) {
-        const uint8_t *row = image->pixels + y * image->stride + channel;
-        for (size_t x = 0; x < image->width; x++) {
-            uint8_t value = row[x * image->n_channels];
-            least = value < least ? value : least;
-            greatest = value > greatest ? value : greatest;
-        }
+    for (size_t i = 0; i < n; i++) {
+        uint8_t least = extremes->least[i], greatest = extremes->greatest[i];
+        extremes->least[i] = values[i] < least ? values[i] : least;
+        extremes->greatest[i] = values[i] > greatest ? values[i] : greatest;
     }
-    *least_out = least;
-    *greatest_out = greatest;
+}
+
+/* Lane i is of channel i modulo n_channels. */
+static void find_extremes(const struct mr_image *image, struct extremes *extremes_out)
+{
+    size_t len = (size_t)image->width * image->n_channels;
+    memset(extremes_out->least, 255, LANES);
+    memset(extremes_out->greatest, 0, LANES);
+    for (uint32_t y = 0; y < image->height; y++) {
+        const uint8_t *row = image->pixels + y * image->stride;
+        size_t i = 0;
+        for (; i + LANES <= len; i += LANES)
+            widen_extremes(extremes_out, row + i, LANES);
+        widen_extremes(extremes_out, row + i, len - i);
+    }
+    for (uint32_t i = image->n_channels; i < LANES; i++) {
+        uint32_t c = i % image->n_channels;
+        if (extremes_out->least[i] < extremes_out->least[c])
+            extremes_out->least[c] = extremes_out->least[i];
+        if (extremes_out->greatest[i] > extremes_out->greatest[c])
+            extremes_out->greatest[c] = extremes_out->greatest[i];
+    }
 }
 
 void mr_image_table_autocontrast(const struct mr_image_call *call, const struct mr_image *image,
@@ -72,9 +98,10 @@ void mr_image_table_autocontrast(const struct mr_image_call *call, const struct 
 {
     (void)call;
     (void)kernels;
+    struct extremes extremes;
+    find_extremes(image, &extremes);
     for (uint32_t c = 0; c < image->n_channels; c++) {
-        uint8_t least, greatest, *table = table_out->bytes[c];
-        find_extremes(image, c, &least, &greatest);
+        uint8_t least = extremes.least[c], greatest = extremes.greatest[c], *table = table_out->bytes[c];
         fill_identity(table);
         if (greatest <= least)
             continue;
@@ -86,15 +113,38 @@ void mr_image_table_autocontrast(const struct mr_image_call *call, const struct 
     }
 }
 
-static void count_values(const struct mr_image *image, uint32_t histogram_out[3][256])
+/* Pixels are counted in turns, since to count one twice is to wait for the first time. */
+#define TURNS 4
+
+struct counts {
+    uint32_t n[TURNS][3][256];
+};
+
+static void count_row(struct counts *counts, const uint8_t *row, size_t width, uint32_t n_channels)
 {
-    memset(histogram_out, 0, 3 * sizeof histogram_out[0]);
-    for (uint32_t y = 0; y < image->height; y++) {
-        const uint8_t *row = image->pixels + y * image->stride;
-        for (size_t x = 0; x < image->width; x++, row += image->n_channels)
-            for (uint32_t c = 0; c < image->n_channels; c++)
-                histogram_out[c][row[c]]++;
-    }
+    size_t x = 0;
+    for (; n_channels == 3 && x + TURNS <= width; x += TURNS, row += (size_t)3 * TURNS)
+        for (uint32_t turn = 0; turn < TURNS; turn++)
+            for (uint32_t c = 0; c < 3; c++)
+                counts->n[turn][c][row[3 * turn + c]]++;
+    for (; n_channels == 1 && x + TURNS <= width; x += TURNS, row += TURNS)
+        for (uint32_t turn = 0; turn < TURNS; turn++)
+            counts->n[turn][0][row[turn]]++;
+    for (; x < width; x++, row += n_channels)
+        for (uint32_t c = 0; c < n_channels; c++)
+            counts->n[0][c][row[c]]++;
+}
+
+/* The histograms are those of the first turn. */
+static void count_values(const struct mr_image *image, struct counts *counts_out)
+{
+    memset(counts_out, 0, sizeof *counts_out);
+    for (uint32_t y = 0; y < image->height; y++)
+        count_row(counts_out, image->pixels + y * image->stride, image->width, image->n_channels);
+    for (uint32_t turn = 1; turn < TURNS; turn++)
+        for (uint32_t c = 0; c < image->n_channels; c++)
+            for (uint32_t x = 0; x < 256; x++)
+                counts_out->n[0][c][x] += counts_out->n[turn][c][x];
 }
 
 /* The greatest value does not count for the step; a channel whose step would be 0 stays. */
@@ -122,12 +172,12 @@ static void equalize_channel(const uint32_t histogram[256], uint8_t table_out[25
 void mr_image_table_equalize(const struct mr_image_call *call, const struct mr_image *image,
                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out)
 {
-    uint32_t histogram[3][256];
+    struct counts counts;
     (void)call;
     (void)kernels;
-    count_values(image, histogram);
+    count_values(image, &counts);
     for (uint32_t c = 0; c < image->n_channels; c++)
-        equalize_channel(histogram[c], table_out->bytes[c]);
+        equalize_channel(counts.n[0][c], table_out->bytes[c]);
 }
 
 void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second, uint32_t n_channels)
@@ -137,19 +187,16 @@ void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_tab
             first->bytes[c][x] = second->bytes[c][first->bytes[c][x]];
 }
 
-static void map_row(const struct mr_image_table *table, uint8_t *row, uint32_t width, uint32_t n_channels)
+/* One table for three equal ones, and one row for rows without a gap. */
+void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image,
+                          const struct mr_kernel_ops *kernels)
 {
-    for (size_t x = 0; n_channels == 1 && x < width; x++)
-        row[x] = table->bytes[0][row[x]];
-    for (size_t x = 0; n_channels == 3 && x < width; x++, row += 3) {
-        row[0] = table->bytes[0][row[0]];
-        row[1] = table->bytes[1][row[1]];
-        row[2] = table->bytes[2][row[2]];
-    }
-}
-
-void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image)
-{
-    for (uint32_t y = 0; y < image->height; y++)
-        map_row(table, image->pixels + y * image->stride, image->width, image->n_channels);
+    size_t len = (size_t)image->width * image->n_channels;
+    bool are_equal = image->n_channels == 1 || (memcmp(table->bytes[0], table->bytes[1], 256) == 0 &&
+                                                memcmp(table->bytes[0], table->bytes[2], 256) == 0);
+    uint32_t step = are_equal ? 1 : 3, n_rows = image->stride == len ? 1 : image->height;
+    if (n_rows == 1)
+        len *= image->height;
+    for (uint32_t y = 0; y < n_rows; y++)
+        kernels->image->map(table->bytes, step, image->pixels + y * image->stride, len);
 }

@@ -21,6 +21,7 @@ void mr_image_table_equalize(const struct mr_image_call *call, const struct mr_i
 /* first becomes: first, then second. */
 void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second, uint32_t n_channels);
 /* Every pixel of the image through its channel's table. */
-void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image);
+void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image,
+                          const struct mr_kernel_ops *kernels);
 
 #endif

@@ -34,6 +34,10 @@ struct mr_taps {
 };
 
 struct mr_image_loops {
+    /* In place: value i through table i modulo step. len is a multiple of step. */
+    void (*map)(const uint8_t tables[3][256], uint32_t step, uint8_t *bytes, size_t len);
+    /* The gray of each of n pixels, `step` times. out may be pixels, or begin before it. */
+    void (*gray)(uint32_t step, const uint8_t *pixels, size_t n, uint8_t *out);
     /* Of the grays of n pixels. */
     uint64_t (*sum_gray)(const uint8_t *pixels, size_t n);
     /* In place: each pixel from its gray (factor 0) to itself (factor 1) and beyond. */
@@ -58,6 +62,10 @@ struct mr_image_loops {
 extern const struct mr_image_loops mr_image_loops_c;
 extern const struct mr_image_loops mr_image_loops_avx2;
 extern const struct mr_image_loops mr_image_loops_avx512;
+
+/* image_map_<set>.c */
+void mr_image_map_avx2(const uint8_t tables[3][256], uint32_t step, uint8_t *bytes, size_t len);
+void mr_image_map_avx512(const uint8_t tables[3][256], uint32_t step, uint8_t *bytes, size_t len);
 
 /* The loops of plain C that the others use where little is left. */
 void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *row, uint8_t *out);

@@ -14,33 +14,44 @@ struct rgb {
     __m256i r, g, b;
 };
 
-/* Reads 28 bytes. */
-INLINE struct rgb load_pixels(const uint8_t *from)
+/* A dword of each pixel, red in the lowest byte. Reads 28 bytes. */
+INLINE __m256i load_dwords(const uint8_t *from)
 {
     const __m256i spread =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+    return _mm256_shuffle_epi8(load_halves(from, from + 12), spread);
+}
+
+INLINE struct rgb split_dwords(__m256i v)
+{
     const __m256i low = _mm256_set1_epi32(255);
-    __m256i v = _mm256_shuffle_epi8(load_halves(from, from + 12), spread);
     return (struct rgb){_mm256_and_si256(v, low), _mm256_and_si256(_mm256_srli_epi32(v, 8), low),
                         _mm256_srli_epi32(v, 16)};
 }
 
-/* Values of 0 to 255; writes 24 bytes. */
-INLINE void store_pixels(uint8_t *to, __m256i r, __m256i g, __m256i b)
+/* Dwords whose lower three bytes count; writes 24 bytes. */
+INLINE void store_dwords(uint8_t *to, __m256i v)
 {
     const __m256i pack =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
-    __m256i v = _mm256_or_si256(r, _mm256_or_si256(_mm256_slli_epi32(g, 8), _mm256_slli_epi32(b, 16)));
     v = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(v, pack), _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7));
     _mm_storeu_si128((void *)to, _mm256_castsi256_si128(v));
     _mm_storel_epi64((void *)(to + 16), _mm256_extracti128_si256(v, 1));
 }
 
-INLINE __m256i find_gray(struct rgb p)
+/* Values of 0 to 255. */
+INLINE void store_pixels(uint8_t *to, __m256i r, __m256i g, __m256i b)
 {
-    __m256i sum = _mm256_mullo_epi32(p.r, _mm256_set1_epi32(19595));
-    sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(p.g, _mm256_set1_epi32(38470)));
-    sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(p.b, _mm256_set1_epi32(7471)));
+    store_dwords(to, _mm256_or_si256(r, _mm256_or_si256(_mm256_slli_epi32(g, 8), _mm256_slli_epi32(b, 16))));
+}
+
+/* Red and blue of a dword with their weights; green twice with half of its own, which has 16 bits. */
+INLINE __m256i find_gray(__m256i v)
+{
+    __m256i red_blue = _mm256_and_si256(v, _mm256_set1_epi32(0xff00ff));
+    __m256i green = _mm256_and_si256(_mm256_srli_epi32(v, 7), _mm256_set1_epi32(0x1fe));
+    __m256i sum = _mm256_madd_epi16(red_blue, _mm256_set1_epi32(7471 << 16 | 19595));
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(green, _mm256_set1_epi32(38470 / 2)));
     return _mm256_srli_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(0x8000)), 16);
 }
 
@@ -49,12 +60,32 @@ static uint64_t sum_gray(const uint8_t *pixels, size_t n)
     __m256i sums = _mm256_setzero_si256();
     size_t i = 0;
     for (; n - i >= PIXELS + 2; i += PIXELS) {
-        __m256i gray = find_gray(load_pixels(pixels + 3 * i));
+        __m256i gray = find_gray(load_dwords(pixels + 3 * i));
         sums = _mm256_add_epi64(sums, _mm256_sad_epu8(gray, _mm256_setzero_si256()));
     }
     uint64_t parts[4];
     store256(parts, sums);
     return parts[0] + parts[1] + parts[2] + parts[3] + mr_image_loops_c.sum_gray(pixels + 3 * i, n - i);
+}
+
+INLINE void store_gray(uint32_t step, __m256i gray, uint8_t *out)
+{
+    if (step == 3) {
+        const __m256i thrice =
+            _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, -1, 4, 4, 4, -1, 8, 8, 8, -1, 12, 12, 12, -1));
+        store_dwords(out, _mm256_shuffle_epi8(gray, thrice));
+    } else {
+        __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(gray), _mm256_extracti128_si256(gray, 1));
+        _mm_storel_epi64((void *)out, _mm_packus_epi16(words, words));
+    }
+}
+
+static void make_gray(uint32_t step, const uint8_t *pixels, size_t n, uint8_t *out)
+{
+    size_t i = 0;
+    for (; n - i >= PIXELS + 2; i += PIXELS)
+        store_gray(step, find_gray(load_dwords(pixels + 3 * i)), out + step * i);
+    mr_image_loops_c.gray(step, pixels + 3 * i, n - i, out + step * i);
 }
 
 /* Eight pixels, or n of them in memory of their own. */
@@ -86,8 +117,8 @@ INLINE __m256i blend_dwords(__m256 factor, __m256i from, __m256i difference)
 
 INLINE void saturate_pixels(__m256 factor, uint8_t *at)
 {
-    struct rgb p = load_pixels(at);
-    __m256i gray = find_gray(p);
+    __m256i v = load_dwords(at), gray = find_gray(v);
+    struct rgb p = split_dwords(v);
     store_pixels(at, clip_bytes(blend_dwords(factor, gray, _mm256_sub_epi32(p.r, gray))),
                  clip_bytes(blend_dwords(factor, gray, _mm256_sub_epi32(p.g, gray))),
                  clip_bytes(blend_dwords(factor, gray, _mm256_sub_epi32(p.b, gray))));
@@ -141,7 +172,7 @@ INLINE void shift_pixels(__m256i shift, uint8_t *at)
 {
     const __m256i one = _mm256_set1_epi32(1), low = _mm256_set1_epi32(255);
     const __m256 last = _mm256_set1_ps(255.0f);
-    struct rgb p = load_pixels(at);
+    struct rgb p = split_dwords(load_dwords(at));
     __m256i largest = _mm256_max_epi32(_mm256_max_epi32(p.r, p.g), p.b);
     __m256i smallest = _mm256_min_epi32(_mm256_min_epi32(p.r, p.g), p.b);
     __m256i spread = _mm256_sub_epi32(largest, smallest);
@@ -324,7 +355,9 @@ static void taps_columns(const struct mr_taps *taps, const uint16_t *const *rows
     }
 }
 
-const struct mr_image_loops mr_image_loops_avx2 = {.sum_gray = sum_gray,
+const struct mr_image_loops mr_image_loops_avx2 = {.map = mr_image_map_avx2,
+                                                   .gray = make_gray,
+                                                   .sum_gray = sum_gray,
                                                    .saturate = saturate,
                                                    .shift_hue = shift_hue,
                                                    .sharpen = sharpen,

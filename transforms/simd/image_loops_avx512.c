@@ -11,26 +11,27 @@ struct rgb {
     __m512i r, g, b;
 };
 
-INLINE struct rgb load_pixels(const uint8_t *from, __mmask64 bytes)
+/* A dword of each pixel, red in the lowest byte. */
+INLINE __m512i load_dwords(const uint8_t *from, __mmask64 bytes)
 {
     const __m512i spread =
         _mm512_setr_epi32(0x020100, 0x050403, 0x080706, 0x0b0a09, 0x0e0d0c, 0x11100f, 0x141312, 0x171615, 0x1a1918,
                           0x1d1c1b, 0x201f1e, 0x232221, 0x262524, 0x292827, 0x2c2b2a, 0x2f2e2d);
+    return _mm512_permutexvar_epi8(spread, _mm512_maskz_loadu_epi8(bytes, from));
+}
+
+INLINE struct rgb split_dwords(__m512i v)
+{
     const __m512i low = _mm512_set1_epi32(255);
-    __m512i v = _mm512_permutexvar_epi8(spread, _mm512_maskz_loadu_epi8(bytes, from));
     return (struct rgb){_mm512_and_si512(v, low), _mm512_and_si512(_mm512_srli_epi32(v, 8), low),
                         _mm512_and_si512(_mm512_srli_epi32(v, 16), low)};
 }
 
-/* Values of 0 to 255. A load that lies within 64 bytes of a store by a mask waits for it, so only the last one is one.
+/* 16 pixels, or those of the mask. A load that lies within 64 bytes of a store by a mask waits for it, so only the last
+ * one is one.
  */
-INLINE void store_pixels(uint8_t *to, __mmask64 bytes, __m512i r, __m512i g, __m512i b)
+INLINE void store_packed(uint8_t *to, __mmask64 bytes, __m512i v)
 {
-    const __m512i pack =
-        _mm512_setr_epi32(0x04020100, 0x09080605, 0x0e0d0c0a, 0x14121110, 0x19181615, 0x1e1d1c1a, 0x24222120,
-                          0x29282625, 0x2e2d2c2a, 0x34323130, 0x39383635, 0x3e3d3c3a, 0, 0, 0, 0);
-    __m512i v = _mm512_or_si512(r, _mm512_or_si512(_mm512_slli_epi32(g, 8), _mm512_slli_epi32(b, 16)));
-    v = _mm512_permutexvar_epi8(pack, v);
     if (bytes == first_bytes(3 * PIXELS)) {
         _mm256_storeu_si256((void *)to, _mm512_castsi512_si256(v));
         _mm_storeu_si128((void *)(to + 32), _mm512_extracti32x4_epi32(v, 2));
@@ -39,25 +40,54 @@ INLINE void store_pixels(uint8_t *to, __mmask64 bytes, __m512i r, __m512i g, __m
     }
 }
 
+/* Values of 0 to 255. */
+INLINE void store_pixels(uint8_t *to, __mmask64 bytes, __m512i r, __m512i g, __m512i b)
+{
+    const __m512i pack =
+        _mm512_setr_epi32(0x04020100, 0x09080605, 0x0e0d0c0a, 0x14121110, 0x19181615, 0x1e1d1c1a, 0x24222120,
+                          0x29282625, 0x2e2d2c2a, 0x34323130, 0x39383635, 0x3e3d3c3a, 0, 0, 0, 0);
+    __m512i v = _mm512_or_si512(r, _mm512_or_si512(_mm512_slli_epi32(g, 8), _mm512_slli_epi32(b, 16)));
+    store_packed(to, bytes, _mm512_permutexvar_epi8(pack, v));
+}
+
 /* The bytes of up to 16 pixels. */
 INLINE __mmask64 pixel_bytes(size_t n)
 {
     return first_bytes(3 * (uint32_t)(n < PIXELS ? n : PIXELS));
 }
 
-INLINE __m512i find_gray(struct rgb p)
+/* Red and blue of a dword with their weights; green twice with half of its own, which has 16 bits. */
+INLINE __m512i find_gray(__m512i v)
 {
-    __m512i sum = _mm512_mullo_epi32(p.r, _mm512_set1_epi32(19595));
-    sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(p.g, _mm512_set1_epi32(38470)));
-    sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(p.b, _mm512_set1_epi32(7471)));
+    __m512i red_blue = _mm512_and_si512(v, _mm512_set1_epi32(0xff00ff));
+    __m512i green = _mm512_and_si512(_mm512_srli_epi32(v, 7), _mm512_set1_epi32(0x1fe));
+    __m512i sum = _mm512_madd_epi16(red_blue, _mm512_set1_epi32(7471 << 16 | 19595));
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(green, _mm512_set1_epi32(38470 / 2)));
     return _mm512_srli_epi32(_mm512_add_epi32(sum, _mm512_set1_epi32(0x8000)), 16);
+}
+
+static void make_gray(uint32_t step, const uint8_t *pixels, size_t n, uint8_t *out)
+{
+    const __m512i thrice =
+        _mm512_setr_epi32(0x04000000, 0x08080404, 0x0c0c0c08, 0x14101010, 0x18181414, 0x1c1c1c18, 0x24202020,
+                          0x28282424, 0x2c2c2c28, 0x34303030, 0x38383434, 0x3c3c3c38, 0, 0, 0, 0);
+    for (size_t i = 0; i < n; i += PIXELS) {
+        __mmask64 bytes = pixel_bytes(n - i);
+        __m512i gray = find_gray(load_dwords(pixels + 3 * i, bytes));
+        if (step == 3)
+            store_packed(out + 3 * i, bytes, _mm512_permutexvar_epi8(thrice, gray));
+        else if (n - i >= PIXELS)
+            _mm_storeu_si128((void *)(out + i), _mm512_cvtepi32_epi8(gray));
+        else
+            _mm512_mask_cvtepi32_storeu_epi8(out + i, (__mmask16)first_bytes((uint32_t)(n - i)), gray);
+    }
 }
 
 static uint64_t sum_gray(const uint8_t *pixels, size_t n)
 {
     __m512i sums = _mm512_setzero_si512();
     for (size_t i = 0; i < n; i += PIXELS) {
-        __m512i gray = find_gray(load_pixels(pixels + 3 * i, pixel_bytes(n - i)));
+        __m512i gray = find_gray(load_dwords(pixels + 3 * i, pixel_bytes(n - i)));
         sums = _mm512_add_epi64(sums, _mm512_sad_epu8(gray, _mm512_setzero_si512()));
     }
     return (uint64_t)_mm512_reduce_add_epi64(sums);
@@ -80,8 +110,8 @@ static void saturate(float factor, uint8_t *pixels, size_t n)
     const __m512 factors = _mm512_set1_ps(factor);
     for (size_t i = 0; i < n; i += PIXELS) {
         __mmask64 bytes = pixel_bytes(n - i);
-        struct rgb p = load_pixels(pixels + 3 * i, bytes);
-        __m512i gray = find_gray(p);
+        __m512i v = load_dwords(pixels + 3 * i, bytes), gray = find_gray(v);
+        struct rgb p = split_dwords(v);
         store_pixels(pixels + 3 * i, bytes, clip_bytes(blend_dwords(factors, gray, _mm512_sub_epi32(p.r, gray))),
                      clip_bytes(blend_dwords(factors, gray, _mm512_sub_epi32(p.g, gray))),
                      clip_bytes(blend_dwords(factors, gray, _mm512_sub_epi32(p.b, gray))));
@@ -126,7 +156,7 @@ INLINE void shift_pixels(__m512i shift, uint8_t *at, __mmask64 bytes)
 {
     const __m512i one = _mm512_set1_epi32(1), low = _mm512_set1_epi32(255);
     const __m512 last = _mm512_set1_ps(255.0f);
-    struct rgb p = load_pixels(at, bytes);
+    struct rgb p = split_dwords(load_dwords(at, bytes));
     __m512i largest = _mm512_max_epi32(_mm512_max_epi32(p.r, p.g), p.b);
     __m512i smallest = _mm512_min_epi32(_mm512_min_epi32(p.r, p.g), p.b);
     __m512i spread = _mm512_sub_epi32(largest, smallest);
@@ -313,7 +343,9 @@ static void taps_columns(const struct mr_taps *taps, const uint16_t *const *rows
     }
 }
 
-const struct mr_image_loops mr_image_loops_avx512 = {.sum_gray = sum_gray,
+const struct mr_image_loops mr_image_loops_avx512 = {.map = mr_image_map_avx512,
+                                                     .gray = make_gray,
+                                                     .sum_gray = sum_gray,
                                                      .saturate = saturate,
                                                      .shift_hue = shift_hue,
                                                      .sharpen = sharpen,

@@ -2,6 +2,34 @@
 /* The loops of the image operations in plain C, which are the reference for the other sets. */
 #include "transforms/simd/image_loops.h"
 
+static void map_values(const uint8_t tables[3][256], uint32_t step, uint8_t *bytes, size_t len)
+{
+    if (step == 1) {
+        for (size_t i = 0; i < len; i++)
+            bytes[i] = tables[0][bytes[i]];
+        return;
+    }
+    for (size_t i = 0; i < len; i += 3) {
+        uint8_t r = tables[0][bytes[i]], g = tables[1][bytes[i + 1]], b = tables[2][bytes[i + 2]];
+        bytes[i] = r;
+        bytes[i + 1] = g;
+        bytes[i + 2] = b;
+    }
+}
+
+static void make_gray(uint32_t step, const uint8_t *pixels, size_t n, uint8_t *out)
+{
+    if (step == 1) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = mr_image_loops_gray(pixels + 3 * i);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint8_t gray = mr_image_loops_gray(pixels + 3 * i);
+        out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = gray;
+    }
+}
+
 static uint64_t sum_gray(const uint8_t *pixels, size_t n)
 {
     uint64_t sum = 0;
@@ -147,7 +175,9 @@ static void taps_columns(const struct mr_taps *taps, const uint16_t *const *rows
         bytes[i] = (uint8_t)(sum[i] >> MR_TAPS_POINT);
 }
 
-const struct mr_image_loops mr_image_loops_c = {.sum_gray = sum_gray,
+const struct mr_image_loops mr_image_loops_c = {.map = map_values,
+                                                .gray = make_gray,
+                                                .sum_gray = sum_gray,
                                                 .saturate = saturate,
                                                 .shift_hue = shift_hue,
                                                 .sharpen = mr_image_loops_sharpen,

@@ -19,7 +19,7 @@ set(mr_avx512_flags
 
 # mr_kernel_set(set flags...): the files of a set, and their word in kernels.c.
 function(mr_kernel_set set)
-  set(parts axis image_loops resample resample_vertical tensor_write tile)
+  set(parts axis image_loops image_map resample resample_vertical tensor_write tile)
   if(set STREQUAL avx2)
     list(APPEND parts idct) # AVX-512 has no better one
   endif()
