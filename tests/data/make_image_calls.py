@@ -106,19 +106,24 @@ CALLS = {
 def main():
     if not PIL.__version__.startswith("13."):
         sys.exit(f"Pillow is {PIL.__version__}, not 13")
-    made = {kind: list(images(kind)) for kind in KINDS}
+    print(make_json(KINDS, CALLS))
+
+
+def make_json(kinds, all_calls):
+    made = {kind: list(images(kind)) for kind in kinds}
     calls = []
-    for name, (call, arguments) in CALLS.items():
+    for name, (call, arguments) in all_calls.items():
         for args in arguments:
             crcs = []
-            for kind in KINDS:
+            for kind in kinds:
                 crc = 0
                 for image in made[kind]:
                     crc = zlib.crc32(call(image, *args).tobytes(), crc)
                 crcs.append(crc)
             calls.append({"name": name, "args": args, "crc32": crcs})
     rows = ",\n".join("    " + json.dumps(call) for call in calls)
-    print(f'{{\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(KINDS)},\n  "calls": [\n{rows}\n  ]\n}}')
+    return f'{{\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(kinds)},\n  "calls": [\n{rows}\n  ]\n}}'
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 /* Calls on images in memory: Pillow's bytes, and folded tables give what one call after the other gives. */
 #include "tests/transforms/reference.h"
 #include "transforms/image_ops/image_call.h"
+#include "transforms/interpolation.h"
 #include "transforms/simd/kernels.h"
 
 #include <jansson.h>
@@ -144,13 +145,13 @@ static uint32_t checksum_of(const struct mr_image_call *call, const struct album
     return (uint32_t)crc;
 }
 
-static void calls_give_the_bytes_of_pillow(void **state)
+/* All rows of a file of tests/data; null among the arguments is a NaN. */
+static void check_file(const char *path, const struct mr_kernel_ops *kernels, bool covered[MR_N_CALL_KINDS])
 {
     json_error_t why;
-    json_t *root = json_load_file(MR_TEST_DATA "/image_calls.json", 0, &why), *row, *value, *kind;
+    json_t *root = json_load_file(path, 0, &why), *row, *value, *kind;
     assert_non_null(root);
     uint8_t *bytes = malloc(MOST);
-    bool covered[MR_N_CALL_KINDS] = {[MR_CALL_GAUSSIAN_BLUR] = true}; /* it has no bytes that are the right ones */
     size_t i, k, n;
     json_array_foreach(json_object_get(root, "kinds"), k, kind)
     {
@@ -160,17 +161,25 @@ static void calls_give_the_bytes_of_pillow(void **state)
             const char *name = json_string_value(json_object_get(row, "name"));
             struct mr_image_call call = {.kind = find_kind(name)};
             covered[call.kind] = true;
-            json_array_foreach(json_object_get(row, "args"), n, value) call.args[n] = json_number_value(value);
+            json_array_foreach(json_object_get(row, "args"), n, value) call.args[n] =
+                json_is_null(value) ? NAN : json_number_value(value);
             json_t *crc = json_array_get(json_object_get(row, "crc32"), k);
-            if (checksum_of(&call, &album, *state, bytes) != (uint32_t)json_integer_value(crc))
-                fail_msg("%s(%.17g) of the images \"%s\" differs", name, call.args[0], json_string_value(kind));
+            if (checksum_of(&call, &album, kernels, bytes) != (uint32_t)json_integer_value(crc))
+                fail_msg("%s, row %zu of the images \"%s\" differs", name, i, json_string_value(kind));
         }
         free_album(&album);
     }
-    for (k = 0; k < MR_N_CALL_KINDS; k++)
-        assert_true(covered[k]);
     free(bytes);
     json_decref(root);
+}
+
+static void calls_give_the_bytes_of_pillow(void **state)
+{
+    bool covered[MR_N_CALL_KINDS] = {[MR_CALL_GAUSSIAN_BLUR] = true}; /* it has no bytes that are the right ones */
+    check_file(MR_TEST_DATA "/image_calls.json", *state, covered);
+    check_file(MR_TEST_DATA "/image_warps.json", *state, covered);
+    for (size_t k = 0; k < MR_N_CALL_KINDS; k++)
+        assert_true(covered[k]);
 }
 
 /* torchvision's convolution in doubles, of one value. */
@@ -262,10 +271,28 @@ static void hues_of_all_colours_are_those_of_plain_c(void **state)
     free(pixels);
 }
 
+static void draw_warp(uint64_t *random, struct mr_image_call *call)
+{
+    static const double filters[3] = {MR_BILINEAR, MR_NEAREST, MR_BICUBIC};
+    double *args = call->args, filter = filters[reference_below(random, 3)];
+    if (call->kind == MR_CALL_PERSPECTIVE) {
+        args[0] = args[4] = 1;
+        args[6] = (double)reference_below(random, 100) / 10000;
+        args[8] = filter;
+        return;
+    }
+    args[0] = (double)reference_below(random, 360);
+    args[call->kind == MR_CALL_ROTATE ? 1 : 6] = filter;
+    if (call->kind == MR_CALL_AFFINE)
+        args[3] = 1.5;
+}
+
 static struct mr_image_call random_call(uint64_t *random)
 {
     struct mr_image_call call = {.kind = (uint32_t)reference_below(random, MR_N_CALL_KINDS)};
-    if (call.kind == MR_CALL_POSTERIZE)
+    if (call.kind >= MR_CALL_ROTATE)
+        draw_warp(random, &call);
+    else if (call.kind == MR_CALL_POSTERIZE)
         call.args[0] = (double)(1 + reference_below(random, 8));
     else if (call.kind == MR_CALL_SOLARIZE)
         call.args[0] = (double)reference_below(random, 257);

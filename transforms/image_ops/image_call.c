@@ -8,6 +8,7 @@
 #include "transforms/image_ops/image_gray.h"
 #include "transforms/image_ops/image_hue.h"
 #include "transforms/image_ops/image_table.h"
+#include "transforms/image_ops/image_warp.h"
 
 /* An argument that changes nothing where it has this value. */
 #define FACTOR(keyword, neutral)                                                                                       \
@@ -47,6 +48,28 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur",
                                    .args = {FACTOR("radius", 0)},
                                    .make = mr_image_box_blur_make},
+    [MR_CALL_ROTATE] = {.name = "rotate",
+                        .args = {FACTOR("angle", 0),
+                                 {.name = "interpolation", .kind = MR_ARG_FILTER},
+                                 {.name = "fill", .kind = MR_ARG_FILL},
+                                 {.name = "center", .n = 2, .optional = true}},
+                        .make = mr_image_warp_rotate},
+    [MR_CALL_AFFINE] = {.name = "affine",
+                        .args = {FACTOR("angle", 0),
+                                 {.name = "translate", .kind = MR_ARG_INTEGER, .n = 2, .is_neutral = true},
+                                 FACTOR("scale", 1),
+                                 {.name = "shear", .n = 2, .is_neutral = true},
+                                 {.name = "interpolation", .kind = MR_ARG_FILTER},
+                                 {.name = "fill", .kind = MR_ARG_FILL},
+                                 {.name = "center", .n = 2, .optional = true}},
+                        .make = mr_image_warp_affine},
+    [MR_CALL_PERSPECTIVE] = {.name = "PIL.transform",
+                             .args = {{.name = "size", .kind = MR_ARG_SIZE},
+                                      {.name = "method", .kind = MR_ARG_CONSTANT, .value = 2}, /* PERSPECTIVE */
+                                      {.name = "data", .n = 8},
+                                      {.name = "resample", .kind = MR_ARG_FILTER},
+                                      {.name = "fillcolor", .kind = MR_ARG_FILL}},
+                             .make = mr_image_warp_perspective},
 };
 
 /* An image and what still has to be done to it. */

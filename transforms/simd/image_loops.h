@@ -6,8 +6,7 @@
 #ifndef TRANSFORMS_SIMD_IMAGE_LOOPS_H
 #define TRANSFORMS_SIMD_IMAGE_LOOPS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "transforms/simd/warp.h"
 
 /* A shift of the hue. The table is for plain C. */
 struct mr_hue_shift {
@@ -57,6 +56,7 @@ struct mr_image_loops {
     void (*taps_row)(const struct mr_taps *taps, uint32_t step, const uint8_t *bytes, uint16_t *words);
     /* MR_TAPS_STRIP bytes of rows of words; rows[0] is the centre, rows[-reach] to rows[reach] are there. */
     void (*taps_columns)(const struct mr_taps *taps, const uint16_t *const *rows, uint8_t *bytes);
+    const struct mr_warp_loops *warp;
 };
 
 extern const struct mr_image_loops mr_image_loops_c;

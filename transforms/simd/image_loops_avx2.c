@@ -364,4 +364,5 @@ const struct mr_image_loops mr_image_loops_avx2 = {.map = mr_image_map_avx2,
                                                    .box_row = box_row,
                                                    .box_columns = box_columns,
                                                    .taps_row = taps_row,
-                                                   .taps_columns = taps_columns};
+                                                   .taps_columns = taps_columns,
+                                                   .warp = &mr_warp_loops_c};

@@ -184,4 +184,5 @@ const struct mr_image_loops mr_image_loops_c = {.map = map_values,
                                                 .box_row = mr_image_loops_box_row,
                                                 .box_columns = mr_image_loops_box_columns,
                                                 .taps_row = taps_row,
-                                                .taps_columns = taps_columns};
+                                                .taps_columns = taps_columns,
+                                                .warp = &mr_warp_loops_c};

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the matrices as torchvision and Pillow do, and cuts each row into the pixels that lie in the image and the
+ * others, which have the fill. Pillow knows four ways for the nearest pixels of an affine map, with different
+ * roundings: a scale adds doubles along rows and columns, usual maps add integers with 16 bits behind the point, far
+ * ones add doubles, and a perspective computes each place.
+ */
+#include "transforms/image_ops/image_warp.h"
+
+#include "transforms/interpolation.h"
+#include "transforms/simd/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+/* A map from an image to another, the places that lie outside included. */
+struct warp {
+    struct mr_warp in;
+    const struct mr_warp_loops *loops;
+    struct mr_image *to;
+    uint8_t fill[3];
+};
+
+static double to_radians(double degrees)
+{
+    return degrees * (PI / 180.0);
+}
+
+static struct warp make_warp(double interpolation, const double *fill, const struct mr_image *from, struct mr_image *to,
+                             const struct mr_kernel_ops *kernels)
+{
+    uint32_t filter = interpolation == MR_BILINEAR  ? MR_WARP_BILINEAR
+                      : interpolation == MR_BICUBIC ? MR_WARP_BICUBIC
+                                                    : MR_WARP_NEAREST;
+    struct warp warp = {.in = {.pixels = from->pixels,
+                               .stride = from->stride,
+                               .width = from->width,
+                               .height = from->height,
+                               .step = from->n_channels,
+                               .filter = filter},
+                        .loops = kernels->image->warp,
+                        .to = to};
+    for (int c = 0; c < 3; c++)
+        warp.fill[c] = (uint8_t)fill[c];
+    return warp;
+}
+
+static uint8_t *find_row(const struct warp *w, uint32_t y)
+{
+    return w->to->pixels + y * w->to->stride;
+}
+
+/* Pixels first to end - 1 of a row; none where end is not above first. */
+static void fill_pixels(const struct warp *w, uint8_t *row, uint32_t first, uint32_t end)
+{
+    const uint8_t *fill = w->fill;
+    if (first >= end)
+        return;
+    if (w->in.step == 1 || (fill[0] == fill[1] && fill[1] == fill[2])) {
+        memset(row + (size_t)first * w->in.step, fill[0], (size_t)(end - first) * w->in.step);
+        return;
+    }
+    for (size_t x = first; x < end; x++)
+        memcpy(row + 3 * x, fill, 3);
+}
+
+static void fill_image(const struct warp *w)
+{
+    for (uint32_t y = 0; y < w->in.height; y++)
+        fill_pixels(w, find_row(w, y), 0, w->in.width);
+}
+
+/* Pixels of a row, first to end - 1. */
+struct span {
+    uint32_t first;
+    uint32_t end;
+};
+
+/* What lies outside of the span has the fill. Returns where the span's pixels go. */
+static uint8_t *fill_around(const struct warp *w, uint32_t y, struct span span)
+{
+    uint8_t *row = find_row(w, y);
+    fill_pixels(w, row, 0, span.first);
+    fill_pixels(w, row, span.end, w->in.width);
+    return row + (size_t)span.first * w->in.step;
+}
+
+/* Rows of the image, moved by whole pixels: pixel x, y lies at x + right, y + down. */
+static void shift_image(const struct warp *w, int64_t right, int64_t down)
+{
+    const struct mr_warp *in = &w->in;
+    int64_t first = right < 0 ? -right : 0, end = right > 0 ? (int64_t)in->width - right : in->width;
+    bool is_empty = first >= end;
+    struct span span = {is_empty ? in->width : (uint32_t)first, is_empty ? in->width : (uint32_t)end};
+    for (uint32_t y = 0; y < in->height; y++) {
+        int64_t row = y + down;
+        if (is_empty || row < 0 || row >= in->height) {
+            fill_pixels(w, find_row(w, y), 0, in->width);
+            continue;
+        }
+        const uint8_t *from = in->pixels + (size_t)row * in->stride + (size_t)(first + right) * in->step;
+        memcpy(fill_around(w, y, span), from, (size_t)(span.end - span.first) * in->step);
+    }
+}
+
+/* Of a whole pixel at a place, -1 before the image and n behind it; also of a NaN. */
+static int64_t find_index(double place, uint32_t n)
+{
+    return place < 0.0 ? -1 : place < n ? (int64_t)place : (int64_t)n;
+}
+
+#define STRIP 512
+
+/* Pixels first to first + n - 1 of all rows, n at most STRIP; *place is that of the first and then of the next one. */
+static void scale_strip(const struct warp *w, uint32_t first, uint32_t n, double *place)
+{
+    const struct mr_warp *in = &w->in;
+    size_t offsets[STRIP];
+    struct span span = {n, 0};
+    for (uint32_t i = 0; i < n; i++, *place += in->a[0]) {
+        int64_t x = find_index(*place, in->width);
+        offsets[i] = 0;
+        if (x < 0 || x >= in->width)
+            continue;
+        offsets[i] = (size_t)x * in->step;
+        span.first = span.end == 0 ? i : span.first;
+        span.end = i + 1;
+    }
+    double row_place = in->a[5] + in->a[4] * 0.5;
+    for (uint32_t y = 0; y < in->height; y++, row_place += in->a[4]) {
+        int64_t from_y = find_index(row_place, in->height);
+        uint8_t *out = find_row(w, y) + (size_t)first * in->step;
+        bool is_outside = from_y < 0 || from_y >= in->height;
+        struct span live = is_outside ? (struct span){n, n} : span;
+        fill_pixels(w, out, 0, live.first);
+        fill_pixels(w, out, live.end, n);
+        const uint8_t *from = is_outside ? in->pixels : in->pixels + (size_t)from_y * in->stride;
+        for (size_t i = live.first; i < live.end; i++)
+            memcpy(out + i * in->step, from + offsets[i], in->step);
+    }
+}
+
+/* a[1] and a[3] are 0. */
+static void scale_nearest(const struct warp *w)
+{
+    double place = w->in.a[2] + w->in.a[0] * 0.5;
+    for (uint32_t x = 0; x < w->in.width; x += STRIP)
+        scale_strip(w, x, w->in.width - x < STRIP ? w->in.width - x : STRIP, &place);
+}
+
+/* From here on 16 bits before the point are not enough. */
+#define FAR 32768
+
+static int64_t to_fixed(double value)
+{
+    return (int64_t)floor(value * 65536.0 + 0.5);
+}
+
+/* Cut to the x with 0 <= start + x * step < limit. Nothing is above 2^49. */
+static void cut_fixed(struct span *span, int64_t start, int64_t step, int64_t limit)
+{
+    int64_t first = span->first, end = span->end;
+    if (step < 0) { /* the same from the other side: 0 <= limit - 1 - start - x * step < limit */
+        start = limit - 1 - start;
+        step = -step;
+    }
+    if (step == 0) {
+        end = start < 0 || start >= limit ? first : end;
+    } else {
+        int64_t enters = start < 0 ? (-start + step - 1) / step : 0;
+        int64_t leaves = start < limit ? (limit - start + step - 1) / step : 0;
+        first = enters > first ? enters : first;
+        end = leaves < end ? leaves : end;
+    }
+    first = first < span->end ? first : span->end;
+    span->first = (uint32_t)first;
+    span->end = (uint32_t)(end > first ? end : first);
+}
+
+static void fixed_nearest(const struct warp *w)
+{
+    const struct mr_warp *in = &w->in;
+    const double *a = in->a;
+    const uint32_t width = in->width < FAR ? in->width : FAR, height = in->height < FAR ? in->height : FAR;
+    const int64_t step_x = to_fixed(a[0]), step_y = to_fixed(a[3]), down_x = to_fixed(a[1]), down_y = to_fixed(a[4]);
+    int64_t x = to_fixed(a[2] + a[0] * 0.5 + a[1] * 0.5), y = to_fixed(a[5] + a[3] * 0.5 + a[4] * 0.5);
+    for (uint32_t row = 0; row < in->height; row++, x += down_x, y += down_y) {
+        struct span span = {0, in->width};
+        cut_fixed(&span, x, step_x, (int64_t)width << 16);
+        cut_fixed(&span, y, step_y, (int64_t)height << 16);
+        uint32_t n = span.end - span.first;
+        uint8_t *out = fill_around(w, row, span);
+        if (n == 0)
+            continue;
+        /* Two pixels in the image lie less than FAR apart. */
+        const struct mr_warp_line line = {.x = (int32_t)(x + span.first * step_x),
+                                          .y = (int32_t)(y + span.first * step_y),
+                                          .step_x = n > 1 ? (int32_t)step_x : 0,
+                                          .step_y = n > 1 ? (int32_t)step_y : 0};
+        if (line.step_x == 65536 && line.step_y == 0) {
+            size_t from = (size_t)(line.y >> 16) * in->stride + (size_t)(line.x >> 16) * in->step;
+            memcpy(out, in->pixels + from, (size_t)n * in->step);
+        } else {
+            w->loops->copy(in, &line, n, out);
+        }
+    }
+}
+
+static void far_nearest(const struct warp *w)
+{
+    const struct mr_warp *in = &w->in;
+    const double *a = in->a;
+    double row_x = a[2] + a[1] * 0.5 + a[0] * 0.5, row_y = a[5] + a[4] * 0.5 + a[3] * 0.5;
+    fill_image(w);
+    for (uint32_t row = 0; row < in->height; row++, row_x += a[1], row_y += a[4]) {
+        uint8_t *out = find_row(w, row);
+        double x = row_x, y = row_y;
+        for (uint32_t i = 0; i < in->width; i++, x += a[0], y += a[3], out += in->step)
+            if (mr_warp_is_inside(in, x, y))
+                mr_warp_take(in, x, y, out);
+    }
+}
+
+/* A corner of the result lies where 16 bits before the point hold it. */
+static bool is_near(const double *a, uint32_t x, uint32_t y)
+{
+    return fabs(x * a[0] + y * a[1] + a[2]) < FAR && fabs(x * a[3] + y * a[4] + a[5]) < FAR;
+}
+
+static void affine_nearest(const struct warp *w)
+{
+    const double *a = w->in.a;
+    uint32_t width = w->in.width, height = w->in.height;
+    if (a[1] == 0.0 && a[3] == 0.0)
+        scale_nearest(w);
+    else if (is_near(a, 0, 0) && is_near(a, width, 0) && is_near(a, 0, height) && is_near(a, width, height))
+        fixed_nearest(w);
+    else
+        far_nearest(w);
+}
+
+/* The first x of the span whose place in row y is at least the bound, or below it; the span's end where there is none.
+ */
+static uint32_t find_crossing(const double a[3], uint32_t y, double bound, bool below, struct span span)
+{
+    double guess = (bound - a[2] - a[1] * (y + 0.5)) / a[0] - 0.5;
+    uint32_t x = guess > span.first ? guess < span.end ? (uint32_t)guess : span.end : span.first;
+    while (x > span.first && (mr_warp_place(a, x - 1, y) < bound) == below)
+        x--;
+    while (x < span.end && (mr_warp_place(a, x, y) < bound) != below)
+        x++;
+    return x;
+}
+
+/* Cut to the x whose place in row y is from 0 to below the limit. Roundings keep the order of places, so it is a span.
+ */
+static struct span cut_places(const double a[3], uint32_t y, double limit, struct span span)
+{
+    if (a[0] == 0.0) {
+        double place = mr_warp_place(a, 0, y);
+        return place >= 0.0 && place < limit ? span : (struct span){span.first, span.first};
+    }
+    bool falls = a[0] < 0.0;
+    span.first = find_crossing(a, y, falls ? limit : 0.0, falls, span);
+    span.end = find_crossing(a, y, falls ? 0.0 : limit, falls, span);
+    return span;
+}
+
+static void affine_filtered(const struct warp *w)
+{
+    const struct mr_warp *in = &w->in;
+    for (uint32_t y = 0; y < in->height; y++) {
+        struct span span = {0, in->width};
+        span = cut_places(in->a, y, in->width, span);
+        span = cut_places(in->a + 3, y, in->height, span);
+        uint8_t *out = fill_around(w, y, span);
+        if (span.first < span.end)
+            w->loops->affine(in, y, span.first, span.end, out);
+    }
+}
+
+/* Image.transform(AFFINE) with the matrix w->in.a. */
+static void run_affine(const struct warp *w)
+{
+    const double *a = w->in.a;
+    for (int i = 0; i < 6; i++) {
+        if (fabs(a[i]) < 1e18)
+            continue;
+        fill_image(w); /* no pixel of the image is that large, or it is a NaN */
+        return;
+    }
+    bool moves = a[0] == 1.0 && a[1] == 0.0 && a[3] == 0.0 && a[4] == 1.0;
+    if (moves && a[2] == rint(a[2]) && a[5] == rint(a[5])) /* every filter does the same */
+        shift_image(w, (int64_t)a[2], (int64_t)a[5]);
+    else if (w->in.filter == MR_WARP_NEAREST)
+        affine_nearest(w);
+    else
+        affine_filtered(w);
+}
+
+/* Pixel x, y is the image's pixel first + x * right + y * down, in bytes; of turns by multiples of 90 degrees. */
+static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, ptrdiff_t down)
+{
+    for (uint32_t y = 0; y < w->in.height; y++, first += down) {
+        const uint8_t *from = w->in.pixels + first;
+        uint8_t *out = find_row(w, y);
+        for (uint32_t x = 0; x < w->in.width; x++, out += w->in.step)
+            memcpy(out, from + right * (ptrdiff_t)x, w->in.step);
+    }
+}
+
+/* Image.rotate()'s turns, which no interpolation changes. False where the angle is none of them. */
+static bool try_turn(const struct warp *w, double angle)
+{
+    const ptrdiff_t step = w->in.step, stride = (ptrdiff_t)w->in.stride;
+    const ptrdiff_t right = (ptrdiff_t)(w->in.width - 1) * step, bottom = (ptrdiff_t)(w->in.height - 1) * stride;
+    bool is_square = w->in.width == w->in.height;
+    if (angle == 0.0)
+        shift_image(w, 0, 0);
+    else if (angle == 180.0)
+        turn_image(w, bottom + right, -step, -stride);
+    else if (angle == 90.0 && is_square)
+        turn_image(w, right, stride, -step);
+    else if (angle == 270.0 && is_square)
+        turn_image(w, bottom, -stride, step);
+    else
+        return false;
+    return true;
+}
+
+/* Python's % 360. */
+static double wrap_angle(double degrees)
+{
+    double rest = fmod(degrees, 360.0);
+    return rest < 0.0 ? rest + 360.0 : fabs(rest);
+}
+
+/* Python's round(x, 15) of -1 to 1: the product is exact in two parts. */
+static double round_15(double x)
+{
+    double scaled = x * 1e15, rest = fma(x, 1e15, -scaled), whole = rint(scaled);
+    double off = scaled - whole + rest;
+    if (off > 0.5)
+        whole += 1.0;
+    else if (off < -0.5)
+        whole -= 1.0;
+    return whole / 1e15;
+}
+
+mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                               const struct mr_kernel_ops *kernels, mr_error *error)
+{
+    (void)error;
+    struct warp w = make_warp(call->args[1], call->args + 2, from, to, kernels);
+    double angle = wrap_angle(call->args[0]), x = call->args[5], y = call->args[6];
+    if (isnan(x)) {
+        if (try_turn(&w, angle))
+            return MR_OK;
+        x = from->width / 2.0;
+        y = from->height / 2.0;
+    }
+    double radians = -to_radians(angle), *a = w.in.a;
+    a[0] = a[4] = round_15(cos(radians));
+    a[1] = round_15(sin(radians));
+    a[3] = round_15(-sin(radians));
+    a[2] = a[0] * -x + a[1] * -y + 0.0 + x;
+    a[5] = a[3] * -x + a[4] * -y + 0.0 + y;
+    run_affine(&w);
+    return MR_OK;
+}
+
+mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                               const struct mr_kernel_ops *kernels, mr_error *error)
+{
+    (void)error;
+    const double *args = call->args;
+    struct warp w = make_warp(args[6], args + 7, from, to, kernels);
+    double rotation = to_radians(args[0]), shear_x = to_radians(args[4]), shear_y = to_radians(args[5]);
+    double x = isnan(args[10]) ? from->width * 0.5 : args[10], y = isnan(args[10]) ? from->height * 0.5 : args[11];
+    /* torchvision's _get_inverse_affine_matrix() */
+    double cosine = cos(rotation - shear_y), sine = sin(rotation - shear_y);
+    double forth[4] = {cosine / cos(shear_y), -cosine * tan(shear_x) / cos(shear_y) - sin(rotation),
+                       sine / cos(shear_y), -sine * tan(shear_x) / cos(shear_y) + cos(rotation)};
+    double *a = w.in.a, scale = args[3];
+    a[0] = forth[3] / scale;
+    a[1] = -forth[1] / scale;
+    a[3] = -forth[2] / scale;
+    a[4] = forth[0] / scale;
+    a[2] = a[0] * (-x - args[1]) + a[1] * (-y - args[2]) + x;
+    a[5] = a[3] * (-x - args[1]) + a[4] * (-y - args[2]) + y;
+    run_affine(&w);
+    return MR_OK;
+}
+
+mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                                    const struct mr_kernel_ops *kernels, mr_error *error)
+{
+    (void)error;
+    struct warp w = make_warp(call->args[8], call->args + 9, from, to, kernels);
+    memcpy(w.in.a, call->args, sizeof w.in.a);
+    fill_image(&w);
+    for (uint32_t y = 0; y < from->height; y++)
+        w.loops->perspective(&w.in, y, find_row(&w, y));
+    return MR_OK;
+}
