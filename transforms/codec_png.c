@@ -34,6 +34,7 @@ struct png {
     struct mr_codec_limits limits;
     char words[200];
     uint32_t n_warnings;
+    bool no_memory; /* libpng asked for some and got none */
 
     const uint8_t *bytes;
     size_t len;
@@ -71,12 +72,27 @@ static void on_warning(png_structp reader, png_const_charp words)
     png->n_warnings++;
 }
 
+/* libpng and zlib have words of their own for it, each, and go on without a chunk that is not needed. */
+static png_voidp allocate_memory(png_structp reader, png_alloc_size_t n)
+{
+    struct png *png = png_get_mem_ptr(reader);
+    void *memory = malloc(n);
+    png->no_memory |= memory == NULL;
+    return memory;
+}
+
+static void release_memory(png_structp reader, png_voidp memory)
+{
+    (void)reader;
+    free(memory);
+}
+
 static mr_status guard_step(struct png *png, void (*step)(struct png *png), mr_error *error)
 {
     if (setjmp(png->escape) != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s", png->words);
+        return mr_error_set(error, png->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "%s", png->words);
     step(png);
-    return MR_OK;
+    return png->no_memory ? mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for libpng") : MR_OK;
 }
 
 /* The source: the whole file in memory. */
@@ -125,7 +141,8 @@ static uint32_t png_close(void *state)
 
 static void make_reader(struct png *png)
 {
-    png->reader = png_create_read_struct(PNG_LIBPNG_VER_STRING, png, on_error, on_warning);
+    png->reader = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png, allocate_memory,
+                                           release_memory);
     if (!png->reader)
         escape_with_words(png, "libpng cannot start");
     png->info = png_create_info_struct(png->reader);
@@ -178,6 +195,7 @@ static mr_status png_open(void *state, const uint8_t *bytes, size_t len, struct 
     png->len = len;
     png->at = 0;
     png->n_warnings = 0;
+    png->no_memory = false;
     png->orientation = 1;
     png->height = 0;
     png->next_row = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts allocations by standing in front of malloc, calloc and realloc, twice: the linker turns the program's own
- * calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too. Sanitizers bring a
- * malloc of their own, which must stay.
+ * Counts allocations by standing in front of malloc, calloc, realloc and aligned_alloc, twice: the linker turns the
+ * program's own calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too.
+ * Sanitizers bring a malloc of their own, which must stay.
  */
 #include "tests/transforms/allocations.h"
 
@@ -12,26 +12,39 @@ struct allocations allocations;
 void *__wrap_malloc(size_t len);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *memory, size_t len);
+void *__wrap_aligned_alloc(size_t alignment, size_t len);
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *memory, size_t len);
+void *__real_aligned_alloc(size_t alignment, size_t len);
+
+static bool is_refused(void)
+{
+    return ++allocations.n_met == allocations.refused;
+}
 
 void *__wrap_malloc(size_t len)
 {
     allocations.n_own++;
-    return __real_malloc(len);
+    return is_refused() ? NULL : __real_malloc(len);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
     allocations.n_own++;
-    return __real_calloc(n, size);
+    return is_refused() ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *memory, size_t len)
 {
     allocations.n_own++;
-    return __real_realloc(memory, len);
+    return is_refused() ? NULL : __real_realloc(memory, len);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t len)
+{
+    allocations.n_own++;
+    return is_refused() ? NULL : __real_aligned_alloc(alignment, len);
 }
 
 #if ALLOCATIONS_OF_PROCESS
@@ -45,20 +58,20 @@ EXPORTED void *malloc(size_t len)
 {
     allocations.n_process++;
     allocations.len_process += len;
-    return __libc_malloc(len);
+    return is_refused() ? NULL : __libc_malloc(len);
 }
 
 EXPORTED void *calloc(size_t n, size_t size)
 {
     allocations.n_process++;
     allocations.len_process += n * size;
-    return __libc_calloc(n, size);
+    return is_refused() ? NULL : __libc_calloc(n, size);
 }
 
 EXPORTED void *realloc(void *memory, size_t len)
 {
     allocations.n_process++;
     allocations.len_process += len;
-    return __libc_realloc(memory, len);
+    return is_refused() ? NULL : __libc_realloc(memory, len);
 }
 #endif

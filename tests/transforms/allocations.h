@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts what a test program allocates; it is linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. */
+/*
+ * Counts what a test program allocates, and refuses one piece; it is linked with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc.
+ */
 #ifndef TESTS_TRANSFORMS_ALLOCATIONS_H
 #define TESTS_TRANSFORMS_ALLOCATIONS_H
 
+#include <stdbool.h>
 #include <stdlib.h> /* says whether this is glibc */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -30,6 +34,8 @@ struct allocations {
     size_t n_own;       /* from the program and what is linked into it */
     size_t n_process;   /* from anywhere, shared libraries too; 0 where they cannot be counted */
     size_t len_process; /* bytes asked for */
+    size_t n_met;       /* all of them: a call of the program is met twice where those of the process are counted */
+    size_t refused;     /* which of n_met gets no memory, from 1 on; 0: none */
 };
 
 extern struct allocations allocations;

@@ -18,12 +18,17 @@ target_link_options(test_packed_selftest PRIVATE -Wl,--wrap=mr_kernels_best)
 mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
 mr_test(test_pixels_packed SOURCES test_pixels_packed.c allocations.c guarded.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
-target_link_options(test_pixels_packed PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+target_link_options(test_pixels_packed PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 target_compile_definitions(test_pixels_packed PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
 foreach(set c avx2)
   add_test(NAME test_pixels_packed.${set} COMMAND test_pixels_packed)
   set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
+# Each allocation of making one sample's pixels fails in turn.
+mr_test(test_pixels_no_memory SOURCES test_pixels_no_memory.c allocations.c packed_sample.c reference.c
+        LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
+target_link_options(test_pixels_no_memory PRIVATE
+                    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 # What the packer takes JPEGs apart with.
 mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c LIBS mr_packer_support)
 # Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
