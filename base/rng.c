@@ -3,6 +3,7 @@
 #include "base/rng.h"
 
 #include <Random123/philox.h>
+#include <math.h>
 #include <string.h>
 
 void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index)
@@ -54,7 +55,8 @@ uint32_t mr_rng_u32(struct mr_rng *rng)
 float mr_rng_uniform(struct mr_rng *rng, float lo, float hi)
 {
     float x = (float)(mr_rng_u32(rng) & 0xffffffu) * (1.0f / 16777216.0f);
-    return x * (hi - lo) + lo;
+    /* torch's kernels round once where the CPU can. Philox's draws keep the values that they have always had. */
+    return rng->torch ? fmaf(x, hi - lo, lo) : x * (hi - lo) + lo;
 }
 
 uint32_t mr_rng_below(struct mr_rng *rng, uint32_t n)

@@ -34,7 +34,7 @@ void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
 void mr_rng_init_place(struct mr_rng *rng_out, const struct mr_rng *rng, uint32_t place);
 
 MR_BASE_EXPORT uint32_t mr_rng_u32(struct mr_rng *rng);
-/* [lo, hi) in f32, by 24 bits of one word, as torch.empty(1).uniform_(lo, hi). */
+/* [lo, hi) in f32, by 24 bits of one word, as torch.empty(1).uniform_(lo, hi); torch's is rounded once (AVX2). */
 float mr_rng_uniform(struct mr_rng *rng, float lo, float hi);
 /* 0 to n - 1, n >= 1, one word modulo n, as torch.randint(0, n, (1,)) for n below 2^32. */
 uint32_t mr_rng_below(struct mr_rng *rng, uint32_t n);

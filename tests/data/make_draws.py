@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes draws.json: what torchvision v1's transforms draw from torch's generator, as a CRC-32 for each case.
+
+usage: make_draws.py > draws.json      (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
+
+torchvision.transforms.functional is replaced by recorders, so nothing is computed of pixels. tests/transforms/test_draws.c
+makes the same lines of the calls that the same text draws from the same stream. Doubles have 12 digits there: f32 has 9,
+and the libraries' atan() may differ in the last bit of a double.
+
+RandomChoice and RandomOrder draw from Python's random module, not from torch's generator: they cannot be replayed.
+"""
+import json
+import sys
+import zlib
+
+import torch
+import torchvision
+from PIL import Image
+from torchvision import transforms as T
+from torchvision.transforms import functional as F
+
+N_SEEDS = 250
+N_IMAGES = 4  # of a seed, one after the other from one stream
+
+
+class Record:
+    """One image: the crop and the flips, and the calls behind them."""
+
+    def __init__(self, size):
+        self.box = [0, 0, *size]
+        self.flips = [0, 0]
+        self.calls = []
+
+    def text(self):
+        return "box %d %d %d %d %d %d\n" % (*self.box, *self.flips) + "".join(call + "\n" for call in self.calls)
+
+
+record = Record((1, 1))
+
+
+def add(name, *values):
+    record.calls.append(" ".join([name] + ["%.12g" % value for value in values]))
+
+
+def replace(name):
+    """Put a recorder in the place of a function; it gives the image back unless it returns one of its own."""
+
+    def put(recorder):
+        setattr(F, name, lambda img, *args, **names: recorder(img, *args, **names) or img)
+
+    return put
+
+
+for function in ("brightness", "contrast", "saturation", "hue", "sharpness"):
+    replace("adjust_" + function)(lambda img, factor, name="adjust_" + function: add(name, factor))
+for function in ("invert", "autocontrast", "equalize"):
+    replace(function)(lambda img, name=function: add(name))
+replace("posterize")(lambda img, bits: add("posterize", bits))
+replace("solarize")(lambda img, threshold: add("solarize", threshold))
+replace("rgb_to_grayscale")(lambda img, num_output_channels: add("rgb_to_grayscale", num_output_channels))
+replace("gaussian_blur")(lambda img, kernel, sigma: add("gaussian_blur", kernel[0], sigma[0]))
+
+
+@replace("resized_crop")
+def resized_crop(img, top, left, height, width, size, interpolation, antialias):
+    record.box = [left, top, width, height]
+    return img.resize(size[::-1])
+
+
+@replace("crop")
+def crop(img, top, left, height, width):
+    """The box in the image without its padding."""
+    record.box = [record.box[0] + left, record.box[1] + top, width, height]
+    return Image.new("RGB", (width, height))
+
+
+@replace("pad")
+def pad(img, padding, fill, mode):
+    record.box = [-padding, -padding, 0, 0]
+    return Image.new("RGB", (img.width + 2 * padding, img.height + 2 * padding))
+
+
+@replace("hflip")
+def hflip(img):
+    record.flips[0] ^= 1
+
+
+@replace("vflip")
+def vflip(img):
+    record.flips[1] ^= 1
+
+
+SIMCLR = [
+    T.RandomResizedCrop(224),
+    T.RandomHorizontalFlip(),
+    T.RandomApply([T.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
+    T.RandomGrayscale(0.2),
+    T.RandomApply([T.GaussianBlur(23, (0.1, 2.0))], 0.5),
+]
+
+
+def cases():
+    """Text, transform, [width, height]."""
+    yield "random_resized_crop(224)", T.RandomResizedCrop(224), [500, 375]
+    yield "random_resized_crop(96:64,scale=0.3:1,ratio=0.5:2)", T.RandomResizedCrop((96, 64), (0.3, 1), (0.5, 2)), [61, 333]
+    yield "random_crop(32,padding=4)", T.RandomCrop(32, 4), [32, 32]
+    yield "random_crop(224:100)", T.RandomCrop((224, 100)), [500, 375]
+    yield "hflip(0.3)+vflip(0.6)", T.Compose([T.RandomHorizontalFlip(0.3), T.RandomVerticalFlip(0.6)]), [9, 9]
+    for text, arguments in (
+        ("0.4,0.4,0.4,0.1", (0.4, 0.4, 0.4, 0.1)),
+        ("0.8,0.8,0.8,0.2", (0.8, 0.8, 0.8, 0.2)),
+        ("0.3,contrast=0.7:1.3", (0.3, (0.7, 1.3))),
+        ("saturation=2,hue=0.5", (0, 0, 2, 0.5)),
+        ("1:1,0.5:0.5,0,-0.3:0.1", ((1, 1), (0.5, 0.5), 0, (-0.3, 0.1))),
+    ):
+        yield f"color_jitter({text})", T.ColorJitter(*arguments), [64, 64]
+    for p in (0.1, 0.2, 0.5, 0.7):
+        yield f"random_grayscale({p})", T.RandomGrayscale(p), [64, 64]
+        yield f"invert({p})", T.RandomInvert(p), [64, 64]
+        yield f"autocontrast({p})", T.RandomAutocontrast(p), [64, 64]
+        yield f"equalize({p})", T.RandomEqualize(p), [64, 64]
+        yield f"posterize(3,{p})", T.RandomPosterize(3, p), [64, 64]
+        yield f"solarize(130.5,{p})", T.RandomSolarize(130.5, p), [64, 64]
+        yield f"adjust_sharpness(1.7,{p})", T.RandomAdjustSharpness(1.7, p), [64, 64]
+        yield f"random_apply(invert(1)+equalize(0.3),{p})", T.RandomApply([T.RandomInvert(1), T.RandomEqualize(0.3)], p), [64, 64]
+    for text, sigma in ((",0.1:2", (0.1, 2.0)), ("", (0.1, 2.0)), (",0.3", 0.3), (",0.7:1.9", (0.7, 1.9))):
+        yield f"gaussian_blur(23{text})", T.GaussianBlur(23, sigma), [64, 64]
+    yield "grayscale(3)", T.Grayscale(3), [64, 64]
+    yield from recipes()
+
+
+def recipes():
+    """Several operations from one stream."""
+    simclr = "random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0.2)+random_apply(gaussian_blur(23,0.1:2),0.5)"
+    yield "train:224+" + simclr, T.Compose(SIMCLR), [500, 375]
+
+
+def main():
+    global record
+    if not torchvision.__version__.startswith("0.29") or torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        sys.exit(f"torchvision {torchvision.__version__}, CPU {torch.backends.cpu.get_cpu_capability()}")
+    rows = []
+    for text, transform, size in cases():
+        crc, first = 0, None
+        for seed in range(N_SEEDS):
+            torch.manual_seed(seed)
+            for _ in range(N_IMAGES):
+                record = Record(size)
+                transform(Image.new("RGB", size))
+                first = first or record.text()
+                crc = zlib.crc32(record.text().encode(), crc)
+        rows.append("    " + json.dumps({"text": text, "size": size, "crc32": crc, "first": first}))
+    versions = json.dumps({"torch": torch.__version__.split("+")[0], "torchvision": torchvision.__version__.split("+")[0]})
+    print(f'{{\n  "made_with": {versions},\n  "seeds": {N_SEEDS},\n  "images": {N_IMAGES},\n  "cases": [')
+    print(",\n".join(rows) + "\n  ]\n}")
+
+
+main()
