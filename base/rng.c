@@ -14,6 +14,11 @@ void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t ind
     rng->counter[0] = index;
 }
 
+void mr_rng_set_occurrence(struct mr_rng *rng, uint64_t occurrence)
+{
+    rng->counter[3] = occurrence;
+}
+
 void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt)
 {
     memset(rng, 0, sizeof *rng);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random draws of one sample. They depend on (seed, epoch, dataset index) and on nothing else: a counter-based
- * generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index, block, place, 0}.
- * Place 0 are the draws that operations share, one after the other; an operation may have draws of its own besides.
+ * Random draws of one sample. They depend on (seed, epoch, dataset index, occurrence) and on nothing else: a
+ * counter-based generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index,
+ * block, place, occurrence}. Place 0 are the draws that operations share, one after the other; an operation may have
+ * draws of its own besides. The occurrence counts how often the epoch's global order has had the index before. It is 0
+ * in every order of today: padding and a caller's own order repeat an index with the same draws.
  *
  * For parity tests the same interface replays torch's CPU generator instead.
  */
@@ -24,6 +26,8 @@ struct mr_rng {
 };
 
 MR_BASE_EXPORT void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index);
+/* Before the first draw; 0 without it. */
+void mr_rng_set_occurrence(struct mr_rng *rng, uint64_t occurrence);
 /* Replay torch: draws come from mt, which must outlive rng. */
 void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
 

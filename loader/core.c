@@ -144,7 +144,9 @@ static uint32_t fill_wants(const struct mr_core *core, const struct mr_slot_view
     uint32_t n = 0;
     while (n < core->options.batch_size && first + n < length) {
         int64_t index = mr_sampler_at(sampler, (int64_t)(first + n));
-        atomic_store_explicit(&view->want[n++], index, memory_order_relaxed);
+        atomic_store_explicit(&view->want[n], index, memory_order_relaxed);
+        atomic_store_explicit(&view->occurrence[n], 0, memory_order_relaxed); /* no order repeats an index on purpose */
+        n++;
     }
     return n;
 }

@@ -29,6 +29,7 @@ static bool lay_out_book(struct mr_slot_layout *l)
     uint64_t end = sizeof(struct mr_slot);
     return append_part(&end, l->batch_size, sizeof(struct mr_place), BOOK_ALIGN, &l->places_off) &&
            append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
+           append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->occurrence_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
            append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
            append_part(&end, MR_SLOT_OWN_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8,
@@ -78,6 +79,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .slot = (void *)book,
         .places = (void *)(book + layout->places_off),
         .want = (void *)(book + layout->want_off),
+        .occurrence = (void *)(book + layout->occurrence_off),
         .skipped = (void *)(book + layout->skipped_off),
         .outcome = (void *)(book + layout->outcome_off),
         .records = (void *)(book + layout->records_off),

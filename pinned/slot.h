@@ -78,6 +78,7 @@ struct mr_slot_layout {
     uint64_t book_bytes;     /* from slot to slot */
     uint64_t places_off;     /* within a book: mr_place[batch_size] */
     uint64_t want_off;       /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
+    uint64_t occurrence_off; /* _Atomic uint32_t[batch_size]: of each index in the epoch (base/rng.h) */
     uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
     uint64_t outcome_off;    /* uint8_t[batch_size] */
     uint64_t records_off;    /* mr_record[MR_SLOT_OWN_RECORDS + n_workers] */
@@ -105,6 +106,7 @@ struct mr_slot_view {
     struct mr_slot *slot;
     struct mr_place *places;
     _Atomic int64_t *want;
+    _Atomic uint32_t *occurrence;
     _Atomic uint32_t *skipped;
     _Atomic uint8_t *outcome;
     struct mr_record *records;
@@ -123,7 +125,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
 void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_state to);
 enum mr_slot_state mr_slot_state(const struct mr_slot *slot);
 
-/* Host: offer a batch to the workers. want[0..n_places) must be set. FREE -> FILLING. */
+/* Host: offer a batch to the workers. want and occurrence of [0, n_places) must be set. FREE -> FILLING. */
 void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
                      uint64_t batch, uint32_t n_places);
 /* Host: drop it. FILLING | FILLED -> CANCELED. */

@@ -110,7 +110,9 @@ static bool choose_candidate(const struct mr_sample_maker *maker, struct mr_samp
     if (none)
         return false;
     uint64_t epoch = atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed);
+    uint32_t occurrence = atomic_load_explicit(&job->view.occurrence[job->place], memory_order_relaxed);
     mr_rng_init(&job->draws, maker->control->seed, epoch, (uint64_t)job->index);
+    mr_rng_set_occurrence(&job->draws, occurrence);
     return true;
 }
 

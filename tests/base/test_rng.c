@@ -49,6 +49,27 @@ static void a_stream_depends_on_seed_epoch_and_index_alone(void **state)
     }
 }
 
+static void an_occurrence_has_draws_of_its_own(void **state)
+{
+    (void)state;
+    struct mr_rng first, same, second, places[2];
+    mr_rng_init(&first, 1, 2, 3);
+    mr_rng_init(&same, 1, 2, 3);
+    mr_rng_init(&second, 1, 2, 3);
+    mr_rng_set_occurrence(&same, 0);
+    mr_rng_set_occurrence(&second, 1);
+    mr_rng_init_place(&places[0], &first, 1);
+    mr_rng_init_place(&places[1], &second, 1);
+    int n_equal = 0;
+    for (int i = 0; i < 100; i++) {
+        uint32_t word = mr_rng_u32(&first);
+        assert_int_equal(word, mr_rng_u32(&same));
+        n_equal += word == mr_rng_u32(&second);
+        n_equal += mr_rng_u32(&places[0]) == mr_rng_u32(&places[1]);
+    }
+    assert_in_range(n_equal, 0, 1);
+}
+
 /* Whatever was drawn before, and without moving it. */
 static void a_place_has_draws_of_its_own(void **state)
 {
@@ -156,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(a_stream_depends_on_seed_epoch_and_index_alone),
+        cmocka_unit_test(an_occurrence_has_draws_of_its_own),
         cmocka_unit_test(a_place_has_draws_of_its_own),
         cmocka_unit_test(blocks_of_a_stream_do_not_repeat),
         cmocka_unit_test(uniform_stays_in_its_range_with_its_moments),

@@ -63,6 +63,7 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
         part_at(base, v.slot, 1, sizeof *v.slot),
         part_at(base, v.places, n, sizeof *v.places),
         part_at(base, v.want, n, sizeof(int64_t)),
+        part_at(base, v.occurrence, n, sizeof(uint32_t)),
         part_at(base, v.skipped, n, sizeof(uint32_t)),
         part_at(base, v.outcome, n, 1),
         part_at(base, v.records, v.n_records, sizeof *v.records),
