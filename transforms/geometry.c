@@ -311,17 +311,25 @@ static bool sets_size(const struct mr_op *op)
            op->kind == MR_OP_RANDOM_CROP;
 }
 
+/* Can the operation do something with an image of that size? */
+static mr_status check_size(const struct mr_op *op, int64_t width, int64_t height, mr_error *error)
+{
+    if (op->kind == MR_OP_RANDOM_CROP)
+        return check_random_crop(op, width, height, error);
+    if (op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].check)
+        return mr_image_ops[op->image_op].check(op->args, width, height, error);
+    return MR_OK;
+}
+
 mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height, int64_t *width_out,
                            int64_t *height_out, mr_error *error)
 {
     int64_t w = width, h = height;
     for (uint32_t i = 0; i < plan->n_ops; i++) {
         const struct mr_op *op = &plan->ops[i];
-        mr_status status = MR_OK;
-        if (op->kind == MR_OP_RESIZE_SHORT && w)
+        mr_status status = w ? check_size(op, w, h, error) : MR_OK;
+        if (status == MR_OK && op->kind == MR_OP_RESIZE_SHORT && w)
             status = short_side(op->height, &w, &h, error);
-        else if (op->kind == MR_OP_RANDOM_CROP && w)
-            status = check_random_crop(op, w, h, error);
         if (status != MR_OK)
             return status;
         if (sets_size(op)) {

@@ -58,7 +58,8 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
 
 /*
  * Size of the output for an image of that size; makes no draws, since no size depends on one. Sizes of 0 are unknown:
- * so is the output's then, unless an operation sets it.
+ * so is the output's then, unless an operation sets it. MR_ERR_DAMAGED where an operation, drawn or not, cannot be
+ * applied to an image of its size.
  */
 mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height, int64_t *width_out,
                            int64_t *height_out, mr_error *error);

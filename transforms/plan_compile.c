@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "transforms/geometry.h"
+#include "transforms/image_draw.h"
 #include "transforms/tensor_write.h"
 #include "transforms/transform.h"
 
@@ -111,7 +112,7 @@ static mr_status compile_size(struct mr_plan *plan, mr_error *error)
     return set_size(plan, width, height, error);
 }
 
-/* It alone changes the number of channels, and no structure holds one with a single channel. */
+/* It alone changes the number of channels; in a structure it keeps them. */
 static bool is_grayscale(const struct mr_op *op)
 {
     return op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].sets_channels;
@@ -142,8 +143,10 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     mr_status status = plan->kind.encoded ? MR_OK : check_raw_picture(plan, error);
     if (status != MR_OK)
         return status;
-    for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
+    for (uint32_t i = 0, behind = 0; transform && i < transform->n_ops; i++) {
         const struct mr_op *op = &transform->ops[i];
+        bool inside = i < behind; /* a structure, which keeps the number of channels */
+        behind = inside ? behind : mr_image_draw_skip(transform->ops, i);
         if (op->kind == MR_OP_NORMALIZE)
             normalize = op;
         else if (op->kind == MR_OP_EXIF)
@@ -152,7 +155,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             plan->channels = 3;
         else
             plan->ops[plan->n_ops++] = *op;
-        if (is_grayscale(op)) {
+        if (!inside && is_grayscale(op)) {
             plan->channels = (uint32_t)op->args[0];
             plan->work_channels = plan->channels == 1 ? 1 : plan->work_channels;
         }

@@ -141,6 +141,7 @@ static const char *const image_ops[] = {"equalize(0.7)",
                                         "color_jitter(0.8,0.8,0.8,0.2)",
                                         "adjust_sharpness(1.7,0.6)+solarize(99)",
                                         "random_grayscale(0.5)",
+                                        "random_apply(invert(0.3)+grayscale(3),0.6)",
                                         "pil_gaussian_blur(0.3:3)",
                                         "random_choice(equalize(1),invert(1)+posterize(2))",
                                         "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};

@@ -158,6 +158,34 @@ static void crops_that_never_fit_are_refused_at_once(void **state)
                    "crop 9x9 is larger than the image 8x8 with padding 0");
 }
 
+/* In a structure too, whatever is drawn. */
+static void kernels_that_never_fit_are_refused_at_once(void **state)
+{
+    (void)state;
+    const char *words = "gaussian_blur: an image of 8 x 8 is too small for kernel 23";
+    expect_refused("random_resized_crop(8)+gaussian_blur(23)", &files, MR_U8, words);
+    expect_refused("random_resized_crop(8)+hflip+random_apply(equalize+gaussian_blur(23),0.1)", &files, MR_U8, words);
+    expect_refused("resize(40)+random_choice(invert,random_order(gaussian_blur(17),gaussian_blur(23)))+center_crop(8)+"
+                   "random_apply(random_choice(invert,gaussian_blur(23)))",
+                   &files, MR_U8, words);
+    expect_refused("gaussian_blur(63)", &gray, MR_U8, "gaussian_blur: an image of 20 x 28 is too small for kernel 63");
+    expect_plan("random_resized_crop(12)+gaussian_blur(23)", &files, MR_U8, MR_NCHW);
+    struct mr_plan plan = expect_plan("gaussian_blur(23)", &files, MR_U8, MR_NCHW);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 12, 11, NULL), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_compile_fix_size(&plan, 12, 12, NULL), MR_OK);
+}
+
+static void structures_keep_the_number_of_channels(void **state)
+{
+    (void)state;
+    struct mr_plan plan = expect_plan("random_apply(invert+grayscale(3))", &gray, MR_U8, MR_NHWC);
+    expect_shape(&plan, 28, 20, 1, 28 * 20);
+    plan = expect_plan("grayscale(3)+random_choice(grayscale(3),invert)", &gray, MR_U8, MR_NHWC);
+    expect_shape(&plan, 28, 20, 3, 28 * 20 * 3);
+    plan = expect_plan("random_apply(grayscale(3))+grayscale", &cifar, MR_U8, MR_NHWC);
+    expect_shape(&plan, 32, 32, 1, 1024);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     (void)state;
@@ -184,6 +212,8 @@ int main(void)
         cmocka_unit_test(exif_is_for_files),
         cmocka_unit_test(an_open_size_is_that_of_the_first_image),
         cmocka_unit_test(crops_that_never_fit_are_refused_at_once),
+        cmocka_unit_test(kernels_that_never_fit_are_refused_at_once),
+        cmocka_unit_test(structures_keep_the_number_of_channels),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,14 +115,22 @@ static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *k
     }
 }
 
+mr_status mr_image_gaussian_blur_check(const double *args, int64_t width, int64_t height, mr_error *error)
+{
+    int64_t size = (int64_t)args[0];
+    if (width > size / 2 && height > size / 2)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "gaussian_blur: an image of %lld x %lld is too small for kernel %lld",
+                        (long long)width, (long long)height, (long long)size);
+}
+
 mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
                                       const struct mr_kernel_ops *kernels, mr_error *error)
 {
-    uint32_t size = (uint32_t)call->args[0];
-    if (from->width <= size / 2 || from->height <= size / 2)
-        return mr_error_set(error, MR_ERR_DAMAGED, "gaussian_blur: an image of %u x %u is too small for kernel %u",
-                            from->width, from->height, size);
-    struct mr_taps taps = make_taps(size, call->args[1]);
+    mr_status status = mr_image_gaussian_blur_check(call->args, from->width, from->height, error);
+    if (status != MR_OK)
+        return status;
+    struct mr_taps taps = make_taps((uint32_t)call->args[0], call->args[1]);
     size_t len = (size_t)from->width * from->n_channels;
     for (size_t i = 0; i < len; i += STRIP)
         blur_strip(&taps, kernels, from, to, i, len - i < STRIP ? len - i : STRIP);

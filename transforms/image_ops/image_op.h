@@ -59,6 +59,8 @@ struct mr_image_op {
     bool sets_channels; /* the first parameter is the number of channels of the image from here on */
     struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */
     void (*draw)(struct mr_image_draw *draw);             /* append at most max_calls calls */
+    /* May be NULL. Can images of that size be changed so? MR_ERR_DAMAGED with the reason. */
+    mr_status (*check)(const double *args, int64_t width, int64_t height, mr_error *error);
 };
 
 /* The table, n of them. */
