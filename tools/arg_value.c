@@ -78,6 +78,19 @@ size_t mr_arg_value_list(struct argp_state *state, const char *option, const cha
     return 0;
 }
 
+void mr_arg_value_size(struct argp_state *state, const char *option, const char *text, uint32_t hi, uint32_t *width_out,
+                       uint32_t *height_out)
+{
+    uint64_t width = 0, height = 0;
+    const char *end = "";
+
+    if (!read_number(text, 1, hi, &end, &width) || (*end != 'x' && *end != 'X') ||
+        !read_number(end + 1, 1, hi, &end, &height) || *end != '\0')
+        argp_error(state, "--%s: '%s' is not WIDTHxHEIGHT, each from 1 to %" PRIu32, option, text, hi);
+    *width_out = (uint32_t)width;
+    *height_out = (uint32_t)height;
+}
+
 static bool read_real(const char *text, const char **end_out, double *value_out)
 {
     char *end;

@@ -25,6 +25,9 @@ uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const 
 /* A list of 1 to n whole numbers separated by commas. Returns how many. */
 size_t mr_arg_value_list(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi,
                          uint64_t *values_out, size_t n);
+/* A size in pixels as "500x375": width and height, each from 1 to hi. */
+void mr_arg_value_size(struct argp_state *state, const char *option, const char *text, uint32_t hi, uint32_t *width_out,
+                       uint32_t *height_out);
 /* A decimal fraction from lo to hi. */
 double mr_arg_value_real(struct argp_state *state, const char *option, const char *text, double lo, double hi);
 /* One or three decimal fractions, above `above`, separated by commas. Returns how many. */

@@ -34,6 +34,7 @@ int mr_cmd_export_run(int argc, char **argv);
 int mr_cmd_bench_run(int argc, char **argv);
 int mr_cmd_tune_run(int argc, char **argv);
 int mr_cmd_preview_run(int argc, char **argv);
+int mr_cmd_transform_run(int argc, char **argv);
 int mr_cmd_list_run(int argc, char **argv);
 int mr_cmd_cache_run(int argc, char **argv);
 int mr_cmd_launch_run(int argc, char **argv);

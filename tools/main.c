@@ -22,9 +22,10 @@ static const struct mr_command commands[] = {
     {"list", "millrace list", "count a dataset's classes, formats and sizes; save it as a list", mr_cmd_list_run},
     {"export", "millrace export", "write what a training loop receives as NumPy files", mr_cmd_export_run},
     {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
-    {"tune", "millrace tune", "find the smallest number of workers that is enough, and what limits it",
-     mr_cmd_tune_run},
+    {"tune", "millrace tune", "find the smallest number of workers that is enough, and the bound", mr_cmd_tune_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
+    {"transform", "millrace transform", "check the text of a transform, print the passes that it becomes",
+     mr_cmd_transform_run},
     {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded sooner", mr_cmd_pack_run},
     {"check", "millrace check", "decode everything and list what is damaged", mr_cmd_check_run},
     {"unpack", "millrace unpack", "write the files of a pack", mr_cmd_unpack_run},
@@ -57,8 +58,8 @@ static char *add_commands(int key, const char *text, void *input)
         return (char *)text;
     fprintf(stream, "%s\n\nCommands:\n", text);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(stream, "  %-8s %s\n", commands[i].name, commands[i].summary);
-    fprintf(stream, "  help     explain a command: millrace help COMMAND\n  version  print version and features\n");
+        fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fprintf(stream, "  help      explain a command: millrace help COMMAND\n  version   print version and features\n");
     return fclose(stream) == 0 ? help : (char *)text;
 }
 

@@ -49,6 +49,20 @@ MR_API mr_status mr_transform_append(mr_transform *transform, const char *text, 
  */
 MR_API size_t mr_transform_format(const mr_transform *transform, char *text_out, size_t size);
 
+/**
+ * Write how a transform runs on image files, as text for people: the type and shape of a sample, and the passes over
+ * its pixels with the operations that each one makes. Shares and means are of 1000 draws, which are always the same.
+ *
+ * width, height  of the image, 1 to 65535, upright where the transform turns it
+ * dtype, layout  as in mr_loader_options; MR_DTYPE_DEFAULT is u8
+ * text_out  at most size bytes with the final NUL; NULL if size is 0
+ * len_out  the length of the text without the NUL; may be NULL
+ * Returns MR_OK; MR_ERR_INVALID if the transform does not suit the dtype; MR_ERR_DAMAGED if it does not suit an image
+ * of this size; MR_ERR_NO_MEMORY.
+ */
+MR_API mr_status mr_transform_passes(const mr_transform *transform, uint32_t width, uint32_t height, mr_dtype dtype,
+                                     mr_layout layout, char *text_out, size_t size, size_t *len_out, mr_error *error);
+
 /** torchvision's RandomResizedCrop: a crop of scale_lo to scale_hi of the image's area and of aspect ratio ratio_lo to
  * ratio_hi, resized to height x width pixels. */
 MR_API mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,

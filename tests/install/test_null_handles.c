@@ -134,6 +134,7 @@ static void samplers_and_transforms(void **state)
     NOTHING(mr_transform_destroy, NULL);
     IS_VALUE(0, mr_transform_format, NULL, text, sizeof text);
     assert_string_equal(text, "");
+    HAS_WORDS(mr_transform_passes, NULL, 8, 8, MR_U8, MR_NCHW, text, sizeof text, NULL, &error);
     HAS_WORDS(mr_transform_random_resized_crop, NULL, 8, 8, 0.5, 1, 1, 1, &error);
     HAS_WORDS(mr_transform_resize_short, NULL, 8, &error);
     HAS_WORDS(mr_transform_resize, NULL, 8, 8, &error);

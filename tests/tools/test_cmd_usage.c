@@ -13,8 +13,8 @@
 
 #include "tests/tools/run_command.h"
 
-static const char *const commands[] = {"order", "list",  "export", "bench", "tune",  "preview",
-                                       "pack",  "check", "unpack", "cache", "launch"};
+static const char *const commands[] = {"order",     "list", "export", "bench",  "tune",  "preview",
+                                       "transform", "pack", "check",  "unpack", "cache", "launch"};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void assert_contains(const char *text, const char *part)

@@ -119,6 +119,21 @@ bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_cal
     return false;
 }
 
+uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls)
+{
+    uint32_t n = 0;
+    bool has_table = false;
+    for (uint32_t i = 0; i < n_calls; i++) {
+        const struct mr_image_call_ops *ops = &mr_image_call_ops[calls[i].kind];
+        if (!ops->table || ops->looks) {
+            n += has_table ? 2 : 1;
+            has_table = false;
+        }
+        has_table |= ops->table != NULL;
+    }
+    return n + has_table;
+}
+
 mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls, struct mr_image *image,
                             uint8_t *spare_pixels, const struct mr_kernel_ops *kernels, mr_error *error)
 {

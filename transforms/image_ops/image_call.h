@@ -98,6 +98,9 @@ extern const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS];
 /* True where one of the calls has a make, so that mr_image_call_run() needs a second image. */
 bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls);
 
+/* How often mr_image_call_run() goes over the image; whatever one call needs for itself counts once. */
+uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls);
+
 /*
  * Run the calls one after the other. spare_pixels: as many bytes as image's, or NULL where no call needs them. On
  * return image->pixels is one of the two.

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * millrace transform: checks the text of a transform, and prints its long form and its passes over the pixels. The long
+ * form is the first line alone, for scripts. No dataset is opened.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <millrace/loader.h>
+
+#include "tools/arg_value.h"
+#include "tools/command.h"
+#include "tools/say.h"
+
+enum { KEY_SIZE = 256, KEY_DTYPE, KEY_LAYOUT };
+enum { SIDE_MAX = 65535 };
+
+struct transform_args {
+    const char *text;
+    mr_loader_options loader; /* dtype and layout */
+    uint32_t width;
+    uint32_t height;
+};
+
+static const struct mr_arg_field fields[] = {
+    {KEY_DTYPE, "dtype", "dtype"}, {KEY_LAYOUT, "layout", "layout"}, {0, NULL, NULL}};
+
+static const struct argp_option options[] = {
+    {"size", KEY_SIZE, "WxH", 0, "Size of the image that is taken as an example (default 500x375)", 0},
+    {"dtype", KEY_DTYPE, "u8|f32|f16|bf16", 0, "Type of the images' elements (default u8)", 0},
+    {"layout", KEY_LAYOUT, "nchw|nhwc", 0, "Layout of the images (default nchw)", 0},
+    {0}};
+
+static error_t parse_option(int key, char *value, struct argp_state *state)
+{
+    struct transform_args *args = state->input;
+
+    if (mr_arg_value_field(state, fields, key, value, &args->loader))
+        return 0;
+    switch (key) {
+    case KEY_SIZE: mr_arg_value_size(state, "size", value, SIDE_MAX, &args->width, &args->height); return 0;
+    case ARGP_KEY_ARG:
+        if (args->text != NULL)
+            argp_error(state, "'%s' is one argument too many", value);
+        args->text = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->text == NULL)
+            argp_error(state, "TEXT is missing");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* NULL where there is no memory. */
+static char *format_transform(const mr_transform *transform)
+{
+    size_t size = mr_transform_format(transform, NULL, 0) + 1;
+    char *text = malloc(size);
+
+    if (text != NULL)
+        mr_transform_format(transform, text, size);
+    return text;
+}
+
+static mr_status describe_passes(const mr_transform *transform, const struct transform_args *args, char **text_out,
+                                 mr_error *error)
+{
+    size_t len = 0;
+    mr_status status = MR_OK;
+
+    *text_out = NULL;
+    for (int i = 0; i < 2 && status == MR_OK; i++) { /* the length, then the text */
+        if (i == 1 && (*text_out = malloc(len + 1)) == NULL)
+            break;
+        status = mr_transform_passes(transform, args->width, args->height, args->loader.dtype, args->loader.layout,
+                                     *text_out, *text_out != NULL ? len + 1 : 0, &len, error);
+    }
+    return status;
+}
+
+static int print_transform(const mr_transform *transform, const struct transform_args *args)
+{
+    char *text = format_transform(transform), *passes = NULL;
+    mr_error error = {0};
+    int exit_status = MR_EXIT_OK;
+    mr_status status = describe_passes(transform, args, &passes, &error);
+
+    if (status != MR_OK) {
+        exit_status = mr_say_status(status, &error);
+    } else if (text == NULL || passes == NULL) {
+        mr_say_error("out of memory");
+        exit_status = MR_EXIT_FAILED;
+    } else {
+        printf("%s\n\n%s", text, passes);
+    }
+    free(text);
+    free(passes);
+    return exit_status;
+}
+
+int mr_cmd_transform_run(int argc, char **argv)
+{
+    const struct argp argp = {options,
+                              parse_option,
+                              "TEXT",
+                              "Check the text of a transform, and print its long form and the passes over the pixels "
+                              "that it becomes. Shares and means are of 1000 draws."
+                              "\v"
+                              "Example: a view of SimCLR\n"
+                              "  millrace transform --dtype f32 \\\n"
+                              "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
+                              NULL,
+                              NULL,
+                              NULL};
+    struct transform_args args = {.loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375};
+    mr_transform *transform;
+    mr_error error = {0};
+
+    if (!mr_command_parse(&argp, argc, argv, 0, &args))
+        return MR_EXIT_FAILED;
+    mr_status status = mr_transform_parse(args.text, &transform, &error);
+    if (status != MR_OK)
+        return mr_say_status(status, &error);
+    int exit_status = print_transform(transform, &args);
+    mr_transform_destroy(transform);
+    return exit_status;
+}
