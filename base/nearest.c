@@ -45,8 +45,7 @@ static size_t count_edits(const char *a, const char *b)
 
 const char *mr_nearest_name(const char *word, const char *const *names, size_t n)
 {
-    size_t len = word ? strlen(word) : 0,
-           least = len / 3 > 0 ? len / 3 + 1 : 2; /* one more than the most that is near */
+    size_t len = word ? strlen(word) : 0, least = (len + 2) / 3 + 1; /* one more than the most that is near */
     const char *nearest = NULL;
     if (len < 2 || len > MAX_LETTERS)
         return NULL;

@@ -404,9 +404,13 @@ static mr_status parse_items(struct mr_text_parser *p)
 {
     uint32_t n;
     mr_status status = parse_chain(p, &n);
-    if (status != MR_OK)
+    if (status != MR_OK || *p->at == '\0')
         return status;
-    return *p->at == '\0' ? MR_OK : mr_text_parser_fail_at(p, p->at, "'+' or the end is expected");
+    const char *place = p->at;
+    bool is_comma = mr_text_parser_take(p, ',') && mr_text_parser_is_name(*p->at);
+    if (is_comma && (status = parse_item(p)) != MR_OK)
+        return status; /* a wrong name comes before the wrong joint */
+    return mr_text_parser_fail_at(p, place, is_comma ? "'+' joins operations, not ','" : "'+' or the end is expected");
 }
 
 mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)

@@ -128,8 +128,8 @@ MR_API double mr_elapsed(void);
 /**
  * The one of n names that is nearest to a word which is none of them, for "did you mean".
  *
- * At most a third of the word's letters, but at least one, may be wrong, missing, too many, or swapped with the next
- * one; A to Z are as a to z. Returns NULL if no name is so near, or if word is NULL. Names of fewer than 3 or more than
+ * At most a third of the word's letters, rounded up, may be wrong, missing, too many, or swapped with the next one; A
+ * to Z are as a to z. Returns NULL if no name is so near, or if word is NULL. Names of fewer than 3 or more than
  * 31 letters are left out. Threads: any.
  */
 MR_API const char *mr_nearest_name(const char *word, const char *const *names, size_t n);

@@ -8,7 +8,7 @@
 
 #include <millrace/status.h>
 
-static const char *const names[] = {"list", "bench", "preview", "imagefolder", "batch-size", "train", "tail", "p"};
+static const char *const names[] = {"list", "bench", "preview", "imagefolder", "batch-size", "train", "tail", "p", "hflip"};
 enum { N = sizeof names / sizeof *names };
 
 static void expect(const char *word, const char *name)
@@ -21,7 +21,7 @@ static void expect(const char *word, const char *name)
     assert_string_equal(found, name);
 }
 
-static void one_letter_in_three_may_be_wrong(void **state)
+static void a_third_of_the_letters_rounded_up_may_be_wrong(void **state)
 {
     (void)state;
     expect("imagefoldr", "imagefolder");   /* missing */
@@ -30,6 +30,7 @@ static void one_letter_in_three_may_be_wrong(void **state)
     expect("trian", "train"); /* swapped */
     expect("BEMCH", "bench"); /* wrong, in any case */
     expect("lst", "list");
+    expect("filp", "hflip"); /* swapped, and one missing */
     expect("batchsize", "batch-size");
     expect("batch_sise", "batch-size");
 }
@@ -42,6 +43,7 @@ static void other_words_are_near_nothing(void **state)
     expect("", NULL);
     expect(NULL, NULL);
     expect("ls", NULL);
+    expect("gulp", NULL);
     expect("imagefolderimagefolderimagefolderimagefolder", NULL);
 }
 
@@ -55,7 +57,7 @@ static void the_nearest_of_several_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_letter_in_three_may_be_wrong),
+        cmocka_unit_test(a_third_of_the_letters_rounded_up_may_be_wrong),
         cmocka_unit_test(other_words_are_near_nothing),
         cmocka_unit_test(the_nearest_of_several_is_taken),
     };
