@@ -26,7 +26,10 @@ static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg
                                         [MR_PARAM_INTEGER] = "a whole number",
                                         [MR_PARAM_ODD] = "an odd number",
                                         [MR_PARAM_SPAN] = "a number or lo:hi",
-                                        [MR_PARAM_RANGE] = "a number or lo:hi"};
+                                        [MR_PARAM_RANGE] = "a number or lo:hi",
+                                        [MR_PARAM_PAIR] = "x:y, two numbers",
+                                        [MR_PARAM_RANGES] = "a number, lo:hi or lo:hi:lo:hi",
+                                        [MR_PARAM_COLOR] = "a whole number or r:g:b"};
     char words[100];
     if (param->kind == MR_PARAM_WORD)
         return refuse_param_word(p, arg, param);
@@ -40,16 +43,58 @@ static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg
 
 static bool is_possible(const struct mr_image_param *param, const double *values)
 {
-    bool possible = true;
-    for (uint32_t i = 0; i < mr_image_op_width(param); i++)
+    bool possible = true, whole = true, ordered = true;
+    uint32_t n = mr_image_op_width(param);
+    n = param->kind == MR_PARAM_RANGES && isnan(values[2]) ? 2 : n;
+    for (uint32_t i = 0; i < n; i++) {
         possible = possible && values[i] >= param->lo && values[i] <= param->hi;
-    if (mr_image_op_width(param) == 2)
-        return possible && values[0] <= values[1];
-    if (param->kind == MR_PARAM_CHANNELS)
-        return values[0] == 1.0 || values[0] == 3.0;
-    if (param->kind == MR_PARAM_ODD)
-        return possible && fmod(values[0], 2.0) == 1.0;
-    return possible && (param->kind == MR_PARAM_NUMBER || values[0] == floor(values[0]));
+        whole = whole && values[i] == floor(values[i]);
+        ordered = ordered && (i % 2 == 0 || values[i - 1] <= values[i]);
+    }
+    switch ((enum mr_image_param_kind)param->kind) {
+    case MR_PARAM_NUMBER:
+    case MR_PARAM_PAIR: return possible;
+    case MR_PARAM_CHANNELS: return values[0] == 1.0 || values[0] == 3.0;
+    case MR_PARAM_ODD: return possible && fmod(values[0], 2.0) == 1.0;
+    case MR_PARAM_RANGE:
+    case MR_PARAM_SPAN:
+    case MR_PARAM_RANGES: return possible && ordered;
+    default: return possible && whole;
+    }
+}
+
+/* Values of one that stands for several. */
+static void spread_value(const struct mr_image_param *param, double value, double *values_out)
+{
+    if (param->kind == MR_PARAM_RANGE) {
+        double lo = param->center - value;
+        values_out[0] = param->lo == 0.0 && lo < 0.0 ? 0.0 : lo;
+        values_out[1] = param->center + value;
+    } else if (param->kind == MR_PARAM_RANGES) {
+        values_out[0] = 0.0 - value; /* no -0 */
+        values_out[1] = value;
+    } else {
+        for (uint32_t i = 0; i < mr_image_op_width(param); i++)
+            values_out[i] = value;
+    }
+}
+
+/* Where the parameter is not given. */
+static void take_default(const struct mr_image_param *param, double *values_out)
+{
+    if (param->kind == MR_PARAM_COLOR)
+        spread_value(param, param->defaults[0], values_out);
+    for (uint32_t i = 0; param->kind != MR_PARAM_COLOR && i < mr_image_op_width(param); i++)
+        values_out[i] = param->optional ? NAN : param->defaults[i];
+}
+
+/* How many values may stand for the parameter. */
+static bool is_count(const struct mr_image_param *param, uint32_t n)
+{
+    uint32_t width = mr_image_op_width(param);
+    if (param->kind == MR_PARAM_RANGES)
+        return n == 1 || n == 2 || n == 4;
+    return n == width || (n == 1 && param->kind != MR_PARAM_PAIR);
 }
 
 /* `interp=nearest`, or the word alone. */
@@ -86,21 +131,18 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
         return status == MR_OK && *values_out < 0.0 ? refuse_missing(p, item, param) : status;
     }
     arg = arg ? arg : mr_text_parser_take_arg(item, "");
-    memcpy(values_out, param->defaults, mr_image_op_width(param) * sizeof *values_out);
+    take_default(param, values_out);
     if (!arg)
         return param->required ? refuse_missing(p, item, param) : MR_OK;
-    if (arg->n_values == 0 || arg->n_values > mr_image_op_width(param))
+    if (!is_count(param, arg->n_values))
         return refuse_value(p, arg, param);
-    memcpy(values_out, arg->values, arg->n_values * sizeof *values_out);
-    if (param->kind == MR_PARAM_RANGE && arg->n_values == 1) {
-        double spread = arg->values[0], lo = param->center - spread;
-        if (spread < 0.0)
-            return refuse_value(p, arg, param);
-        values_out[0] = param->lo == 0.0 && lo < 0.0 ? 0.0 : lo;
-        values_out[1] = param->center + spread;
-    }
-    if (param->kind == MR_PARAM_SPAN && arg->n_values == 1)
-        values_out[1] = values_out[0];
+    bool spreads = param->kind == MR_PARAM_RANGE || param->kind == MR_PARAM_RANGES;
+    if (arg->n_values == 1 && spreads && arg->values[0] < 0.0)
+        return refuse_value(p, arg, param);
+    if (arg->n_values == 1)
+        spread_value(param, arg->values[0], values_out);
+    else
+        memcpy(values_out, arg->values, arg->n_values * sizeof *values_out);
     return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
 }
 

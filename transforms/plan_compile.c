@@ -131,6 +131,24 @@ static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
     return MR_OK;
 }
 
+/* A color of three values needs pictures with three channels where the operation stands. */
+static mr_status check_colors(const struct mr_op *op, uint32_t n_channels, mr_error *error)
+{
+    const struct mr_image_op *image_op = &mr_image_ops[op->image_op];
+    const double *args = op->args;
+    if (op->kind != MR_OP_IMAGE || n_channels == 3)
+        return MR_OK;
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name; i++) {
+        bool is_color = image_op->params[i].kind == MR_PARAM_COLOR;
+        if (is_color && (args[0] != args[1] || args[1] != args[2]))
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "%s cannot be applied: %s has 3 channels, the pictures have 1 there", image_op->name,
+                                image_op->params[i].name);
+        args += mr_image_op_width(&image_op->params[i]);
+    }
+    return MR_OK;
+}
+
 static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
 {
     const struct mr_op *normalize = NULL;
@@ -143,7 +161,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     mr_status status = plan->kind.encoded ? MR_OK : check_raw_picture(plan, error);
     if (status != MR_OK)
         return status;
-    for (uint32_t i = 0, behind = 0; transform && i < transform->n_ops; i++) {
+    for (uint32_t i = 0, behind = 0; transform && i < transform->n_ops && status == MR_OK; i++) {
         const struct mr_op *op = &transform->ops[i];
         bool inside = i < behind; /* a structure, which keeps the number of channels */
         behind = inside ? behind : mr_image_draw_skip(transform->ops, i);
@@ -159,8 +177,9 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             plan->channels = (uint32_t)op->args[0];
             plan->work_channels = plan->channels == 1 ? 1 : plan->work_channels;
         }
+        status = check_colors(op, plan->work_channels, error);
     }
-    status = check_calls(plan, error);
+    status = status == MR_OK ? check_calls(plan, error) : status;
     if (status != MR_OK)
         return status;
     plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&

@@ -74,7 +74,7 @@ static mr_status read_values(struct mr_text_parser *p, struct mr_text_arg *arg)
 {
     do {
         if (arg->n_values == MR_TEXT_MAX_VALUES)
-            return mr_text_parser_fail_at(p, p->at, "at most three values can stand here");
+            return mr_text_parser_fail_at(p, p->at, "at most four values can stand here");
         mr_status status = read_number(p, &arg->values[arg->n_values]);
         if (status != MR_OK)
             return status;

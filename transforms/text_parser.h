@@ -5,7 +5,7 @@
 
 #include "transforms/transform.h"
 
-enum { MR_TEXT_MAX_NAME = 24, MR_TEXT_MAX_VALUES = 3, MR_TEXT_MAX_ARGS = MR_IMAGE_OP_MAX_PARAMS };
+enum { MR_TEXT_MAX_NAME = 24, MR_TEXT_MAX_VALUES = 4, MR_TEXT_MAX_ARGS = MR_IMAGE_OP_MAX_PARAMS };
 
 /* One argument: `name=1:2`, `name=word`, `1:2` (no name) or `name` (no values). */
 struct mr_text_arg {

@@ -6,6 +6,8 @@
 
 #include "base/text_writer.h"
 
+#include <math.h>
+
 static void put_doubles(struct mr_text_writer *w, const char *before, const double *values, uint32_t n)
 {
     mr_text_writer_put(w, "%s", before);
@@ -30,16 +32,32 @@ static void put_interpolation(struct mr_text_writer *w, const struct mr_op *op)
         mr_text_writer_put(w, ",interp=%s", mr_transform_interpolations[op->interpolation]);
 }
 
-/* Every argument by its position. */
+/* Values of a parameter that the text needs: none where it is not given, one where that stands for all. */
+static uint32_t count_values(const struct mr_image_param *param, const double *args)
+{
+    if (isnan(args[0]))
+        return 0;
+    if (param->kind == MR_PARAM_COLOR && args[0] == args[1] && args[1] == args[2])
+        return 1;
+    if (param->kind == MR_PARAM_RANGES && isnan(args[2]))
+        return 2;
+    return mr_image_op_width(param);
+}
+
+/* Arguments by their position, but words, colors, and what may be missing, by name. */
 static void put_image_arguments(struct mr_text_writer *w, const struct mr_op *op)
 {
     const struct mr_image_param *params = mr_image_ops[op->image_op].params;
     const double *args = op->args;
     for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name; i++) {
+        uint32_t n = count_values(&params[i], args);
+        bool is_named = params[i].kind == MR_PARAM_WORD || params[i].kind == MR_PARAM_COLOR || params[i].optional;
+        if (n > 0)
+            mr_text_writer_put(w, "%s%s%s", i ? "," : "", is_named ? params[i].name : "", is_named ? "=" : "");
         if (params[i].kind == MR_PARAM_WORD)
-            mr_text_writer_put(w, "%s%s=%s", i ? "," : "", params[i].name, params[i].words[(size_t)args[0]]);
+            mr_text_writer_put(w, "%s", params[i].words[(size_t)args[0]]);
         else
-            put_doubles(w, i ? "," : "", args, mr_image_op_width(&params[i]));
+            put_doubles(w, "", args, n);
         args += mr_image_op_width(&params[i]);
     }
 }

@@ -20,6 +20,7 @@ from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import functional as F
 
+NAN = float("nan")
 N_SEEDS = 250
 N_IMAGES = 4  # of a seed, one after the other from one stream
 
@@ -40,7 +41,7 @@ record = Record((1, 1))
 
 
 def add(name, *values):
-    record.calls.append(" ".join([name] + ["%.12g" % value for value in values]))
+    record.calls.append(" ".join([name] + [value if isinstance(value, str) else "%.12g" % value for value in values]))
 
 
 def replace(name):
@@ -60,6 +61,27 @@ replace("posterize")(lambda img, bits: add("posterize", bits))
 replace("solarize")(lambda img, threshold: add("solarize", threshold))
 replace("rgb_to_grayscale")(lambda img, num_output_channels: add("rgb_to_grayscale", num_output_channels))
 replace("gaussian_blur")(lambda img, kernel, sigma: add("gaussian_blur", kernel[0], sigma[0]))
+
+
+def fill_of(fill):
+    return fill if isinstance(fill, tuple) else (fill, fill, fill)
+
+
+@replace("rotate")
+def rotate(img, angle, interpolation, expand, center, fill):
+    add("rotate", angle, interpolation.value, *fill_of(fill), *(center or (NAN, NAN)))
+
+
+@replace("affine")
+def affine(img, angle, translate, scale, shear, interpolation, fill, center):
+    add("affine", angle, *translate, scale, *shear, interpolation.value, *fill_of(fill), *(center or (NAN, NAN)))
+
+
+@replace("perspective")
+def perspective(img, startpoints, endpoints, interpolation, fill):
+    """What is 0 is some 1e-16 where it comes from least squares."""
+    coefficients = [0.0 if abs(x) < 1e-13 else x for x in F._get_perspective_coeffs(startpoints, endpoints)]
+    add("PIL.transform", *coefficients, interpolation.value, *fill_of(fill))
 
 
 @replace("resized_crop")
@@ -126,6 +148,19 @@ def cases():
         yield f"random_apply(invert(1)+equalize(0.3),{p})", T.RandomApply([T.RandomInvert(1), T.RandomEqualize(0.3)], p), [64, 64]
     for text, sigma in ((",0.1:2", (0.1, 2.0)), ("", (0.1, 2.0)), (",0.3", 0.3), (",0.7:1.9", (0.7, 1.9))):
         yield f"gaussian_blur(23{text})", T.GaussianBlur(23, sigma), [64, 64]
+    modes, size = T.InterpolationMode, [120, 91]
+    yield "rotation(30)", T.RandomRotation(30), size
+    yield "rotation(-5.5:170,bicubic,10:-20.5,1:2:3)", T.RandomRotation((-5.5, 170), modes.BICUBIC, False, (10, -20.5), (1, 2, 3)), size
+    yield "affine(0)", T.RandomAffine(0), size
+    yield "affine(15,0.1:0.25)", T.RandomAffine(15, (0.1, 0.25)), size
+    yield "affine(-7:15,scale=0.8:1.3,shear=10,bilinear,fill=7)", T.RandomAffine(
+        (-7, 15), None, (0.8, 1.3), 10, modes.BILINEAR, 7), size
+    yield "affine(25,0.5:0,0.3:0.4,-1:2:-3:4.5,nearest,1:2:3,0:0.5)", T.RandomAffine(
+        25, (0.5, 0), (0.3, 0.4), (-1, 2, -3, 4.5), modes.NEAREST, (1, 2, 3), (0, 0.5)), size
+    yield "affine(25,shear=3:4)", T.RandomAffine(25, shear=(3, 4)), size
+    yield "perspective", T.RandomPerspective(), [224, 224]
+    yield "perspective(0.7,0.9,nearest,1:2:3)", T.RandomPerspective(0.7, 0.9, modes.NEAREST, (1, 2, 3)), [500, 375]
+    yield "perspective(0.3,0.1)", T.RandomPerspective(0.3, 0.1), [75, 60]
     yield "grayscale(3)", T.Grayscale(3), [64, 64]
     yield from recipes()
 

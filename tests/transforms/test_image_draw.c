@@ -38,13 +38,22 @@ static void draw_geometry(const struct mr_plan *plan, uint64_t index, struct mr_
 /* The calls of a sample by their kinds, as a text: i for invert and so on. */
 static void spell_calls(const struct mr_geometry *g, char text_out[64])
 {
-    static const char letters[MR_N_CALL_KINDS] = {[MR_CALL_INVERT] = 'i',           [MR_CALL_POSTERIZE] = 'p',
-                                                  [MR_CALL_SOLARIZE] = 's',         [MR_CALL_AUTOCONTRAST] = 'a',
-                                                  [MR_CALL_EQUALIZE] = 'e',         [MR_CALL_GRAYSCALE] = 'g',
-                                                  [MR_CALL_BRIGHTNESS] = 'b',       [MR_CALL_CONTRAST] = 'c',
-                                                  [MR_CALL_SATURATION] = 't',       [MR_CALL_HUE] = 'h',
-                                                  [MR_CALL_SHARPNESS] = 'r',        [MR_CALL_GAUSSIAN_BLUR] = 'u',
-                                                  [MR_CALL_PIL_GAUSSIAN_BLUR] = 'l'};
+    static const char letters[MR_N_CALL_KINDS] = {[MR_CALL_INVERT] = 'i',
+                                                  [MR_CALL_POSTERIZE] = 'p',
+                                                  [MR_CALL_SOLARIZE] = 's',
+                                                  [MR_CALL_AUTOCONTRAST] = 'a',
+                                                  [MR_CALL_EQUALIZE] = 'e',
+                                                  [MR_CALL_GRAYSCALE] = 'g',
+                                                  [MR_CALL_BRIGHTNESS] = 'b',
+                                                  [MR_CALL_CONTRAST] = 'c',
+                                                  [MR_CALL_SATURATION] = 't',
+                                                  [MR_CALL_HUE] = 'h',
+                                                  [MR_CALL_SHARPNESS] = 'r',
+                                                  [MR_CALL_GAUSSIAN_BLUR] = 'u',
+                                                  [MR_CALL_PIL_GAUSSIAN_BLUR] = 'l',
+                                                  [MR_CALL_ROTATE] = 'o',
+                                                  [MR_CALL_AFFINE] = 'f',
+                                                  [MR_CALL_PERSPECTIVE] = 'v'};
     uint32_t i = 0;
     for (; i < g->calls.n && i < 63; i++)
         text_out[i] = letters[g->calls.calls[i].kind];
@@ -219,6 +228,28 @@ static void images_are_whole_where_calls_change_them(void **state)
     free(g);
 }
 
+/* No call where three corners lie in a line, and none with infinite coefficients. */
+static void perspectives_have_four_corners(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {2, 2}, {3, 3}, {40, 3}, {64, 64}};
+    struct mr_plan plan = plan_of("perspective(1,1)");
+    struct mr_geometry *g = malloc(sizeof *g);
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t n_calls = 0;
+        for (uint64_t index = 0; index < 2000; index++) {
+            struct mr_rng rng;
+            mr_rng_init(&rng, 7, 3, index);
+            assert_int_equal(mr_geometry_make(&plan, sizes[i][0], sizes[i][1], &rng, g, NULL), MR_OK);
+            for (uint32_t k = 0; k < 8 && g->calls.n; k++)
+                assert_true(isfinite(g->calls.calls[0].args[k]));
+            n_calls += g->calls.n;
+        }
+        assert_true(i < 2 ? n_calls == 0 : n_calls > 0 && n_calls < 2000);
+    }
+    free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +258,7 @@ int main(void)
         cmocka_unit_test(jitter_draws_its_factors_uniformly),
         cmocka_unit_test(an_operation_at_the_end_changes_no_draw_before_it),
         cmocka_unit_test(images_are_whole_where_calls_change_them),
+        cmocka_unit_test(perspectives_have_four_corners),
     };
     return cmocka_run_group_tests_name("image_draw", tests, NULL, NULL);
 }

@@ -112,6 +112,17 @@ static void normalise_needs_a_float(void **state)
     assert_true(plan.exact);
 }
 
+static void a_color_needs_three_channels(void **state)
+{
+    (void)state;
+    expect_plan("rotation(5,fill=1:2:3)+grayscale", &files, MR_U8, MR_NCHW);
+    expect_plan("grayscale+random_apply(rotation(5,fill=9))", &gray, MR_U8, MR_NCHW);
+    expect_refused("grayscale+random_apply(rotation(5,fill=1:2:3))", &files, MR_U8,
+                   "rotation cannot be applied: fill has 3 channels, the pictures have 1 there");
+    expect_refused("affine(0,fill=1:1:3)", &gray, MR_U8,
+                   "affine cannot be applied: fill has 3 channels, the pictures have 1 there");
+}
+
 static void rgb_makes_three_channels_of_one(void **state)
 {
     (void)state;
@@ -208,6 +219,7 @@ int main(void)
         cmocka_unit_test(raw_pictures_are_copied_where_nothing_changes),
         cmocka_unit_test(records_are_taken_as_they_are),
         cmocka_unit_test(normalise_needs_a_float),
+        cmocka_unit_test(a_color_needs_three_channels),
         cmocka_unit_test(rgb_makes_three_channels_of_one),
         cmocka_unit_test(exif_is_for_files),
         cmocka_unit_test(an_open_size_is_that_of_the_first_image),

@@ -131,6 +131,17 @@ static void image_operations_take_arguments_by_position_and_by_name(void **state
                      "gaussian_blur(23,0.1:2)+gaussian_blur(5,1.5:1.5)");
     expect_long_form("pil_gaussian_blur(0.1:2)+pil_gaussian_blur(radius=3)",
                      "pil_gaussian_blur(0.1:2)+pil_gaussian_blur(3:3)");
+    expect_long_form("rotation(30)+rotation(-5.5:7,bilinear,10:-20.5,9)",
+                     "rotation(-30:30,interp=nearest,fill=0)+"
+                     "rotation(-5.5:7,interp=bilinear,center=10:-20.5,fill=9)");
+    expect_long_form("affine(0)+affine(10,0.1:0.2,scale=0.9,shear=5,bicubic)",
+                     "affine(0:0,interp=nearest,fill=0)+affine(-10:10,translate=0.1:0.2,scale=0.9:0.9,shear=-5:5,"
+                     "interp=bicubic,fill=0)");
+    expect_long_form("affine(0,fill=1:2:3,shear=-1:2:-3:4.5,center=0:0)+affine(1:2,shear=3:4)",
+                     "affine(0:0,shear=-1:2:-3:4.5,interp=nearest,fill=1:2:3,center=0:0)+"
+                     "affine(1:2,shear=3:4,interp=nearest,fill=0)");
+    expect_long_form("perspective+perspective(p=1,0.25,nearest,fill=7:7:7)",
+                     "perspective(0.5,0.5,interp=bilinear,fill=0)+perspective(0.25,1,interp=nearest,fill=7)");
     expect_long_form("train:224+invert", CROP "+hflip(0.5)+invert(0.5)+" IMAGENET);
 }
 
@@ -194,7 +205,7 @@ static void errors_name_the_place(void **state)
                  {"train:-3", 7, "a size from 1 to 65535"},
                  {"train:65536", 7, "a size from 1 to 65535"},
                  {"train:1:2:3", 7, "height:width"},
-                 {"train:1:2:3:4", 13, "at most three"},
+                 {"train:1:2:3:4:5", 15, "at most four"},
                  {"eval:224", 9, "two sizes"},
                  {"hflip(2)", 7, "from 0 to 1"},
                  {"hflip(nan)", 7, "unknown"},
@@ -258,6 +269,25 @@ static void errors_name_the_place(void **state)
                  {"gaussian_blur(5,2:1)", 17, "sigma: a number or lo:hi from 0.001 to 1000"},
                  {"gaussian_blur(5,0)", 17, "sigma: a number or lo:hi from 0.001 to 1000"},
                  {"pil_gaussian_blur(-1)", 19, "radius: a number or lo:hi from 0 to 1000"},
+                 {"rotation", 1, "rotation needs degrees"},
+                 {"rotation(-5)", 10, "degrees: a number or lo:hi from -36000 to 36000"},
+                 {"rotation(5,interp=lanczos)", 12, "no choice has this name; there are nearest, bilinear, bicubic"},
+                 {"rotation(5,fill=1:2)", 12, "fill: a whole number or r:g:b from 0 to 255"},
+                 {"rotation(5,fill=0.5)", 12, "fill: a whole number or r:g:b from 0 to 255"},
+                 {"rotation(5,fill=1:2:256)", 12, "fill: a whole number or r:g:b from 0 to 255"},
+                 {"rotation(5,fill=1:2:3:4)", 12, "fill: a whole number or r:g:b from 0 to 255"},
+                 {"rotation(5,fill=1:2:3:4:5)", 25, "at most four values can stand here"},
+                 {"rotation(5,center=3)", 12, "center: x:y, two numbers from -100000 to 100000"},
+                 {"rotation(5,scale=1:2)", 12, "unknown or given twice"},
+                 {"affine", 1, "affine needs degrees"},
+                 {"affine(0,translate=0.1:1.5)", 10, "translate: x:y, two numbers from 0 to 1"},
+                 {"affine(0,scale=0:1)", 10, "scale: a number or lo:hi from 0.001 to 1000"},
+                 {"affine(0,scale=2:1)", 10, "scale: a number or lo:hi from 0.001 to 1000"},
+                 {"affine(0,shear=1:2:3)", 10, "shear: a number, lo:hi or lo:hi:lo:hi from -180 to 180"},
+                 {"affine(0,shear=-3)", 10, "shear: a number, lo:hi or lo:hi:lo:hi from -180 to 180"},
+                 {"affine(0,shear=1:2:4:3)", 10, "shear: a number, lo:hi or lo:hi:lo:hi from -180 to 180"},
+                 {"perspective(1.5)", 13, "distortion_scale: a number from 0 to 1"},
+                 {"perspective(0.5,-0.1)", 17, "p: a number from 0 to 1"},
                  {"color_jitter(hue=0.6)", 14, "hue: a number or lo:hi from -0.5 to 0.5"},
                  {"color_jitter(0,0,0,0,0)", 22, "unknown or given twice"},
                  {"equalise", 1, "did you mean 'equalize'?"},

@@ -6,13 +6,21 @@
 #include "transforms/image_ops/image_op.h"
 
 #include "transforms/image_ops/image_gaussian_blur.h"
+#include "transforms/image_ops/image_op_warp.h"
 
 #include <assert.h>
 #include <string.h>
 
 uint32_t mr_image_op_width(const struct mr_image_param *param)
 {
-    return param->kind == MR_PARAM_RANGE || param->kind == MR_PARAM_SPAN ? 2 : 1;
+    switch ((enum mr_image_param_kind)param->kind) {
+    case MR_PARAM_RANGE:
+    case MR_PARAM_SPAN:
+    case MR_PARAM_PAIR: return 2;
+    case MR_PARAM_COLOR: return 3;
+    case MR_PARAM_RANGES: return 4;
+    default: return 1;
+    }
 }
 
 void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
@@ -129,6 +137,24 @@ static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
         .name = part, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1.0, .defaults = { 1.0, 1.0 }                \
     }
 
+#define MAX_DEGREES 36000.0
+#define DEGREES                                                                                                        \
+    {                                                                                                                  \
+        .name = "degrees", .kind = MR_PARAM_RANGE, .lo = -MAX_DEGREES, .hi = MAX_DEGREES, .required = true             \
+    }
+#define INTERP(place)                                                                                                  \
+    {                                                                                                                  \
+        .name = "interp", .kind = MR_PARAM_WORD, .words = mr_image_op_warp_filters, .defaults = { place }              \
+    }
+#define FILL                                                                                                           \
+    {                                                                                                                  \
+        .name = "fill", .kind = MR_PARAM_COLOR, .hi = 255                                                              \
+    }
+#define CENTER                                                                                                         \
+    {                                                                                                                  \
+        .name = "center", .kind = MR_PARAM_PAIR, .lo = -100000, .hi = 100000, .optional = true                         \
+    }
+
 const struct mr_image_op mr_image_ops[] = {
     {.name = "invert", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_invert},
     {.name = "posterize",
@@ -172,5 +198,23 @@ const struct mr_image_op mr_image_ops[] = {
      .max_calls = 1,
      .params = {{.name = "radius", .kind = MR_PARAM_SPAN, .hi = 1000, .required = true}},
      .draw = draw_pil_gaussian_blur},
+    {.name = "rotation",
+     .max_calls = 1,
+     .params = {DEGREES, INTERP(0), CENTER, FILL},
+     .draw = mr_image_op_warp_rotation},
+    {.name = "affine",
+     .max_calls = 1,
+     .params = {DEGREES,
+                {.name = "translate", .kind = MR_PARAM_PAIR, .hi = 1, .optional = true},
+                {.name = "scale", .kind = MR_PARAM_SPAN, .lo = 0.001, .hi = 1000, .optional = true},
+                {.name = "shear", .kind = MR_PARAM_RANGES, .lo = -180, .hi = 180, .optional = true},
+                INTERP(0),
+                FILL,
+                CENTER},
+     .draw = mr_image_op_warp_affine},
+    {.name = "perspective",
+     .max_calls = 1,
+     .params = {{.name = "distortion_scale", .hi = 1, .defaults = {0.5}}, CHANCE(0.5), INTERP(1), FILL},
+     .draw = mr_image_op_warp_perspective},
 };
 const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

@@ -25,7 +25,10 @@ enum mr_image_param_kind {
     MR_PARAM_ODD,      /* a whole number */
     MR_PARAM_RANGE,    /* two numbers, lo:hi; one number v is center - v : center + v, cut off at `lo` */
     MR_PARAM_SPAN,     /* two numbers, lo:hi; one number v is v:v */
-    MR_PARAM_WORD      /* one of `words`, stored as its place there */
+    MR_PARAM_WORD,     /* one of `words`, stored as its place there */
+    MR_PARAM_PAIR,     /* two numbers, x:y */
+    MR_PARAM_RANGES,   /* two ranges, lo:hi:lo:hi; of one, lo:hi, the second is NaN; one number v is -v:v */
+    MR_PARAM_COLOR     /* three whole numbers, r:g:b; one number v is v:v:v */
 };
 
 struct mr_image_param {
@@ -34,8 +37,9 @@ struct mr_image_param {
     double lo;     /* each number is from lo to hi, both included */
     double hi;
     double center;      /* of MR_PARAM_RANGE */
-    double defaults[2]; /* a range and a span have two */
+    double defaults[2]; /* a range and a span have two; a color has one for all channels */
     bool required;
+    bool optional;            /* NaN where it is not given */
     const char *const *words; /* of MR_PARAM_WORD, up to NULL */
 };
 
@@ -67,7 +71,7 @@ struct mr_image_op {
 extern const struct mr_image_op mr_image_ops[];
 extern const uint32_t mr_image_op_count;
 
-/* Doubles of a parameter: 2 of a range or a span, else 1. */
+/* Doubles of a parameter, 1 to 4. */
 uint32_t mr_image_op_width(const struct mr_image_param *param);
 
 /* Append a call; its arguments beyond n_args are 0. */
