@@ -211,8 +211,12 @@ static uint32_t live_row(const struct mr_resample *r, uint32_t i)
 /* One row through the stage where no axis is resampled. */
 static void push_copied(struct mr_resample *r, const uint8_t *row)
 {
-    uint32_t y = live_row(r, r->n_pushed);
+    uint32_t y = live_row(r, r->n_pushed++);
     size_t n = r->x.n, channels = r->channels;
+    if (!r->in_place && !r->x.reversed && r->before + r->behind == 0) {
+        mr_tensor_write_commit_row(r->writer, row, y);
+        return;
+    }
     uint8_t *out = open_row(r, y);
     if (!r->x.reversed)
         memcpy(out, row, r->live_bytes);
@@ -220,7 +224,6 @@ static void push_copied(struct mr_resample *r, const uint8_t *row)
         for (size_t c = 0; c < channels; c++)
             out[i * channels + c] = row[(n - 1 - i) * channels + c];
     close_row(r, y);
-    r->n_pushed++;
 }
 
 /* Of the ring, the one that has input row `row`. */

@@ -102,11 +102,9 @@ static void spread_row(const struct mr_tensor_writer *writer, const uint8_t *one
     put_values(writer, writer->row, 3 * writer->width, 0, 3, find_out(writer, y, 0));
 }
 
-void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y)
+static inline __attribute__((always_inline)) void put_row(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                                          uint32_t y)
 {
-    if (mr_tensor_write_is_in_place(writer))
-        return;
-    const uint8_t *row = mr_tensor_write_target(writer, y);
     if (writer->spread) {
         spread_row(writer, row, y);
     } else if (is_planar(writer)) {
@@ -118,4 +116,15 @@ void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y)
     } else {
         put_values(writer, row, writer->width * writer->channels, 0, writer->channels, find_out(writer, y, 0));
     }
+}
+
+void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y)
+{
+    if (!mr_tensor_write_is_in_place(writer))
+        put_row(writer, mr_tensor_write_target(writer, y), y);
+}
+
+void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t y)
+{
+    put_row(writer, row, y);
 }

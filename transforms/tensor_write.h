@@ -50,5 +50,7 @@ bool mr_tensor_write_is_in_place(const struct mr_tensor_writer *writer);
 uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t y);
 /* ... and, once it is there, its way into the tensor. */
 void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y);
+/* Output row y from where it lies, without a copy at the target. Not in place. */
+void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t y);
 
 #endif
