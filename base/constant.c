@@ -69,6 +69,10 @@ static const struct {
     SIZE(mr_sample),
     SIZE(mr_callbacks),
     SIZE(mr_sample_info),
+    /* transform.h */
+    VALUE(MR_EXPLAIN_JSON),
+    VALUE(MR_EXPLAIN_WORDS),
+    SIZE(mr_explain_options),
     /* sampler.h */
     VALUE(MR_TAIL_PAD),
     VALUE(MR_TAIL_DROP),

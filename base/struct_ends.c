@@ -17,6 +17,7 @@
 ENDS_WITH(mr_cache_report, n_filled_damaged);
 ENDS_WITH(mr_callbacks, label_shape);
 ENDS_WITH(mr_dataset_options, progress_user);
+ENDS_WITH(mr_explain_options, form);
 ENDS_WITH(mr_group_options, nccl_comm);
 ENDS_WITH(mr_launch_options, grace_ms);
 ENDS_WITH(mr_launch_result, pid);

@@ -189,41 +189,62 @@ static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place,
     return mr_rng_below(&own, 2) ? MR_BICUBIC : MR_BILINEAR;
 }
 
-/* place: of the operation in the plan's list, from 1 on. */
-static mr_status fold_op(const struct mr_op *op, uint32_t place, struct mr_rng *rng, struct mr_geometry *g,
-                         mr_error *error)
+static struct mr_geometry_step begin_step(const struct mr_op *op, struct mr_geometry *g)
 {
-    int64_t width = last_stage(g)->window.width;
-    int64_t height = last_stage(g)->window.height;
+    const struct mr_box *image = &last_stage(g)->window;
+    return (struct mr_geometry_step){.op = op, .width = image->width, .height = image->height};
+}
+
+/* place: of the operation in the plan's list, from 1 on. */
+static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct mr_rng *rng, mr_error *error)
+{
+    const struct mr_op *op = step->op;
     mr_status status = MR_OK;
+    step->resized_width = op->width;
+    step->resized_height = op->height;
     switch ((enum mr_op_kind)op->kind) {
-    case MR_OP_RANDOM_RESIZED_CROP:
-        fold_crop(g, draw_box(op, width, height, rng));
-        fold_resize(g, op->width, op->height, draw_filter(op, place, rng));
-        break;
+    case MR_OP_RANDOM_RESIZED_CROP: step->box = draw_box(op, step->width, step->height, rng); break;
     case MR_OP_RESIZE_SHORT:
-        status = short_side(op->height, &width, &height, error);
-        if (status == MR_OK)
-            fold_resize(g, width, height, draw_filter(op, place, rng));
+        step->resized_width = step->width;
+        step->resized_height = step->height;
+        status = short_side(op->height, &step->resized_width, &step->resized_height, error);
         break;
-    case MR_OP_RESIZE: fold_resize(g, op->width, op->height, draw_filter(op, place, rng)); break;
     case MR_OP_CENTER_CROP:
-        fold_crop(g, (struct mr_box){.x = center_start(width, op->width),
-                                     .y = center_start(height, op->height),
-                                     .width = op->width,
-                                     .height = op->height});
+        step->box = (struct mr_box){.x = center_start(step->width, op->width),
+                                    .y = center_start(step->height, op->height),
+                                    .width = op->width,
+                                    .height = op->height};
         break;
     case MR_OP_RANDOM_CROP:
-        status = check_random_crop(op, width, height, error);
+        status = check_random_crop(op, step->width, step->height, error);
         if (status == MR_OK)
-            fold_crop(g, draw_crop(op, width, height, rng));
+            step->box = draw_crop(op, step->width, step->height, rng);
         break;
     /* torch compares an f32 with p, which becomes one. */
-    case MR_OP_HFLIP: last_stage(g)->hflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
-    case MR_OP_VFLIP: last_stage(g)->vflip ^= mr_rng_chance(rng, (double)(float)op->p); break;
+    case MR_OP_HFLIP:
+    case MR_OP_VFLIP: step->flips = mr_rng_chance(rng, (double)(float)op->p); break;
     default: break;
     }
+    if (status == MR_OK)
+        step->interpolation = draw_filter(op, place, rng);
     return status;
+}
+
+static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step)
+{
+    switch ((enum mr_op_kind)step->op->kind) {
+    case MR_OP_RANDOM_RESIZED_CROP:
+        fold_crop(g, step->box);
+        fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
+        break;
+    case MR_OP_RESIZE_SHORT:
+    case MR_OP_RESIZE: fold_resize(g, step->resized_width, step->resized_height, step->interpolation); break;
+    case MR_OP_CENTER_CROP:
+    case MR_OP_RANDOM_CROP: fold_crop(g, step->box); break;
+    case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
+    case MR_OP_VFLIP: last_stage(g)->vflip ^= step->flips; break;
+    default: break;
+    }
 }
 
 /* What follows works on the image that the calls leave. */
@@ -234,13 +255,16 @@ static void end_calls(struct mr_geometry *g)
         add_stage(g, s->window.width, s->window.height);
 }
 
-static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng, struct mr_geometry *g)
+static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng, struct mr_geometry *g,
+                       struct mr_geometry_step *step)
 {
     struct mr_stage *s = last_stage(g);
+    step->first_call = g->calls.n;
     if (s->n_calls == 0)
         s->first_call = g->calls.n;
-    mr_image_draw_node(plan->ops, i, rng, (uint32_t)s->window.width, (uint32_t)s->window.height, &g->calls);
+    mr_image_draw_node(plan->ops, i, rng, (uint32_t)step->width, (uint32_t)step->height, &g->calls);
     s->n_calls = g->calls.n - s->first_call;
+    step->n_calls = g->calls.n - step->first_call;
 }
 
 static void find_need(struct mr_stage *s)
@@ -281,28 +305,46 @@ static void trim_stages(struct mr_geometry *g)
     }
 }
 
-mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
-                           struct mr_geometry *geometry_out, mr_error *error)
+/* steps: NULL, or where to note them. */
+static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
+                               struct mr_geometry *g, struct mr_geometry_steps *steps, mr_error *error)
 {
     if (width == 0 || height == 0 || width > MR_MAX_RESIZED || height > MR_MAX_RESIZED)
         return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", width, height);
-    geometry_out->n_stages = 0;
-    geometry_out->calls.n = 0;
-    add_stage(geometry_out, width, height);
+    g->n_stages = 0;
+    g->calls.n = 0;
+    add_stage(g, width, height);
     for (uint32_t i = 0; i < plan->n_ops; i = mr_image_draw_skip(plan->ops, i)) {
+        struct mr_geometry_step step = begin_step(&plan->ops[i], g);
         if (mr_image_draw_is_image(&plan->ops[i])) {
-            draw_calls(plan, i, rng, geometry_out);
-            continue;
+            draw_calls(plan, i, rng, g, &step);
+        } else {
+            end_calls(g);
+            mr_status status = draw_step(&step, i + 1, rng, error);
+            if (status != MR_OK)
+                return status;
+            fold_step(g, &step);
         }
-        end_calls(geometry_out);
-        mr_status status = fold_op(&plan->ops[i], i + 1, rng, geometry_out, error);
-        if (status != MR_OK)
-            return status;
+        if (steps)
+            steps->steps[steps->n++] = step;
     }
-    end_calls(geometry_out);
-    geometry_out->crop = find_crop(geometry_out);
-    trim_stages(geometry_out);
+    end_calls(g);
+    g->crop = find_crop(g);
+    trim_stages(g);
     return MR_OK;
+}
+
+mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
+                           struct mr_geometry *geometry_out, mr_error *error)
+{
+    return make_geometry(plan, width, height, rng, geometry_out, NULL, error);
+}
+
+mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
+                             struct mr_geometry *geometry_out, struct mr_geometry_steps *steps_out, mr_error *error)
+{
+    steps_out->n = 0;
+    return make_geometry(plan, width, height, rng, geometry_out, steps_out, error);
 }
 
 static bool sets_size(const struct mr_op *op)

@@ -49,12 +49,35 @@ struct mr_geometry {
     struct mr_image_calls calls;
 };
 
+/* What an operation of the list became, before it was folded; or the calls of an image operation. */
+struct mr_geometry_step {
+    const struct mr_op *op; /* in the plan */
+    int64_t width;          /* of the image ahead of it */
+    int64_t height;
+    struct mr_box box;     /* of crops, in pixels of that image; may stick out */
+    int64_t resized_width; /* of operations that resize */
+    int64_t resized_height;
+    enum mr_interpolation interpolation;
+    bool flips;
+    uint32_t first_call;
+    uint32_t n_calls;
+};
+
+struct mr_geometry_steps {
+    uint32_t n;
+    struct mr_geometry_step steps[MR_PLAN_MAX_OPS];
+};
+
 /*
  * Draw and fold. width x height is the image as the operations see it: upright already where plan->use_exif turns it.
  * Draws are made in the order of torchvision's modules. MR_ERR_DAMAGED where the image cannot be cropped or resized so.
  */
 mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
                            struct mr_geometry *geometry_out, mr_error *error);
+
+/* The same, and note each step. */
+mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
+                             struct mr_geometry *geometry_out, struct mr_geometry_steps *steps_out, mr_error *error);
 
 /*
  * Size of the output for an image of that size; makes no draws, since no size depends on one. Sizes of 0 are unknown:

@@ -95,6 +95,46 @@ MR_API mr_status mr_transform_rgb(mr_transform *transform, mr_error *error);
 MR_API mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
                                         const double *std, bool exact, mr_error *error);
 
+/** What mr_transform_explain() writes. */
+typedef enum mr_explain_form {
+    MR_EXPLAIN_JSON = 0, /* a line of JSON, docs/formats.md */
+    MR_EXPLAIN_WORDS = 1 /* the calls alone, for people: "hflip, posterize(bits=4)"; "" where there are none */
+} mr_explain_form;
+
+/** Options of mr_transform_explain(): more about the sample. */
+typedef struct mr_explain_options {
+    size_t struct_size;
+    const char *name;      /* of the sample; NULL: null */
+    uint32_t orientation;  /* EXIF's, 1 to 8; 0: 1. It counts where the transform begins with exif */
+    uint32_t raw_channels; /* 0: an image file; 1 or 3: a raw picture of so many channels */
+    bool hole;             /* no sample came: its calls are null */
+    mr_explain_form form;
+} mr_explain_options;
+
+#define MR_EXPLAIN_OPTIONS_INIT MR_STRUCT_INIT(mr_explain_options)
+
+/**
+ * Write how a sample is made of its image: functions of torchvision.transforms.functional and of Pillow, with the
+ * arguments that this sample drew. A few lines of Python replay them, docs/formats.md. normalize is not among them.
+ *
+ * transform   NULL: the loader's default
+ * seed        the loader's
+ * index       of the sample; for a stand-in of a damaged one, the stand-in's
+ * occurrence  how often the epoch had the index before; 0 in every order of today
+ * width       of the decoded image in pixels, before EXIF turns it; height likewise
+ * options     NULL: all defaults
+ * text_out    at most size bytes with the final NUL, without a newline; NULL only measures
+ * len_out     NULL, or receives the text's length without the NUL
+ *
+ * Returns MR_OK; MR_ERR_INVALID (an option, or the transform does not suit such samples); MR_ERR_DAMAGED if the image
+ * cannot be cropped or resized so; MR_ERR_NO_MEMORY.
+ * Threads: any.
+ */
+MR_API mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch, int64_t index,
+                                      uint64_t occurrence, uint32_t width, uint32_t height,
+                                      const mr_explain_options *options, char *text_out, size_t size, size_t *len_out,
+                                      mr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,7 +13,7 @@ static mr_loader *open_pairs(struct rig *rig)
     mr_loader_options options = rig_options_of(&rig_modes[0]);
     int64_t order[N_ROWS];
     mr_transform *transform;
-    mr_loader *loader;
+    mr_loader *loader = NULL;
     mr_error error;
     for (int64_t i = 0; i < N_ROWS; i++)
         order[i] = i / 2;

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes which functions of torchvision and Pillow make a sample. The steps are those that geometry.c makes the sample
+ * of; here they only get torchvision's names and lose what changes nothing.
+ */
+#include "base/options.h"
+#include "transforms/call_text.h"
+#include "transforms/geometry.h"
+#include "transforms/plan_compile.h"
+
+#include <stdlib.h>
+
+/* What the draws and their text need; too much for a stack. */
+struct explanation {
+    struct mr_plan plan;
+    struct mr_geometry geometry;
+    struct mr_geometry_steps steps;
+};
+
+struct listing {
+    struct mr_text_writer *w;
+    mr_explain_form form;
+    uint32_t n;            /* calls so far */
+    struct mr_image image; /* ahead of the next call */
+};
+
+static const struct mr_image_arg box_args[MR_CALL_MAX_NAMED] = {{.name = "top", .kind = MR_ARG_INTEGER},
+                                                                {.name = "left", .kind = MR_ARG_INTEGER},
+                                                                {.name = "height", .kind = MR_ARG_INTEGER},
+                                                                {.name = "width", .kind = MR_ARG_INTEGER}};
+static const struct mr_image_arg resized_args[MR_CALL_MAX_NAMED] = {
+    {.name = "top", .kind = MR_ARG_INTEGER},          {.name = "left", .kind = MR_ARG_INTEGER},
+    {.name = "height", .kind = MR_ARG_INTEGER},       {.name = "width", .kind = MR_ARG_INTEGER},
+    {.name = "size", .kind = MR_ARG_INTEGER, .n = 2}, {.name = "interpolation", .kind = MR_ARG_FILTER}};
+static const struct mr_image_arg resize_args[MR_CALL_MAX_NAMED] = {{.name = "size", .kind = MR_ARG_INTEGER, .n = 2},
+                                                                   {.name = "interpolation", .kind = MR_ARG_FILTER}};
+static const struct mr_image_arg center_args[MR_CALL_MAX_NAMED] = {
+    {.name = "output_size", .kind = MR_ARG_INTEGER, .n = 2}};
+static const struct mr_image_arg pad_args[MR_CALL_MAX_NAMED] = {{.name = "padding", .kind = MR_ARG_INTEGER, .n = 4}};
+static const char *const rgb[] = {"RGB", NULL};
+static const struct mr_image_arg convert_args[MR_CALL_MAX_NAMED] = {
+    {.name = "mode", .kind = MR_ARG_WORD, .words = rgb}};
+static const struct mr_image_arg no_args[MR_CALL_MAX_NAMED];
+
+static void put_call(struct listing *l, const struct mr_call_text *call)
+{
+    if (mr_call_text_is_identity(call, &l->image))
+        return;
+    if (l->form == MR_EXPLAIN_WORDS) {
+        mr_text_writer_put(l->w, "%s", l->n ? ", " : "");
+        mr_call_text_put_words(l->w, call, &l->image);
+    } else {
+        mr_text_writer_put(l->w, "%s", l->n ? "," : "");
+        mr_call_text_put_json(l->w, call, &l->image);
+    }
+    l->n++;
+}
+
+static void put_function(struct listing *l, const char *name, const struct mr_image_arg *keywords, const double *args)
+{
+    const struct mr_call_text call = {.name = name, .keywords = keywords, .args = args};
+    put_call(l, &call);
+}
+
+static void set_size(struct listing *l, int64_t width, int64_t height)
+{
+    l->image.width = (uint32_t)width;
+    l->image.height = (uint32_t)height;
+}
+
+static bool has_size(const struct listing *l, int64_t width, int64_t height)
+{
+    return l->image.width == width && l->image.height == height;
+}
+
+static bool is_whole(const struct listing *l, const struct mr_box *box)
+{
+    return box->x == 0 && box->y == 0 && has_size(l, box->width, box->height);
+}
+
+static void put_resized_crop(struct listing *l, const struct mr_geometry_step *step)
+{
+    const struct mr_box *box = &step->box;
+    const double args[] = {(double)box->y,
+                           (double)box->x,
+                           (double)box->height,
+                           (double)box->width,
+                           (double)step->resized_height,
+                           (double)step->resized_width,
+                           step->interpolation};
+    if (!is_whole(l, box) || !has_size(l, step->resized_width, step->resized_height))
+        put_function(l, "resized_crop", resized_args, args);
+    set_size(l, step->resized_width, step->resized_height);
+}
+
+static void put_resize(struct listing *l, const struct mr_geometry_step *step)
+{
+    const double args[] = {(double)step->resized_height, (double)step->resized_width, step->interpolation};
+    if (!has_size(l, step->resized_width, step->resized_height))
+        put_function(l, "resize", resize_args, args);
+    set_size(l, step->resized_width, step->resized_height);
+}
+
+static void put_center_crop(struct listing *l, const struct mr_geometry_step *step)
+{
+    const double args[] = {(double)step->box.height, (double)step->box.width};
+    if (!is_whole(l, &step->box))
+        put_function(l, "center_crop", center_args, args);
+    set_size(l, step->box.width, step->box.height);
+}
+
+/* torchvision pads first and crops what that gives. */
+static void put_random_crop(struct listing *l, const struct mr_geometry_step *step)
+{
+    struct mr_box box = step->box;
+    const double padding = step->op->padding, all[] = {padding, padding, padding, padding};
+    if (step->op->padding) {
+        put_function(l, "pad", pad_args, all);
+        set_size(l, step->width + 2 * (int64_t)step->op->padding, step->height + 2 * (int64_t)step->op->padding);
+        box.x += step->op->padding;
+        box.y += step->op->padding;
+    }
+    const double args[] = {(double)box.y, (double)box.x, (double)box.height, (double)box.width};
+    if (!is_whole(l, &box))
+        put_function(l, "crop", box_args, args);
+    set_size(l, box.width, box.height);
+}
+
+static void put_image_calls(struct listing *l, const struct mr_geometry_step *step, const struct mr_image_call *calls)
+{
+    for (uint32_t i = 0; i < step->n_calls; i++) {
+        const struct mr_image_call *call = &calls[step->first_call + i];
+        const struct mr_call_text text = mr_call_text_of(call);
+        put_call(l, &text);
+        if (call->kind == MR_CALL_GRAYSCALE && call->args[0] == 1.0)
+            l->image.n_channels = 1;
+    }
+}
+
+static void put_step(struct listing *l, const struct mr_geometry_step *step, const struct mr_image_call *calls)
+{
+    switch ((enum mr_op_kind)step->op->kind) {
+    case MR_OP_RANDOM_RESIZED_CROP: put_resized_crop(l, step); break;
+    case MR_OP_RESIZE_SHORT:
+    case MR_OP_RESIZE: put_resize(l, step); break;
+    case MR_OP_CENTER_CROP: put_center_crop(l, step); break;
+    case MR_OP_RANDOM_CROP: put_random_crop(l, step); break;
+    case MR_OP_HFLIP:
+    case MR_OP_VFLIP:
+        if (step->flips)
+            put_function(l, step->op->kind == MR_OP_HFLIP ? "hflip" : "vflip", no_args, NULL);
+        break;
+    default: put_image_calls(l, step, calls); break;
+    }
+}
+
+static void put_calls(struct listing *l, const struct explanation *e, bool turns)
+{
+    if (turns)
+        put_function(l, "PIL.exif_transpose", no_args, NULL);
+    for (uint32_t i = 0; i < e->steps.n; i++)
+        put_step(l, &e->steps.steps[i], e->geometry.calls.calls);
+    if (e->plan.channels == 3 && l->image.n_channels == 1)
+        put_function(l, "PIL.convert", convert_args, &(const double){0});
+}
+
+/* What a line says of a sample beside its calls. */
+struct facts {
+    uint64_t epoch;
+    int64_t index;
+    uint64_t occurrence;
+    uint32_t width; /* of the image as it is stored */
+    uint32_t height;
+};
+
+static void put_head(struct mr_text_writer *w, const struct facts *facts, const char *name)
+{
+    mr_text_writer_put(w, "{\"index\":%lld,\"epoch\":%llu,\"occurrence\":%llu,\"name\":", (long long)facts->index,
+                       (unsigned long long)facts->epoch, (unsigned long long)facts->occurrence);
+    if (name)
+        mr_text_writer_put_json_string(w, name);
+    else
+        mr_text_writer_put(w, "null");
+    if (facts->width && facts->height)
+        mr_text_writer_put(w, ",\"size\":[%u,%u],\"calls\":", facts->width, facts->height);
+    else
+        mr_text_writer_put(w, ",\"size\":null,\"calls\":");
+}
+
+/* e NULL: a hole. */
+static size_t write_line(const struct explanation *e, const struct facts *facts, const mr_explain_options *options,
+                         char *text_out, size_t size)
+{
+    struct mr_text_writer w;
+    struct listing l = {.w = &w, .form = options->form};
+    bool is_json = options->form == MR_EXPLAIN_JSON;
+    bool turns = e && e->plan.use_exif && options->orientation >= 2;
+    bool swaps = turns && options->orientation >= 5;
+    mr_text_writer_begin(&w, text_out, size);
+    if (is_json)
+        put_head(&w, facts, options->name);
+    if (e) {
+        l.image.n_channels = e->plan.source_channels;
+        set_size(&l, swaps ? facts->height : facts->width, swaps ? facts->width : facts->height);
+        mr_text_writer_put(&w, "%s", is_json ? "[" : "");
+        put_calls(&l, e, turns);
+        mr_text_writer_put(&w, "%s", is_json ? "]" : "");
+    } else if (is_json) {
+        mr_text_writer_put(&w, "null");
+    }
+    mr_text_writer_put(&w, "%s", is_json ? "}" : "");
+    mr_text_writer_end(&w);
+    return w.len;
+}
+
+static mr_status check_options(const mr_explain_options *options, mr_error *error)
+{
+    if (options->orientation > 8)
+        return mr_error_set(error, MR_ERR_INVALID, "orientation %u is above 8", options->orientation);
+    if (options->raw_channels != 0 && options->raw_channels != 1 && options->raw_channels != 3)
+        return mr_error_set(error, MR_ERR_INVALID, "raw_channels %u is not 0, 1 or 3", options->raw_channels);
+    if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS)
+        return mr_error_set(error, MR_ERR_INVALID, "form %d is unknown", (int)options->form);
+    return MR_OK;
+}
+
+static mr_status compile_plan(const mr_transform *transform, uint32_t width, uint32_t height, uint32_t raw_channels,
+                              struct mr_plan *plan, mr_error *error)
+{
+    struct mr_sample_kind kind = {.encoded = raw_channels == 0, .picture = 1};
+    if (raw_channels) {
+        kind.dtype = MR_U8;
+        kind.ndim = 3;
+        kind.layout = MR_NHWC;
+        kind.shape[0] = height;
+        kind.shape[1] = width;
+        kind.shape[2] = raw_channels;
+        kind.data_bytes = (uint64_t)width * height * raw_channels;
+    }
+    /* Of floats a normalize says nothing; of u8 it would be refused. */
+    return mr_plan_compile(transform, &kind, MR_F32, MR_NCHW, plan, error);
+}
+
+static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const struct facts *facts,
+                             const mr_explain_options *options, struct explanation *e, mr_error *error)
+{
+    uint32_t width = facts->width, height = facts->height;
+    struct mr_rng rng;
+    mr_status status = compile_plan(transform, width, height, options->raw_channels, &e->plan, error);
+    if (status != MR_OK)
+        return status;
+    if (e->plan.use_exif && options->orientation >= 5) {
+        width = facts->height;
+        height = facts->width;
+    }
+    mr_rng_init(&rng, seed, facts->epoch, (uint64_t)facts->index);
+    mr_rng_set_occurrence(&rng, facts->occurrence);
+    return mr_geometry_record(&e->plan, width, height, &rng, &e->geometry, &e->steps, error);
+}
+
+mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch, int64_t index,
+                               uint64_t occurrence, uint32_t width, uint32_t height, const mr_explain_options *options,
+                               char *text_out, size_t size, size_t *len_out, mr_error *error)
+{
+    const struct facts facts = {
+        .epoch = epoch, .index = index, .occurrence = occurrence, .width = width, .height = height};
+    struct explanation *e = NULL;
+    mr_explain_options resolved = {0};
+    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
+    if (status == MR_OK)
+        status = check_options(&resolved, error);
+    if (status != MR_OK)
+        return status;
+    if (!resolved.hole) {
+        e = malloc(sizeof *e);
+        if (!e)
+            return mr_error_memory(error, sizeof *e);
+        status = draw_sample(transform, seed, &facts, &resolved, e, error);
+    }
+    if (status == MR_OK) {
+        size_t len = write_line(e, &facts, &resolved, text_out, size);
+        if (len_out)
+            *len_out = len;
+    }
+    free(e);
+    return status;
+}
