@@ -148,11 +148,16 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
 
 mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which, double *args_out)
 {
-    const struct mr_image_param *params = mr_image_ops[which].params;
+    const struct mr_image_op *op = &mr_image_ops[which];
+    const struct mr_image_param *params = op->params;
+    double *args = args_out;
     mr_status status = mr_text_parser_read_args(p, item);
     for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && status == MR_OK; i++) {
-        status = take_param(p, item, &params[i], args_out);
-        args_out += mr_image_op_width(&params[i]);
+        status = take_param(p, item, &params[i], args);
+        args += mr_image_op_width(&params[i]);
     }
-    return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
+    if (status == MR_OK)
+        status = mr_text_parser_refuse_unused(p, item);
+    const char *reason = status == MR_OK && op->refuse ? op->refuse(args_out) : NULL;
+    return reason ? mr_text_parser_fail_at(p, item->place, reason) : status;
 }

@@ -123,7 +123,7 @@ static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_ops; i++)
-        n += plan->ops[i].kind == MR_OP_IMAGE ? mr_image_ops[plan->ops[i].image_op].max_calls : 0;
+        n += plan->ops[i].kind == MR_OP_IMAGE ? mr_image_op_max_calls(plan->ops[i].image_op, plan->ops[i].args) : 0;
     if (n > MR_IMAGE_MAX_CALLS)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the image operations may become %u calls; a transform has at most %d", n,

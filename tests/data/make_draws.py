@@ -11,6 +11,7 @@ and the libraries' atan() may differ in the last bit of a double.
 RandomChoice and RandomOrder draw from Python's random module, not from torch's generator: they cannot be replayed.
 """
 import json
+import math
 import sys
 import zlib
 
@@ -64,16 +65,16 @@ replace("gaussian_blur")(lambda img, kernel, sigma: add("gaussian_blur", kernel[
 
 
 def fill_of(fill):
-    return fill if isinstance(fill, tuple) else (fill, fill, fill)
+    return fill if isinstance(fill, (tuple, list)) else [fill or 0] * 3
 
 
 @replace("rotate")
-def rotate(img, angle, interpolation, expand, center, fill):
+def rotate(img, angle, interpolation, expand=False, center=None, fill=None):
     add("rotate", angle, interpolation.value, *fill_of(fill), *(center or (NAN, NAN)))
 
 
 @replace("affine")
-def affine(img, angle, translate, scale, shear, interpolation, fill, center):
+def affine(img, angle, translate, scale, shear, interpolation, fill, center=None):
     add("affine", angle, *translate, scale, *shear, interpolation.value, *fill_of(fill), *(center or (NAN, NAN)))
 
 
@@ -112,6 +113,9 @@ def hflip(img):
 def vflip(img):
     record.flips[1] ^= 1
 
+
+BILINEAR, BICUBIC = T.InterpolationMode.BILINEAR, T.InterpolationMode.BICUBIC
+POLICY = T.AutoAugmentPolicy
 
 SIMCLR = [
     T.RandomResizedCrop(224),
@@ -162,11 +166,66 @@ def cases():
     yield "perspective(0.7,0.9,nearest,1:2:3)", T.RandomPerspective(0.7, 0.9, modes.NEAREST, (1, 2, 3)), [500, 375]
     yield "perspective(0.3,0.1)", T.RandomPerspective(0.3, 0.1), [75, 60]
     yield "grayscale(3)", T.Grayscale(3), [64, 64]
+    yield from policies()
     yield from recipes()
+
+
+def policies():
+    for text, arguments in (
+        ("", {}),
+        ("(3,5)", dict(num_ops=3, magnitude=5)),
+        ("(1,30,interp=bilinear)", dict(num_ops=1, magnitude=30, interpolation=BILINEAR)),
+        ("(4,0,bicubic)", dict(num_ops=4, magnitude=0, interpolation=BICUBIC)),
+        ("(8,7,10)", dict(num_ops=8, magnitude=7, num_magnitude_bins=10)),
+        ("(8,1,2)", dict(num_ops=8, magnitude=1, num_magnitude_bins=2)),
+        ("(8,400,1000)", dict(num_ops=8, magnitude=400, num_magnitude_bins=1000)),
+        ("(num_magnitude_bins=17,magnitude=12,fill=128)", dict(num_magnitude_bins=17, magnitude=12, fill=128)),
+    ):
+        for size in ([224, 224], [500, 375], [1, 33]):
+            yield "rand_augment" + text, T.RandAugment(**arguments), size
+    for text, arguments in (
+        ("", {}),
+        ("(interp=bilinear)", dict(interpolation=BILINEAR)),
+        ("(31,bicubic,fill=1:2:255)", dict(interpolation=BICUBIC, fill=[1, 2, 255])),
+        *((f"({bins})", dict(num_magnitude_bins=bins)) for bins in (2, 3, 5, 10, 11, 12, 14, 16, 19, 20, 64, 255, 1000)),
+    ):
+        yield "trivial_augment_wide" + text, T.TrivialAugmentWide(**arguments), [224, 224]
+    for text, arguments in (
+        ("", {}),
+        ("(imagenet)", dict(policy=POLICY.IMAGENET)),
+        ("(cifar10,interp=bilinear)", dict(policy=POLICY.CIFAR10, interpolation=BILINEAR)),
+        ("(svhn,fill=7)", dict(policy=POLICY.SVHN, fill=7)),
+    ):
+        for size in ([224, 224], [32, 32], [333, 500], [7, 5]):
+            yield "auto_augment" + text, T.AutoAugment(**arguments), size
+
+
+def chances(policy):
+    """What auto_augment becomes, by the names of its calls, and how often."""
+    names = {
+        "ShearX": "affine", "ShearY": "affine", "TranslateX": "affine", "TranslateY": "affine", "Rotate": "rotate",
+        "Brightness": "adjust_brightness", "Color": "adjust_saturation", "Contrast": "adjust_contrast",
+        "Sharpness": "adjust_sharpness",
+    }
+    outcomes = {}
+    pairs = T.AutoAugment(policy).policies
+    for pair in pairs:
+        for made in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            p = math.prod(chance if is_made else 1 - chance for (_, chance, _), is_made in zip(pair, made))
+            text = " ".join(names.get(name, name.lower()) for (name, _, _), is_made in zip(pair, made) if is_made)
+            outcomes[text] = outcomes.get(text, 0) + p / len(pairs)
+    return [[text, round(p, 12)] for text, p in outcomes.items() if p > 0]
 
 
 def recipes():
     """Several operations from one stream."""
+    crop = [T.RandomResizedCrop(224), T.RandomHorizontalFlip()]
+    for text, more in (
+        ("trivial_augment_wide(interp=bilinear)", T.TrivialAugmentWide(interpolation=BILINEAR)),
+        ("rand_augment(interp=bilinear)", T.RandAugment(interpolation=BILINEAR)),
+        ("auto_augment(interp=bilinear)", T.AutoAugment(interpolation=BILINEAR)),
+    ):
+        yield "train:224+" + text, T.Compose(crop + [more]), [500, 375]
     simclr = "random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0.2)+random_apply(gaussian_blur(23,0.1:2),0.5)"
     yield "train:224+" + simclr, T.Compose(SIMCLR), [500, 375]
 
@@ -188,7 +247,9 @@ def main():
         rows.append("    " + json.dumps({"text": text, "size": size, "crc32": crc, "first": first}))
     versions = json.dumps({"torch": torch.__version__.split("+")[0], "torchvision": torchvision.__version__.split("+")[0]})
     print(f'{{\n  "made_with": {versions},\n  "seeds": {N_SEEDS},\n  "images": {N_IMAGES},\n  "cases": [')
-    print(",\n".join(rows) + "\n  ]\n}")
+    print(",\n".join(rows) + '\n  ],\n  "chances": {')
+    rows = [f'    "auto_augment({policy.value})": {json.dumps(chances(policy))}' for policy in POLICY]
+    print(",\n".join(rows) + "\n  }\n}")
 
 
 main()

@@ -81,7 +81,7 @@ static void bytes_do_not_depend_on_the_number_of_workers(void **state)
     "equalize(0.3)+random_resized_crop(48)+hflip+random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0."  \
     "2)+"                                                                                                              \
     "random_choice(adjust_sharpness(2,1),posterize(3,1)+autocontrast(1),random_order(invert,solarize(100)))+"          \
-    "random_apply(gaussian_blur(5),0.5)+pil_gaussian_blur(0.1:2)"
+    "random_apply(gaussian_blur(5),0.5)+pil_gaussian_blur(0.1:2)+trivial_augment_wide(bilinear)"
 
 static void image_operations_do_not_depend_on_workers_and_readers(void **state)
 {

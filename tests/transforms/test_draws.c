@@ -137,7 +137,7 @@ static void draws_are_torchvision_s(void **state)
         expect_draws(&want);
     }
     json_decref(root);
-    assert_true(i >= 57);
+    assert_true(i >= 117);
 }
 
 int main(void)

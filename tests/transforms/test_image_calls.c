@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls on images in memory: Pillow's bytes, and folded tables give what one call after the other gives. */
+#include "tests/transforms/kind_image.h"
 #include "tests/transforms/reference.h"
 #include "transforms/image_ops/image_call.h"
 #include "transforms/interpolation.h"
@@ -15,67 +16,7 @@
 
 #include <cmocka.h>
 
-/* As in tests/data/make_image_calls.py. */
-static const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {7, 1}, {2, 2}, {3, 3}, {31, 17}, {64, 48}, {224, 224}};
-enum { N_SIZES = sizeof sizes / sizeof *sizes, MOST = 224 * 224 * 3 };
-
-static uint32_t mix_bits(uint32_t x)
-{
-    x = (x ^ 61) ^ (x >> 16);
-    x *= 9;
-    x ^= x >> 4;
-    x *= 0x27d4eb2du;
-    return x ^ (x >> 15);
-}
-
-/* 0 to 255 and back. */
-static uint32_t make_wave(uint32_t x, uint32_t period)
-{
-    x %= 2 * period;
-    return (x < period ? x : 2 * period - x) * 255 / period;
-}
-
-static int clip_byte(int value)
-{
-    return value < 0 ? 0 : value > 255 ? 255 : value;
-}
-
-static uint8_t value_at(const char *kind, uint32_t x, uint32_t y, uint32_t c, uint32_t width)
-{
-    uint32_t noise = mix_bits((y * width + x) * 3 + c);
-    if (strcmp(kind, "flat") == 0)
-        return (uint8_t)(40 + 90 * c);
-    if (strcmp(kind, "gradient") == 0)
-        return (uint8_t)(x * (c + 1) + y * (3 - c));
-    if (strcmp(kind, "noise") == 0)
-        return (uint8_t)noise;
-    if (strcmp(kind, "narrow") == 0)
-        return (uint8_t)(60 + 50 * c + noise % (10 + 30 * c));
-    if (strcmp(kind, "saturated") == 0)
-        return (uint8_t)(255 * (noise & 1));
-    if (strcmp(kind, "photograph") == 0) {
-        uint32_t smooth =
-            (make_wave(x + 2 * y, 90) * (3 - c) + make_wave(x + 31 * c, 37) + make_wave(y + 11 * c, 53) * (c + 1)) / 5;
-        return (uint8_t)clip_byte((int)(smooth + noise % 17) - 8);
-    }
-    assert_string_equal(kind, "nearly_flat");
-    return (uint8_t)(noise % 97 == 0 ? noise >> 8 : 70 + 60 * c);
-}
-
-/* n_channels 1: the red one. */
-static struct mr_image make_image(const char *kind, const uint32_t size[2], uint32_t n_channels)
-{
-    struct mr_image image = {.pixels = malloc((size_t)size[0] * size[1] * n_channels),
-                             .width = size[0],
-                             .height = size[1],
-                             .n_channels = n_channels,
-                             .stride = (size_t)size[0] * n_channels};
-    for (uint32_t y = 0; y < size[1]; y++)
-        for (uint32_t x = 0; x < size[0]; x++)
-            for (uint32_t c = 0; c < n_channels; c++)
-                image.pixels[y * image.stride + x * n_channels + c] = value_at(kind, x, y, c, size[0]);
-    return image;
-}
+enum { MOST = 224 * 224 * 3 };
 
 static size_t count_bytes(const struct mr_image *image)
 {
@@ -108,20 +49,20 @@ static uint32_t find_kind(const char *name)
 
 /* The images that a checksum covers: each size in three channels and in one. */
 struct album {
-    struct mr_image images[2 * N_SIZES];
+    struct mr_image images[2 * KIND_IMAGE_SIZES];
 };
 
 static struct album make_album(const char *kind)
 {
     struct album album;
-    for (size_t i = 0; i < 2 * N_SIZES; i++)
-        album.images[i] = make_image(kind, sizes[i / 2], i % 2 ? 1 : 3);
+    for (size_t i = 0; i < 2 * KIND_IMAGE_SIZES; i++)
+        album.images[i] = kind_image_make(kind, kind_image_sizes[i / 2], i % 2 ? 1 : 3);
     return album;
 }
 
 static void free_album(struct album *album)
 {
-    for (size_t i = 0; i < 2 * N_SIZES; i++)
+    for (size_t i = 0; i < 2 * KIND_IMAGE_SIZES; i++)
         free(album->images[i].pixels);
 }
 
@@ -137,7 +78,7 @@ static uint32_t checksum_of(const struct mr_image_call *call, const struct album
                             const struct mr_kernel_ops *kernels, uint8_t *bytes)
 {
     uLong crc = 0;
-    for (size_t i = 0; i < 2 * N_SIZES; i++) {
+    for (size_t i = 0; i < 2 * KIND_IMAGE_SIZES; i++) {
         struct mr_image image = copy_image(&album->images[i]);
         run_calls(call, 1, &image, kernels, bytes);
         crc = crc32(crc, bytes, (uInt)count_bytes(&image));
@@ -226,8 +167,8 @@ static void gaussian_blur_is_within_1_of_a_convolution(void **state)
     static const double sigmas[] = {0.001, 0.1, 0.3, 0.7, 1.0, 2.0, 5.0, 1000.0};
     uint8_t *bytes = malloc(MOST);
     for (size_t k = 0; k < 3; k++)
-        for (size_t i = 2; i < 2 * (N_SIZES - 1); i++) {
-            struct mr_image image = make_image(kinds[k], sizes[i / 2], i % 2 ? 1 : 3);
+        for (size_t i = 2; i < 2 * (KIND_IMAGE_SIZES - 1); i++) {
+            struct mr_image image = kind_image_make(kinds[k], kind_image_sizes[i / 2], i % 2 ? 1 : 3);
             uint32_t side = image.width < image.height ? image.width : image.height;
             for (uint32_t size = 1; size <= 63 && size / 2 < side; size += size < 5 ? 2 : 18)
                 check_gaussian_blur(&image, size, sigmas[(i + k + size) % 8], *state, bytes);
@@ -317,11 +258,11 @@ static void folded_calls_give_what_single_ones_give(void **state)
     for (int i = 0; i < 400; i++) {
         struct mr_image_call calls[8];
         uint32_t n = (uint32_t)reference_below(&random, 9), n_channels = reference_below(&random, 4) ? 3 : 1;
-        const uint32_t *size = sizes[reference_below(&random, N_SIZES - 1)];
+        const uint32_t *size = kind_image_sizes[reference_below(&random, KIND_IMAGE_SIZES - 1)];
         const char *kind = kinds[reference_below(&random, 5)];
         for (uint32_t k = 0; k < n; k++)
             calls[k] = random_call(&random);
-        struct mr_image image = make_image(kind, size, n_channels), step = make_image(kind, size, n_channels);
+        struct mr_image image = kind_image_make(kind, size, n_channels), step = kind_image_make(kind, size, n_channels);
         memcpy(single, step.pixels, count_bytes(&step));
         for (uint32_t k = 0; k < n; k++) {
             run_calls(&calls[k], 1, &step, *state, single);

@@ -143,6 +143,9 @@ static const char *const image_ops[] = {"equalize(0.7)",
                                         "random_grayscale(0.5)",
                                         "random_apply(invert(0.3)+grayscale(3),0.6)",
                                         "pil_gaussian_blur(0.3:3)",
+                                        "trivial_augment_wide(interp=bilinear,fill=9)",
+                                        "rand_augment(3,20)",
+                                        "auto_augment(svhn,interp=bicubic)",
                                         "random_choice(equalize(1),invert(1)+posterize(2))",
                                         "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};
 enum { N_IMAGE_OPS = sizeof image_ops / sizeof *image_ops };
@@ -492,8 +495,12 @@ static struct allocations warm_allocations(const char *text, const struct mr_sam
 }
 
 static const char *const warm_texts[] = {
-    "train:24", "resize(40)+random_resized_crop(30)+hflip", "exif+random_crop(20,padding=4)",
-    "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)+pil_gaussian_blur(2)", "none"};
+    "train:24",
+    "resize(40)+random_resized_crop(30)+hflip",
+    "exif+random_crop(20,padding=4)",
+    "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)+pil_gaussian_blur(2)",
+    "train:24+trivial_augment_wide(bilinear)+rand_augment+auto_augment",
+    "none"};
 
 static struct mr_test_image warm_file(int format)
 {

@@ -142,6 +142,14 @@ static void image_operations_take_arguments_by_position_and_by_name(void **state
                      "affine(1:2,shear=3:4,interp=nearest,fill=0)");
     expect_long_form("perspective+perspective(p=1,0.25,nearest,fill=7:7:7)",
                      "perspective(0.5,0.5,interp=bilinear,fill=0)+perspective(0.25,1,interp=nearest,fill=7)");
+    expect_long_form("rand_augment+rand_augment(3,5,interp=bilinear,fill=128)",
+                     "rand_augment(2,9,31,interp=nearest,fill=0)+rand_augment(3,5,31,interp=bilinear,fill=128)");
+    expect_long_form(
+        "trivial_augment_wide(bicubic)+trivial_augment_wide(fill=1:2:3,num_magnitude_bins=10)",
+        "trivial_augment_wide(31,interp=bicubic,fill=0)+trivial_augment_wide(10,interp=nearest,fill=1:2:3)");
+    expect_long_form("auto_augment+auto_augment(svhn)+auto_augment(policy=cifar10,interp=bilinear)",
+                     "auto_augment(policy=imagenet,interp=nearest,fill=0)+auto_augment(policy=svhn,interp=nearest,"
+                     "fill=0)+auto_augment(policy=cifar10,interp=bilinear,fill=0)");
     expect_long_form("train:224+invert", CROP "+hflip(0.5)+invert(0.5)+" IMAGENET);
 }
 
@@ -290,6 +298,18 @@ static void errors_name_the_place(void **state)
                  {"perspective(0.5,-0.1)", 17, "p: a number from 0 to 1"},
                  {"color_jitter(hue=0.6)", 14, "hue: a number or lo:hi from -0.5 to 0.5"},
                  {"color_jitter(0,0,0,0,0)", 22, "unknown or given twice"},
+                 {"rand_augment(0)", 14, "num_ops: a whole number from 1 to 256"},
+                 {"rand_augment(2,-1)", 16, "magnitude: a whole number from 0 to 999"},
+                 {"hflip+rand_augment(2,31)", 7, "magnitude must be below num_magnitude_bins"},
+                 {"rand_augment(2,9,9)", 1, "magnitude must be below num_magnitude_bins"},
+                 {"rand_augment(n=3)", 14, "unknown or given twice"},
+                 {"trivial_augment_wide(1)", 22, "num_magnitude_bins: a whole number from 2 to 1000"},
+                 {"trivial_augment_wide(interp=box)", 22, "there are nearest, bilinear, bicubic"},
+                 {"trivial_augment_wide(fill=256)", 22, "fill: a whole number or r:g:b from 0 to 255"},
+                 {"trivial_augment_wide(fill=1:2)", 22, "fill: a whole number or r:g:b"},
+                 {"trivial_augment_wide(fill=1:2:2.5)", 22, "fill: a whole number or r:g:b"},
+                 {"auto_augment(imagenot)", 14, "unknown or given twice"},
+                 {"auto_augment(policy=imagenot)", 14, "did you mean 'imagenet'?"},
                  {"equalise", 1, "did you mean 'equalize'?"},
                  {"random_apply", 13, "'(' and a transform"},
                  {"random_apply(0.5)", 1, "a transform is expected"},

@@ -7,6 +7,7 @@
 
 #include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/image_ops/image_op_warp.h"
+#include "transforms/image_ops/image_policy.h"
 
 #include <assert.h>
 #include <string.h>
@@ -21,6 +22,12 @@ uint32_t mr_image_op_width(const struct mr_image_param *param)
     case MR_PARAM_RANGES: return 4;
     default: return 1;
     }
+}
+
+uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
+{
+    const struct mr_image_op *op = &mr_image_ops[which];
+    return op->repeats ? op->max_calls * (uint32_t)args[0] : op->max_calls;
 }
 
 void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
@@ -154,6 +161,11 @@ static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
     {                                                                                                                  \
         .name = "center", .kind = MR_PARAM_PAIR, .lo = -100000, .hi = 100000, .optional = true                         \
     }
+/* torch's linspace counts in f32. */
+#define BINS                                                                                                           \
+    {                                                                                                                  \
+        .name = "num_magnitude_bins", .kind = MR_PARAM_INTEGER, .lo = 2, .hi = 1000, .defaults = { 31 }                \
+    }
 
 const struct mr_image_op mr_image_ops[] = {
     {.name = "invert", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_invert},
@@ -216,5 +228,23 @@ const struct mr_image_op mr_image_ops[] = {
      .max_calls = 1,
      .params = {{.name = "distortion_scale", .hi = 1, .defaults = {0.5}}, CHANCE(0.5), INTERP(1), FILL},
      .draw = mr_image_op_warp_perspective},
+    {.name = "rand_augment",
+     .max_calls = 1,
+     .repeats = true,
+     .params = {{.name = "num_ops", .kind = MR_PARAM_INTEGER, .lo = 1, .hi = MR_IMAGE_MAX_CALLS, .defaults = {2}},
+                {.name = "magnitude", .kind = MR_PARAM_INTEGER, .hi = 999, .defaults = {9}},
+                BINS,
+                INTERP(0),
+                FILL},
+     .refuse = mr_image_policy_refuse_rand,
+     .draw = mr_image_policy_draw_rand},
+    {.name = "trivial_augment_wide",
+     .max_calls = 1,
+     .params = {BINS, INTERP(0), FILL},
+     .draw = mr_image_policy_draw_wide},
+    {.name = "auto_augment",
+     .max_calls = 2,
+     .params = {{.name = "policy", .kind = MR_PARAM_WORD, .words = mr_image_policy_names}, INTERP(0), FILL},
+     .draw = mr_image_policy_draw_auto},
 };
 const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

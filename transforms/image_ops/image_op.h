@@ -60,9 +60,12 @@ struct mr_image_draw {
 struct mr_image_op {
     const char *name;
     uint32_t max_calls;
+    bool repeats;       /* the first parameter says how often max_calls are drawn */
     bool sets_channels; /* the first parameter is the number of channels of the image from here on */
     struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */
-    void (*draw)(struct mr_image_draw *draw);             /* append at most max_calls calls */
+    const char *(*refuse)(
+        const double *args); /* may be NULL: why the arguments do not go together; NULL where they do */
+    void (*draw)(struct mr_image_draw *draw); /* append at most mr_image_op_max_calls() calls */
     /* May be NULL. Can images of that size be changed so? MR_ERR_DAMAGED with the reason. */
     mr_status (*check)(const double *args, int64_t width, int64_t height, mr_error *error);
 };
@@ -73,6 +76,9 @@ extern const uint32_t mr_image_op_count;
 
 /* Doubles of a parameter, 1 to 4. */
 uint32_t mr_image_op_width(const struct mr_image_param *param);
+
+/* Of mr_image_ops[which] with those arguments. */
+uint32_t mr_image_op_max_calls(uint32_t which, const double *args);
 
 /* Append a call; its arguments beyond n_args are 0. */
 void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,

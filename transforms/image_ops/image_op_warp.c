@@ -8,7 +8,12 @@
 #include <string.h>
 
 const char *const mr_image_op_warp_filters[] = {"nearest", "bilinear", "bicubic", NULL};
-static const double filters[] = {MR_NEAREST, MR_BILINEAR, MR_BICUBIC};
+
+double mr_image_op_warp_filter(double place)
+{
+    static const double filters[] = {MR_NEAREST, MR_BILINEAR, MR_BICUBIC};
+    return filters[(size_t)place];
+}
 
 static double draw_between(struct mr_image_draw *draw, double lo, double hi)
 {
@@ -18,7 +23,7 @@ static double draw_between(struct mr_image_draw *draw, double lo, double hi)
 void mr_image_op_warp_rotation(struct mr_image_draw *draw)
 {
     const double *degrees = draw->args, *interp = degrees + 2, *center = interp + 1, *fill = center + 2;
-    double args[7] = {draw_between(draw, degrees[0], degrees[1]), filters[(size_t)*interp]};
+    double args[7] = {draw_between(draw, degrees[0], degrees[1]), mr_image_op_warp_filter(*interp)};
     memcpy(args + 2, fill, 3 * sizeof *fill);
     memcpy(args + 5, center, 2 * sizeof *center);
     mr_image_op_add_call(draw->calls, MR_CALL_ROTATE, 7, args);
@@ -41,7 +46,7 @@ void mr_image_op_warp_affine(struct mr_image_draw *draw)
         args[4] = draw_between(draw, shear[0], shear[1]);
     if (!isnan(shear[2]))
         args[5] = draw_between(draw, shear[2], shear[3]);
-    args[6] = filters[(size_t)*interp];
+    args[6] = mr_image_op_warp_filter(*interp);
     memcpy(args + 7, fill, 3 * sizeof *fill);
     memcpy(args + 10, center, 2 * sizeof *center);
     mr_image_op_add_call(draw->calls, MR_CALL_AFFINE, 12, args);
@@ -102,7 +107,7 @@ void mr_image_op_warp_perspective(struct mr_image_draw *draw)
     }
     if (!mr_image_op_warp_solve(draw->width, draw->height, corners, args))
         return; /* torchvision raises an error here */
-    args[8] = filters[(size_t)*interp];
+    args[8] = mr_image_op_warp_filter(*interp);
     memcpy(args + 9, fill, 3 * sizeof *fill);
     mr_image_op_add_call(draw->calls, MR_CALL_PERSPECTIVE, 12, args);
 }

@@ -7,6 +7,8 @@
 
 /* The words of `interp`, up to NULL. */
 extern const char *const mr_image_op_warp_filters[];
+/* The enum mr_interpolation of the word at that place. */
+double mr_image_op_warp_filter(double place);
 
 void mr_image_op_warp_rotation(struct mr_image_draw *draw);
 void mr_image_op_warp_affine(struct mr_image_draw *draw);

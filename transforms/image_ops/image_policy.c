@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Draws in the order of torchvision v1's autoaugment.py, with its tables. Magnitudes are what torch's linspace gives in
+ * f32 on CPUs with fused multiply-add; the rest of the arithmetic is in double, as Python's.
+ */
+#include "transforms/image_ops/image_policy.h"
+
+#include "transforms/image_ops/image_op_warp.h"
+
+#include <math.h>
+
+/* In the order of torchvision's spaces; INVERT is auto_augment's alone. */
+enum change {
+    IDENTITY,
+    SHEAR_X,
+    SHEAR_Y,
+    TRANSLATE_X,
+    TRANSLATE_Y,
+    ROTATE,
+    BRIGHTNESS,
+    COLOR,
+    CONTRAST,
+    SHARPNESS,
+    POSTERIZE,
+    SOLARIZE,
+    AUTOCONTRAST,
+    EQUALIZE,
+    N_CHANGES,
+    INVERT = N_CHANGES
+};
+
+/* The largest magnitudes. */
+struct space {
+    double shear;
+    double translate; /* pixels; 0: by the image's size */
+    double rotate;
+    double tone;
+    double bits; /* that posterize takes away */
+};
+
+static const struct space usual_space = {.shear = 0.3, .rotate = 30.0, .tone = 0.9, .bits = 4.0};
+static const struct space wide_space = {.shear = 0.99, .translate = 32.0, .rotate = 135.0, .tone = 0.99, .bits = 6.0};
+
+/* One half of a policy: a change with its chance and its magnitude among ten. */
+struct half {
+    enum change change;
+    float p;
+    uint32_t bin;
+};
+
+enum { N_PAIRS = 25, AUTO_BINS = 10 };
+
+const char *const mr_image_policy_names[] = {"imagenet", "cifar10", "svhn", NULL};
+
+static const struct half policies[3][N_PAIRS][2] = {
+    {
+        {{POSTERIZE, 0.4f, 8}, {ROTATE, 0.6f, 9}}, {{SOLARIZE, 0.6f, 5}, {AUTOCONTRAST, 0.6f}},
+        {{EQUALIZE, 0.8f}, {EQUALIZE, 0.6f}},      {{POSTERIZE, 0.6f, 7}, {POSTERIZE, 0.6f, 6}},
+        {{EQUALIZE, 0.4f}, {SOLARIZE, 0.2f, 4}},   {{EQUALIZE, 0.4f}, {ROTATE, 0.8f, 8}},
+        {{SOLARIZE, 0.6f, 3}, {EQUALIZE, 0.6f}},   {{POSTERIZE, 0.8f, 5}, {EQUALIZE, 1.0f}},
+        {{ROTATE, 0.2f, 3}, {SOLARIZE, 0.6f, 8}},  {{EQUALIZE, 0.6f}, {POSTERIZE, 0.4f, 6}},
+        {{ROTATE, 0.8f, 8}, {COLOR, 0.4f, 0}},     {{ROTATE, 0.4f, 9}, {EQUALIZE, 0.6f}},
+        {{EQUALIZE, 0.0f}, {EQUALIZE, 0.8f}},      {{INVERT, 0.6f}, {EQUALIZE, 1.0f}},
+        {{COLOR, 0.6f, 4}, {CONTRAST, 1.0f, 8}},   {{ROTATE, 0.8f, 8}, {COLOR, 1.0f, 2}},
+        {{COLOR, 0.8f, 8}, {SOLARIZE, 0.8f, 7}},   {{SHARPNESS, 0.4f, 7}, {INVERT, 0.6f}},
+        {{SHEAR_X, 0.6f, 5}, {EQUALIZE, 1.0f}},    {{COLOR, 0.4f, 0}, {EQUALIZE, 0.6f}},
+        {{EQUALIZE, 0.4f}, {SOLARIZE, 0.2f, 4}},   {{SOLARIZE, 0.6f, 5}, {AUTOCONTRAST, 0.6f}},
+        {{INVERT, 0.6f}, {EQUALIZE, 1.0f}},        {{COLOR, 0.6f, 4}, {CONTRAST, 1.0f, 8}},
+        {{EQUALIZE, 0.8f}, {EQUALIZE, 0.6f}},
+    },
+    {
+        {{INVERT, 0.1f}, {CONTRAST, 0.2f, 6}},          {{ROTATE, 0.7f, 2}, {TRANSLATE_X, 0.3f, 9}},
+        {{SHARPNESS, 0.8f, 1}, {SHARPNESS, 0.9f, 3}},   {{SHEAR_Y, 0.5f, 8}, {TRANSLATE_Y, 0.7f, 9}},
+        {{AUTOCONTRAST, 0.5f}, {EQUALIZE, 0.9f}},       {{SHEAR_Y, 0.2f, 7}, {POSTERIZE, 0.3f, 7}},
+        {{COLOR, 0.4f, 3}, {BRIGHTNESS, 0.6f, 7}},      {{SHARPNESS, 0.3f, 9}, {BRIGHTNESS, 0.7f, 9}},
+        {{EQUALIZE, 0.6f}, {EQUALIZE, 0.5f}},           {{CONTRAST, 0.6f, 7}, {SHARPNESS, 0.6f, 5}},
+        {{COLOR, 0.7f, 7}, {TRANSLATE_X, 0.5f, 8}},     {{EQUALIZE, 0.3f}, {AUTOCONTRAST, 0.4f}},
+        {{TRANSLATE_Y, 0.4f, 3}, {SHARPNESS, 0.2f, 6}}, {{BRIGHTNESS, 0.9f, 6}, {COLOR, 0.2f, 8}},
+        {{SOLARIZE, 0.5f, 2}, {INVERT, 0.0f}},          {{EQUALIZE, 0.2f}, {AUTOCONTRAST, 0.6f}},
+        {{EQUALIZE, 0.2f}, {EQUALIZE, 0.6f}},           {{COLOR, 0.9f, 9}, {EQUALIZE, 0.6f}},
+        {{AUTOCONTRAST, 0.8f}, {SOLARIZE, 0.2f, 8}},    {{BRIGHTNESS, 0.1f, 3}, {COLOR, 0.7f, 0}},
+        {{SOLARIZE, 0.4f, 5}, {AUTOCONTRAST, 0.9f}},    {{TRANSLATE_Y, 0.9f, 9}, {TRANSLATE_Y, 0.7f, 9}},
+        {{AUTOCONTRAST, 0.9f}, {SOLARIZE, 0.8f, 3}},    {{EQUALIZE, 0.8f}, {INVERT, 0.1f}},
+        {{TRANSLATE_Y, 0.7f, 9}, {AUTOCONTRAST, 0.9f}},
+    },
+    {
+        {{SHEAR_X, 0.9f, 4}, {INVERT, 0.2f}},          {{SHEAR_Y, 0.9f, 8}, {INVERT, 0.7f}},
+        {{EQUALIZE, 0.6f}, {SOLARIZE, 0.6f, 6}},       {{INVERT, 0.9f}, {EQUALIZE, 0.6f}},
+        {{EQUALIZE, 0.6f}, {ROTATE, 0.9f, 3}},         {{SHEAR_X, 0.9f, 4}, {AUTOCONTRAST, 0.8f}},
+        {{SHEAR_Y, 0.9f, 8}, {INVERT, 0.4f}},          {{SHEAR_Y, 0.9f, 5}, {SOLARIZE, 0.2f, 6}},
+        {{INVERT, 0.9f}, {AUTOCONTRAST, 0.8f}},        {{EQUALIZE, 0.6f}, {ROTATE, 0.9f, 3}},
+        {{SHEAR_X, 0.9f, 4}, {SOLARIZE, 0.3f, 3}},     {{SHEAR_Y, 0.8f, 8}, {INVERT, 0.7f}},
+        {{EQUALIZE, 0.9f}, {TRANSLATE_Y, 0.6f, 6}},    {{INVERT, 0.9f}, {EQUALIZE, 0.6f}},
+        {{CONTRAST, 0.3f, 3}, {ROTATE, 0.8f, 4}},      {{INVERT, 0.8f}, {TRANSLATE_Y, 0.0f, 2}},
+        {{SHEAR_Y, 0.7f, 6}, {SOLARIZE, 0.4f, 8}},     {{INVERT, 0.6f}, {ROTATE, 0.8f, 4}},
+        {{SHEAR_Y, 0.3f, 7}, {TRANSLATE_X, 0.9f, 3}},  {{SHEAR_X, 0.1f, 6}, {INVERT, 0.6f}},
+        {{SOLARIZE, 0.7f, 2}, {TRANSLATE_Y, 0.6f, 7}}, {{SHEAR_Y, 0.8f, 4}, {INVERT, 0.8f}},
+        {{SHEAR_X, 0.7f, 9}, {TRANSLATE_Y, 0.8f, 3}},  {{SHEAR_Y, 0.8f, 5}, {AUTOCONTRAST, 0.7f}},
+        {{SHEAR_X, 0.7f, 2}, {INVERT, 0.1f}},
+    },
+};
+
+/* What is the same for all changes of an operation. */
+struct policy {
+    struct mr_image_draw *draw;
+    const struct space *space;
+    uint32_t n_bins;
+    double look[4]; /* interpolation and fill, as calls have them */
+};
+
+/* args: interp and fill among the operation's. */
+static struct policy policy_of(struct mr_image_draw *draw, const struct space *space, uint32_t n_bins,
+                               const double *args)
+{
+    return (struct policy){.draw = draw,
+                           .space = space,
+                           .n_bins = n_bins,
+                           .look = {mr_image_op_warp_filter(args[0]), args[1], args[2], args[3]}};
+}
+
+/* torch.linspace(lo, hi, n)[i]: in f32, from the nearer end, with one rounding. */
+static double space_evenly(double lo, double hi, uint32_t n, uint32_t i)
+{
+    float start = (float)lo, end = (float)hi, step = (end - start) / (float)(n - 1);
+    return (double)(i < n / 2 ? fmaf(step, (float)i, start) : fmaf(-step, (float)(n - 1 - i), end));
+}
+
+static double translation(const struct policy *p, uint32_t side)
+{
+    return p->space->translate > 0.0 ? p->space->translate : 150.0 / 331.0 * (double)side;
+}
+
+/* Without a sign; 0 of a change that has no magnitude. */
+static double magnitude_of(const struct policy *p, enum change change, uint32_t bin)
+{
+    const struct space *space = p->space;
+    uint32_t n = p->n_bins;
+    switch (change) {
+    case SHEAR_X:
+    case SHEAR_Y: return space_evenly(0.0, space->shear, n, bin);
+    case TRANSLATE_X: return space_evenly(0.0, translation(p, p->draw->width), n, bin);
+    case TRANSLATE_Y: return space_evenly(0.0, translation(p, p->draw->height), n, bin);
+    case ROTATE: return space_evenly(0.0, space->rotate, n, bin);
+    case BRIGHTNESS:
+    case COLOR:
+    case CONTRAST:
+    case SHARPNESS: return space_evenly(0.0, space->tone, n, bin);
+    case POSTERIZE: return 8.0 - rint((double)((float)bin / (float)((double)(n - 1) / space->bits)));
+    case SOLARIZE: return space_evenly(255.0, 0.0, n, bin);
+    default: return 0.0;
+    }
+}
+
+static bool has_magnitude(enum change change)
+{
+    return change >= SHEAR_X && change <= SOLARIZE;
+}
+
+static bool has_sign(enum change change)
+{
+    return change >= SHEAR_X && change <= SHARPNESS;
+}
+
+/* center: of both coordinates; NAN is the image's. */
+static void add_affine(const struct policy *p, double x, double y, double shear_x, double shear_y, double center)
+{
+    const double *look = p->look;
+    const double args[] = {0.0, x, y, 1.0, shear_x, shear_y, look[0], look[1], look[2], look[3], center, center};
+    mr_image_op_add_call(p->draw->calls, MR_CALL_AFFINE, 12, args);
+}
+
+static void add_rotation(const struct policy *p, double angle)
+{
+    const double *look = p->look;
+    const double args[] = {angle, look[0], look[1], look[2], look[3], (double)NAN, (double)NAN};
+    mr_image_op_add_call(p->draw->calls, MR_CALL_ROTATE, 7, args);
+}
+
+static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint32_t n_args, double arg)
+{
+    mr_image_op_add_call(p->draw->calls, kind, n_args, &arg);
+}
+
+/* The whole number towards 0, as Python's int(); never -0. */
+static double whole(double value)
+{
+    return trunc(value) + 0.0;
+}
+
+/* math.degrees(math.atan(slope)) */
+static double slope_degrees(double slope)
+{
+    return atan(slope) * (180.0 / 3.14159265358979323846);
+}
+
+/* autoaugment.py's _apply_op(). */
+static void add_change(const struct policy *p, enum change change, double magnitude)
+{
+    switch (change) {
+    case IDENTITY: break;
+    case SHEAR_X: add_affine(p, 0.0, 0.0, slope_degrees(magnitude), 0.0, 0.0); break;
+    case SHEAR_Y: add_affine(p, 0.0, 0.0, 0.0, slope_degrees(magnitude), 0.0); break;
+    case TRANSLATE_X: add_affine(p, whole(magnitude), 0.0, 0.0, 0.0, (double)NAN); break;
+    case TRANSLATE_Y: add_affine(p, 0.0, whole(magnitude), 0.0, 0.0, (double)NAN); break;
+    case ROTATE: add_rotation(p, magnitude); break;
+    case BRIGHTNESS: add_call(p, MR_CALL_BRIGHTNESS, 1, 1.0 + magnitude); break;
+    case COLOR: add_call(p, MR_CALL_SATURATION, 1, 1.0 + magnitude); break;
+    case CONTRAST: add_call(p, MR_CALL_CONTRAST, 1, 1.0 + magnitude); break;
+    case SHARPNESS: add_call(p, MR_CALL_SHARPNESS, 1, 1.0 + magnitude); break;
+    case POSTERIZE: add_call(p, MR_CALL_POSTERIZE, 1, magnitude); break;
+    case SOLARIZE: add_call(p, MR_CALL_SOLARIZE, 1, magnitude); break;
+    case AUTOCONTRAST: add_call(p, MR_CALL_AUTOCONTRAST, 0, 0.0); break;
+    case EQUALIZE: add_call(p, MR_CALL_EQUALIZE, 0, 0.0); break;
+    case INVERT: add_call(p, MR_CALL_INVERT, 0, 0.0); break;
+    }
+}
+
+const char *mr_image_policy_refuse_rand(const double *args)
+{
+    return args[1] < args[2] ? NULL : "magnitude must be below num_magnitude_bins";
+}
+
+void mr_image_policy_draw_rand(struct mr_image_draw *draw)
+{
+    const double *args = draw->args;
+    const struct policy p = policy_of(draw, &usual_space, (uint32_t)args[2], args + 3);
+    for (uint32_t i = 0; i < (uint32_t)args[0]; i++) {
+        enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
+        double magnitude = magnitude_of(&p, change, (uint32_t)args[1]);
+        if (has_sign(change) && mr_rng_below(draw->rng, 2))
+            magnitude = -magnitude;
+        add_change(&p, change, magnitude);
+    }
+}
+
+void mr_image_policy_draw_wide(struct mr_image_draw *draw)
+{
+    const double *args = draw->args;
+    const struct policy p = policy_of(draw, &wide_space, (uint32_t)args[0], args + 1);
+    enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
+    double magnitude = 0.0;
+    if (has_magnitude(change))
+        magnitude = magnitude_of(&p, change, mr_rng_below(draw->rng, p.n_bins));
+    if (has_sign(change) && mr_rng_below(draw->rng, 2))
+        magnitude = -magnitude;
+    add_change(&p, change, magnitude);
+}
+
+/* Both chances come before both signs, whether they are used or not. A sign of 0 is negative here. */
+void mr_image_policy_draw_auto(struct mr_image_draw *draw)
+{
+    const double *args = draw->args;
+    const struct policy p = policy_of(draw, &usual_space, AUTO_BINS, args + 1);
+    const struct half *pair = policies[(uint32_t)args[0]][mr_rng_below(draw->rng, N_PAIRS)];
+    float chances[2];
+    uint32_t signs[2];
+    for (uint32_t i = 0; i < 2; i++)
+        chances[i] = mr_rng_uniform(draw->rng, 0.0f, 1.0f);
+    for (uint32_t i = 0; i < 2; i++)
+        signs[i] = mr_rng_below(draw->rng, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (chances[i] > pair[i].p)
+            continue;
+        double magnitude = magnitude_of(&p, pair[i].change, pair[i].bin);
+        add_change(&p, pair[i].change, has_sign(pair[i].change) && signs[i] == 0 ? -magnitude : magnitude);
+    }
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The draws of torchvision v1's policies: rand_augment, trivial_augment_wide, auto_augment (autoaugment.py). */
+#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
+#define TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
+
+#include "transforms/image_ops/image_op.h"
+
+/* The names of auto_augment's policies, up to NULL. */
+extern const char *const mr_image_policy_names[];
+
+/* Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. One call at most for each of num_ops. */
+void mr_image_policy_draw_rand(struct mr_image_draw *draw);
+/* NULL, or why rand_augment's arguments do not go together. */
+const char *mr_image_policy_refuse_rand(const double *args);
+
+/* Arguments: num_magnitude_bins, interp, fill. One call at most. */
+void mr_image_policy_draw_wide(struct mr_image_draw *draw);
+
+/* Arguments: policy, interp, fill. Two calls at most. */
+void mr_image_policy_draw_auto(struct mr_image_draw *draw);
+
+#endif
