@@ -331,6 +331,44 @@ static void translations_are_whole_pixels(void **state)
     check_draws("affine(0,0.3:0.1)", &tally, class_of_translation, NULL);
 }
 
+/* Where the upper left corner comes to: the coefficients lead from there to 0, 0. */
+static uint32_t class_of_corner(const struct mr_geometry *g, const void *context)
+{
+    const double *c = g->calls.calls[0].args;
+    const uint32_t *axis = context;
+    double below = c[0] * c[4] - c[1] * c[3];
+    double at = *axis ? (c[2] * c[3] - c[0] * c[5]) / below : (c[1] * c[5] - c[2] * c[4]) / below;
+    return g->calls.n == 1 && fabs(at - rint(at)) < 1e-3 ? (uint32_t)lround(at) : UINT32_MAX;
+}
+
+static void corners_move_equally_often_to_each_pixel(void **state)
+{
+    (void)state;
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        struct tally tally = {.n = 83}; /* 0 to 331 / 2 * 0.5, rounded down twice */
+        for (uint32_t i = 0; i < tally.n; i++)
+            tally.chances[i] = 1.0 / tally.n;
+        check_draws("perspective(0.5,1)", &tally, class_of_corner, &axis);
+    }
+}
+
+/* Of 4 x 5 places, and both flips. */
+static uint32_t class_of_place(const struct mr_geometry *g, const void *context)
+{
+    (void)context;
+    uint32_t place = (uint32_t)(g->crop.x + 5 * g->crop.y);
+    return 4 * place + 2 * g->stages[0].hflip + g->stages[0].vflip;
+}
+
+static void crops_and_flips_are_independent(void **state)
+{
+    (void)state;
+    struct tally tally = {.n = 80};
+    for (uint32_t i = 0; i < tally.n; i++)
+        tally.chances[i] = (i & 2 ? 0.3 : 0.7) * (i & 1 ? 0.6 : 0.4) / 20.0;
+    check_draws("random_crop(328:327)+hflip(0.3)+vflip(0.6)", &tally, class_of_place, NULL);
+}
+
 static uint32_t class_of_any(const struct mr_geometry *g, const void *context)
 {
     (void)context;
@@ -368,6 +406,8 @@ int main(void)
         cmocka_unit_test(auto_augment_draws_both_signs),
         cmocka_unit_test(ranges_are_drawn_from_uniformly),
         cmocka_unit_test(translations_are_whole_pixels),
+        cmocka_unit_test(corners_move_equally_often_to_each_pixel),
+        cmocka_unit_test(crops_and_flips_are_independent),
         cmocka_unit_test(chances_are_p),
     };
     return cmocka_run_group_tests_name("policy_draw", tests, NULL, NULL);
