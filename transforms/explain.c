@@ -7,6 +7,7 @@
 #include "transforms/call_text.h"
 #include "transforms/geometry.h"
 #include "transforms/plan_compile.h"
+#include "transforms/transform.h"
 
 #include <stdlib.h>
 
@@ -37,6 +38,10 @@ static const struct mr_image_arg resize_args[MR_CALL_MAX_NAMED] = {{.name = "siz
 static const struct mr_image_arg center_args[MR_CALL_MAX_NAMED] = {
     {.name = "output_size", .kind = MR_ARG_INTEGER, .n = 2}};
 static const struct mr_image_arg pad_args[MR_CALL_MAX_NAMED] = {{.name = "padding", .kind = MR_ARG_INTEGER, .n = 4}};
+static const struct mr_image_arg pad_as_args[MR_CALL_MAX_NAMED] = {
+    {.name = "padding", .kind = MR_ARG_INTEGER, .n = 4},
+    {.name = "fill", .kind = MR_ARG_FILL},
+    {.name = "padding_mode", .kind = MR_ARG_WORD, .words = mr_transform_padding_modes}};
 static const char *const rgb[] = {"RGB", NULL};
 static const struct mr_image_arg convert_args[MR_CALL_MAX_NAMED] = {
     {.name = "mode", .kind = MR_ARG_WORD, .words = rgb}};
@@ -113,9 +118,13 @@ static void put_center_crop(struct listing *l, const struct mr_geometry_step *st
 static void put_random_crop(struct listing *l, const struct mr_geometry_step *step)
 {
     struct mr_box box = step->box;
-    const double padding = step->op->padding, all[] = {padding, padding, padding, padding};
+    const uint8_t *fill = step->op->fill;
+    const double padding = step->op->padding;
+    const double args_of_pad[] = {padding, padding, padding, padding,
+                                  fill[0], fill[1], fill[2], step->op->padding_mode};
+    bool is_plain = step->op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
     if (step->op->padding) {
-        put_function(l, "pad", pad_args, all);
+        put_function(l, "pad", is_plain ? pad_args : pad_as_args, args_of_pad);
         set_size(l, step->width + 2 * (int64_t)step->op->padding, step->height + 2 * (int64_t)step->op->padding);
         box.x += step->op->padding;
         box.y += step->op->padding;

@@ -77,7 +77,7 @@ static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height, en
     struct mr_stage *s = last_stage(g);
     if (s->window.width == width && s->window.height == height)
         return; /* Pillow returns a copy */
-    if (is_resampled(s) || s->hflip || s->vflip || !same_box(s->live, s->window)) {
+    if (is_resampled(s) || s->hflip || s->vflip || s->is_padded || !same_box(s->live, s->window)) {
         add_stage(g, s->window.width, s->window.height);
         s = last_stage(g);
     }
@@ -89,6 +89,27 @@ static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height, en
     s->resized_height = height;
     s->interpolation = interpolation;
     s->window = s->live = whole_box(width, height);
+}
+
+/* A crop of the image with a border of pixels around it; box as in fold_crop(). */
+static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, struct mr_box box)
+{
+    struct mr_stage *s = last_stage(g);
+    struct mr_box image = whole_box(s->window.width, s->window.height);
+    bool has_fill = op->fill[0] || op->fill[1] || op->fill[2];
+    if (same_box(intersect_boxes(box, image), box) || (op->padding_mode == MR_PADDING_CONSTANT && !has_fill)) {
+        fold_crop(g, box);
+        return;
+    }
+    if (is_resampled(s) || s->hflip || s->vflip || s->is_padded || !same_box(s->live, image) ||
+        !same_box(s->source, image)) {
+        add_stage(g, image.width, image.height);
+        s = last_stage(g);
+    }
+    s->is_padded = true;
+    s->padding_mode = (enum mr_padding_mode)op->padding_mode;
+    memcpy(s->fill, op->fill, sizeof s->fill);
+    s->window = s->live = box;
 }
 
 /* torchvision's int(size * long / short). */
@@ -239,8 +260,8 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
         break;
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RESIZE: fold_resize(g, step->resized_width, step->resized_height, step->interpolation); break;
-    case MR_OP_CENTER_CROP:
-    case MR_OP_RANDOM_CROP: fold_crop(g, step->box); break;
+    case MR_OP_CENTER_CROP: fold_crop(g, step->box); break;
+    case MR_OP_RANDOM_CROP: fold_padded_crop(g, step->op, step->box); break;
     case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
     case MR_OP_VFLIP: last_stage(g)->vflip ^= step->flips; break;
     default: break;
@@ -273,6 +294,13 @@ static void find_need(struct mr_stage *s)
     if (s->live.width == 0)
         return;
     int64_t left, right, top, bottom;
+    if (s->is_padded) {
+        mr_padding_span(s->padding_mode, s->source.width, s->live.x, s->live.width, &left, &right);
+        mr_padding_span(s->padding_mode, s->source.height, s->live.y, s->live.height, &top, &bottom);
+        if (left < right && top < bottom)
+            s->need = (struct mr_box){.x = left, .y = top, .width = right - left, .height = bottom - top};
+        return;
+    }
     mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
     mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
     s->need =

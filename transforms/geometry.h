@@ -4,7 +4,8 @@
  * knows nothing of bytes and codecs.
  *
  * The operations are folded into as few stages as possible. A stage takes the box `source` of its input, resizes it to
- * resized_width x resized_height, looks at it through `window` (which may stick out: zeros), then flips what it sees.
+ * resized_width x resized_height, looks at it through `window` (which may stick out: zeros, or what a padding mode
+ * shows there), then flips what it sees.
  * Its output is the next stage's input; of that, only what the next stage reads is made. Where calls change the output,
  * it is made as a whole, and a stage follows.
  */
@@ -29,6 +30,9 @@ struct mr_stage {
     enum mr_interpolation interpolation; /* one of the filters */
     struct mr_box window;                /* in pixels of the resized source; its size is the output's */
     struct mr_box live;                  /* the part of window that shows pixels; the rest is zero. Empty: width 0 */
+    bool is_padded;                      /* live may stick out of source, which is not resampled then: */
+    enum mr_padding_mode padding_mode;   /* what it shows there */
+    uint8_t fill[3];                     /* of MR_PADDING_CONSTANT */
     struct mr_box need;                  /* pixels of the input that live is computed from; empty with live */
     bool hflip;                          /* after the window: output column i shows window column width - 1 - i */
     bool vflip;
@@ -94,7 +98,7 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
  * leave, in pixels of the source before any flip. It depends neither on how operations fold into stages, nor on what
  * a filter reads, nor on what later operations keep of it:
  *   - random_resized_crop: the box drawn, since the crop comes first and the resize second;
- *   - crops only: what the last one shows; it sticks out of the source where zeros are seen, x and y may be negative;
+ *   - crops only: what the last one shows; it sticks out of the source where padding is seen, x and y may be negative;
  *   - crop, then resize, then anything: the first crop. A crop after a resize cuts pixels that the source does not
  *     have, so resize(256)+center_crop(224) says the whole source, with flips before, between and after them too;
  *   - a resize to the size that is there already does nothing and does not count as one.

@@ -12,6 +12,7 @@
 #include "base/sample_kind.h"
 #include "transforms/image_ops/image_op.h"
 #include "transforms/interpolation.h"
+#include "transforms/padding.h"
 
 #include <millrace/transform.h>
 
@@ -54,10 +55,12 @@ struct mr_op {
         };
         double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the struct, so that no byte is undefined */
     };
-    uint32_t n_channels;
+    uint32_t n_channels; /* of mean and std, and of fill where one was given */
     uint32_t exact;
     uint32_t implied;       /* from a short form: applies only when the dtype is a float */
     uint32_t interpolation; /* enum mr_interpolation, of operations that resize */
+    uint32_t padding_mode;  /* enum mr_padding_mode */
+    uint8_t fill[4];        /* of a constant padding: red, green, blue, 0 */
 };
 
 struct mr_plan {

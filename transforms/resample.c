@@ -22,6 +22,8 @@ void mr_resample_fini(struct mr_resample *resample)
     mr_scratch_fini(&resample->horizontal_tables);
     mr_scratch_fini(&resample->vertical_tables);
     mr_scratch_fini(&resample->order);
+    mr_scratch_fini(&resample->padded.tables);
+    mr_scratch_fini(&resample->padded.rows);
     *resample = (struct mr_resample){0};
 }
 
@@ -168,7 +170,121 @@ static void write_zero_rows(struct mr_resample *r, int64_t from, int64_t to)
 
 static bool copies_rows(const struct mr_resample *r)
 {
-    return r->x.identity && r->y.identity;
+    return r->stage->is_padded || (r->x.identity && r->y.identity);
+}
+
+/* Where row i of the live part goes in the output. */
+static uint32_t live_row(const struct mr_resample *r, uint32_t i)
+{
+    return output_row(r, r->stage->live.y - r->stage->window.y + i);
+}
+
+/* Live row i, which is not resampled. */
+static void put_copied(struct mr_resample *r, uint32_t i, const uint8_t *row)
+{
+    uint32_t y = live_row(r, i);
+    size_t n = (size_t)r->stage->live.width, channels = r->channels;
+    if (!r->in_place && !r->stage->hflip && r->before + r->behind == 0) {
+        mr_tensor_write_commit_row(r->writer, row, y);
+        return;
+    }
+    uint8_t *out = open_row(r, y);
+    if (!r->stage->hflip)
+        memcpy(out, row, r->live_bytes);
+    for (size_t k = 0; r->stage->hflip && k < n; k++)
+        for (size_t c = 0; c < channels; c++)
+            out[k * channels + c] = row[(n - 1 - k) * channels + c];
+    close_row(r, y);
+}
+
+/* Padded stages. */
+
+#define NO_PIXEL UINT32_MAX
+
+static void fill_places(const struct mr_stage *s, uint32_t *columns, uint32_t *first, uint32_t *next)
+{
+    int64_t left, right, top, bottom;
+    mr_padding_span(s->padding_mode, s->source.width, s->live.x, s->live.width, &left, &right);
+    mr_padding_span(s->padding_mode, s->source.height, s->live.y, s->live.height, &top, &bottom);
+    for (int64_t i = 0; i < s->live.width; i++) {
+        int64_t place = mr_padding_place(s->padding_mode, s->source.width, s->live.x + i);
+        columns[i] = place < 0 ? NO_PIXEL : (uint32_t)(place - left);
+    }
+    for (int64_t i = 0; i < s->need.height; i++)
+        first[i] = NO_PIXEL;
+    for (int64_t i = s->live.height; i-- > 0;) {
+        int64_t place = mr_padding_place(s->padding_mode, s->source.height, s->live.y + i);
+        uint32_t *chain = place < 0 || s->need.height == 0 ? NULL : &first[place - top];
+        next[i] = chain ? *chain : NO_PIXEL;
+        if (chain)
+            *chain = (uint32_t)i;
+    }
+}
+
+/* Rows of the constant do not wait for any input. */
+static void write_fill_rows(struct mr_resample *r)
+{
+    const struct mr_stage *s = r->stage;
+    for (int64_t i = 0; i < s->live.width; i++)
+        memcpy(r->padded.row + (size_t)i * r->channels, s->fill, r->channels);
+    for (int64_t i = 0; i < s->live.height; i++)
+        if (s->need.height == 0 || mr_padding_place(s->padding_mode, s->source.height, s->live.y + i) < 0)
+            put_copied(r, (uint32_t)i, r->padded.row);
+}
+
+static mr_status begin_padded(struct mr_resample *r, mr_error *error)
+{
+    const struct mr_stage *s = r->stage;
+    struct padded *p = &r->padded;
+    size_t n_places = (size_t)s->live.width + (size_t)s->need.height + (size_t)s->live.height;
+    mr_status status = mr_scratch_reserve(&p->tables, n_places, sizeof *p->columns, error);
+    if (status == MR_OK)
+        status = mr_scratch_reserve(&p->rows, (size_t)s->live.width, r->channels, error);
+    if (status != MR_OK)
+        return status;
+    p->columns = p->tables.memory;
+    p->first = p->columns + s->live.width;
+    p->next = p->first + s->need.height;
+    p->row = p->rows.memory;
+    fill_places(s, p->columns, p->first, p->next);
+    if (s->padding_mode == MR_PADDING_CONSTANT)
+        write_fill_rows(r);
+    return MR_OK;
+}
+
+/* Columns [from, to) of a live row, one by one. */
+static void pad_columns(struct mr_resample *r, const uint8_t *row, int64_t from, int64_t to)
+{
+    size_t n = r->channels;
+    for (int64_t i = from; i < to; i++) {
+        uint32_t column = r->padded.columns[i];
+        memcpy(r->padded.row + (size_t)i * n, column == NO_PIXEL ? r->stage->fill : row + column * n, n);
+    }
+}
+
+static int64_t clamp_place(int64_t i, int64_t hi)
+{
+    return i < 0 ? 0 : i > hi ? hi : i;
+}
+
+/* One row to all places that show it. */
+static void push_padded(struct mr_resample *r, const uint8_t *row)
+{
+    const struct mr_stage *s = r->stage;
+    struct padded *p = &r->padded;
+    size_t n = r->channels;
+    int64_t left = clamp_place(-s->live.x, s->live.width);
+    int64_t right = clamp_place(s->source.width - s->live.x, s->live.width);
+    uint32_t i = p->first[r->n_pushed++];
+    if (i == NO_PIXEL)
+        return;
+    pad_columns(r, row, 0, left < right ? left : s->live.width);
+    if (left < right) {
+        memcpy(p->row + (size_t)left * n, row + p->columns[left] * n, (size_t)(right - left) * n);
+        pad_columns(r, row, right, s->live.width);
+    }
+    for (; i != NO_PIXEL; i = p->next[i])
+        put_copied(r, i, p->row);
 }
 
 mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage, uint32_t channels,
@@ -187,7 +303,7 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
         return MR_OK;
     }
     r->row_bytes = (size_t)stage->need.width * channels;
-    mr_status status = build_axes(r, error);
+    mr_status status = stage->is_padded ? begin_padded(r, error) : build_axes(r, error);
     if (status == MR_OK && !copies_rows(r))
         status = prepare_passes(r, error);
     if (status == MR_OK && !copies_rows(r))
@@ -202,28 +318,13 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     return MR_OK;
 }
 
-/* Where row i of the live part goes in the output. */
-static uint32_t live_row(const struct mr_resample *r, uint32_t i)
-{
-    return output_row(r, r->stage->live.y - r->stage->window.y + i);
-}
-
 /* One row through the stage where no axis is resampled. */
 static void push_copied(struct mr_resample *r, const uint8_t *row)
 {
-    uint32_t y = live_row(r, r->n_pushed++);
-    size_t n = r->x.n, channels = r->channels;
-    if (!r->in_place && !r->x.reversed && r->before + r->behind == 0) {
-        mr_tensor_write_commit_row(r->writer, row, y);
-        return;
-    }
-    uint8_t *out = open_row(r, y);
-    if (!r->x.reversed)
-        memcpy(out, row, r->live_bytes);
-    for (size_t i = 0; r->x.reversed && i < n; i++)
-        for (size_t c = 0; c < channels; c++)
-            out[i * channels + c] = row[(n - 1 - i) * channels + c];
-    close_row(r, y);
+    if (r->stage->is_padded)
+        push_padded(r, row);
+    else
+        put_copied(r, r->n_pushed++, row);
 }
 
 /* Of the ring, the one that has input row `row`. */

@@ -47,6 +47,14 @@ struct mr_resample {
     struct mr_scratch horizontal_tables;
     struct mr_scratch vertical_tables;
     struct mr_scratch order; /* pointers to them */
+    struct padded {          /* of a padded stage */
+        uint32_t *columns;   /* for each live column the one of a row that it shows; NO_PIXEL */
+        uint32_t *first;     /* for each row the first live one that shows it; NO_PIXEL */
+        uint32_t *next;      /* for each live row the next one that shows the same */
+        uint8_t *row;        /* a live one */
+        struct mr_scratch tables;
+        struct mr_scratch rows;
+    } padded;
 };
 
 /* The struct starts as zeros; memory grows to the largest stage seen and is kept. */

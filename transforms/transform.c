@@ -14,7 +14,7 @@
 
 #define MAX_SIDE 65535
 
-static_assert(sizeof(struct mr_op) == 10 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double), "no padding");
+static_assert(sizeof(struct mr_op) == 12 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double), "no padding");
 
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 {
@@ -55,6 +55,13 @@ const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS] = {
     [MR_BILINEAR] = "bilinear",    [MR_NEAREST] = "nearest", [MR_BOX] = "box",
     [MR_HAMMING] = "hamming",      [MR_BICUBIC] = "bicubic", [MR_LANCZOS] = "lanczos",
     [MR_RANDOM_FILTER] = "random",
+};
+
+const char *const mr_transform_padding_modes[MR_N_PADDING_MODES] = {
+    [MR_PADDING_CONSTANT] = "constant",
+    [MR_PADDING_EDGE] = "edge",
+    [MR_PADDING_REFLECT] = "reflect",
+    [MR_PADDING_SYMMETRIC] = "symmetric",
 };
 
 uint32_t mr_transform_n_before_implied(const mr_transform *t)
@@ -171,16 +178,38 @@ mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uin
     return append_sized(transform, &op, error);
 }
 
-mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
-                                   mr_error *error)
+mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
+                                      enum mr_padding_mode mode, uint32_t n_fill, const double *fill, mr_error *error)
 {
-    struct mr_op op = {.kind = MR_OP_RANDOM_CROP, .height = height, .width = width, .padding = padding};
+    struct mr_op op = {.kind = MR_OP_RANDOM_CROP,
+                       .height = height,
+                       .width = width,
+                       .padding = padding,
+                       .padding_mode = mode,
+                       .n_channels = n_fill};
     mr_status status = check_size(transform, &op, error);
     if (status != MR_OK)
         return status;
     if (padding > MAX_SIDE)
         return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding, MAX_SIDE);
+    for (uint32_t c = 0; c < 3; c++) {
+        double value = fill[n_fill == 3 ? c : 0];
+        if (!(value >= 0.0 && value <= 255.0 && value == floor(value)))
+            return mr_error_set(error, MR_ERR_INVALID, "random_crop: fill %g is not a whole number from 0 to 255",
+                                value);
+        if (value > 0.0 && mode != MR_PADDING_CONSTANT)
+            return mr_error_set(error, MR_ERR_INVALID, "random_crop: a padding_mode of %s has no fill",
+                                mr_transform_padding_modes[mode]);
+        op.fill[c] = (uint8_t)value;
+    }
     return mr_transform_append_op(transform, &op, error);
+}
+
+mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
+                                   mr_error *error)
+{
+    return mr_transform_random_crop_as(transform, height, width, padding, MR_PADDING_CONSTANT, 1, &(double){0.0},
+                                       error);
 }
 
 static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, mr_error *error)

@@ -23,6 +23,13 @@ mr_status mr_transform_append_op(mr_transform *transform, const struct mr_op *op
 /* Names of enum mr_interpolation as the text form has them. */
 extern const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS];
 
+/* Names of enum mr_padding_mode as the text form has them, and torchvision. */
+extern const char *const mr_transform_padding_modes[MR_N_PADDING_MODES];
+
+/* mr_transform_random_crop() with a padding mode and a fill; n_fill: 1 or 3 values. */
+mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
+                                      enum mr_padding_mode mode, uint32_t n_fill, const double *fill, mr_error *error);
+
 /* mr_transform_random_resized_crop() with an interpolation. */
 mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
                                               const double scale[2], const double ratio[2],

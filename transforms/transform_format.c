@@ -18,6 +18,16 @@ static void put_doubles(struct mr_text_writer *w, const char *before, const doub
     }
 }
 
+static void put_padding(struct mr_text_writer *w, const struct mr_op *op)
+{
+    const double fill[3] = {op->fill[0], op->fill[1], op->fill[2]};
+    mr_text_writer_put(w, ",padding=%u", op->padding);
+    if (op->padding_mode != MR_PADDING_CONSTANT)
+        mr_text_writer_put(w, ",padding_mode=%s", mr_transform_padding_modes[op->padding_mode]);
+    if (fill[0] > 0.0 || fill[1] > 0.0 || fill[2] > 0.0)
+        put_doubles(w, ",fill=", fill, op->n_channels);
+}
+
 static void put_size(struct mr_text_writer *w, const struct mr_op *op)
 {
     if (op->height == op->width)
@@ -82,7 +92,7 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
     case MR_OP_CENTER_CROP: put_size(w, op); break;
     case MR_OP_RANDOM_CROP:
         put_size(w, op);
-        mr_text_writer_put(w, ",padding=%u", op->padding);
+        put_padding(w, op);
         break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: mr_text_writer_put_double(w, op->p); break;

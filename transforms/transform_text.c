@@ -111,9 +111,25 @@ static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *
     return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error) : status;
 }
 
+static mr_status take_padding_mode(struct mr_text_parser *p, struct mr_text_item *item, enum mr_padding_mode *mode_out)
+{
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "padding_mode");
+    *mode_out = MR_PADDING_CONSTANT;
+    if (!arg)
+        return MR_OK;
+    for (int i = 0; i < MR_N_PADDING_MODES; i++) {
+        *mode_out = (enum mr_padding_mode)i;
+        if (mr_word_is(arg->word, mr_transform_padding_modes[i]))
+            return MR_OK;
+    }
+    return mr_text_parser_refuse_word(p, arg->place, "no padding mode has this name", arg->word,
+                                      mr_transform_padding_modes, MR_N_PADDING_MODES);
+}
+
 static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width, padding = 0;
+    enum mr_padding_mode mode;
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status != MR_OK)
         return status;
@@ -122,7 +138,15 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
         return mr_text_parser_fail_at(p, arg->place, "one value is expected");
     if (arg)
         status = to_integer(p, arg, arg->values[0], 0, &padding);
-    return status == MR_OK ? mr_transform_random_crop(p->transform, height, width, padding, p->error) : status;
+    if (status == MR_OK)
+        status = take_padding_mode(p, item, &mode);
+    if (status != MR_OK)
+        return status;
+    struct mr_text_arg *fill = mr_text_parser_take_arg(item, "fill");
+    if (fill && fill->n_values != 1 && fill->n_values != 3)
+        return mr_text_parser_fail_at(p, fill->place, "one value or r:g:b is expected");
+    return mr_transform_random_crop_as(p->transform, height, width, padding, mode, fill ? fill->n_values : 1,
+                                       fill ? fill->values : &(double){0.0}, p->error);
 }
 
 static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item, double *probability_out)

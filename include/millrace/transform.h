@@ -74,7 +74,8 @@ MR_API mr_status mr_transform_resize_short(mr_transform *transform, uint32_t siz
 MR_API mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error);
 /** torchvision's CenterCrop; a smaller image is padded with zeros. */
 MR_API mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error);
-/** torchvision's RandomCrop, after padding pixels of zeros on every side. A smaller image makes the sample damaged. */
+/** torchvision's RandomCrop, after padding pixels of zeros on every side. A smaller image makes the sample damaged.
+ * Other paddings have no function: mr_transform_append(transform, "random_crop(32,padding=4,padding_mode=reflect)"). */
 MR_API mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
                                           mr_error *error);
 /** Flip the image with probability p, 0 to 1. */

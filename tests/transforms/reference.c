@@ -296,10 +296,42 @@ static void center_crop(struct image *image, int64_t w, int64_t h)
     reference_crop(image, left, top, w, h);
 }
 
+/* From edge to edge until it is inside. */
+static int64_t reflect_place(enum mr_padding_mode mode, int64_t n, int64_t i)
+{
+    while (i < 0 || i >= n) {
+        if (mode == MR_PADDING_EDGE || (mode == MR_PADDING_REFLECT && n == 1))
+            i = i < 0 ? 0 : n - 1;
+        else if (mode == MR_PADDING_REFLECT)
+            i = i < 0 ? -i : 2 * (n - 1) - i;
+        else
+            i = i < 0 ? -1 - i : 2 * n - 1 - i;
+    }
+    return i;
+}
+
+static void pad_image(struct image *image, const struct mr_op *op)
+{
+    int64_t p = op->padding;
+    int n = image->channels;
+    enum mr_padding_mode mode = (enum mr_padding_mode)op->padding_mode;
+    struct image out = image_make(image->width + 2 * p, image->height + 2 * p, n);
+    for (int64_t y = 0; y < out.height; y++)
+        for (int64_t x = 0; x < out.width; x++) {
+            bool inside = x >= p && x < p + image->width && y >= p && y < p + image->height;
+            const uint8_t *from = op->fill;
+            if (inside || mode != MR_PADDING_CONSTANT)
+                from = pixel_at(image, reflect_place(mode, image->width, x - p),
+                                reflect_place(mode, image->height, y - p));
+            memcpy(pixel_at(&out, x, y), from, (size_t)n);
+        }
+    replace_image(image, out);
+}
+
 static bool random_crop(struct image *image, const struct mr_op *op, struct mr_rng *rng)
 {
-    int64_t p = op->padding, w = op->width, h = op->height;
-    reference_crop(image, -p, -p, image->width + 2 * p, image->height + 2 * p);
+    int64_t w = op->width, h = op->height;
+    pad_image(image, op);
     if (image->height < h || image->width < w)
         return false;
     if (image->height == h && image->width == w)

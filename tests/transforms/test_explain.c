@@ -67,6 +67,12 @@ static void calls_come_in_the_order_of_the_list(void **state)
                  "[\"resize\",{\"size\":[15,20],\"interpolation\":1}],[\"center_crop\",{\"output_size\":[10,10]}]");
     expect_calls("resize(60,interp=nearest)+center_crop(100:90)+normalize(mean=0.5,std=0.5)", NULL,
                  "[\"resize\",{\"size\":[60,80],\"interpolation\":0}],[\"center_crop\",{\"output_size\":[100,90]}]");
+    expect_calls("random_crop(34:44,padding=2)+hflip(1)", NULL, "[\"pad\",{\"padding\":[2,2,2,2]}],[\"hflip\",{}]");
+    expect_calls("random_crop(34:44,padding=2,padding_mode=reflect)", NULL,
+                 "[\"pad\",{\"padding\":[2,2,2,2],\"fill\":[0,0,0],\"padding_mode\":\"reflect\"}]");
+    expect_calls("grayscale+random_crop(34:44,padding=2,fill=9)", NULL,
+                 "[\"rgb_to_grayscale\",{\"num_output_channels\":1}],"
+                 "[\"pad\",{\"padding\":[2,2,2,2],\"fill\":[9],\"padding_mode\":\"constant\"}]");
     expect_calls("random_crop(30:40,padding=0)+posterize(3,p=1)", NULL, "[\"posterize\",{\"bits\":3}]");
     expect_calls("random_apply(invert(1)+random_choice(equalize(1),equalize(1)),1)+hflip(1)", NULL,
                  "[\"invert\",{}],[\"equalize\",{}],[\"hflip\",{}]");

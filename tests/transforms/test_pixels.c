@@ -133,29 +133,33 @@ static uint32_t pick_below(uint64_t *random, uint32_t n)
     return 1 + (uint32_t)reference_below(random, n);
 }
 
-static const char *const image_ops[] = {"equalize(0.7)",
-                                        "invert+solarize(100)",
-                                        "posterize(3,1)+autocontrast(1)",
-                                        "grayscale(3)",
-                                        "grayscale",
-                                        "color_jitter(0.8,0.8,0.8,0.2)",
-                                        "adjust_sharpness(1.7,0.6)+solarize(99)",
-                                        "random_grayscale(0.5)",
-                                        "random_apply(invert(0.3)+grayscale(3),0.6)",
-                                        "pil_gaussian_blur(0.3:3)",
-                                        "trivial_augment_wide(interp=bilinear,fill=9)",
-                                        "rand_augment(3,20)",
-                                        "auto_augment(svhn,interp=bicubic)",
-                                        "random_choice(equalize(1),invert(1)+posterize(2))",
-                                        "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};
-enum { N_IMAGE_OPS = sizeof image_ops / sizeof *image_ops };
+static const char *const text_ops[] = {"equalize(0.7)",
+                                       "invert+solarize(100)",
+                                       "posterize(3,1)+autocontrast(1)",
+                                       "grayscale(3)",
+                                       "grayscale",
+                                       "color_jitter(0.8,0.8,0.8,0.2)",
+                                       "adjust_sharpness(1.7,0.6)+solarize(99)",
+                                       "random_grayscale(0.5)",
+                                       "random_crop(40:17,padding=30,padding_mode=edge)",
+                                       "random_crop(9:50,padding=25,padding_mode=reflect)",
+                                       "random_crop(60:60,padding=40,padding_mode=symmetric)",
+                                       "random_crop(20:30,padding=15,fill=200)",
+                                       "random_apply(invert(0.3)+grayscale(3),0.6)",
+                                       "pil_gaussian_blur(0.3:3)",
+                                       "trivial_augment_wide(interp=bilinear,fill=9)",
+                                       "rand_augment(3,20)",
+                                       "auto_augment(svhn,interp=bicubic)",
+                                       "random_choice(equalize(1),invert(1)+posterize(2))",
+                                       "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};
+enum { N_TEXT_OPS = sizeof text_ops / sizeof *text_ops };
 
 static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
     uint32_t height = pick_below(random, most), width = pick_below(random, most);
     enum mr_interpolation interpolation = (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
     mr_status status = MR_OK;
-    switch (reference_below(random, 12)) {
+    switch (reference_below(random, 14)) {
     case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
     case 1: status = mr_transform_resize_short_as(t, height, interpolation, NULL); break;
     case 2: status = mr_transform_resize_as(t, height, width, interpolation, NULL); break;
@@ -165,7 +169,7 @@ static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
     case 6: status = mr_transform_hflip(t, 0.5, NULL); break;
     case 7: status = mr_transform_rgb(t, NULL); break;
     case 8: status = mr_transform_vflip(t, 0.5, NULL); break;
-    default: status = mr_transform_append(t, image_ops[reference_below(random, N_IMAGE_OPS)], NULL); break;
+    default: status = mr_transform_append(t, text_ops[reference_below(random, N_TEXT_OPS)], NULL); break;
     }
     assert_int_equal(status, MR_OK);
 }
@@ -243,8 +247,6 @@ static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void *
     image_free(&image);
 }
 
-/* ---- JPEG -------------------------------------------------------------------------------------------------------- */
-
 struct jpeg {
     struct mr_test_image file;
     const uint8_t *bytes; /* the file's */
@@ -287,6 +289,7 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
     const char *texts[] = {"train:24",
                            "eval:40:32",
                            "random_crop(9:5,padding=2)+hflip",
+                           "hflip+random_crop(32,padding=9,padding_mode=edge)+random_crop(33,padding=3,fill=1:2:3)",
                            "train:24+vflip+rgb",
                            "resize(30)+random_resized_crop(16)+hflip",
                            "center_crop(7)",
@@ -498,6 +501,7 @@ static const char *const warm_texts[] = {
     "train:24",
     "resize(40)+random_resized_crop(30)+hflip",
     "exif+random_crop(20,padding=4)",
+    "random_crop(420:310,padding=60,padding_mode=reflect)+hflip",
     "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)+pil_gaussian_blur(2)",
     "train:24+trivial_augment_wide(bilinear)+rand_augment+auto_augment",
     "none"};
@@ -510,8 +514,7 @@ static struct mr_test_image warm_file(int format)
     return format == 0 ? mr_test_jpeg(&jpeg) : format == 1 ? mr_test_png(&png) : mr_test_jpeg(&scans);
 }
 
-/* The room's own code, for raw samples and files alike; what libjpeg and libpng do is the next test. libpng asks the
- * codec for its memory. */
+/* The room's own code; what libjpeg and libpng do is the next test. libpng asks the codec for its memory. */
 static void a_warm_object_allocates_nothing_itself(void **state)
 {
     (void)state;

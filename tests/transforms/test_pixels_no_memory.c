@@ -148,7 +148,8 @@ static void check_refusals(const char *text, int way)
 static const char *const texts[] = {
     "resize(40:20,bicubic)+hflip(1)", "resize(90:25)+vflip(1)+resize(30:20,bicubic)",
     "equalize(1)+resize(40:20,bicubic)+hflip(1)+color_jitter(0.8,0.8,0.8,0.2)+gaussian_blur(5)+random_crop(30,"
-    "padding=9)+adjust_sharpness(2,1)+random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+invert(1))+"
+    "padding=9,padding_mode=reflect)+adjust_sharpness(2,1)+random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+"
+    "invert(1))+"
     "pil_gaussian_blur(2)+resize(9:30,lanczos)"};
 
 static void each_allocation_that_fails_has_words_and_leaves_the_object_usable(void **state)

@@ -169,6 +169,17 @@ static void crops_that_never_fit_are_refused_at_once(void **state)
                    "crop 9x9 is larger than the image 8x8 with padding 0");
 }
 
+static void a_fill_suits_the_pictures(void **state)
+{
+    (void)state;
+    expect_refused("random_crop(20:8,padding=4,fill=1:2:3)", &gray, MR_U8,
+                   "random_crop cannot be applied: fill has 3 channels, the pictures have 1 there");
+    expect_refused("grayscale+random_crop(8,padding=4,fill=1:2:3)", &cifar, MR_U8,
+                   "random_crop cannot be applied: fill has 3 channels, the pictures have 1 there");
+    expect_plan("random_crop(20:8,padding=4,fill=7)+rgb", &gray, MR_U8, MR_NCHW);
+    expect_plan("random_crop(8,padding=4,fill=1:2:3)+grayscale", &cifar, MR_U8, MR_NCHW);
+}
+
 /* In a structure too, whatever is drawn. */
 static void kernels_that_never_fit_are_refused_at_once(void **state)
 {
@@ -224,6 +235,7 @@ int main(void)
         cmocka_unit_test(exif_is_for_files),
         cmocka_unit_test(an_open_size_is_that_of_the_first_image),
         cmocka_unit_test(crops_that_never_fit_are_refused_at_once),
+        cmocka_unit_test(a_fill_suits_the_pictures),
         cmocka_unit_test(kernels_that_never_fit_are_refused_at_once),
         cmocka_unit_test(structures_keep_the_number_of_channels),
         cmocka_unit_test(wrong_arguments_are_refused),

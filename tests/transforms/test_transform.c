@@ -40,6 +40,8 @@ static void expect_same(const mr_transform *a, const mr_transform *b)
         assert_int_equal(p->height, q->height);
         assert_int_equal(p->width, q->width);
         assert_int_equal(p->padding, q->padding);
+        assert_int_equal(p->padding_mode, q->padding_mode);
+        assert_memory_equal(p->fill, q->fill, sizeof p->fill);
         assert_int_equal(p->n_children, q->n_children);
         assert_int_equal(p->image_op, q->image_op);
         assert_memory_equal(p->args, q->args, sizeof p->args);
@@ -95,6 +97,10 @@ static void short_forms_are_items_too(void **state)
     expect_long_form("train:224+rgb", CROP "+hflip(0.5)+rgb+" IMAGENET);
     expect_long_form("exif+train:224", "exif+" CROP "+hflip(0.5)+" IMAGENET);
     /* What is implied stays last, and gives way to what is said. */
+    expect_long_form("random_crop(8,padding=2,fill=0,padding_mode=constant)", "random_crop(8,padding=2)");
+    expect_long_form("random_crop(8, padding_mode = Symmetric)", "random_crop(8,padding=0,padding_mode=symmetric)");
+    expect_long_form("random_crop(8,fill=3,padding=9)+random_crop(8,fill=0:0:255)",
+                     "random_crop(8,padding=9,fill=3)+random_crop(8,padding=0,fill=0:0:255)");
     expect_long_form("cifar+vflip(0.1)", "random_crop(32,padding=4)+hflip(0.5)+vflip(0.1)+" CIFAR);
     expect_long_form("eval:8:8+normalize(mean=0:0:0,std=1:1:1)",
                      "resize(8)+center_crop(8)+normalize(mean=0:0:0,std=1:1:1)");
@@ -256,6 +262,13 @@ static void errors_name_the_place(void **state)
                  {"hflip(0.5,interp=box)", 11, "unknown or given twice"},
                  {"center_crop(8,bicubic)", 15, "unknown or given twice"},
                  {"random_crop(8,padding=box)", 15, "one value is expected"},
+                 {"random_crop(8,padding_mode=reflct)", 15,
+                  "no padding mode has this name (did you mean 'reflect'?); there are constant, edge, reflect, sym"},
+                 {"random_crop(8,padding_mode=3)", 15, "no padding mode has this name"},
+                 {"random_crop(8,fill=1:2)", 15, "one value or r:g:b is expected"},
+                 {"random_crop(8,fill=1.5)", 1, "random_crop: fill 1.5 is not a whole number from 0 to 255"},
+                 {"random_crop(8,fill=0:256:0)", 1, "random_crop: fill 256 is not a whole number from 0 to 255"},
+                 {"random_crop(8,padding_mode=edge,fill=1)", 1, "random_crop: a padding_mode of edge has no fill"},
                  {"random_resized_crop(8,scale=box)", 23, "lo:hi"},
                  {"normalize(mean=0,std=1,exact=box)", 24, "takes no value"},
                  {"normalize(mean=box,std=box)", 20, "one or three"},
