@@ -72,6 +72,7 @@ static const struct {
     /* transform.h */
     VALUE(MR_EXPLAIN_JSON),
     VALUE(MR_EXPLAIN_WORDS),
+    VALUE(MR_EXPLAIN_BRIEF),
     SIZE(mr_explain_options),
     /* sampler.h */
     VALUE(MR_TAIL_PAD),

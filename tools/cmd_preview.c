@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace preview: draws the first batch of an epoch as a contact sheet, pixel for pixel what training would receive.
- * Normalised floats are not colours, so the batch is always u8 here.
+ * millrace preview: draws the first batch of an epoch as a contact sheet, pixel for pixel what training would receive,
+ * with the calls that made each image. Normalised floats are not colours, so the batch is always u8 here.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "tools/sheet.h"
 
 enum { KEY_OUT = 256 };
-enum { TEXT_BYTES = 256 };
+enum { TEXT_BYTES = 1024 };
 
 struct preview_args {
     struct mr_loader_args common;
@@ -61,6 +61,32 @@ static void label_text(const mr_dataset *dataset, const mr_array *label, uint32_
         snprintf(text_out, TEXT_BYTES, "%" PRId64, value);
 }
 
+/* What the words below a picture come from. */
+struct calls {
+    const mr_batch *batch;
+    mr_transform *transform;
+    uint64_t seed;
+};
+
+/*
+ * The calls that made a sample; "" for a hole. The batch has the size of the upright image, so a turn by EXIF is not
+ * among them.
+ */
+static void write_words(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
+{
+    mr_explain_options how = MR_EXPLAIN_OPTIONS_INIT;
+    const int64_t *indices = mr_batch_data(calls->batch, "index");
+    const int32_t *geometry = mr_batch_data(calls->batch, "geometry");
+    mr_error error;
+
+    how.form = MR_EXPLAIN_BRIEF;
+    if (indices == NULL || geometry == NULL ||
+        mr_transform_explain(calls->transform, calls->seed, mr_batch_epoch(calls->batch), indices[row], 0,
+                             (uint32_t)geometry[8 * row], (uint32_t)geometry[8 * row + 1], &how, text_out, TEXT_BYTES,
+                             NULL, &error) != MR_OK)
+        text_out[0] = '\0';
+}
+
 static bool is_picture(const mr_array *image)
 {
     int64_t channels = image->ndim == 4 ? image->shape[3] : 0;
@@ -70,34 +96,74 @@ static bool is_picture(const mr_array *image)
            image->strides[1] == channels * image->shape[2];
 }
 
-static int draw_batch(const mr_dataset *dataset, const mr_batch *batch, const char *out)
+/* The most lines that one of the pictures needs. */
+static uint32_t count_lines(const struct mr_sheet_shape *shape, const struct calls *calls)
 {
+    char words[TEXT_BYTES];
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < shape->n_tiles; i++) {
+        write_words(calls, i, words);
+        uint32_t n = mr_sheet_count_lines(shape, words);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const struct calls *calls)
+{
+    const mr_batch *batch = calls->batch;
     const mr_array *image = mr_batch_array_at(batch, 0);
     const uint8_t *mask = mr_batch_data(batch, "mask");
-    char text[TEXT_BYTES];
+    char label[TEXT_BYTES], words[TEXT_BYTES];
+
+    for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
+        bool real = mask == NULL || mask[i] != 0;
+        label_text(dataset, mr_batch_array(batch, "label"), i, label);
+        write_words(calls, i, words);
+        mr_sheet_put(sheet, i, real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
+                     real ? label : "(damaged)", words);
+    }
+}
+
+static int draw_batch(const mr_dataset *dataset, const struct calls *calls, const char *out)
+{
+    const mr_array *image = mr_batch_array_at(calls->batch, 0);
     uint32_t width, height;
 
-    if (mr_batch_size(batch) == 0 || !is_picture(image)) {
+    if (mr_batch_size(calls->batch) == 0 || !is_picture(image)) {
         mr_say_error("the first batch holds no pictures");
         return MR_EXIT_FAILED;
     }
-    struct mr_sheet_shape shape = {mr_batch_size(batch), (uint32_t)image->shape[2], (uint32_t)image->shape[1],
-                                   (uint32_t)image->shape[3]};
+    struct mr_sheet_shape shape = {.n_tiles = mr_batch_size(calls->batch),
+                                   .tile_width = (uint32_t)image->shape[2],
+                                   .tile_height = (uint32_t)image->shape[1],
+                                   .channels = (uint32_t)image->shape[3]};
+    shape.n_lines = count_lines(&shape, calls);
     struct mr_sheet *sheet = mr_sheet_create(&shape);
     if (sheet == NULL)
         return MR_EXIT_FAILED;
-    for (uint32_t i = 0; i < shape.n_tiles; i++) {
-        bool real = mask == NULL || mask[i] != 0;
-        label_text(dataset, mr_batch_array(batch, "label"), i, text);
-        mr_sheet_put(sheet, i, real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
-                     real ? text : "(damaged)");
-    }
+    draw_tiles(sheet, dataset, calls);
     bool good = mr_sheet_store(sheet, out);
     mr_sheet_size(sheet, &width, &height);
     mr_sheet_destroy(sheet);
     if (good)
         printf("%s: %" PRIu32 " x %" PRIu32 " pixels\n", out, width, height);
     return good ? MR_EXIT_OK : MR_EXIT_FAILED;
+}
+
+/* Of the transform's list, with the default's where none was given. */
+static int draw_with_calls(struct mr_feed *feed, const mr_batch *batch, const char *out)
+{
+    struct calls calls = {.batch = batch, .seed = mr_loader_resolved(feed->loader)->seed};
+    mr_error error;
+    mr_status status = mr_transform_parse(feed->transform_name, &calls.transform, &error);
+
+    if (status != MR_OK)
+        return mr_say_status(status, &error);
+    int exit_status = draw_batch(feed->dataset, &calls, out);
+    mr_transform_destroy(calls.transform);
+    return exit_status;
 }
 
 static int draw_first(struct mr_feed *feed, const char *out)
@@ -107,7 +173,7 @@ static int draw_first(struct mr_feed *feed, const char *out)
     int exit_status = MR_EXIT_FAILED;
 
     if (status == MR_OK)
-        exit_status = draw_batch(feed->dataset, batch, out);
+        exit_status = draw_with_calls(feed, batch, out);
     else if (status == MR_ERR_CANCELED)
         mr_say_error("interrupted");
     else
@@ -123,7 +189,8 @@ int mr_cmd_preview_run(int argc, char **argv)
     const struct argp argp = {options,
                               parse_option,
                               MR_LOADER_ARGS_DOC,
-                              "Draw a contact sheet of the first batch, with labels; at most 256 tiles, always u8 nhwc."
+                              "Draw a contact sheet of the first batch, with labels and the calls that each image "
+                              "drew; at most 256 tiles, always u8 nhwc."
                               "\v"
                               "Example: what RandomResizedCrop and flip make of 32 photographs\n"
                               "  millrace preview imagefolder:train --batch-size 32 \\\n"

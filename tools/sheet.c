@@ -7,12 +7,15 @@
 
 #include <gd.h>
 #include <gdfontmb.h>
+#include <gdfonts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/temporary_file.h"
 #include "tools/say.h"
+#include "tools/word_wrap.h"
 
 enum {
     TILE_MIN = 112,  /* a tile's longer edge is enlarged to this, by whole factors */
@@ -22,12 +25,14 @@ enum {
     BACKGROUND = 0xffffff,
     EMPTY = 0xd0d0d0,
     INK = 0x202020,
+    GRAY = 0x606060,
 };
 
 struct mr_sheet {
     gdImagePtr image;
     gdImagePtr tile; /* one tile in its own size */
-    gdFontPtr font;
+    gdFontPtr font;  /* of labels */
+    gdFontPtr small;
     struct mr_sheet_shape shape;
     int columns;
     int width; /* of a drawn tile */
@@ -36,7 +41,7 @@ struct mr_sheet {
 
 static int row_height(const struct mr_sheet *sheet)
 {
-    return sheet->height + sheet->font->h + GAP;
+    return sheet->height + sheet->font->h + (int)sheet->shape.n_lines * sheet->small->h + GAP;
 }
 
 static void choose_tile(struct mr_sheet *sheet)
@@ -54,6 +59,20 @@ static void choose_tile(struct mr_sheet *sheet)
     }
     sheet->width = width > 0 ? (int)width : 1;
     sheet->height = height > 0 ? (int)height : 1;
+}
+
+/* Characters of the small font below a tile. */
+static size_t count_columns(const struct mr_sheet *sheet)
+{
+    return (size_t)(sheet->width / sheet->small->w);
+}
+
+uint32_t mr_sheet_count_lines(const struct mr_sheet_shape *shape, const char *words)
+{
+    struct mr_sheet sheet = {.shape = *shape, .small = gdFontGetSmall()};
+    choose_tile(&sheet);
+    size_t n = mr_word_wrap_count(words, count_columns(&sheet));
+    return n < MR_SHEET_MAX_LINES ? (uint32_t)n : MR_SHEET_MAX_LINES;
 }
 
 /* The number of columns that makes the sheet as square as it can be. */
@@ -83,6 +102,7 @@ struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape)
     if (sheet->shape.n_tiles > TILES_MAX)
         sheet->shape.n_tiles = TILES_MAX;
     sheet->font = gdFontGetMediumBold();
+    sheet->small = gdFontGetSmall();
     choose_tile(sheet);
     choose_columns(sheet);
     int rows = ((int)sheet->shape.n_tiles + sheet->columns - 1) / sheet->columns;
@@ -143,7 +163,30 @@ static void draw_text(struct mr_sheet *sheet, int x, int y, const char *text)
     }
 }
 
-void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *text)
+static void draw_line(struct mr_sheet *sheet, int x, int y, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++, x += sheet->small->w)
+        gdImageChar(sheet->image, sheet->small, x, y, (unsigned char)text[i], GRAY);
+}
+
+static void draw_words(struct mr_sheet *sheet, int x, int y, const char *words)
+{
+    static const char more[] = "...";
+    size_t columns = count_columns(sheet), n_more = strlen(more);
+
+    for (uint32_t i = 0; i < sheet->shape.n_lines; i++, y += sheet->small->h) {
+        size_t len = mr_word_wrap_next(&words, columns);
+        const char *line = words - len;
+        bool is_cut = i + 1 == sheet->shape.n_lines && *words != '\0' && columns > n_more;
+        if (is_cut && len > columns - n_more)
+            len = columns - n_more;
+        draw_line(sheet, x, y, line, len);
+        if (is_cut)
+            draw_line(sheet, x + (int)len * sheet->small->w, y, more, n_more);
+    }
+}
+
+void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label, const char *words)
 {
     int x, y;
 
@@ -157,7 +200,8 @@ void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, 
     } else {
         gdImageFilledRectangle(sheet->image, x, y, x + sheet->width - 1, y + sheet->height - 1, EMPTY);
     }
-    draw_text(sheet, x, y + sheet->height, text);
+    draw_text(sheet, x, y + sheet->height, label);
+    draw_words(sheet, x, y + sheet->height + sheet->font->h, words);
 }
 
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path)

@@ -5,6 +5,7 @@
 #include "transforms/transform.h"
 
 #include <math.h>
+#include <string.h>
 
 /* PIL.Image.Resampling. */
 static const int pillow_filters[MR_N_FILTERS] = {
@@ -121,4 +122,37 @@ void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text 
     mr_text_writer_put(w, "%s%s", call->name, has_arguments ? "(" : "");
     put_arguments(w, &words, call, image);
     mr_text_writer_put(w, "%s", has_arguments ? ")" : "");
+}
+
+/* Pixels of an image: "90x80+2+1". */
+static void put_box(struct mr_text_writer *w, const double *args)
+{
+    double top = args[0], left = args[1], height = args[2], width = args[3];
+    mr_text_writer_put(w, " %.0fx%.0f%+.0f%+.0f", width, height, left, top);
+}
+
+static bool is_brief(const struct mr_image_arg *keyword, const double *args)
+{
+    return (keyword->kind == MR_ARG_NUMBER || keyword->kind == MR_ARG_INTEGER) && keyword->n <= 4 &&
+           !(keyword->optional && isnan(args[0]));
+}
+
+void mr_call_text_put_brief(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image)
+{
+    const struct mr_image_arg *keywords = call->keywords;
+    const double *args = call->args;
+    bool is_box = keywords[0].name && strcmp(keywords[0].name, "top") == 0;
+    const char *name = call->name;
+    if (strncmp(name, "adjust_", strlen("adjust_")) == 0)
+        name += strlen("adjust_");
+    mr_text_writer_put(w, "%s", name);
+    if (is_box)
+        put_box(w, args);
+    for (uint32_t i = 0; !is_box && i < MR_CALL_MAX_NAMED && keywords[i].name; i++) {
+        if (is_brief(&keywords[i], args)) {
+            mr_text_writer_put(w, " ");
+            put_values(w, &words, &keywords[i], args, image);
+        }
+        args += count_taken(&keywords[i]);
+    }
 }

@@ -54,6 +54,9 @@ static void put_call(struct listing *l, const struct mr_call_text *call)
     if (l->form == MR_EXPLAIN_WORDS) {
         mr_text_writer_put(l->w, "%s", l->n ? ", " : "");
         mr_call_text_put_words(l->w, call, &l->image);
+    } else if (l->form == MR_EXPLAIN_BRIEF) {
+        mr_text_writer_put(l->w, "%s", l->n ? ", " : "");
+        mr_call_text_put_brief(l->w, call, &l->image);
     } else {
         mr_text_writer_put(l->w, "%s", l->n ? "," : "");
         mr_call_text_put_json(l->w, call, &l->image);
@@ -228,7 +231,7 @@ static mr_status check_options(const mr_explain_options *options, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID, "orientation %u is above 8", options->orientation);
     if (options->raw_channels != 0 && options->raw_channels != 1 && options->raw_channels != 3)
         return mr_error_set(error, MR_ERR_INVALID, "raw_channels %u is not 0, 1 or 3", options->raw_channels);
-    if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS)
+    if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS && options->form != MR_EXPLAIN_BRIEF)
         return mr_error_set(error, MR_ERR_INVALID, "form %d is unknown", (int)options->form);
     return MR_OK;
 }

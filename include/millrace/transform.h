@@ -98,8 +98,9 @@ MR_API mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_chan
 
 /** What mr_transform_explain() writes. */
 typedef enum mr_explain_form {
-    MR_EXPLAIN_JSON = 0, /* a line of JSON, docs/formats.md */
-    MR_EXPLAIN_WORDS = 1 /* the calls alone, for people: "hflip, posterize(bits=4)"; "" where there are none */
+    MR_EXPLAIN_JSON = 0,  /* a line of JSON, docs/formats.md */
+    MR_EXPLAIN_WORDS = 1, /* the calls alone, for people: "hflip, posterize(bits=4)"; "" where there are none */
+    MR_EXPLAIN_BRIEF = 2  /* the same for narrow places: "resized_crop 90x80+2+1, hflip, posterize 4" */
 } mr_explain_form;
 
 /** Options of mr_transform_explain(): more about the sample. */

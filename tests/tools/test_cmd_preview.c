@@ -41,25 +41,35 @@ static void read_png_size(const char *path, unsigned *width_out, unsigned *heigh
     free(png);
 }
 
-static void sheet_holds_every_tile(void **state)
+/* Six tiles of 128 x 128 with a label and n_lines of words, with gaps, in whole rows. */
+static void expect_sheet(const char *transform, unsigned n_lines)
 {
     struct mr_run run = {0};
-    unsigned width, height;
+    unsigned width, height, row = 128 + 13 + n_lines * 13 + 8;
     char line[64];
 
-    (void)state;
-    mr_run_command(&run, "preview", "--data", "photos", "--transform", "train:128", "--workers", "0", "--out",
+    mr_run_command(&run, "preview", "--data", "photos", "--transform", transform, "--workers", "0", "--out",
                    "sheet.png", NULL);
     if (run.status != 0)
         fail_msg("exits with %d: %s", run.status, run.err);
     read_png_size("sheet.png", &width, &height);
     snprintf(line, sizeof line, "sheet.png: %u x %u pixels\n", width, height);
     assert_string_equal(run.out, line);
-    /* Six tiles of 128 x 128 and a line of text, with gaps, in whole rows. */
-    unsigned columns = (width - 8) / 136, rows = (height - 8) / (128 + 13 + 8);
+    unsigned columns = (width - 8) / 136, rows = (height - 8) / row;
     assert_true(columns * rows >= 6 && columns * rows < 6 + columns);
     assert_int_equal(width, 8 + columns * 136);
+    if (height != 8 + rows * row)
+        fail_msg("%s: %u pixels are not %u rows of %u", transform, height, rows, row);
     mr_run_free(&run);
+}
+
+static void sheet_holds_every_tile_with_its_calls(void **state)
+{
+    (void)state;
+    expect_sheet("resize(128:128)", 1); /* resize 128:128 */
+    expect_sheet("train:128", 2);       /* resized_crop 37x28+1+0, hflip: 21 characters fit */
+    expect_sheet("resize(128:128)+invert(1)+equalize(1)+posterize(2,1)", 3);
+    expect_sheet("resize(128:128)+color_jitter(1,1,1,0.5)+color_jitter(1,1,1,0.5)+color_jitter(1,1,1,0.5)", 6);
 }
 
 static void small_pictures_are_enlarged_and_holes_drawn(void **state)
@@ -74,7 +84,7 @@ static void small_pictures_are_enlarged_and_holes_drawn(void **state)
                    "zero", "--out", "small.png", NULL);
     assert_int_equal(run.status, 0);
     read_png_size("small.png", &width, &height);
-    assert_true(width >= 8 + 2 * (128 + 8) || height >= 8 + 2 * (128 + 13 + 8));
+    assert_true(width >= 8 + 2 * (128 + 8) || height >= 8 + 2 * (128 + 13 + 13 + 8));
     mr_run_free(&run);
 }
 
@@ -118,7 +128,7 @@ static void records_that_are_no_pictures_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sheet_holds_every_tile),
+        cmocka_unit_test(sheet_holds_every_tile_with_its_calls),
         cmocka_unit_test(small_pictures_are_enlarged_and_holes_drawn),
         cmocka_unit_test(target_is_refused_before_the_data_are_opened),
         cmocka_unit_test(floats_are_refused),

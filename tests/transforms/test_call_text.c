@@ -89,6 +89,43 @@ static void every_kind_of_argument_is_written(void **state)
                "padding_mode=reflect)");
 }
 
+static void check_brief(const struct mr_call_text *call, const char *want)
+{
+    char text[100];
+    struct mr_text_writer w;
+    mr_text_writer_begin(&w, text, sizeof text);
+    mr_call_text_put_brief(&w, call, &color);
+    mr_text_writer_end(&w);
+    assert_string_equal(text, want);
+}
+
+static void brief_calls_have_numbers_and_boxes(void **state)
+{
+    (void)state;
+    static const struct mr_image_arg box[MR_CALL_MAX_NAMED] = {{.name = "top", .kind = MR_ARG_INTEGER},
+                                                               {.name = "left", .kind = MR_ARG_INTEGER},
+                                                               {.name = "height", .kind = MR_ARG_INTEGER},
+                                                               {.name = "width", .kind = MR_ARG_INTEGER},
+                                                               {.name = "size", .kind = MR_ARG_INTEGER, .n = 2}};
+    const double values[] = {1, -2, 80, 90, 224, 224};
+    const struct mr_call_text crop = {.name = "resized_crop", .keywords = box, .args = values};
+    check_brief(&crop, "resized_crop 90x80-2+1");
+    const struct mr_image_call calls[] = {
+        {.kind = MR_CALL_EQUALIZE},
+        {.kind = MR_CALL_HUE, .args = {-0.25}},
+        {.kind = MR_CALL_GAUSSIAN_BLUR, .args = {23, (double)0.7f}},
+        {.kind = MR_CALL_ROTATE, .args = {-13.5, MR_BICUBIC, 1, 2, 3, NAN, NAN}},
+        {.kind = MR_CALL_AFFINE, .args = {0, -3, 4, 1, 0.5, 0, MR_NEAREST, 0, 0, 0, 7, 8}},
+        {.kind = MR_CALL_PERSPECTIVE, .args = {1, 0, 0, 0, 1, 0, 0, 0, MR_BILINEAR}},
+    };
+    static const char *const want[] = {
+        "equalize", "hue -0.25", "gaussian_blur 23 0.7", "rotate -13.5", "affine 0 -3:4 1 0.5:0 7:8", "PIL.transform"};
+    for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const struct mr_call_text text = mr_call_text_of(&calls[i]);
+        check_brief(&text, want[i]);
+    }
+}
+
 static bool is_identity(enum mr_image_call_kind kind, double first, const struct mr_image *image)
 {
     const struct mr_image_call call = {.kind = kind, .args = {first}};
@@ -119,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_have_the_keywords_of_torchvision),
         cmocka_unit_test(every_kind_of_argument_is_written),
+        cmocka_unit_test(brief_calls_have_numbers_and_boxes),
         cmocka_unit_test(identities_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,10 @@ static void words_are_for_people(void **state)
     options.form = MR_EXPLAIN_WORDS;
     options.name = "x";
     expect_line(&wish, &options, "hflip, posterize(bits=4)");
+    options.form = MR_EXPLAIN_BRIEF;
+    expect_line(&wish, &options, "hflip, posterize 4");
+    expect_line(&(struct wish){.text = "center_crop(4)+random_crop(2)", .width = 8, .height = 8}, &options,
+                "center_crop 4:4, crop 2x2+2+0");
     expect_line(&(struct wish){.text = "none", .width = 8, .height = 8}, &options, "");
 }
 
@@ -242,7 +246,7 @@ static void what_cannot_be_explained_is_refused(void **state)
     options.raw_channels = 2;
     assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
     options.raw_channels = 0;
-    options.form = (mr_explain_form)2;
+    options.form = (mr_explain_form)3;
     assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
     options = (mr_explain_options){0};
     assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
