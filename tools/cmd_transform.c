@@ -4,8 +4,10 @@
  * form is the first line alone, for scripts. No dataset is opened.
  */
 #include <argp.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <millrace/loader.h>
 
@@ -13,14 +15,18 @@
 #include "tools/command.h"
 #include "tools/say.h"
 
-enum { KEY_SIZE = 256, KEY_DTYPE, KEY_LAYOUT };
-enum { SIDE_MAX = 65535 };
+enum { KEY_SIZE = 256, KEY_DTYPE, KEY_LAYOUT, KEY_INDEX, KEY_EPOCH, KEY_SEED };
+enum { SIDE_MAX = 65535, SAMPLE_BYTES = 1 << 16 };
 
 struct transform_args {
     const char *text;
     mr_loader_options loader; /* dtype and layout */
     uint32_t width;
     uint32_t height;
+    bool has_sample; /* one to show: its index, epoch or seed was given */
+    int64_t index;
+    uint64_t epoch;
+    uint64_t seed;
 };
 
 static const struct mr_arg_field fields[] = {
@@ -30,6 +36,10 @@ static const struct argp_option options[] = {
     {"size", KEY_SIZE, "WxH", 0, "Size of the image that is taken as an example (default 500x375)", 0},
     {"dtype", KEY_DTYPE, "u8|f32|f16|bf16", 0, "Type of the images' elements (default u8)", 0},
     {"layout", KEY_LAYOUT, "nchw|nhwc", 0, "Layout of the images (default nchw)", 0},
+    {"index", KEY_INDEX, "I", 0, "Also print the calls of this sample, as if its image had that size (default: none)",
+     0},
+    {"epoch", KEY_EPOCH, "E", 0, "Epoch of that sample (default 0)", 0},
+    {"seed", KEY_SEED, "S", 0, "Seed of that sample (default 0)", 0},
     {0}};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -40,6 +50,12 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         return 0;
     switch (key) {
     case KEY_SIZE: mr_arg_value_size(state, "size", value, SIDE_MAX, &args->width, &args->height); return 0;
+    case KEY_INDEX:
+        args->index = (int64_t)mr_arg_value_number(state, "index", value, 0, INT64_MAX);
+        args->has_sample = true;
+        return 0;
+    case KEY_EPOCH: args->epoch = mr_arg_value_number(state, "epoch", value, 0, UINT64_MAX); return 0;
+    case KEY_SEED: args->seed = mr_arg_value_number(state, "seed", value, 0, UINT64_MAX); return 0;
     case ARGP_KEY_ARG:
         if (args->text != NULL)
             argp_error(state, "'%s' is one argument too many", value);
@@ -80,6 +96,29 @@ static mr_status describe_passes(const mr_transform *transform, const struct tra
     return status;
 }
 
+/* The calls of a sample, a line each. */
+static int print_sample(const mr_transform *transform, const struct transform_args *args)
+{
+    char words[SAMPLE_BYTES];
+    mr_explain_options how = MR_EXPLAIN_OPTIONS_INIT;
+    mr_error error = {0};
+
+    how.form = MR_EXPLAIN_WORDS;
+    mr_status status = mr_transform_explain(transform, args->seed, args->epoch, args->index, 0, args->width,
+                                            args->height, &how, words, sizeof words, NULL, &error);
+    if (status != MR_OK)
+        return mr_say_status(status, &error);
+    printf("\nindex %" PRId64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index, args->epoch, args->seed);
+    for (char *at = words; *at != '\0';) { /* calls are separated by ", ", and hold no blank */
+        size_t len = strcspn(at, " ");
+        printf("  %.*s\n", (int)(at[len] == ' ' ? len - 1 : len), at);
+        at += len + strspn(at + len, " ");
+    }
+    if (words[0] == '\0')
+        printf("  nothing\n");
+    return MR_EXIT_OK;
+}
+
 static int print_transform(const mr_transform *transform, const struct transform_args *args)
 {
     char *text = format_transform(transform), *passes = NULL;
@@ -94,6 +133,7 @@ static int print_transform(const mr_transform *transform, const struct transform
         exit_status = MR_EXIT_FAILED;
     } else {
         printf("%s\n\n%s", text, passes);
+        exit_status = args->has_sample ? print_sample(transform, args) : MR_EXIT_OK;
     }
     free(text);
     free(passes);

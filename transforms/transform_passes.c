@@ -171,7 +171,12 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
             mr_text_writer_put(&p->w, "resampled to %lldx%lld, %s\n", width, height, filter);
         break;
     case MR_OP_CENTER_CROP: mr_text_writer_put(&p->w, "the middle, %lldx%lld\n", width, height); break;
-    case MR_OP_RANDOM_CROP: mr_text_writer_put(&p->w, "a random box of %lldx%lld\n", width, height); break;
+    case MR_OP_RANDOM_CROP:
+        mr_text_writer_put(&p->w, "a random box of %lldx%lld", width, height);
+        if (op->padding)
+            mr_text_writer_put(&p->w, ", padding %u: %s", op->padding, mr_transform_padding_modes[op->padding_mode]);
+        mr_text_writer_put(&p->w, "\n");
+        break;
     case MR_OP_HFLIP: mr_text_writer_put(&p->w, "columns in reverse order, in the same pass\n"); break;
     case MR_OP_VFLIP: mr_text_writer_put(&p->w, "rows in reverse order, in the same pass\n"); break;
     default: mr_text_writer_put(&p->w, "in the same pass\n"); break;

@@ -42,6 +42,23 @@ static void size_dtype_and_layout_are_taken(void **state)
     mr_run_free(&run);
 }
 
+static void calls_of_a_sample_are_printed(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "transform", "resize(50)+posterize(4,1)+hflip(1)", "--size", "60x100", "--index", "7",
+                   "--epoch", "3", "--seed", "18446744073709551615", NULL);
+    assert_int_equal(run.status, 0);
+    assert_non_null(strstr(run.out, "\n\nindex 7 of epoch 3 with seed 18446744073709551615:\n"
+                                    "  resize(size=83:50,interpolation=bilinear)\n"
+                                    "  posterize(bits=4)\n"
+                                    "  hflip\n"));
+    mr_run_command(&run, "transform", "none", "--index", "0", NULL);
+    assert_non_null(strstr(run.out, "\nindex 0 of epoch 0 with seed 0:\n  nothing\n"));
+    mr_run_free(&run);
+}
+
 static void expect_failure(int status, const char *words, const char *text, const char *option, const char *value)
 {
     struct mr_run run = {0};
@@ -74,6 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_form_comes_first_and_the_passes_follow),
         cmocka_unit_test(size_dtype_and_layout_are_taken),
+        cmocka_unit_test(calls_of_a_sample_are_printed),
         cmocka_unit_test(errors_name_the_place),
     };
 

@@ -67,14 +67,14 @@ static void geometry_alone_is_one_pass(void **state)
 static void a_resize_behind_a_flip_is_a_pass_of_its_own(void **state)
 {
     (void)state;
-    expect_passes("resize(200:300)+vflip(0.01)+resize(64,nearest)+random_crop(32)", MR_U8,
+    expect_passes("resize(200:300)+vflip(0.01)+resize(64,nearest)+random_crop(32,padding=4,padding_mode=edge)", MR_U8,
                   "pass 1: file -> image of 300x200 in memory\n"
                   "  resize                resampled to 300x200, bilinear\n"
                   "  vflip                 rows in reverse order, in the same pass\n"
                   "\n"
                   "pass 2: that image -> tensor, row by row\n"
                   "  resize                resampled to 96x64, nearest\n"
-                  "  random_crop           a random box of 32x32\n"
+                  "  random_crop           a random box of 32x32, padding 4: edge\n"
                   "  store                 bytes as they are\n");
 }
 
