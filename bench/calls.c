@@ -38,6 +38,14 @@ static const struct operation {
     {.text = "gaussian_blur(23,0.1:2)"},
     {.text = "pil_gaussian_blur(0.1:2)"},
     {.text = "color_jitter(0.8,0.8,0.8,0.2)"},
+    {.text = "rotation(30)"},
+    {.text = "rotation(30,interp=bilinear)"},
+    {.text = "affine(10,translate=0.1:0.1,scale=0.9:1.1,shear=10)"},
+    {.text = "perspective(0.5,p=1)"},
+    {.text = "rand_augment"},
+    {.text = "auto_augment(imagenet)"},
+    {.text = "trivial_augment_wide", .aim = {[MR_CPU_AVX2] = 30, [MR_CPU_AVX512] = 20}},
+    {.text = "trivial_augment_wide(interp=bilinear)", .aim = {[MR_CPU_AVX2] = 60, [MR_CPU_AVX512] = 40}},
 };
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 

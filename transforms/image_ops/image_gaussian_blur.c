@@ -49,69 +49,106 @@ static int64_t reflect(int64_t i, int64_t n)
     return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
 }
 
-/* Bytes begin to begin + n - 1 of a row that is reflected at both ends, at most `margin` bytes far; 0 beyond that. */
-static void copy_reflected(const struct mr_image *image, const uint8_t *row, int64_t begin, int64_t n, int64_t margin,
-                           uint8_t *out)
+/* A strip of columns with what the taps reach beside it: bytes of a row, some of which lie outside. */
+struct strip {
+    size_t left; /* outside the row, then ... */
+    size_t inside;
+    size_t right;
+    size_t begin;                             /* of those inside, in the row */
+    uint32_t from[STRIP + 2 * 3 * MAX_REACH]; /* where those outside come from, first the left ones */
+};
+
+/* Where the reflected row has byte i. Behind the last byte that a tap reaches it does not matter. */
+static uint32_t reflect_byte(const struct mr_image *image, int64_t i, int64_t margin)
 {
-    const int64_t step = image->n_channels, len = image->width * step, end = begin + n;
-    int64_t from = begin > 0 ? begin : 0, to = end < len ? end : len;
-    memcpy(out + (from - begin), row + from, (size_t)(to - from));
-    if (margin == 0)
-        return; /* the image may be 1 pixel wide */
-    const uint8_t *pixel = row + step;
-    for (int64_t i = -1, c = step - 1; i >= begin; i--) {
-        out[i - begin] = pixel[c];
-        if (c-- == 0) {
-            c = step - 1;
-            pixel += step;
-        }
-    }
-    pixel = row + len - 2 * step;
-    int64_t i = len;
-    for (int64_t c = 0; i < end && i < len + margin; i++) {
-        out[i - begin] = pixel[c];
-        if (++c == step) {
-            c = 0;
-            pixel -= step;
-        }
-    }
-    if (i < end)
-        memset(out + (i - begin), 0, (size_t)(end - i));
+    const int64_t step = image->n_channels, len = image->width * step;
+    if (i >= len + margin)
+        return 0;
+    int64_t pixel = i < 0 ? -((step - 1 - i) / step) : i / step;
+    return (uint32_t)(reflect(pixel, image->width) * step + i - pixel * step);
 }
 
-/* The words of row y for the strip of columns at `first`. */
-static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct mr_image *image,
-                       int64_t y, int64_t first, uint16_t *out)
+static struct strip find_strip(const struct mr_image *image, int64_t first, int64_t margin)
 {
-    const uint8_t *row = image->pixels + (size_t)y * image->stride;
-    int64_t margin = (int64_t)taps->reach * image->n_channels, len = (int64_t)image->width * image->n_channels;
+    const int64_t len = (int64_t)image->width * image->n_channels, begin = first - margin, end = first + STRIP + margin;
+    const int64_t from = begin > 0 ? begin : 0, to = end < len ? end : len;
+    struct strip strip = {.left = (size_t)(from - begin),
+                          .inside = (size_t)(to - from),
+                          .right = (size_t)(end - to),
+                          .begin = (size_t)from};
+    for (int64_t i = begin; i < from; i++)
+        strip.from[i - begin] = reflect_byte(image, i, margin);
+    for (int64_t i = to; i < end; i++)
+        strip.from[i - to + from - begin] = reflect_byte(image, i, margin);
+    return strip;
+}
+
+static void copy_reflected(const struct strip *strip, const uint8_t *row, uint8_t *out)
+{
+    const uint32_t *from = strip->from;
+    for (size_t i = 0; i < strip->left; i++)
+        *out++ = row[*from++];
+    memcpy(out, row + strip->begin, strip->inside);
+    out += strip->inside;
+    for (size_t i = 0; i < strip->right; i++)
+        *out++ = row[*from++];
+}
+
+/* The words of a row for the strip. */
+static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct strip *strip,
+                       const uint8_t *row, uint32_t step, uint16_t *out)
+{
+    size_t margin = (size_t)taps->reach * step;
     uint8_t bytes[STRIP + 2 * 3 * MAX_REACH];
-    if (first >= margin && first + STRIP + margin <= len) {
-        kernels->image->taps_row(taps, image->n_channels, row + first, out);
+    if (strip->left + strip->right == 0) {
+        kernels->image->taps_row(taps, step, row + strip->begin + margin, out);
         return;
     }
-    copy_reflected(image, row, first - margin, STRIP + 2 * margin, margin, bytes);
-    kernels->image->taps_row(taps, image->n_channels, bytes + margin, out);
+    copy_reflected(strip, row, bytes);
+    kernels->image->taps_row(taps, step, bytes + margin, out);
+}
+
+/* A ring of words of the rows that a kernel spans. Its pointers stand there twice, so that rows follow each other. */
+struct ring {
+    uint16_t words[MAX_SPAN][STRIP];
+    const uint16_t *row[2 * MAX_SPAN];
+    const uint16_t *reflected[MAX_SPAN];
+    uint32_t span;
+};
+
+/* Row centre - reach, the first of those around `centre`, which has its neighbours behind it. */
+static const uint16_t *const *find_rows(struct ring *ring, int64_t centre, int64_t height)
+{
+    const int64_t reach = ring->span / 2;
+    if (centre >= reach && centre + reach < height)
+        return ring->row + (centre - reach) % ring->span;
+    for (int64_t k = -reach; k <= reach; k++)
+        ring->reflected[reach + k] = ring->row[reflect(centre + k, height) % ring->span];
+    return ring->reflected;
 }
 
 static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct mr_image *from,
                        const struct mr_image *to, size_t first, size_t n)
 {
-    uint16_t words[MAX_SPAN][STRIP];
-    const uint32_t span = 2 * taps->reach + 1;
     const int64_t height = from->height, reach = taps->reach;
+    const struct strip strip = find_strip(from, (int64_t)first, reach * from->n_channels);
+    struct ring ring;
     uint8_t out[STRIP];
+    ring.span = 2 * taps->reach + 1;
+    for (uint32_t i = 0; i < 2 * ring.span; i++)
+        ring.row[i] = ring.words[i % ring.span];
     for (int64_t y = 0; y < height + reach; y++) {
         if (y < height)
-            make_words(taps, kernels, from, y, (int64_t)first, words[y % span]);
+            make_words(taps, kernels, &strip, from->pixels + (size_t)y * from->stride, from->n_channels,
+                       ring.words[y % ring.span]);
         int64_t centre = y - reach;
         if (centre < 0)
             continue;
-        const uint16_t *rows[MAX_SPAN];
-        for (int64_t k = -reach; k <= reach; k++)
-            rows[reach + k] = words[reflect(centre + k, height) % span];
-        kernels->image->taps_columns(taps, rows + reach, out);
-        memcpy(to->pixels + (size_t)centre * to->stride + first, out, n);
+        uint8_t *row = to->pixels + (size_t)centre * to->stride + first;
+        const uint16_t *const *rows = find_rows(&ring, centre, height);
+        kernels->image->taps_columns(taps, rows + reach, n == STRIP ? row : out);
+        if (n < STRIP)
+            memcpy(row, out, n);
     }
 }
 
