@@ -27,5 +27,5 @@ ENDS_WITH(mr_pack_options, user);
 ENDS_WITH(mr_pack_progress, seconds);
 ENDS_WITH(mr_pack_report, seconds);
 ENDS_WITH(mr_sample, error);
-ENDS_WITH(mr_sample_info, len_bytes);
+ENDS_WITH(mr_sample_info, orientation);
 ENDS_WITH(mr_sampler_options, epoch);

@@ -146,6 +146,15 @@ void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name
     catalog->ops->name(catalog, index, name_out, size);
 }
 
+void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+{
+    char name[2 * MR_CATALOG_PATH];
+    mr_catalog_name(catalog, index, name, sizeof name);
+    const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
+    size_t len = catalog->ops->packed ? 0 : strlen(prefix); /* what was packed has names of its own */
+    snprintf(name_out, size, "%s", strncmp(name, prefix, len) == 0 ? name + len : name);
+}
+
 void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
 {
     char name[MR_CATALOG_WHICH - 32] = "callback sample";

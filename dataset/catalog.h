@@ -49,6 +49,8 @@ void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name
 
 /* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
  * pack. catalog NULL: a sample of callbacks. */
+/* The same without the prefix that the user wrote for the root. */
+void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
 void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
 
 /* For an error about the file that a sample lies in: the sample's name, or mr_catalog_which()'s text where the name is

@@ -172,6 +172,16 @@ mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_o
     return MR_OK;
 }
 
+mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out, size_t size)
+{
+    if (check_index(dataset, index, NULL) < 0 || (!name_out && size > 0))
+        return MR_ERR_INVALID;
+    if (!dataset->catalog)
+        return mr_dataset_name(dataset, index, name_out, size);
+    mr_catalog_relative_name(dataset->catalog, index, name_out, size);
+    return MR_OK;
+}
+
 static mr_status read_label(const mr_dataset *dataset, int64_t index, const struct mr_extent *extent,
                             int64_t *label_out, mr_error *error)
 {

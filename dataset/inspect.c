@@ -6,17 +6,19 @@
  * Invariant: every length comes from the file and may be wrong; the walk over a JPEG's segments is bounded in steps.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/exif.h"
 #include "base/image_format.h"
 #include "base/out_struct.h"
 #include "base/packed_image.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
 
-enum { HEAD_BYTES = 4096, MAX_SEGMENTS = 512 };
+enum { HEAD_BYTES = 4096, MAX_SEGMENTS = 512, MAX_CHUNKS = 512, EXIF_BYTES = 65536 };
 
 static uint32_t read_be16(const uint8_t *p)
 {
@@ -53,6 +55,30 @@ static int look_at(const struct view *view, uint64_t at, void *out, size_t len, 
     return mr_file_read_at(view->fd, view->start + at, out, rest < len ? (size_t)rest : len, n_out);
 }
 
+/* An EXIF block of so many bytes, from its TIFF header on. Codecs look at the first one only, and so does this. */
+static void read_orientation(const struct view *view, uint64_t at, uint64_t len, mr_sample_info *info)
+{
+    size_t n = 0;
+    uint8_t *block = len <= EXIF_BYTES && info->orientation == 0 ? malloc(EXIF_BYTES) : NULL;
+    if (block && look_at(view, at, block, (size_t)len, &n) == 0 && n == len)
+        info->orientation = mr_exif_orientation(block, n);
+    free(block);
+}
+
+static void inspect_application(const struct view *view, uint64_t at, uint64_t len, mr_sample_info *info)
+{
+    uint8_t head[6];
+    size_t n;
+    if (len >= 8 && look_at(view, at + 4, head, sizeof head, &n) == 0 && n == sizeof head &&
+        memcmp(head, "Exif\0\0", sizeof head) == 0)
+        read_orientation(view, at + 10, len - 8, info);
+}
+
+static bool is_alone(uint8_t marker)
+{
+    return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
+}
+
 /* Read the frame header; photographs may have hundreds of kilobytes of profiles and previews before it. */
 static void inspect_jpeg(const struct view *view, mr_sample_info *info)
 {
@@ -66,22 +92,35 @@ static void inspect_jpeg(const struct view *view, mr_sample_info *info)
             at++;
             continue;
         }
-        if (is_frame_header(head[1])) {
-            if (n == sizeof head) {
-                info->height = read_be16(head + 5);
-                info->width = read_be16(head + 7);
-                info->channels = head[9];
-            }
-            return;
+        if (is_frame_header(head[1]) && n == sizeof head && info->channels == 0) {
+            info->height = read_be16(head + 5);
+            info->width = read_be16(head + 7);
+            info->channels = head[9];
         }
-        if (head[1] == 0xda || head[1] == 0xd9) /* pixels or the end without a frame header */
+        if (head[1] == 0xda || head[1] == 0xd9) /* pixels or the end */
             return;
-        bool alone = head[1] == 0x01 || (head[1] >= 0xd0 && head[1] <= 0xd8);
-        at += alone ? 2 : 2 + (uint64_t)read_be16(head + 2);
+        if (head[1] == 0xe1)
+            inspect_application(view, at, read_be16(head + 2), info);
+        at += is_alone(head[1]) ? 2 : 2 + (uint64_t)read_be16(head + 2);
     }
 }
 
-static void inspect_png(const uint8_t *head, size_t n, mr_sample_info *info)
+/* The chunk eXIf, which counts ahead of the pixels only. */
+static void inspect_chunks(const struct view *view, mr_sample_info *info)
+{
+    uint64_t at = 8;
+    for (int i = 0; i < MAX_CHUNKS && info->orientation == 0; i++) {
+        uint8_t head[8];
+        size_t n;
+        if (look_at(view, at, head, sizeof head, &n) < 0 || n < sizeof head || memcmp(head + 4, "IDAT", 4) == 0)
+            return;
+        if (memcmp(head + 4, "eXIf", 4) == 0)
+            read_orientation(view, at + 8, read_be32(head), info);
+        at += 12 + (uint64_t)read_be32(head);
+    }
+}
+
+static void inspect_png(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
 {
     static const uint8_t channels[] = {1, 0, 3, 3, 2, 0, 4};
     if (n < 26 || memcmp(head + 12, "IHDR", 4) != 0)
@@ -89,6 +128,7 @@ static void inspect_png(const uint8_t *head, size_t n, mr_sample_info *info)
     info->width = read_be32(head + 16);
     info->height = read_be32(head + 20);
     info->channels = head[25] < sizeof channels ? channels[head[25]] : 0;
+    inspect_chunks(view, info);
 }
 
 static int inspect_bytes(const struct view *view, mr_sample_info *info)
@@ -102,7 +142,9 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     if (strcmp(info->format, MR_IMAGE_FORMAT_JPEG) == 0)
         inspect_jpeg(view, info);
     else if (strcmp(info->format, MR_IMAGE_FORMAT_PNG) == 0)
-        inspect_png(head, n, info);
+        inspect_png(view, head, n, info);
+    if (info->orientation == 0)
+        info->orientation = 1;
     return 0;
 }
 
@@ -143,6 +185,7 @@ static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index,
     info->width = image.width;
     info->height = image.height;
     info->len_bytes = image.len;
+    info->orientation = image.orientation >= 1 && image.orientation <= 8 ? image.orientation : 1;
     if (known)
         info->channels = image.encoding == MR_PACKED_RAW ? 3 : image.template->n_components;
     return MR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it.
- * Invariant: the four files belong together. None gets its final name before all are complete, all get theirs or none,
+ * Invariant: the files belong together. None gets its final name before all are complete, all get theirs or none,
  * and the images get theirs last.
  */
 #include <argp.h>
@@ -16,16 +16,18 @@
 
 #include "tools/arg_value.h"
 #include "tools/command.h"
+#include "tools/explain_lines.h"
 #include "tools/feed.h"
 #include "tools/npy.h"
 #include "tools/progress.h"
 #include "tools/say.h"
 
-enum { KEY_OUT = 256 };
+enum { KEY_OUT = 256, KEY_EXPLAIN };
 
 struct export_args {
     struct mr_loader_args common;
     const char *out;
+    const char *explain; /* NULL: not asked for */
 };
 
 /* The files in the order in which they get their names. */
@@ -44,6 +46,7 @@ static const struct {
 
 struct output {
     struct mr_npy npy[N_FILES];
+    struct mr_explain_lines lines; /* file.path NULL: none */
     struct mr_progress progress;
     double start_s;
 };
@@ -51,6 +54,8 @@ struct output {
 static const struct argp_option options[] = {
     {"out", KEY_OUT, "X.npy", 0,
      "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy (needed)", 0},
+    {"explain", KEY_EXPLAIN, "FILE.jsonl", 0,
+     "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of its image", 0},
     {0}};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -60,6 +65,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
     case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".npy"); return 0;
+    case KEY_EXPLAIN: args->explain = mr_arg_value_path(state, "explain", value, ".jsonl"); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
             argp_error(state, "--out is missing");
@@ -82,15 +88,15 @@ static bool open_file(struct mr_npy *npy, const char *out, const char *suffix)
     return good;
 }
 
-static bool open_output(struct output *output, const char *out)
+static bool open_output(struct output *output, const struct mr_feed *feed, const struct export_args *args)
 {
     bool good = true;
 
     *output = (struct output){.start_s = mr_progress_now()};
     mr_progress_init(&output->progress);
     for (int i = 0; good && i < N_FILES; i++)
-        good = open_file(&output->npy[i], out, files[i].suffix);
-    return good;
+        good = open_file(&output->npy[i], args->out, files[i].suffix);
+    return good && (args->explain == NULL || mr_explain_lines_open(&output->lines, feed, args->explain));
 }
 
 static void close_output(struct output *output)
@@ -98,6 +104,7 @@ static void close_output(struct output *output)
     mr_progress_clear(&output->progress);
     for (int i = 0; i < N_FILES; i++)
         mr_temporary_file_close(&output->npy[i].file);
+    mr_explain_lines_close(&output->lines);
 }
 
 static const mr_array *array_of(const mr_batch *batch, int file)
@@ -114,7 +121,7 @@ static bool append_batch(struct output *output, const mr_batch *batch)
         if (array != NULL)
             good = mr_npy_append(&output->npy[i], array);
     }
-    return good;
+    return good && (output->lines.file.path == NULL || mr_explain_lines_append(&output->lines, batch));
 }
 
 static void show_progress(struct output *output, int64_t n_samples)
@@ -203,16 +210,21 @@ static int finish_output(const struct mr_feed *feed, struct output *output, cons
 {
     mr_dtype dtype = mr_loader_resolved(feed->loader)->dtype;
     const struct mr_npy *images = &output->npy[IMAGES];
-    struct mr_temporary_file *all[N_FILES];
-    bool good = true;
+    struct mr_temporary_file *all[N_FILES + 1];
+    size_t n = 0;
+    bool good = output->lines.file.path == NULL || mr_temporary_file_sync(&output->lines.file);
 
     for (int i = 0; good && i < N_FILES; i++)
         good = mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
+    if (output->lines.file.path != NULL)
+        all[n++] = &output->lines.file;
     for (int i = 0; i < N_FILES; i++)
-        all[i] = &output->npy[i].file;
-    if (!good || !mr_temporary_file_rename_all(all, N_FILES))
+        all[n++] = &output->npy[i].file;
+    if (!good || !mr_temporary_file_rename_all(all, n))
         return MR_EXIT_FAILED;
     sync_directory(out);
+    if (output->lines.file.path != NULL)
+        sync_directory(output->lines.file.path);
     printf("%s: %s (", out, mr_dtype_name(images->dtype));
     for (uint32_t i = 0; i < images->ndim; i++)
         printf("%s%" PRId64, i > 0 ? ", " : "", images->shape[i]);
@@ -227,14 +239,14 @@ static int export_epoch(const struct export_args *args)
     struct output output;
     struct mr_feed feed;
 
-    if (!mr_temporary_file_check(args->out))
+    if (!mr_temporary_file_check(args->out) || (args->explain != NULL && !mr_temporary_file_check(args->explain)))
         return MR_EXIT_FAILED;
     int exit_status = mr_feed_open(&feed, &args->common);
     if (exit_status != MR_EXIT_OK)
         return exit_status;
     loader_options.n_epochs = 1;
     loader_options.allow_empty_epoch = true; /* the files then have no rows */
-    exit_status = open_output(&output, args->out) ? MR_EXIT_OK : MR_EXIT_FAILED;
+    exit_status = open_output(&output, &feed, args) ? MR_EXIT_OK : MR_EXIT_FAILED;
     if (exit_status == MR_EXIT_OK)
         exit_status = mr_feed_start(&feed, &loader_options);
     if (exit_status == MR_EXIT_OK) {

@@ -10,7 +10,7 @@
 #include "transforms/codec_png.h"
 
 #include "base/image_format.h"
-#include "transforms/exif.h"
+#include "base/exif.h"
 
 #include <setjmp.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "transforms/jpeg_file.h"
 
-#include "transforms/exif.h"
+#include "base/exif.h"
 
 #include <inttypes.h>
 #include <string.h>

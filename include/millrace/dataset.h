@@ -112,6 +112,12 @@ MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
 MR_API mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_out, size_t size);
 
 /**
+ * The same relative to the dataset's folder: DIR of an imagefolder or CIFAR-10, the folder of a list. Paths outside of
+ * it are as in mr_dataset_name().
+ */
+MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out, size_t size);
+
+/**
  * Read the label of a sample without decoding the sample. The label must be one int64.
  *
  * Returns MR_OK; MR_ERR_UNSUPPORTED for callbacks and for labels that are records; MR_ERR_IO.
@@ -127,6 +133,7 @@ typedef struct mr_sample_info {
     uint32_t height;
     uint32_t channels;
     uint64_t len_bytes;
+    uint64_t orientation; /* EXIF's, 1 to 8; 0 for samples that are no image files */
 } mr_sample_info;
 
 #define MR_SAMPLE_INFO_INIT MR_STRUCT_INIT(mr_sample_info)

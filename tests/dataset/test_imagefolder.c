@@ -283,6 +283,11 @@ static void without_labels_all_images_below_the_folder_count(void **state)
     assert_int_equal(mr_dataset_n_classes(dataset), 0);
     assert_int_equal(mr_dataset_name(dataset, 2, name, sizeof name), MR_OK);
     assert_string_equal(name, tree_at(&tree, "flat/b/2.jpg"));
+    assert_int_equal(mr_dataset_relative_name(dataset, 2, name, sizeof name), MR_OK);
+    assert_string_equal(name, "b/2.jpg");
+    assert_int_equal(mr_dataset_relative_name(dataset, 2, name, 4), MR_OK);
+    assert_string_equal(name, "b/2");
+    assert_int_equal(mr_dataset_relative_name(dataset, 4, name, sizeof name), MR_ERR_INVALID);
     mr_dataset_destroy(dataset);
     tree_folder(&tree, "hollow");
     snprintf(spec, sizeof spec, "%s?label=none", tree_spec(&tree, "imagefolder", "hollow"));

@@ -102,6 +102,34 @@ static void a_jpeg_tells_its_size_wherever_its_frame_header_lies(void **state)
     }
 }
 
+/* A JPEG of two EXIF blocks, the first behind the frame header, and a PNG with its chunk behind another one. */
+static void orientation_is_the_first_one(void **state)
+{
+    (void)state;
+    static const uint8_t jpeg[] = "\xff\xd8\xff\xe1\0\x0a"
+                                  "http:/xy"
+                                  "\xff\xc0\0\x11\x08\0\1\0\2\3\0\0\0\0\0\0\0\0\0"
+                                  "\xff\xe1\0\x22"
+                                  "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0"
+                                  "\xff\xe1\0\x22"
+                                  "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\3\0\0\0\0\0\0\xff\xda";
+    static const uint8_t png[] = "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\2\0\0\0\3\x08\2\0\0\0crc1\0\0\0\4gAMAdatacrc2"
+                                 "\0\0\0\x1a"
+                                 "eXIfMM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\5\0\0\0\0\0\0"
+                                 "crc3\0\0\0\0IDAT";
+    mr_sample_info info = inspect(jpeg, sizeof jpeg - 1);
+    assert_int_equal(info.width, 2);
+    assert_int_equal(info.height, 1);
+    assert_int_equal(info.orientation, 6);
+    for (size_t cut = 2; cut < 60; cut++)
+        assert_int_equal(inspect(jpeg, cut).orientation, 1);
+    info = inspect(png, sizeof png - 1);
+    assert_int_equal(info.width, 2);
+    assert_int_equal(info.orientation, 5);
+    for (size_t cut = 8; cut < 80; cut++)
+        assert_int_equal(inspect(png, cut).orientation, 1);
+}
+
 static void hostile_segments_end_the_walk(void **state)
 {
     (void)state;
@@ -156,6 +184,7 @@ static void records_tell_their_shape(void **state)
     assert_int_equal(info.width, 1);
     assert_int_equal(info.channels, 3);
     assert_int_equal(info.len_bytes, 6);
+    assert_int_equal(info.orientation, 0);
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);
 }
@@ -166,6 +195,7 @@ int main(void)
         cmocka_unit_test(formats_are_told_by_their_first_bytes),
         cmocka_unit_test(a_png_tells_its_size),
         cmocka_unit_test(a_jpeg_tells_its_size_wherever_its_frame_header_lies),
+        cmocka_unit_test(orientation_is_the_first_one),
         cmocka_unit_test(hostile_segments_end_the_walk),
         cmocka_unit_test(a_fifo_is_no_regular_file_and_blocks_nobody),
         cmocka_unit_test(records_tell_their_shape),

@@ -61,7 +61,11 @@ static void lines_give_paths_and_labels(void **state)
     char name[4096];
     mr_dataset_name(dataset, 0, name, sizeof name);
     assert_string_equal(name, tree_at(&tree, "a b.jpg"));
+    assert_int_equal(mr_dataset_relative_name(dataset, 0, name, sizeof name), MR_OK);
+    assert_string_equal(name, "a b.jpg");
     mr_dataset_name(dataset, 1, name, sizeof name);
+    assert_string_equal(name, "/abs/x.png");
+    assert_int_equal(mr_dataset_relative_name(dataset, 1, name, sizeof name), MR_OK);
     assert_string_equal(name, "/abs/x.png");
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);

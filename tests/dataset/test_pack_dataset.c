@@ -71,6 +71,8 @@ static void samples_have_the_names_and_labels_of_what_was_packed(void **state)
         invent((uint64_t)i, &want);
         assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
         assert_string_equal(name, want.name);
+        assert_int_equal(mr_dataset_relative_name(dataset, i, name, sizeof name), MR_OK);
+        assert_string_equal(name, want.name);
         assert_int_equal(label_of(dataset, i), want.label);
     }
     assert_int_equal(mr_dataset_n_classes(dataset), INVENTED_CLASSES);

@@ -114,6 +114,7 @@ static void datasets(void **state)
     IS_VALUE(0, mr_dataset_n_classes, NULL);
     IS_VALUE(NULL, mr_dataset_class_name, NULL, 0);
     IS_INVALID(mr_dataset_name, NULL, 0, name, sizeof name);
+    IS_INVALID(mr_dataset_relative_name, NULL, 0, name, sizeof name);
     HAS_WORDS(mr_dataset_label, NULL, 0, &label, &error);
     HAS_WORDS(mr_dataset_inspect, NULL, 0, &info, &error);
     HAS_WORDS(mr_dataset_save_list, NULL, "list", &error);

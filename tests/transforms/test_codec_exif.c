@@ -2,7 +2,7 @@
 /*
  * The orientation in EXIF blocks, right and wrong ones.
  */
-#include "transforms/exif.h"
+#include "base/exif.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

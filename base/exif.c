@@ -7,7 +7,7 @@
  *
  * Invariant: every offset and count comes from the file, so each is compared with what is left before it is used.
  */
-#include "transforms/exif.h"
+#include "base/exif.h"
 
 #include <stdbool.h>
 #include <string.h>

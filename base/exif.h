@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The orientation in an EXIF block. */
-#ifndef TRANSFORMS_EXIF_H
-#define TRANSFORMS_EXIF_H
+#ifndef BASE_EXIF_H
+#define BASE_EXIF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Replays the lines of `millrace export --explain` with Pillow and torchvision and compares the pixels.
+
+usage: replay_explain.py FOLDER X.npy FILE.jsonl      (needs Pillow 13, torchvision 0.29, NumPy; the tests do not)
+
+FOLDER is the dataset's folder, X.npy was exported as u8. Prints how many rows and bytes differ, and exits 1 if any do.
+gaussian_blur is torchvision's float convolution: rows with it may differ by 1 and are counted alone.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+from PIL import Image, ImageFilter, ImageOps
+from torchvision.transforms import functional as F
+
+PIL = {
+    "PIL.exif_transpose": ImageOps.exif_transpose,
+    "PIL.convert": Image.Image.convert,
+    "PIL.GaussianBlur": lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
+    "PIL.transform": lambda image, fillcolor, **args: image.transform(fillcolor=tuple(fillcolor), **args),
+}
+
+
+def replay(image, calls):
+    for name, args in calls:
+        image = PIL[name](image, **args) if name in PIL else getattr(F, name)(image, **args)
+    return image
+
+
+def compare(folder, rows, lines):
+    """Rows, rows that differ, bytes that differ, the greatest difference: without and with gaussian_blur."""
+    counts = {False: [0, 0, 0, 0], True: [0, 0, 0, 0]}
+    for row, line in zip(rows, lines, strict=True):
+        sample = json.loads(line)
+        blurred, image, want = False, None, np.zeros_like(row)
+        if sample["calls"] is not None:
+            image = Image.open(os.path.join(folder, sample["name"])).convert("RGB")
+            assert list(image.size) == sample["size"], sample
+            blurred = any(name == "gaussian_blur" for name, _ in sample["calls"])
+            want = np.asarray(replay(image, sample["calls"]))
+            want = want.reshape(want.shape[0], want.shape[1], -1)
+            want = want if want.shape == row.shape else want.transpose(2, 0, 1)
+        apart = np.abs(row.astype(int) - want)
+        count = counts[blurred]
+        count[0] += 1
+        count[1] += bool(apart.any())
+        count[2] += int((apart > 0).sum())
+        count[3] = max(count[3], int(apart.max()))
+        if apart.max() > blurred:
+            print(f"row {counts[False][0] + counts[True][0] - 1}: {line.strip()}", file=sys.stderr)
+    return counts
+
+
+def main():
+    folder, array, path = sys.argv[1:]
+    with open(path, encoding="utf-8") as lines:
+        counts = compare(folder, np.load(array, mmap_mode="r"), lines)
+    for blurred, (n, n_differ, n_bytes, greatest) in counts.items():
+        words = "with gaussian_blur" if blurred else "exact"
+        print(f"{words}: {n} rows, {n_differ} differ, {n_bytes} bytes differ, by {greatest} at most")
+    sys.exit(counts[False][3] > 0 or counts[True][3] > 1)
+
+
+if __name__ == "__main__":
+    main()

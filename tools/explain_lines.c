@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes what mr_transform_explain() says of each row. The size of a row's image is that of the batch's "geometry",
+ * where it is upright already; a file's orientation is looked up only if the transform turns images.
+ */
+#include "tools/explain_lines.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/say.h"
+
+enum { GEOMETRY_FIELDS = 8, NAME_BYTES = 8192 };
+
+/* EXIF counts in image files only, and must come first in the list. */
+static bool find_turns(const struct mr_feed *feed, uint32_t raw_channels)
+{
+    char text[5];
+
+    mr_transform_format(feed->transform, text, sizeof text);
+    return raw_channels == 0 && strcmp(text, "exif") == 0;
+}
+
+/* A file that cannot be read is the loader's business. */
+static bool find_kind(const struct mr_feed *feed, uint32_t *raw_channels_out)
+{
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    mr_error error;
+
+    *raw_channels_out = 0;
+    if (mr_dataset_inspect(feed->dataset, 0, &info, &error) != MR_OK || info.orientation > 0)
+        return true;
+    if (info.channels != 1 && info.channels != 3) {
+        mr_say_error("--explain: the samples are not pictures");
+        return false;
+    }
+    *raw_channels_out = info.channels;
+    return true;
+}
+
+bool mr_explain_lines_open(struct mr_explain_lines *lines, const struct mr_feed *feed, const char *path)
+{
+    *lines = (struct mr_explain_lines){.feed = feed};
+    if (!find_kind(feed, &lines->raw_channels))
+        return false;
+    lines->turns = find_turns(feed, lines->raw_channels);
+    return mr_temporary_file_open(&lines->file, path);
+}
+
+static bool grow_text(struct mr_explain_lines *lines, size_t needed)
+{
+    size_t size = 2 * (lines->len + needed);
+    char *text = realloc(lines->text, size);
+
+    if (text == NULL) {
+        mr_say_errno(ENOMEM, "%s", lines->file.path);
+        return false;
+    }
+    lines->text = text;
+    lines->size = size;
+    return true;
+}
+
+struct row {
+    int64_t index;
+    uint64_t epoch;
+    uint32_t width;
+    uint32_t height;
+    mr_explain_options options;
+};
+
+static bool append_line(struct mr_explain_lines *lines, const struct row *row)
+{
+    uint64_t seed = mr_loader_resolved(lines->feed->loader)->seed;
+    mr_error error;
+    size_t len = 0;
+
+    for (;;) {
+        size_t room = lines->size - lines->len;
+        mr_status status =
+            mr_transform_explain(lines->feed->transform, seed, row->epoch, row->index, 0, row->width, row->height,
+                                 &row->options, room > 0 ? lines->text + lines->len : NULL, room, &len, &error);
+        if (status != MR_OK) {
+            mr_say_status(status, &error);
+            return false;
+        }
+        if (len + 1 < room)
+            break;
+        if (!grow_text(lines, len + 2))
+            return false;
+    }
+    lines->len += len;
+    lines->text[lines->len++] = '\n';
+    return true;
+}
+
+/* The image as it is stored. */
+static bool turn_back(const struct mr_explain_lines *lines, struct row *row)
+{
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    mr_error error;
+    mr_status status = mr_dataset_inspect(lines->feed->dataset, row->index, &info, &error);
+
+    if (status != MR_OK) {
+        mr_say_status(status, &error);
+        return false;
+    }
+    row->options.orientation = (uint32_t)info.orientation;
+    if (info.orientation >= 5) {
+        uint32_t width = row->width;
+        row->width = row->height;
+        row->height = width;
+    }
+    return true;
+}
+
+bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *batch)
+{
+    const int64_t *indices = mr_batch_data(batch, "index");
+    const uint8_t *mask = mr_batch_data(batch, "mask");
+    const int32_t *geometry = mr_batch_data(batch, "geometry");
+    char name[NAME_BYTES];
+
+    lines->len = 0;
+    for (uint32_t i = 0; i < mr_batch_size(batch); i++, geometry += GEOMETRY_FIELDS) {
+        struct row row = {.index = indices[i], .epoch = mr_batch_epoch(batch), .options = MR_EXPLAIN_OPTIONS_INIT};
+        if (mr_dataset_relative_name(lines->feed->dataset, row.index, name, sizeof name) == MR_OK)
+            row.options.name = name;
+        row.options.raw_channels = lines->raw_channels;
+        row.options.hole = mask[i] == 0;
+        row.width = (uint32_t)geometry[0];
+        row.height = (uint32_t)geometry[1];
+        if (lines->turns && !row.options.hole && !turn_back(lines, &row))
+            return false;
+        if (!append_line(lines, &row))
+            return false;
+    }
+    return lines->len == 0 || mr_temporary_file_write(&lines->file, lines->text, lines->len);
+}
+
+void mr_explain_lines_close(struct mr_explain_lines *lines)
+{
+    mr_temporary_file_close(&lines->file);
+    free(lines->text);
+    *lines = (struct mr_explain_lines){0};
+}
