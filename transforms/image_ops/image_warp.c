@@ -111,6 +111,14 @@ static int64_t find_index(double place, uint32_t n)
     return place < 0.0 ? -1 : place < n ? (int64_t)place : (int64_t)n;
 }
 
+static inline void copy_pixel(uint32_t step, const uint8_t *from, uint8_t *to)
+{
+    if (step == 3)
+        memcpy(to, from, 3);
+    else
+        *to = *from;
+}
+
 #define STRIP 512
 
 /* Pixels first to first + n - 1 of all rows, n at most STRIP; *place is that of the first and then of the next one. */
@@ -138,7 +146,7 @@ static void scale_strip(const struct warp *w, uint32_t first, uint32_t n, double
         fill_pixels(w, out, live.end, n);
         const uint8_t *from = is_outside ? in->pixels : in->pixels + (size_t)from_y * in->stride;
         for (size_t i = live.first; i < live.end; i++)
-            memcpy(out + i * in->step, from + offsets[i], in->step);
+            copy_pixel(in->step, from + offsets[i], out + i * in->step);
     }
 }
 
@@ -307,7 +315,7 @@ static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, p
         const uint8_t *from = w->in.pixels + first;
         uint8_t *out = find_row(w, y);
         for (uint32_t x = 0; x < w->in.width; x++, out += w->in.step)
-            memcpy(out, from + right * (ptrdiff_t)x, w->in.step);
+            copy_pixel(w->in.step, from + right * (ptrdiff_t)x, out);
     }
 }
 
