@@ -15,6 +15,8 @@ import select
 import sys
 import time
 
+import peer_contracts
+
 BATCH = 64
 WARM_EPOCHS = 2
 EPOCHS_AT_ONCE = 16  # see shuffled_epochs()
@@ -26,7 +28,7 @@ def parse(argv=None):
     """The command line of every adapter; the same as of ours.c and light.c."""
     parser = argparse.ArgumentParser(prog="adapter")
     parser.add_argument("--data", required=True, help="folder of class folders, or the peer's own file")
-    parser.add_argument("--contract", choices=("A1", "A2"), default="A1")
+    parser.add_argument("--contract", choices=peer_contracts.NAMES, default="A1")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--dump", help="write the images of one pass to this file instead of measuring")

@@ -18,11 +18,28 @@
 
 enum { BATCH = 64, N_WARM_EPOCHS = 2, MAX_GAPS = 1000000 };
 
+/* Of every contract with its random crop; peer_contracts.py has them too. */
+static const struct contract {
+    const char *name;
+    const char *transform;
+    bool floats;
+} contracts[] = {
+    {"A1", "train:224", false},
+    {"A2", "train:224", true},
+    {"A3", "train:224+trivial_augment_wide", true},
+    {"A4", "train:224+trivial_augment_wide(interp=bilinear)", true},
+    {"A5",
+     "train:224+random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0.2)"
+     "+random_apply(gaussian_blur(23,0.1:2),0.5)",
+     true},
+};
+enum { N_CONTRACTS = sizeof contracts / sizeof *contracts };
+
 struct peer {
     const char *data;
     const char *dump; /* write the images of one pass there instead of measuring */
     bool eval;
-    bool floats; /* contract A2 */
+    const struct contract *contract;
     uint32_t n_workers;
     double seconds;
     mr_dataset *dataset;
@@ -41,11 +58,11 @@ static mr_status create_loader(struct peer *peer, mr_error *error)
     options.num_workers = peer->n_workers;
     options.drop_last = !peer->dump;
     options.no_shuffle = peer->eval;
-    options.dtype = peer->floats ? MR_F32 : MR_U8;
+    options.dtype = peer->contract->floats ? MR_F32 : MR_U8;
     options.n_epochs = peer->dump ? 1 : 0;
     mr_status status = mr_dataset_open(peer->data, NULL, &peer->dataset, error);
     if (status == MR_OK)
-        status = mr_transform_parse(peer->eval ? "eval:256:224" : "train:224", &transform, error);
+        status = mr_transform_parse(peer->eval ? "eval:256:224" : peer->contract->transform, &transform, error);
     if (status == MR_OK)
         status = mr_loader_create(peer->dataset, transform, &options, &peer->loader, error);
     mr_transform_destroy(transform);
@@ -126,7 +143,8 @@ static void print_report(const struct peer *peer, const double *gaps, size_t n, 
     printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": %" PRIu64
            ", \"dtype\": \"%s\", \"shape\": [%d, 3, 224, 224], \"warm_epochs\": %d, \"exact_epochs\": true"
            ", \"versions\": {\"millrace\": \"%s\"}, ",
-           seconds, n * BATCH, peer->n_wrong, peer->floats ? "float32" : "uint8", BATCH, N_WARM_EPOCHS, mr_version());
+           seconds, n * BATCH, peer->n_wrong, peer->contract->floats ? "float32" : "uint8", BATCH, N_WARM_EPOCHS,
+           mr_version());
     mr_marks_print_gaps(gaps, n);
     printf(", \"labels\": [");
     for (size_t i = 0; i < peer->n_labels; i++)
@@ -173,8 +191,16 @@ static mr_status dump_epoch(struct peer *peer)
     if (fclose(file) != 0)
         status = MR_ERR_IO;
     printf("{\"mark\": \"dumped\", \"images\": %" PRIu64 ", \"dtype\": \"%s\", \"layout\": \"nchw\"}\n", n,
-           peer->floats ? "float32" : "uint8");
+           peer->contract->floats ? "float32" : "uint8");
     return status == MR_END ? MR_OK : status;
+}
+
+static const struct contract *find_contract(const char *name)
+{
+    for (int i = 0; i < N_CONTRACTS; i++)
+        if (strcmp(contracts[i].name, name) == 0)
+            return &contracts[i];
+    return NULL;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -186,8 +212,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'o': peer->dump = text; break;
     case 'e': peer->eval = true; break;
     case 'c':
-        peer->floats = strcmp(text, "A2") == 0;
-        if (!peer->floats && strcmp(text, "A1") != 0)
+        peer->contract = find_contract(text);
+        if (!peer->contract)
             argp_error(state, "%s is no contract", text);
         break;
     case 'w':
@@ -213,7 +239,7 @@ int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"data", 'd', "SPEC", 0, "dataset", 0},
-        {"contract", 'c', "A1|A2", 0, "u8, or f32 NCHW normalised", 0},
+        {"contract", 'c', "A1..A5", 0, "what every image becomes (A1)", 0},
         {"workers", 'w', "N", 0, "worker processes (2)", 0},
         {"seconds", 's', "S", 0, "measured time (10)", 0},
         {"dump", 'o', "FILE", 0, "write the images of one pass to FILE instead", 0},
@@ -221,7 +247,7 @@ int main(int argc, char **argv)
         {0},
     };
     const struct argp argp = {.options = options, .parser = parse_option, .doc = "millrace beside its peers."};
-    struct peer peer = {.n_workers = 2, .seconds = 10};
+    struct peer peer = {.contract = &contracts[0], .n_workers = 2, .seconds = 10};
     mr_error error = {0};
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &peer) != 0)

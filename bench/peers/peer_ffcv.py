@@ -108,6 +108,8 @@ def main():
         return
     adapter = Adapter()
     arguments = adapter.arguments
+    if arguments.contract not in ("A1", "A2"):
+        raise SystemExit("FFCV has no TrivialAugment and no blur")
     os.environ["NUMBA_NUM_THREADS"] = str(max(arguments.workers, os.cpu_count() or 1))
     import importlib.metadata
 

@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import textwrap
 
+import peer_contracts
 from peer_list import MAX_LIMIT, MEAN_LIMIT, TARGET_WORKERS, TARGETS
 from peer_stats import by_round, describe, paired
 
@@ -31,9 +32,10 @@ def values_of(result, name, contract, workers, field):
 
 
 def ratio(result, above, below, contract, workers, field):
-    """Described ratios of two rows in the same rounds, or None."""
-    return describe(paired(values_of(result, above, contract, workers, field),
-                           values_of(result, below, contract, workers, field)))
+    """Described ratios of two rows in the same rounds, or None. "A3/A2": each row has a contract of its own."""
+    first, _, second = contract.partition("/")
+    return describe(paired(values_of(result, above, first, workers, field),
+                           values_of(result, below, second or first, workers, field)))
 
 
 def rivals(result):
@@ -51,9 +53,11 @@ def best_rival(result, contract, workers, field):
 
 
 def check_targets(result):
-    """The issue's table: dicts with the ratio and whether it is met; met is None where it could not be measured."""
+    """The aims for this run's contracts, with the ratio and whether it is met; None where it could not be measured."""
     rows = []
     for above, against, contract, field, sense, bound in TARGETS:
+        if not set(contract.split("/")) <= set(result["settings"]["contracts"]):
+            continue
         name = best_rival(result, contract, TARGET_WORKERS, field) if against in ("fastest", "leanest") else against
         found = ratio(result, above, name, contract, TARGET_WORKERS, field) if name in result["peers"] else None
         met = None
@@ -81,8 +85,9 @@ def show_median(about, digits):
 def row_of(result, name, contract, workers):
     """One line of a table."""
     about = result["peers"][name]
-    if about["missing"]:
-        return [about["title"], "missing: " + about["missing"]] + [""] * 7
+    missing = about.get("cannot", {}).get(contract) or about["missing"]
+    if missing:
+        return [about["title"], "missing: " + missing] + [""] * 7
     found = {field: describe(values_of(result, name, contract, workers, field).values()) for field in FIELDS}
     voids = [cell["void"] for cell in result["cells"]
              if cell.get("void") and cell["peer"] == name and cell["workers"] == workers
@@ -105,10 +110,10 @@ def table(head, rows):
 
 def contract_tables(result):
     lines = []
-    titles = {"A1": "A1: u8, 224 × 224, in host memory", "A2": "A2: f32 NCHW, normalised, in host memory"}
     for contract in result["settings"]["contracts"]:
         for workers in result["settings"]["workers"]:
-            lines += ["", "## %s; %d worker%s" % (titles[contract], workers, "s" if workers > 1 else ""), ""]
+            title = peer_contracts.TITLES[contract]
+            lines += ["", "## %s; %d worker%s" % (title, workers, "s" if workers > 1 else ""), ""]
             rows = [row_of(result, name, contract, workers) for name in result["peers"]
                     if name.startswith("light_") or takes_part(result, name, contract)]
             lines += table(["", "img/s", "millrace / this", "CPU s / 1000", "first batch s", "PSS MB", "gap p99 ms",
@@ -117,7 +122,9 @@ def contract_tables(result):
 
 
 def takes_part(result, name, contract):
-    return contract in result["peers"][name].get("contracts", ["A1", "A2"])
+    """A contract that it cannot take part in keeps its line too, with the reason."""
+    about = result["peers"][name]
+    return contract in about.get("contracts", peer_contracts.PLAIN) or contract in about.get("cannot", {})
 
 
 def target_table(result):
@@ -130,6 +137,8 @@ def target_table(result):
         elif against in result["peers"]:
             against = result["peers"][against]["title"]
         of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_raw": ", raw"}[target["of"]]
+        if target["against"] == target["of"]:
+            of = ""
         rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
                      "%s %.2f" % (target["sense"], target["bound"]),
                      {None: "not measured", True: "met", False: "missed"}[target["met"]]])
@@ -206,7 +215,7 @@ def bars(result, workers):
                 shown.append((name, about["title"], found))
         if not shown:
             continue
-        script += ["set title '%s, %d workers'" % ({"A1": "u8", "A2": "f32 NCHW, normalised"}[contract], workers),
+        script += ["set title '%s, %d workers'" % (peer_contracts.CAPTIONS[contract], workers),
                    "set xrange [-0.6:%g]" % (len(shown) - 0.4),
                    "set yrange [0:%g]" % (1.15 * max(found["high"] or found["median"] for _, _, found in shown)),
                    "set xtics (%s)" % ", ".join("%s %d" % (quote_wrapped(title), i)
@@ -246,7 +255,7 @@ def lines_over_workers(result):
                 plots.append("%s with linespoints pt 7 lw %g %s title %s" % (
                     block, 3 if name == OURS else 1.5, "lc rgb '%s'" % colour if colour else "", quote(about["title"])))
         if plots:
-            script += ["set title '%s'" % {"A1": "u8", "A2": "f32 NCHW, normalised"}[contract],
+            script += ["set title '%s'" % peer_contracts.CAPTIONS[contract],
                        "plot " + ", ".join(plots)]
     return "\n".join(script + ["unset multiplot"]) + "\n"
 

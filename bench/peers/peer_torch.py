@@ -10,11 +10,26 @@ import sys
 from adapter import BATCH, MEAN, STD, Adapter, shuffled_epochs
 
 
+def operations(transforms, contract):
+    """Of a contract, between the flip and the tensor; both interfaces have them by the same names."""
+    from torchvision.transforms import InterpolationMode
+    if contract == "A3":
+        return [transforms.TrivialAugmentWide()]
+    if contract == "A4":
+        return [transforms.TrivialAugmentWide(interpolation=InterpolationMode.BILINEAR)]
+    if contract == "A5":
+        return [transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8),
+                transforms.RandomGrayscale(0.2),
+                transforms.RandomApply([transforms.GaussianBlur(23, (0.1, 2.0))], p=0.5)]
+    return []
+
+
 def pillow_transform(arguments):
     from torchvision import transforms
     if arguments.eval:
         return transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.PILToTensor()])
     steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    steps += operations(transforms, arguments.contract)
     if arguments.contract == "A1":
         steps += [transforms.PILToTensor()]
     else:
@@ -28,7 +43,8 @@ def tensors_transform(arguments):
     if arguments.eval:
         return v2.Compose([v2.Resize(256, antialias=True), v2.CenterCrop(224)])
     steps = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()]
-    if arguments.contract == "A2":
+    steps += operations(v2, arguments.contract)
+    if arguments.contract != "A1":
         steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
     return v2.Compose(steps)
 

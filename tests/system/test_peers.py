@@ -25,6 +25,7 @@ PEERS = os.path.join(ROOT, "bench", "peers")
 sys.path.insert(0, PEERS)
 import adapter  # noqa: E402
 import cell  # noqa: E402
+import peer_contracts  # noqa: E402
 import peer_report  # noqa: E402
 import peer_stats  # noqa: E402
 
@@ -158,8 +159,9 @@ class Arguments(unittest.TestCase):
 
     def test_adapters_refuse_what_they_do_not_know(self):
         self.assertIn("--workers 0", self.check("peer_dali.py", "--data", "x", "--workers", "0")[1])
-        self.assertIn("--contract", self.check("peer_spdl.py", "--data", "x", "--contract", "A3")[1])
+        self.assertIn("--contract", self.check("peer_spdl.py", "--data", "x", "--contract", "A9")[1])
         self.assertIn("u8 only", self.check("peer_spdl.py", "--data", "x", "--contract", "A2")[1])
+        self.assertIn("one fixed order", self.check("peer_dali.py", "--data", "x", "--contract", "A5")[1])
         self.assertIn("usage", self.check("peer_torch.py")[1])
         self.assertIn("--workers", self.check("gpu", "--workers", "4,x")[1])
         self.assertIn("needs --photos", self.check("gpu", "--build")[1])
@@ -319,6 +321,27 @@ class Reports(unittest.TestCase):
         self.assertIs(found["fastest", "A1", "first_s"], False)
         self.assertIsNone(found["dali", "A1", "img_s"])
 
+    def test_a_row_that_cannot_take_part_says_why(self):
+        result = make_result()
+        result["settings"]["contracts"] = ["A3"]
+        result["peers"]["dali"].update(missing=None, contracts=["A1"], cannot={"A3": "it draws nothing"})
+        text = peer_report.markdown(result, [])
+        self.assertIn("| DALI | missing: it draws nothing |", text)
+        self.assertNotIn("A1: u8", text)
+
+    def test_an_aim_may_compare_two_contracts_of_one_row(self):
+        result = make_result()
+        result["settings"]["contracts"] = ["A2", "A3"]
+        result["cells"] += [dict(row, contract="A3", img_s=row["img_s"] * 0.96) for row in result["cells"]
+                            if row["peer"] == "ours" and row["contract"] == "A2"]
+        found = {(row["against"], row["contract"]): row for row in peer_report.check_targets(result)
+                 if row["of"] == "ours"}
+        self.assertAlmostEqual(found["ours", "A3/A2"]["ratio"]["median"], 0.96)
+        self.assertIs(found["ours", "A3/A2"]["met"], True)
+        self.assertIsNone(found["torch_pillow", "A3"]["met"])
+        self.assertNotIn(("ours", "A4/A2"), found)
+        self.assertIn("| millrace | A3/A2 | img/s | 0.960", peer_report.markdown(result, []))
+
     def test_compare_finds_what_became_slower(self):
         compare = load_script(os.path.join(ROOT, "bench", "compare"), "compare")
         slow = make_result()
@@ -421,7 +444,7 @@ class OurPrograms(unittest.TestCase):
         return facts
 
     def test_our_rows_do_the_work_of_their_contracts(self):
-        for contract in ("A1", "A2"):
+        for contract in peer_contracts.NAMES:
             facts = self.run_cell(PROGRAMS[0], contract, "--contract", contract)
             self.assertGreater(facts["pss_bytes"], 1e6)
             self.assertEqual(len(facts["done"]["gaps"]) * 64, facts["done"]["images"])
