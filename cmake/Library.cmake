@@ -150,11 +150,11 @@ foreach(room base sampler dataset transforms transforms/image_ops transforms/sim
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
 foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/extending.md docs/formats.md
-        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
+        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/recipes.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions ${PROJECT_SOURCE_DIR}/docs/recipes DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*.cu
      ${PROJECT_SOURCE_DIR}/examples/*.h ${PROJECT_SOURCE_DIR}/examples/*.diff)

@@ -64,8 +64,8 @@ static const struct argp_option options[] = {
     {"data", KEY_DATA, "SPEC", 0, MR_LOADER_ARGS_DATA_HELP, 0},
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
     {"transform", KEY_TRANSFORM, "T", 0,
-     "train:224, eval:232:224, cifar, none, or operations with + between them (default train:224 for files, none for "
-     "pixels and records)",
+     "train:224, eval:232:224, cifar, none, a recipe like resnet50_v2, or operations with + between them (default "
+     "train:224 for files, none for pixels and records)",
      0},
     {"mean", KEY_MEAN, "M[,M,M]", 0,
      "Normalise with this mean per channel, in units of 0 to 1 (default: the transform's)", 0},

@@ -29,10 +29,12 @@ struct mr_text_parser {
     const char *at;
     mr_transform *transform;
     mr_error *error;
-    const char *inside; /* the structure's name; NULL outside of structures */
+    const char *inside;           /* the structure's name; NULL outside of structures */
+    struct mr_text_parser *outer; /* whose item this text stands for; NULL of the caller's own text */
+    const struct mr_text_item *outer_item;
 };
 
-/* MR_ERR_INVALID: the words behind the text and the number of the character at place. */
+/* MR_ERR_INVALID: the words behind the text and the number of the character at place; always the caller's own text. */
 mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words);
 
 void mr_text_parser_skip_blanks(struct mr_text_parser *p);

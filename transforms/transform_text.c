@@ -5,6 +5,7 @@
  */
 #include "transforms/image_op_text.h"
 #include "transforms/text_parser.h"
+#include "transforms/transform_recipe.h"
 
 #include "base/words.h"
 
@@ -288,7 +289,7 @@ static const struct {
     enum mr_op_kind kind;
 } structures[] = {
     {"random_apply", MR_OP_RANDOM_APPLY}, {"random_choice", MR_OP_RANDOM_CHOICE}, {"random_order", MR_OP_RANDOM_ORDER}};
-enum { N_STRUCTURES = sizeof structures / sizeof *structures, MAX_NAMES = 64 };
+enum { N_STRUCTURES = sizeof structures / sizeof *structures, MAX_NAMES = 96 };
 
 static mr_status refuse_name(struct mr_text_parser *p, const struct mr_text_item *item)
 {
@@ -300,6 +301,8 @@ static mr_status refuse_name(struct mr_text_parser *p, const struct mr_text_item
         names[n++] = mr_image_ops[i].name;
     for (size_t i = 0; i < N_STRUCTURES; i++)
         names[n++] = structures[i].name;
+    for (uint32_t i = 0; i < mr_transform_recipe_count && n < MAX_NAMES; i++)
+        names[n++] = mr_transform_recipes[i].name;
     return mr_text_parser_refuse_word(p, item->place, "no operation has this name", item->name, names, n);
 }
 
@@ -395,15 +398,63 @@ static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *it
     return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
 }
 
+static mr_status refuse_inside(struct mr_text_parser *p, const struct mr_text_item *item)
+{
+    return mr_text_parser_fail_at(p, item->place, "only image operations and structures can stand inside a structure");
+}
+
 static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, size_t which)
 {
     if (p->inside)
-        return mr_text_parser_fail_at(p, item->place,
-                                      "only image operations and structures can stand inside a structure");
+        return refuse_inside(p, item);
     mr_status status = mr_text_parser_read_args(p, item);
     if (status == MR_OK)
         status = add_place(p, item, items[which].add(p, item));
     return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
+}
+
+/* The sizes in the text, or the recipe's own. */
+static mr_status take_recipe_sizes(struct mr_text_parser *p, struct mr_text_item *item,
+                                   const struct mr_transform_recipe *recipe, uint32_t *height, uint32_t *width,
+                                   uint32_t *resized)
+{
+    *height = *width = recipe->size;
+    *resized = recipe->resized;
+    if (item->n_args == 0)
+        return MR_OK;
+    const char *place = item->args[0].place;
+    bool one;
+    mr_status status = take_size(p, item, height, width, &one);
+    if (status != MR_OK || !recipe->resized)
+        return status;
+    if (one)
+        return mr_text_parser_fail_at(p, place, "RESIZE:CROP, two sizes, are expected");
+    *resized = *height;
+    *height = *width;
+    return MR_OK;
+}
+
+/* The long text is parsed in the name's place. */
+static mr_status add_recipe(struct mr_text_parser *p, struct mr_text_item *item,
+                            const struct mr_transform_recipe *recipe)
+{
+    char text[MR_TRANSFORM_RECIPE_MAX_TEXT];
+    uint32_t height, width, resized, n;
+    if (p->inside)
+        return refuse_inside(p, item);
+    mr_status status = mr_text_parser_read_args(p, item);
+    if (status == MR_OK)
+        status = take_recipe_sizes(p, item, recipe, &height, &width, &resized);
+    if (status == MR_OK)
+        status = mr_text_parser_refuse_unused(p, item);
+    if (status != MR_OK)
+        return status;
+    mr_transform_recipe_expand(recipe, height, width, resized, text);
+    struct mr_text_parser inner = *p;
+    inner.text = inner.at = text;
+    inner.outer = p;
+    inner.outer_item = item;
+    return parse_chain(&inner, &n);
 }
 
 static mr_status parse_item(struct mr_text_parser *p)
@@ -421,6 +472,9 @@ static mr_status parse_item(struct mr_text_parser *p)
     for (size_t i = 0; i < N_STRUCTURES; i++)
         if (mr_word_is(structures[i].name, item.name))
             return add_structure(p, &item, structures[i].kind);
+    const struct mr_transform_recipe *recipe = mr_transform_recipe_find(item.name);
+    if (recipe)
+        return add_recipe(p, &item, recipe);
     return refuse_name(p, &item);
 }
 

@@ -30,6 +30,7 @@ MR_API void mr_transform_destroy(mr_transform *transform);
  *   train:224 | eval:232:224 | cifar | none
  *   random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,std=...)
  *   train(224,interp=bicubic) | eval(256:224,interp=bicubic)
+ *   resnet50_v2 | vit_b_16:224 | swin_t_eval | simclr | dino_local    (recipes by name: docs/recipes.md)
  *
  * The short forms include ImageNet's (CIFAR's) mean and deviation, which apply if the loader's dtype is a float.
  * Returns MR_OK, or MR_ERR_INVALID with the position in the text.

@@ -73,7 +73,7 @@ test -n "$pc" || fail "no millrace.pc"
 test -x "$folder/moved/libexec/millrace/millrace-worker" || fail "the worker helper is not in libexec/millrace"
 doc=$folder/moved/share/doc/millrace
 test -f "$doc/README.md" || fail "no README.md in $doc"
-for document in README.md docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md docs/training.md; do
+for document in README.md docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md docs/recipes.md docs/training.md; do
     test -f "$doc/$document" || fail "$document is not installed"
     for link in $(grep -o '\]([^):]*)' "$doc/$document" | tr -d '()]' | sed 's/#.*//'); do
         test -e "$(dirname "$doc/$document")/$link" || fail "$document points to $link, which is not installed"

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of recipes. Training texts follow ClassificationPresetTrain of torchvision's references/classification with
+ * the arguments that its README documents for each model: crop, flip, policy with the crop's interpolation.
+ * Evaluations are the transforms() of the weights.
+ */
+#include "transforms/transform_recipe.h"
+
+#include "base/words.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IMAGENET "+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
+#define EVAL "resize(#)+center_crop(@)" IMAGENET
+#define JITTERED(brightness_contrast_saturation_hue)                                                                   \
+    "+hflip(0.5)+random_apply(color_jitter(" brightness_contrast_saturation_hue "),0.8)+random_grayscale(0.2)"
+/* main_dino.py: data_augmentation. Every blur has radius 0.1 to 2; solarize is ImageOps' with its threshold of 128. */
+#define DINO_GLOBAL "random_resized_crop(@,scale=0.4:1,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
+#define DINO_LOCAL "random_resized_crop(@,scale=0.05:0.4,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
+
+const struct mr_transform_recipe mr_transform_recipes[] = {
+    {.name = "resnet50_v1", .text = "random_resized_crop(@)+hflip(0.5)" IMAGENET, .size = 224},
+    {.name = "resnet50_v1_eval", .text = EVAL, .size = 224, .resized = 256},
+    {.name = "resnet50_v2",
+     .text = "random_resized_crop(@)+hflip(0.5)+trivial_augment_wide(interp=bilinear)" IMAGENET,
+     .size = 176},
+    {.name = "resnet50_v2_eval", .text = EVAL, .size = 224, .resized = 232},
+    {.name = "vit_b_16",
+     .text = "random_resized_crop(@)+hflip(0.5)+rand_augment(2,9,31,interp=bilinear)" IMAGENET,
+     .size = 224},
+    {.name = "vit_b_16_eval", .text = EVAL, .size = 224, .resized = 256},
+    {.name = "swin_t",
+     .text = "random_resized_crop(@,interp=bicubic)+hflip(0.5)+trivial_augment_wide(interp=bicubic)" IMAGENET,
+     .size = 224},
+    {.name = "swin_t_eval", .text = "resize(#,interp=bicubic)+center_crop(@)" IMAGENET, .size = 224, .resized = 232},
+    {.name = "convnext_tiny",
+     .text = "random_resized_crop(@)+hflip(0.5)+trivial_augment_wide(interp=bilinear)" IMAGENET,
+     .size = 176},
+    {.name = "convnext_tiny_eval", .text = EVAL, .size = 224, .resized = 236},
+    {.name = "simclr",
+     .text = "random_resized_crop(@)" JITTERED("0.8,0.8,0.8,0.2") "+random_apply(gaussian_blur(%,0.1:2),0.5)" IMAGENET,
+     .size = 224},
+    {.name = "dino_global1", .text = DINO_GLOBAL "+pil_gaussian_blur(0.1:2)" IMAGENET, .size = 224},
+    {.name = "dino_global2",
+     .text = DINO_GLOBAL "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET,
+     .size = 224},
+    {.name = "dino_local", .text = DINO_LOCAL "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET, .size = 96},
+};
+const uint32_t mr_transform_recipe_count = sizeof mr_transform_recipes / sizeof *mr_transform_recipes;
+
+const struct mr_transform_recipe *mr_transform_recipe_find(const char *name)
+{
+    for (uint32_t i = 0; i < mr_transform_recipe_count; i++)
+        if (mr_word_is(mr_transform_recipes[i].name, name))
+            return &mr_transform_recipes[i];
+    return NULL;
+}
+
+void mr_transform_recipe_expand(const struct mr_transform_recipe *recipe, uint32_t height, uint32_t width,
+                                uint32_t resized, char text_out[MR_TRANSFORM_RECIPE_MAX_TEXT])
+{
+    char size[24], side[12], kernel[12];
+    if (height == width)
+        snprintf(size, sizeof size, "%u", height);
+    else
+        snprintf(size, sizeof size, "%u:%u", height, width);
+    snprintf(side, sizeof side, "%u", resized);
+    /* SimCLR's data_util.py: a tenth, halved, both rounded down, is the radius. */
+    snprintf(kernel, sizeof kernel, "%u", height / 10 / 2 * 2 + 1);
+    size_t used = 0;
+    for (const char *c = recipe->text; *c; c++) {
+        const char one[2] = {*c, '\0'};
+        const char *part = *c == '@' ? size : *c == '#' ? side : *c == '%' ? kernel : one;
+        size_t len = strlen(part);
+        assert(used + len < MR_TRANSFORM_RECIPE_MAX_TEXT);
+        memcpy(text_out + used, part, len);
+        used += len;
+    }
+    text_out[used] = '\0';
+}

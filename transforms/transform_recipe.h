@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recipes by name: short forms of a transform's text that stand for longer ones, as a paper or torchvision's
+ * references/classification composes them. Only what is done to a single image: no erasing, no mixing.
+ */
+#ifndef TRANSFORMS_TRANSFORM_RECIPE_H
+#define TRANSFORMS_TRANSFORM_RECIPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_TRANSFORM_RECIPE_MAX_TEXT = 512 };
+
+struct mr_transform_recipe {
+    const char *name;
+    const char *text; /* see mr_transform_recipe_expand() */
+    uint32_t size;    /* of the crop, where none is given */
+    uint32_t resized; /* of an evaluation: the shorter side before the crop; 0 of a training recipe */
+};
+
+/* The table, n of them. */
+extern const struct mr_transform_recipe mr_transform_recipes[];
+extern const uint32_t mr_transform_recipe_count;
+
+/* The recipe of that name in any case; NULL where there is none. */
+const struct mr_transform_recipe *mr_transform_recipe_find(const char *name);
+
+/*
+ * Write the recipe's text with its sizes: '@' is the crop's, '#' the side before it (an evaluation's crop is square),
+ * '%' a blur's kernel of a tenth of the crop's height.
+ */
+void mr_transform_recipe_expand(const struct mr_transform_recipe *recipe, uint32_t height, uint32_t width,
+                                uint32_t resized, char text_out[MR_TRANSFORM_RECIPE_MAX_TEXT]);
+
+#endif
