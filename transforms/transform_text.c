@@ -25,14 +25,21 @@ static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *
     return MR_OK;
 }
 
+/* By name, else by position; NULL where it is not given. */
+static struct mr_text_arg *take_named_or_next(struct mr_text_item *item, const char *name)
+{
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
+    return arg ? arg : mr_text_parser_take_arg(item, "");
+}
+
 /* One value, or height:width. *one_out says which. */
 static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, uint32_t *height, uint32_t *width,
                            bool *one_out)
 {
-    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "");
+    struct mr_text_arg *arg = take_named_or_next(item, "size");
     if (!arg)
         return mr_text_parser_fail_at(p, p->at, "a size is expected");
-    if (arg->n_values > 2)
+    if (arg->n_values < 1 || arg->n_values > 2)
         return mr_text_parser_fail_at(p, arg->place, "a size is one number or height:width");
     if (one_out)
         *one_out = arg->n_values == 1;
@@ -44,7 +51,7 @@ static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, 
 
 static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item, const char *name, double range[2])
 {
-    struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
+    struct mr_text_arg *arg = take_named_or_next(item, name);
     if (!arg)
         return MR_OK;
     if (arg->n_values != 2)
@@ -192,8 +199,8 @@ static mr_status add_rgb(struct mr_text_parser *p, struct mr_text_item *item)
 
 static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *item)
 {
-    struct mr_text_arg *mean = mr_text_parser_take_arg(item, "mean");
-    struct mr_text_arg *std = mr_text_parser_take_arg(item, "std");
+    struct mr_text_arg *mean = take_named_or_next(item, "mean");
+    struct mr_text_arg *std = take_named_or_next(item, "std");
     bool exact, implied;
     if (!mean || !std)
         return mr_text_parser_fail_at(p, item->place, "normalize needs mean= and std=");

@@ -122,6 +122,17 @@ static void resizes_have_an_interpolation(void **state)
     expect_long_form("eval(256:224,bicubic)", "resize(256,interp=bicubic)+center_crop(224)+" IMAGENET);
 }
 
+static void geometry_takes_arguments_by_position_and_by_name(void **state)
+{
+    (void)state;
+    expect_long_form("random_resized_crop(224,0.5:1,1:2,bicubic)",
+                     "random_resized_crop(224,scale=0.5:1,ratio=1:2,interp=bicubic)");
+    expect_long_form("random_resized_crop(0.5:1,size=9,ratio=1:4)", "random_resized_crop(9,scale=0.5:1,ratio=1:4)");
+    expect_long_form("resize(size=8:9)+center_crop(size=7)+hflip(p=1)", "resize(8:9)+center_crop(7)+hflip(1)");
+    expect_long_form("rgb+normalize(0.5,0.25)", "rgb+normalize(mean=0.5,std=0.25)");
+    expect_long_form("normalize(0:0:0,1:1:1,exact)", "normalize(mean=0:0:0,std=1:1:1,exact)");
+}
+
 static void image_operations_take_arguments_by_position_and_by_name(void **state)
 {
     (void)state;
@@ -221,6 +232,8 @@ static void errors_name_the_place(void **state)
                  {"train:1:2:3", 7, "height:width"},
                  {"train:1:2:3:4:5", 15, "at most four"},
                  {"eval:224", 9, "two sizes"},
+                 {"resize(size=abc)", 8, "height:width"},
+                 {"random_resized_crop(8,0.1:1,1:2,3:4)", 33, "unknown or given twice"},
                  {"hflip(2)", 7, "from 0 to 1"},
                  {"hflip(nan)", 7, "unknown"},
                  {"resize(224)+rotate(3)", 13, "no operation"},
@@ -467,6 +480,7 @@ int main(void)
         cmocka_unit_test(long_forms_in_any_case_and_spacing),
         cmocka_unit_test(short_forms_are_items_too),
         cmocka_unit_test(resizes_have_an_interpolation),
+        cmocka_unit_test(geometry_takes_arguments_by_position_and_by_name),
         cmocka_unit_test(image_operations_take_arguments_by_position_and_by_name),
         cmocka_unit_test(structures_hold_transforms),
         cmocka_unit_test(text_is_appended_as_a_whole_or_not_at_all),
