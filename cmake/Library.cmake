@@ -145,7 +145,7 @@ endforeach()
 
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset transforms transforms/image_ops transforms/simd pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
+foreach(room base sampler dataset transforms transforms/image_ops transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
         dist/group dist/gloo dist/mpi dist/nccl tools examples tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recipes by name stand for their long texts, with the sizes that are given, and errors name the place of the name. */
 #include "transforms/plan_compile.h"
-#include "transforms/transform_recipe.h"
+#include "transforms/text/transform_recipe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

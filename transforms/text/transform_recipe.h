@@ -3,8 +3,8 @@
  * Recipes by name: short forms of a transform's text that stand for longer ones, as a paper or torchvision's
  * references/classification composes them. Only what is done to a single image: no erasing, no mixing.
  */
-#ifndef TRANSFORMS_TRANSFORM_RECIPE_H
-#define TRANSFORMS_TRANSFORM_RECIPE_H
+#ifndef TRANSFORMS_TEXT_TRANSFORM_RECIPE_H
+#define TRANSFORMS_TEXT_TRANSFORM_RECIPE_H
 
 #include <stddef.h>
 #include <stdint.h>

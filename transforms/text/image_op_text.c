@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks arguments against an operation's parameters, which say what is possible. */
-#include "transforms/image_op_text.h"
+#include "transforms/text/image_op_text.h"
 
 #include "base/words.h"
 

@@ -3,9 +3,9 @@
  * Parses transforms given as text: items joined by '+', each a short form (train:224) or an operation with arguments in
  * parentheses. Numbers are read in the C locale, whatever the program has set.
  */
-#include "transforms/image_op_text.h"
-#include "transforms/text_parser.h"
-#include "transforms/transform_recipe.h"
+#include "transforms/text/image_op_text.h"
+#include "transforms/text/text_parser.h"
+#include "transforms/text/transform_recipe.h"
 
 #include "base/words.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads names, numbers and arguments. Numbers are read in the locale that the caller has set. */
-#include "transforms/text_parser.h"
+#include "transforms/text/text_parser.h"
 
 #include "base/words.h"
 

@@ -4,7 +4,7 @@
  * the arguments that its README documents for each model: crop, flip, policy with the crop's interpolation.
  * Evaluations are the transforms() of the weights.
  */
-#include "transforms/transform_recipe.h"
+#include "transforms/text/transform_recipe.h"
 
 #include "base/words.h"
 

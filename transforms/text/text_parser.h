@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text of a transform piece by piece: names, numbers, arguments. What they mean is transform_text.c's. */
-#ifndef TRANSFORMS_TEXT_PARSER_H
-#define TRANSFORMS_TEXT_PARSER_H
+#ifndef TRANSFORMS_TEXT_TEXT_PARSER_H
+#define TRANSFORMS_TEXT_TEXT_PARSER_H
 
 #include "transforms/transform.h"
 
