@@ -128,6 +128,8 @@ static void geometry_takes_arguments_by_position_and_by_name(void **state)
     expect_long_form("random_resized_crop(224,0.5:1,1:2,bicubic)",
                      "random_resized_crop(224,scale=0.5:1,ratio=1:2,interp=bicubic)");
     expect_long_form("random_resized_crop(0.5:1,size=9,ratio=1:4)", "random_resized_crop(9,scale=0.5:1,ratio=1:4)");
+    expect_long_form("random_crop(32,4,128)+random_crop(9,2,Reflect)",
+                     "random_crop(32,padding=4,fill=128)+random_crop(9,padding=2,padding_mode=reflect)");
     expect_long_form("resize(size=8:9)+center_crop(size=7)+hflip(p=1)", "resize(8:9)+center_crop(7)+hflip(1)");
     expect_long_form("rgb+normalize(0.5,0.25)", "rgb+normalize(mean=0.5,std=0.25)");
     expect_long_form("normalize(0:0:0,1:1:1,exact)", "normalize(mean=0:0:0,std=1:1:1,exact)");

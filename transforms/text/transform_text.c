@@ -119,19 +119,23 @@ static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *
     return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error) : status;
 }
 
+/* `padding_mode=reflect`, or the word alone. */
 static mr_status take_padding_mode(struct mr_text_parser *p, struct mr_text_item *item, enum mr_padding_mode *mode_out)
 {
     struct mr_text_arg *arg = mr_text_parser_take_arg(item, "padding_mode");
     *mode_out = MR_PADDING_CONSTANT;
-    if (!arg)
-        return MR_OK;
     for (int i = 0; i < MR_N_PADDING_MODES; i++) {
-        *mode_out = (enum mr_padding_mode)i;
-        if (mr_word_is(arg->word, mr_transform_padding_modes[i]))
-            return MR_OK;
+        const char *name = mr_transform_padding_modes[i];
+        bool found = arg && mr_word_is(arg->word, name);
+        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, name, &found);
+        if (found)
+            *mode_out = (enum mr_padding_mode)i;
+        if (found || status != MR_OK)
+            return status;
     }
-    return mr_text_parser_refuse_word(p, arg->place, "no padding mode has this name", arg->word,
-                                      mr_transform_padding_modes, MR_N_PADDING_MODES);
+    return arg ? mr_text_parser_refuse_word(p, arg->place, "no padding mode has this name", arg->word,
+                                            mr_transform_padding_modes, MR_N_PADDING_MODES)
+               : MR_OK;
 }
 
 static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *item)
@@ -141,7 +145,7 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
     mr_status status = take_size(p, item, &height, &width, NULL);
     if (status != MR_OK)
         return status;
-    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "padding");
+    struct mr_text_arg *arg = take_named_or_next(item, "padding");
     if (arg && arg->n_values != 1)
         return mr_text_parser_fail_at(p, arg->place, "one value is expected");
     if (arg)
@@ -150,7 +154,7 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
         status = take_padding_mode(p, item, &mode);
     if (status != MR_OK)
         return status;
-    struct mr_text_arg *fill = mr_text_parser_take_arg(item, "fill");
+    struct mr_text_arg *fill = take_named_or_next(item, "fill");
     if (fill && fill->n_values != 1 && fill->n_values != 3)
         return mr_text_parser_fail_at(p, fill->place, "one value or r:g:b is expected");
     return mr_transform_random_crop_as(p->transform, height, width, padding, mode, fill ? fill->n_values : 1,
