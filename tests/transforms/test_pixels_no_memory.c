@@ -146,11 +146,13 @@ static void check_refusals(const char *text, int way)
 }
 
 static const char *const texts[] = {
-    "resize(40:20,bicubic)+hflip(1)", "resize(90:25)+vflip(1)+resize(30:20,bicubic)",
-    "equalize(1)+resize(40:20,bicubic)+hflip(1)+color_jitter(0.8,0.8,0.8,0.2)+gaussian_blur(5)+random_crop(30,"
-    "padding=9,padding_mode=reflect)+adjust_sharpness(2,1)+random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+"
-    "invert(1))+"
-    "pil_gaussian_blur(2)+resize(9:30,lanczos)"};
+    "resize(40:20,bicubic)+hflip(1)",
+    "resize(90:25)+vflip(1)+resize(30:20,bicubic)",
+    "equalize(1)+resize(40:20,bicubic)+color_jitter(0.8,0.8,0.8,0.2)+gaussian_blur(5)+pil_gaussian_blur(2)",
+    "hflip(1)+random_crop(210:30,padding=9,padding_mode=reflect)+adjust_sharpness(2,1)+resize(9:30,lanczos)",
+    "affine(20,shear=5,bilinear)+resize(40:20,bicubic)+rotation(10:20)+random_crop(44:22,padding=8,fill=9)",
+    "perspective(p=1)+trivial_augment_wide+rand_augment+auto_augment+resize(40:20,bicubic)",
+    "random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+invert(1))+grayscale+resize(40:20,bicubic)"};
 
 static void each_allocation_that_fails_has_words_and_leaves_the_object_usable(void **state)
 {
