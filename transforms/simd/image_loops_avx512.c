@@ -353,4 +353,4 @@ const struct mr_image_loops mr_image_loops_avx512 = {.map = mr_image_map_avx512,
                                                      .box_columns = box_columns,
                                                      .taps_row = taps_row,
                                                      .taps_columns = taps_columns,
-                                                     .warp = &mr_warp_loops_avx2};
+                                                     .warp = &mr_warp_loops_avx512};

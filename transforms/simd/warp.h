@@ -45,6 +45,7 @@ struct mr_warp_loops {
 
 extern const struct mr_warp_loops mr_warp_loops_c;
 extern const struct mr_warp_loops mr_warp_loops_avx2;
+extern const struct mr_warp_loops mr_warp_loops_avx512;
 
 /* Places of row y, of pixel x without division. */
 static inline double mr_warp_place(const double a[3], uint32_t x, uint32_t y)
