@@ -29,20 +29,21 @@ INLINE struct rgb split_dwords(__m256i v)
                         _mm256_srli_epi32(v, 16)};
 }
 
-/* Dwords whose lower three bytes count; writes 24 bytes. */
-INLINE void store_dwords(uint8_t *to, __m256i v)
+/* The first 12 bytes of both halves. */
+INLINE void store_triples(uint8_t *to, __m256i v)
 {
-    const __m256i pack =
-        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
-    v = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(v, pack), _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7));
+    v = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7));
     _mm_storeu_si128((void *)to, _mm256_castsi256_si128(v));
     _mm_storel_epi64((void *)(to + 16), _mm256_extracti128_si256(v, 1));
 }
 
-/* Values of 0 to 255. */
+/* Values become 0 to 255 by saturation. Of four pixels, four reds, four greens and four blues are packed together. */
 INLINE void store_pixels(uint8_t *to, __m256i r, __m256i g, __m256i b)
 {
-    store_dwords(to, _mm256_or_si256(r, _mm256_or_si256(_mm256_slli_epi32(g, 8), _mm256_slli_epi32(b, 16))));
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11, -1, -1, -1, -1));
+    __m256i v = _mm256_packus_epi16(_mm256_packs_epi32(r, g), _mm256_packs_epi32(b, b));
+    store_triples(to, _mm256_shuffle_epi8(v, order));
 }
 
 /* Red and blue of a dword with their weights; green twice with half of its own, which has 16 bits. */
@@ -72,8 +73,8 @@ INLINE void store_gray(uint32_t step, __m256i gray, uint8_t *out)
 {
     if (step == 3) {
         const __m256i thrice =
-            _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, -1, 4, 4, 4, -1, 8, 8, 8, -1, 12, 12, 12, -1));
-        store_dwords(out, _mm256_shuffle_epi8(gray, thrice));
+            _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 4, 4, 4, 8, 8, 8, 12, 12, 12, -1, -1, -1, -1));
+        store_triples(out, _mm256_shuffle_epi8(gray, thrice));
     } else {
         __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(gray), _mm256_extracti128_si256(gray, 1));
         _mm_storel_epi64((void *)out, _mm_packus_epi16(words, words));
@@ -103,11 +104,6 @@ static void make_gray(uint32_t step, const uint8_t *pixels, size_t n, uint8_t *o
         }                                                                                                              \
     }
 
-INLINE __m256i clip_bytes(__m256i v)
-{
-    return _mm256_min_epi32(_mm256_max_epi32(v, _mm256_setzero_si256()), _mm256_set1_epi32(255));
-}
-
 /* from + factor * (to - from), not clipped; `fused` would round once where Pillow rounds twice. */
 INLINE __m256i blend_dwords(__m256 factor, __m256i from, __m256i difference)
 {
@@ -119,9 +115,9 @@ INLINE void saturate_pixels(__m256 factor, uint8_t *at)
 {
     __m256i v = load_dwords(at), gray = find_gray(v);
     struct rgb p = split_dwords(v);
-    store_pixels(at, clip_bytes(blend_dwords(factor, gray, _mm256_sub_epi32(p.r, gray))),
-                 clip_bytes(blend_dwords(factor, gray, _mm256_sub_epi32(p.g, gray))),
-                 clip_bytes(blend_dwords(factor, gray, _mm256_sub_epi32(p.b, gray))));
+    store_pixels(at, blend_dwords(factor, gray, _mm256_sub_epi32(p.r, gray)),
+                 blend_dwords(factor, gray, _mm256_sub_epi32(p.g, gray)),
+                 blend_dwords(factor, gray, _mm256_sub_epi32(p.b, gray)));
 }
 
 static void saturate(float factor, uint8_t *pixels,
@@ -216,12 +212,12 @@ INLINE void sharpen_values(__m256 factor, uint32_t step, size_t stride, const ui
     __m256i sum = _mm256_add_epi16(_mm256_add_epi16(sum_three(at - step, stride), sum_three(at, stride)),
                                    _mm256_add_epi16(sum_three(at + step, stride), _mm256_slli_epi16(centre, 2)));
     __m256i smooth = _mm256_mulhi_epu16(_mm256_add_epi16(sum, _mm256_set1_epi16(6)), _mm256_set1_epi16(5042));
-    __m256i difference = _mm256_sub_epi16(centre, smooth);
-    __m256i low = blend_dwords(factor, _mm256_cvtepi16_epi32(_mm256_castsi256_si128(smooth)),
-                               _mm256_cvtepi16_epi32(_mm256_castsi256_si128(difference)));
-    __m256i high = blend_dwords(factor, _mm256_cvtepi16_epi32(_mm256_extracti128_si256(smooth, 1)),
-                                _mm256_cvtepi16_epi32(_mm256_extracti128_si256(difference, 1)));
-    store_bytes(out, _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8));
+    __m256i difference = _mm256_sub_epi16(centre, smooth), zero = _mm256_setzero_si256();
+    __m256i low = blend_dwords(factor, _mm256_unpacklo_epi16(smooth, zero),
+                               _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, difference), 16));
+    __m256i high = blend_dwords(factor, _mm256_unpackhi_epi16(smooth, zero),
+                                _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, difference), 16));
+    store_bytes(out, _mm256_packs_epi32(low, high));
 }
 
 static void sharpen(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *row, uint8_t *out)

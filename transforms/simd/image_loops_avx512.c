@@ -17,14 +17,15 @@ INLINE __m512i load_dwords(const uint8_t *from, __mmask64 bytes)
     const __m512i spread =
         _mm512_setr_epi32(0x020100, 0x050403, 0x080706, 0x0b0a09, 0x0e0d0c, 0x11100f, 0x141312, 0x171615, 0x1a1918,
                           0x1d1c1b, 0x201f1e, 0x232221, 0x262524, 0x292827, 0x2c2b2a, 0x2f2e2d);
-    return _mm512_permutexvar_epi8(spread, _mm512_maskz_loadu_epi8(bytes, from));
+    const __mmask64 three_of_four = 0x7777777777777777u;
+    return _mm512_maskz_permutexvar_epi8(three_of_four, spread, _mm512_maskz_loadu_epi8(bytes, from));
 }
 
 INLINE struct rgb split_dwords(__m512i v)
 {
     const __m512i low = _mm512_set1_epi32(255);
     return (struct rgb){_mm512_and_si512(v, low), _mm512_and_si512(_mm512_srli_epi32(v, 8), low),
-                        _mm512_and_si512(_mm512_srli_epi32(v, 16), low)};
+                        _mm512_srli_epi32(v, 16)};
 }
 
 /* 16 pixels, or those of the mask. A load that lies within 64 bytes of a store by a mask waits for it, so only the last
@@ -40,14 +41,14 @@ INLINE void store_packed(uint8_t *to, __mmask64 bytes, __m512i v)
     }
 }
 
-/* Values of 0 to 255. */
+/* Values become 0 to 255 by saturation. Of four pixels, four reds, four greens and four blues are packed together. */
 INLINE void store_pixels(uint8_t *to, __mmask64 bytes, __m512i r, __m512i g, __m512i b)
 {
-    const __m512i pack =
-        _mm512_setr_epi32(0x04020100, 0x09080605, 0x0e0d0c0a, 0x14121110, 0x19181615, 0x1e1d1c1a, 0x24222120,
-                          0x29282625, 0x2e2d2c2a, 0x34323130, 0x39383635, 0x3e3d3c3a, 0, 0, 0, 0);
-    __m512i v = _mm512_or_si512(r, _mm512_or_si512(_mm512_slli_epi32(g, 8), _mm512_slli_epi32(b, 16)));
-    store_packed(to, bytes, _mm512_permutexvar_epi8(pack, v));
+    const __m512i order =
+        _mm512_setr_epi32(0x01080400, 0x06020905, 0x0b07030a, 0x11181410, 0x16121915, 0x1b17131a, 0x21282420,
+                          0x26222925, 0x2b27232a, 0x31383430, 0x36323935, 0x3b37333a, 0, 0, 0, 0);
+    __m512i v = _mm512_packus_epi16(_mm512_packs_epi32(r, g), _mm512_packs_epi32(b, b));
+    store_packed(to, bytes, _mm512_permutexvar_epi8(order, v));
 }
 
 /* The bytes of up to 16 pixels. */
@@ -93,11 +94,6 @@ static uint64_t sum_gray(const uint8_t *pixels, size_t n)
     return (uint64_t)_mm512_reduce_add_epi64(sums);
 }
 
-INLINE __m512i clip_bytes(__m512i v)
-{
-    return _mm512_min_epi32(_mm512_max_epi32(v, _mm512_setzero_si512()), _mm512_set1_epi32(255));
-}
-
 /* from + factor * (to - from), not clipped; a fused operation would round once where Pillow rounds twice. */
 INLINE __m512i blend_dwords(__m512 factor, __m512i from, __m512i difference)
 {
@@ -112,9 +108,9 @@ static void saturate(float factor, uint8_t *pixels, size_t n)
         __mmask64 bytes = pixel_bytes(n - i);
         __m512i v = load_dwords(pixels + 3 * i, bytes), gray = find_gray(v);
         struct rgb p = split_dwords(v);
-        store_pixels(pixels + 3 * i, bytes, clip_bytes(blend_dwords(factors, gray, _mm512_sub_epi32(p.r, gray))),
-                     clip_bytes(blend_dwords(factors, gray, _mm512_sub_epi32(p.g, gray))),
-                     clip_bytes(blend_dwords(factors, gray, _mm512_sub_epi32(p.b, gray))));
+        store_pixels(pixels + 3 * i, bytes, blend_dwords(factors, gray, _mm512_sub_epi32(p.r, gray)),
+                     blend_dwords(factors, gray, _mm512_sub_epi32(p.g, gray)),
+                     blend_dwords(factors, gray, _mm512_sub_epi32(p.b, gray)));
     }
 }
 
@@ -203,13 +199,13 @@ INLINE void sharpen_values(__m512 factor, uint32_t step, size_t stride, const ui
     __m512i sum = _mm512_add_epi16(_mm512_add_epi16(sum_three(at - step, stride), sum_three(at, stride)),
                                    _mm512_add_epi16(sum_three(at + step, stride), _mm512_slli_epi16(centre, 2)));
     __m512i smooth = _mm512_mulhi_epu16(_mm512_add_epi16(sum, _mm512_set1_epi16(6)), _mm512_set1_epi16(5042));
-    __m512i difference = _mm512_sub_epi16(centre, smooth);
-    __m512i low = blend_dwords(factor, _mm512_cvtepi16_epi32(_mm512_castsi512_si256(smooth)),
-                               _mm512_cvtepi16_epi32(_mm512_castsi512_si256(difference)));
-    __m512i high = blend_dwords(factor, _mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64(smooth, 1)),
-                                _mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64(difference, 1)));
-    _mm_storeu_si128((void *)out, _mm512_cvtusepi32_epi8(_mm512_max_epi32(low, _mm512_setzero_si512())));
-    _mm_storeu_si128((void *)(out + 16), _mm512_cvtusepi32_epi8(_mm512_max_epi32(high, _mm512_setzero_si512())));
+    __m512i difference = _mm512_sub_epi16(centre, smooth), zero = _mm512_setzero_si512();
+    __m512i low = blend_dwords(factor, _mm512_unpacklo_epi16(smooth, zero),
+                               _mm512_srai_epi32(_mm512_unpacklo_epi16(zero, difference), 16));
+    __m512i high = blend_dwords(factor, _mm512_unpackhi_epi16(smooth, zero),
+                                _mm512_srai_epi32(_mm512_unpackhi_epi16(zero, difference), 16));
+    __m512i words = _mm512_max_epi16(_mm512_packs_epi32(low, high), zero);
+    _mm256_storeu_si256((void *)out, _mm512_cvtusepi16_epi8(words));
 }
 
 static void sharpen(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *row, uint8_t *out)
