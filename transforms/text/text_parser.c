@@ -13,8 +13,8 @@
 mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words)
 {
     if (p->outer) {
-        char longer[500];
-        snprintf(longer, sizeof longer, "in %s: %s", p->outer_item->name, words);
+        char longer[800];
+        snprintf(longer, sizeof longer, "in %s: %.700s", p->outer_item->name, words);
         return mr_text_parser_fail_at(p->outer, p->outer_item->place, longer);
     }
     return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%.200s\", character %zu: %s", p->text,
