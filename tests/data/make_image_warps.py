@@ -81,6 +81,8 @@ def affines():
         yield 10.0, 0, 0, 0.002, 40.0, 0.0, interpolation, *GRAY, *MIDDLE
         yield 10.0, 0, 0, 1.0, 89.99, 0.0, interpolation, *GRAY, 3, 3
         yield 0.0, 0, 0, 0.001, 0.0, 0.0, interpolation, *COLOR, *MIDDLE
+    for interpolation in (NEAREST, BILINEAR, BICUBIC):  # places above 1e30, which cancel each other in some pixels
+        yield 0.0, 0, 0, 1.0, 90.0, 90.0, interpolation, *COLOR, *MIDDLE
 
 
 def perspectives():

@@ -293,14 +293,13 @@ static void affine_filtered(const struct warp *w)
 static void run_affine(const struct warp *w)
 {
     const double *a = w->in.a;
-    for (int i = 0; i < 6; i++) {
-        if (fabs(a[i]) < 1e18)
-            continue;
-        fill_image(w); /* no pixel of the image is that large, or it is a NaN */
-        return;
-    }
-    bool moves = a[0] == 1.0 && a[1] == 0.0 && a[3] == 0.0 && a[4] == 1.0;
-    if (moves && a[2] == rint(a[2]) && a[5] == rint(a[5])) /* every filter does the same */
+    bool is_finite = true;
+    for (int i = 0; i < 6; i++)
+        is_finite = is_finite && isfinite(a[i]);
+    bool moves = a[0] == 1.0 && a[1] == 0.0 && a[3] == 0.0 && a[4] == 1.0 && fabs(a[2]) < 1e18 && fabs(a[5]) < 1e18;
+    if (!is_finite)
+        fill_image(w);
+    else if (moves && a[2] == rint(a[2]) && a[5] == rint(a[5])) /* every filter does the same */
         shift_image(w, (int64_t)a[2], (int64_t)a[5]);
     else if (w->in.filter == MR_WARP_NEAREST)
         affine_nearest(w);
