@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A corpus of transforms, each cut at every length and with every byte changed in a few ways. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz_transform.h"
+
+static const char *const corpus[] = {
+    "exif+train(8,bicubic)+normalize(mean=0.5,std=0.1:0.2:0.3,exact)",
+    "cifar+rgb+vflip(.1)+eval:9:8",
+    "Resize( 9 , interp = box )+random_crop(7:5,padding=4,padding_mode=reflect)",
+    "random_crop(6,padding=3,fill=1:2:3)+color_jitter(0.4,0.1:2,hue=0.1)+equalize(1)",
+    "random_apply(invert+posterize(4),p=1)+random_choice(solarize(9),autocontrast(1)+random_order(invert,invert))",
+    "gaussian_blur(3,0.1:2)+pil_gaussian_blur(2)+adjust_sharpness(2,1)+grayscale",
+    "rotation(-90:40,bilinear,center=3:4,fill=9)+perspective(0.9,1)",
+    "affine(9,translate=0.5:0.1,scale=0.1:3,shear=1:2:3:4,bicubic)",
+    "rand_augment(3,9,31)+trivial_augment_wide(bilinear)+auto_augment(svhn)",
+};
+
+int main(void)
+{
+    static const uint8_t changes[] = {'(', ')', ',', '+', ':', '=', '-', '9', ' ', 128, 147, 0xff};
+    unsigned long n = 0;
+    for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++) {
+        uint8_t bytes[128];
+        size_t len = strlen(corpus[i]);
+        memcpy(bytes, corpus[i], len);
+        for (size_t cut = 0; cut <= len; cut++, n++)
+            LLVMFuzzerTestOneInput(bytes, cut);
+        for (size_t at = 0; at < len; at++) {
+            for (size_t c = 0; c < sizeof changes; c++, n++) {
+                bytes[at] = changes[c];
+                LLVMFuzzerTestOneInput(bytes, len);
+            }
+            bytes[at] = (uint8_t)corpus[i][at];
+        }
+    }
+    printf("%lu inputs\n", n);
+    return 0;
+}
