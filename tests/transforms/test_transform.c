@@ -144,6 +144,9 @@ static void image_operations_take_arguments_by_position_and_by_name(void **state
     expect_long_form("grayscale+random_grayscale+grayscale(3)", "grayscale(1)+random_grayscale(0.1)+grayscale(3)");
     expect_long_form("color_jitter", "color_jitter(1:1,1:1,1:1,0:0)");
     expect_long_form("color_jitter(0.5,2,hue=0.25)", "color_jitter(0.5:1.5,0:3,1:1,-0.25:0.25)");
+    expect_long_form("color_jitter(b=0.5,h=0.25,s=0:2)", "color_jitter(0.5:1.5,1:1,0:2,-0.25:0.25)");
+    expect_long_form("gaussian_blur(kernel=5)", "gaussian_blur(5,0.1:2)");
+    expect_long_form("rand_augment(bins=30,m=8,n=1)", "rand_augment(1,8,30,interp=nearest,fill=0)");
     expect_long_form("color_jitter(0.5:0.75,saturation=0:2,hue=-0.5:-0.25)",
                      "color_jitter(0.5:0.75,1:1,0:2,-0.5:-0.25)");
     expect_long_form("gaussian_blur(23)+gaussian_blur(5,sigma=1.5)",
@@ -325,12 +328,13 @@ static void errors_name_the_place(void **state)
                  {"perspective(1.5)", 13, "distortion_scale: a number from 0 to 1"},
                  {"perspective(0.5,-0.1)", 17, "p: a number from 0 to 1"},
                  {"color_jitter(hue=0.6)", 14, "hue: a number or lo:hi from -0.5 to 0.5"},
-                 {"color_jitter(0,0,0,0,0)", 22, "unknown or given twice"},
+                 {"color_jitter(0,0,0,0,0)", 22,
+                  "unknown or given twice; color_jitter has brightness, contrast, saturation, hue"},
                  {"rand_augment(0)", 14, "num_ops: a whole number from 1 to 256"},
                  {"rand_augment(2,-1)", 16, "magnitude: a whole number from 0 to 999"},
                  {"hflip+rand_augment(2,31)", 7, "magnitude must be below num_magnitude_bins"},
                  {"rand_augment(2,9,9)", 1, "magnitude must be below num_magnitude_bins"},
-                 {"rand_augment(n=3)", 14, "unknown or given twice"},
+                 {"rand_augment(k=3)", 14, "unknown or given twice"},
                  {"trivial_augment_wide(1)", 22, "num_magnitude_bins: a whole number from 2 to 1000"},
                  {"trivial_augment_wide(interp=box)", 22, "there are nearest, bilinear, bicubic"},
                  {"trivial_augment_wide(fill=256)", 22, "fill: a whole number or r:g:b from 0 to 255"},

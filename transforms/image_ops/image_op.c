@@ -139,9 +139,10 @@ static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
 
 /* Of a blend. Beyond it nothing but 0 and 255 is left of most images. */
 #define MAX_FACTOR 1000.0
-#define FACTORS(part)                                                                                                  \
+#define FACTORS(part, letter)                                                                                          \
     {                                                                                                                  \
-        .name = part, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1.0, .defaults = { 1.0, 1.0 }                \
+        .name = part, .short_name = letter, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1, .defaults[0] = 1,   \
+        .defaults[1] = 1                                                                                               \
     }
 
 #define MAX_DEGREES 36000.0
@@ -164,7 +165,8 @@ static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
 /* torch's linspace counts in f32. */
 #define BINS                                                                                                           \
     {                                                                                                                  \
-        .name = "num_magnitude_bins", .kind = MR_PARAM_INTEGER, .lo = 2, .hi = 1000, .defaults = { 31 }                \
+        .name = "num_magnitude_bins", .short_name = "bins", .kind = MR_PARAM_INTEGER, .lo = 2, .hi = 1000,             \
+        .defaults[0] = 31                                                                                              \
     }
 
 const struct mr_image_op mr_image_ops[] = {
@@ -186,10 +188,10 @@ const struct mr_image_op mr_image_ops[] = {
      .draw = draw_grayscale},
     {.name = "color_jitter",
      .max_calls = 4,
-     .params = {FACTORS("brightness"),
-                FACTORS("contrast"),
-                FACTORS("saturation"),
-                {.name = "hue", .kind = MR_PARAM_RANGE, .lo = -0.5, .hi = 0.5}},
+     .params = {FACTORS("brightness", "b"),
+                FACTORS("contrast", "c"),
+                FACTORS("saturation", "s"),
+                {.name = "hue", .short_name = "h", .kind = MR_PARAM_RANGE, .lo = -0.5, .hi = 0.5}},
      .draw = draw_color_jitter},
     {.name = "adjust_sharpness",
      .max_calls = 1,
@@ -199,6 +201,7 @@ const struct mr_image_op mr_image_ops[] = {
     {.name = "gaussian_blur",
      .max_calls = 1,
      .params = {{.name = "kernel_size",
+                 .short_name = "kernel",
                  .kind = MR_PARAM_ODD,
                  .lo = 1,
                  .hi = MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL,
@@ -231,8 +234,13 @@ const struct mr_image_op mr_image_ops[] = {
     {.name = "rand_augment",
      .max_calls = 1,
      .repeats = true,
-     .params = {{.name = "num_ops", .kind = MR_PARAM_INTEGER, .lo = 1, .hi = MR_IMAGE_MAX_CALLS, .defaults = {2}},
-                {.name = "magnitude", .kind = MR_PARAM_INTEGER, .hi = 999, .defaults = {9}},
+     .params = {{.name = "num_ops",
+                 .short_name = "n",
+                 .kind = MR_PARAM_INTEGER,
+                 .lo = 1,
+                 .hi = MR_IMAGE_MAX_CALLS,
+                 .defaults = {2}},
+                {.name = "magnitude", .short_name = "m", .kind = MR_PARAM_INTEGER, .hi = 999, .defaults = {9}},
                 BINS,
                 INTERP(0),
                 FILL},

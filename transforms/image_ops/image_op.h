@@ -32,9 +32,10 @@ enum mr_image_param_kind {
 };
 
 struct mr_image_param {
-    const char *name;
-    uint32_t kind; /* enum mr_image_param_kind */
-    double lo;     /* each number is from lo to hi, both included */
+    const char *name;       /* torchvision's */
+    const char *short_name; /* NULL, or a shorter one that the text may have as well */
+    uint32_t kind;          /* enum mr_image_param_kind */
+    double lo;              /* each number is from lo to hi, both included */
     double hi;
     double center;      /* of MR_PARAM_RANGE */
     double defaults[2]; /* a range and a span have two; a color has one for all channels */

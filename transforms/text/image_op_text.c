@@ -121,10 +121,16 @@ static mr_status refuse_missing(struct mr_text_parser *p, const struct mr_text_i
     return mr_text_parser_fail_at(p, item->place, words);
 }
 
+static struct mr_text_arg *take_named(struct mr_text_item *item, const struct mr_image_param *param)
+{
+    struct mr_text_arg *arg = mr_text_parser_take_arg(item, param->name);
+    return arg || !param->short_name ? arg : mr_text_parser_take_arg(item, param->short_name);
+}
+
 static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_image_param *param,
                             double *values_out)
 {
-    struct mr_text_arg *arg = mr_text_parser_take_arg(item, param->name);
+    struct mr_text_arg *arg = take_named(item, param);
     if (param->kind == MR_PARAM_WORD) {
         *values_out = param->required ? -1.0 : param->defaults[0];
         mr_status status = take_word(p, arg, param, item, values_out);
@@ -146,6 +152,22 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
     return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
 }
 
+/* With the parameters that there are. */
+static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item,
+                               const struct mr_image_param *params)
+{
+    char words[300];
+    uint32_t k = 0;
+    while (k < item->n_args && item->args[k].used)
+        k++;
+    if (k == item->n_args)
+        return MR_OK;
+    int used = snprintf(words, sizeof words, "this argument is unknown or given twice; %s has", item->name);
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && used > 0 && (size_t)used < sizeof words; i++)
+        used += snprintf(words + used, sizeof words - (size_t)used, "%s %s", i ? "," : "", params[i].name);
+    return mr_text_parser_fail_at(p, item->args[k].place, words);
+}
+
 mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which, double *args_out)
 {
     const struct mr_image_op *op = &mr_image_ops[which];
@@ -157,7 +179,7 @@ mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *i
         args += mr_image_op_width(&params[i]);
     }
     if (status == MR_OK)
-        status = mr_text_parser_refuse_unused(p, item);
+        status = refuse_unused(p, item, params);
     const char *reason = status == MR_OK && op->refuse ? op->refuse(args_out) : NULL;
     return reason ? mr_text_parser_fail_at(p, item->place, reason) : status;
 }
