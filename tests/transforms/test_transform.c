@@ -340,14 +340,15 @@ static void errors_name_the_place(void **state)
                  {"trivial_augment_wide(fill=256)", 22, "fill: a whole number or r:g:b from 0 to 255"},
                  {"trivial_augment_wide(fill=1:2)", 22, "fill: a whole number or r:g:b"},
                  {"trivial_augment_wide(fill=1:2:2.5)", 22, "fill: a whole number or r:g:b"},
-                 {"auto_augment(imagenot)", 14, "unknown or given twice"},
+                 {"auto_augment(imagenot)", 14, "'imagenot' is unknown or given twice"},
                  {"auto_augment(policy=imagenot)", 14, "did you mean 'imagenet'?"},
                  {"equalise", 1, "did you mean 'equalize'?"},
                  {"random_apply", 13, "'(' and a transform"},
                  {"random_apply(0.5)", 1, "a transform is expected"},
-                 {"random_apply()", 14, "a number is expected"},
+                 {"random_apply()", 1, "a transform is expected in the parentheses"},
                  {"random_apply(invert,equalize)", 21, "'+' chains several"},
                  {"random_apply(invert,2)", 21, "from 0 to 1"},
+                 {"random_choice()", 1, "a transform is expected in the parentheses"},
                  {"random_apply(invert,0.5,p=0.5)", 25, "unknown or given twice"},
                  {"random_apply(invert+hflip,0.5)", 21, "only image operations and structures can stand inside"},
                  {"random_choice(invert,train:224)", 22, "only image operations"},
@@ -368,6 +369,23 @@ static void errors_name_the_place(void **state)
         if (strncmp(error.text, start, strlen(start)) != 0 || !strstr(error.text, cases[i].words))
             fail_msg("\"%s\" lacks \"%s%s\"", error.text, start, cases[i].words);
     }
+}
+
+static void errors_in_long_texts_show_what_stands_around_the_place(void **state)
+{
+    (void)state;
+    char text[512] = "";
+    mr_transform *transform;
+    mr_error error;
+    for (int i = 0; i < 30; i++)
+        strcat(text, "vflip(1)+"); /* 270 characters */
+    strcat(text, "filp");
+    for (int i = 0; i < 20; i++)
+        strcat(text, "+hflip(0)");
+    assert_int_equal(mr_transform_parse(text, &transform, &error), MR_ERR_INVALID);
+    assert_non_null(strstr(error.text, "transform \"...+vflip(1)+vflip(1)+"));
+    assert_non_null(strstr(error.text, "+vflip(1)+filp+hflip(0)+"));
+    assert_non_null(strstr(error.text, "...\", character 271: no operation has this name (did you mean 'hflip'?)"));
 }
 
 static void the_builder_refuses_what_makes_no_sense(void **state)
@@ -492,6 +510,7 @@ int main(void)
         cmocka_unit_test(text_is_appended_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_given_normalise_replaces_the_implied_one),
         cmocka_unit_test(errors_name_the_place),
+        cmocka_unit_test(errors_in_long_texts_show_what_stands_around_the_place),
         cmocka_unit_test(the_builder_refuses_what_makes_no_sense),
         cmocka_unit_test(format_writes_no_more_than_it_may),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a longer text only what stands around the place is shown. */
+enum { MAX_SHOWN = 200 };
+
 mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words)
 {
     if (p->outer) {
@@ -17,8 +20,11 @@ mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, co
         snprintf(longer, sizeof longer, "in %s: %.700s", p->outer_item->name, words);
         return mr_text_parser_fail_at(p->outer, p->outer_item->place, longer);
     }
-    return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%.200s\", character %zu: %s", p->text,
-                        (size_t)(place - p->text) + 1, words);
+    size_t at = (size_t)(place - p->text);
+    const char *shown = at < MAX_SHOWN ? p->text : place - MAX_SHOWN / 2;
+    return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%s%.*s%s\", character %zu: %s",
+                        shown > p->text ? "..." : "", MAX_SHOWN, shown, strlen(shown) > MAX_SHOWN ? "..." : "", at + 1,
+                        words);
 }
 
 void mr_text_parser_skip_blanks(struct mr_text_parser *p)
@@ -160,8 +166,14 @@ mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place
 
 mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item)
 {
-    for (uint32_t k = 0; k < item->n_args; k++)
-        if (!item->args[k].used)
-            return mr_text_parser_fail_at(p, item->args[k].place, "this argument is unknown or given twice");
+    for (uint32_t k = 0; k < item->n_args; k++) {
+        const struct mr_text_arg *arg = &item->args[k];
+        char words[80] = "this argument is unknown or given twice";
+        if (arg->used)
+            continue;
+        if (*arg->name)
+            snprintf(words, sizeof words, "'%s' is unknown or given twice", arg->name);
+        return mr_text_parser_fail_at(p, arg->place, words);
+    }
     return MR_OK;
 }

@@ -384,6 +384,8 @@ static mr_status parse_children(struct mr_text_parser *p, struct mr_text_item *i
 {
     if (!mr_text_parser_take(p, '('))
         return mr_text_parser_fail_at(p, p->at, "'(' and a transform are expected");
+    if (mr_text_parser_take(p, ')'))
+        return MR_OK;
     do {
         mr_status status = is_transform(p) ? add_child(p, item, at) : mr_text_parser_read_arg(p, item);
         if (status != MR_OK)
