@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 224, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_IMAGES = 64, N_RUNS = 512 };
+enum { SIDE = 224, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_IMAGES = 64, N_RUNS = 512, N_TRIES = 5 };
 
 /* What is measured; an aim is in microseconds, 0 is none. */
 static const struct operation {
@@ -132,6 +132,22 @@ static mr_status run_calls(const struct bench *bench, const struct mr_kernel_ops
     return status;
 }
 
+/* The shortest of some tries: other programs only make one longer. */
+static mr_status time_calls(const struct bench *bench, const struct mr_kernel_ops *kernels,
+                            const struct mr_image_calls *calls, uint64_t i, struct mr_image *image_out, uint64_t *ns,
+                            mr_error *error)
+{
+    uint64_t shortest = UINT64_MAX;
+    mr_status status = MR_OK;
+    for (int try = 0; try < N_TRIES && status == MR_OK; try++) {
+        uint64_t one = 0;
+        status = run_calls(bench, kernels, calls, i, image_out, &one, error);
+        shortest = one < shortest ? one : shortest;
+    }
+    *ns += shortest;
+    return status;
+}
+
 static bool equals_plain(const struct bench_case *c, const struct mr_image_calls *calls, uint64_t i,
                          const struct mr_image *image)
 {
@@ -153,7 +169,7 @@ static mr_status run_images(const struct bench_case *c, const struct mr_plan *pl
         mr_rng_init(&rng, 0, 0, i);
         mr_status status = mr_geometry_make(plan, SIDE, SIDE, &rng, geometry, error);
         if (status == MR_OK)
-            status = run_calls(c->bench, c->kernels, &geometry->calls, i, &image, &ns, error);
+            status = time_calls(c->bench, c->kernels, &geometry->calls, i, &image, &ns, error);
         if (status != MR_OK)
             return status;
         run->n_wrong += run->check && !equals_plain(c, &geometry->calls, i, &image);
