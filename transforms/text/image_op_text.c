@@ -156,16 +156,11 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
 static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item,
                                const struct mr_image_param *params)
 {
-    char words[300];
-    uint32_t k = 0;
-    while (k < item->n_args && item->args[k].used)
-        k++;
-    if (k == item->n_args)
-        return MR_OK;
-    int used = snprintf(words, sizeof words, "this argument is unknown or given twice; %s has", item->name);
-    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && used > 0 && (size_t)used < sizeof words; i++)
-        used += snprintf(words + used, sizeof words - (size_t)used, "%s %s", i ? "," : "", params[i].name);
-    return mr_text_parser_fail_at(p, item->args[k].place, words);
+    char known[300];
+    int used = snprintf(known, sizeof known, "; %s has", item->name);
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && used > 0 && (size_t)used < sizeof known; i++)
+        used += snprintf(known + used, sizeof known - (size_t)used, "%s %s", i ? "," : "", params[i].name);
+    return mr_text_parser_refuse_unused(p, item, known);
 }
 
 mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which, double *args_out)

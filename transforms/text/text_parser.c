@@ -164,16 +164,16 @@ mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place
     return mr_text_parser_fail_at(p, place, words);
 }
 
-mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item)
+mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item, const char *known)
 {
-    for (uint32_t k = 0; k < item->n_args; k++) {
-        const struct mr_text_arg *arg = &item->args[k];
-        char words[80] = "this argument is unknown or given twice";
-        if (arg->used)
-            continue;
-        if (*arg->name)
-            snprintf(words, sizeof words, "'%s' is unknown or given twice", arg->name);
-        return mr_text_parser_fail_at(p, arg->place, words);
-    }
-    return MR_OK;
+    char words[400], name[MR_TEXT_MAX_NAME + 2] = "this argument";
+    uint32_t k = 0;
+    while (k < item->n_args && item->args[k].used)
+        k++;
+    if (k == item->n_args)
+        return MR_OK;
+    if (*item->args[k].name)
+        snprintf(name, sizeof name, "'%s'", item->args[k].name);
+    snprintf(words, sizeof words, "%s is unknown or given twice%s", name, known);
+    return mr_text_parser_fail_at(p, item->args[k].place, words);
 }

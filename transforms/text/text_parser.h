@@ -56,7 +56,7 @@ mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item
 /* MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them. */
 mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
                                      const char *const *names, size_t n);
-/* MR_ERR_INVALID where an argument has not been taken. */
-mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item);
+/* MR_ERR_INVALID where an argument has not been taken. known: "", or what the words end with. */
+mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item, const char *known);
 
 #endif

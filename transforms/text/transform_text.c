@@ -408,7 +408,7 @@ static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *it
         return mr_text_parser_fail_at(p, item->place, "a transform is expected in the parentheses");
     if (status == MR_OK && kind == MR_OP_RANDOM_APPLY)
         status = take_probability(p, item, &p->transform->ops[at].p);
-    return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
+    return status == MR_OK ? mr_text_parser_refuse_unused(p, item, "") : status;
 }
 
 static mr_status refuse_inside(struct mr_text_parser *p, const struct mr_text_item *item)
@@ -423,7 +423,7 @@ static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, s
     mr_status status = mr_text_parser_read_args(p, item);
     if (status == MR_OK)
         status = add_place(p, item, items[which].add(p, item));
-    return status == MR_OK ? mr_text_parser_refuse_unused(p, item) : status;
+    return status == MR_OK ? mr_text_parser_refuse_unused(p, item, "") : status;
 }
 
 /* The sizes in the text, or the recipe's own. */
@@ -459,7 +459,7 @@ static mr_status add_recipe(struct mr_text_parser *p, struct mr_text_item *item,
     if (status == MR_OK)
         status = take_recipe_sizes(p, item, recipe, &height, &width, &resized);
     if (status == MR_OK)
-        status = mr_text_parser_refuse_unused(p, item);
+        status = mr_text_parser_refuse_unused(p, item, "");
     if (status != MR_OK)
         return status;
     mr_transform_recipe_expand(recipe, height, width, resized, text);
