@@ -131,27 +131,27 @@ static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
     return MR_OK;
 }
 
-static mr_status refuse_color(const char *op_name, const char *name, mr_error *error)
+static mr_status refuse_color(const struct mr_plan *plan, const char *op_name, const char *name, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: %s has 3 channels, the pictures have 1 there",
-                        op_name, name);
+    return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: %s has 3 channels, the pictures have 1 %s",
+                        op_name, name, plan->channels == 3 ? "up to the tensor" : "there");
 }
 
 /* A color of three values needs pictures with three channels where the operation stands. */
-static mr_status check_colors(const struct mr_op *op, uint32_t n_channels, mr_error *error)
+static mr_status check_colors(const struct mr_plan *plan, const struct mr_op *op, mr_error *error)
 {
     const struct mr_image_op *image_op = &mr_image_ops[op->image_op];
     const double *args = op->args;
-    if (n_channels == 3)
+    if (plan->work_channels == 3)
         return MR_OK;
     if (op->kind == MR_OP_RANDOM_CROP && (op->fill[0] != op->fill[1] || op->fill[1] != op->fill[2]))
-        return refuse_color("random_crop", "fill", error);
+        return refuse_color(plan, "random_crop", "fill", error);
     if (op->kind != MR_OP_IMAGE)
         return MR_OK;
     for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name; i++) {
         bool is_color = image_op->params[i].kind == MR_PARAM_COLOR;
         if (is_color && (args[0] != args[1] || args[1] != args[2]))
-            return refuse_color(image_op->name, image_op->params[i].name, error);
+            return refuse_color(plan, image_op->name, image_op->params[i].name, error);
         args += mr_image_op_width(&image_op->params[i]);
     }
     return MR_OK;
@@ -185,7 +185,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             plan->channels = (uint32_t)op->args[0];
             plan->work_channels = plan->channels == 1 ? 1 : plan->work_channels;
         }
-        status = check_colors(op, plan->work_channels, error);
+        status = check_colors(plan, op, error);
     }
     status = status == MR_OK ? check_calls(plan, error) : status;
     if (status != MR_OK)

@@ -119,6 +119,8 @@ static void a_color_needs_three_channels(void **state)
     expect_plan("grayscale+random_apply(rotation(5,fill=9))", &gray, MR_U8, MR_NCHW);
     expect_refused("grayscale+random_apply(rotation(5,fill=1:2:3))", &files, MR_U8,
                    "rotation cannot be applied: fill has 3 channels, the pictures have 1 there");
+    expect_refused("rgb+rotation(5,fill=1:2:3)", &gray, MR_U8,
+                   "rotation cannot be applied: fill has 3 channels, the pictures have 1 up to the tensor");
     expect_refused("affine(0,fill=1:1:3)", &gray, MR_U8,
                    "affine cannot be applied: fill has 3 channels, the pictures have 1 there");
 }
