@@ -362,12 +362,15 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     return status;
 }
 
-static mr_status build_loader(mr_loader *loader, const mr_transform *transform, mr_error *error)
+/* All that the plan is needed for. It is too large for a stack below which workers are started. */
+static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_core *core = loader->core;
-    struct mr_plan plan;
     int64_t n_samples = mr_dataset_count(loader->dataset);
-    mr_status status = mr_finishing_compile(core, loader->dataset, transform, &plan, error);
+    struct mr_plan *plan = malloc(sizeof *plan);
+    if (!plan)
+        return mr_error_memory(error, sizeof *plan);
+    mr_status status = mr_finishing_compile(core, loader->dataset, transform, plan, error);
     if (status == MR_OK)
         status = make_sampler(core, n_samples, error);
     if (status == MR_OK)
@@ -376,7 +379,15 @@ static mr_status build_loader(mr_loader *loader, const mr_transform *transform, 
         status = mr_trace_create(core->options.trace, &core->trace, error);
     core->options.trace = mr_trace_path(core->trace);
     if (status == MR_OK)
-        status = make_slab(core, &plan, n_samples, error);
+        status = make_slab(core, plan, n_samples, error);
+    free(plan);
+    return status;
+}
+
+static mr_status build_loader(mr_loader *loader, const mr_transform *transform, mr_error *error)
+{
+    struct mr_core *core = loader->core;
+    mr_status status = lay_out(loader, transform, error);
     if (status == MR_OK)
         status = start_caching(loader, error);
     if (status == MR_OK)
