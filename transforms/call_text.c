@@ -35,9 +35,20 @@ static uint32_t count_taken(const struct mr_image_arg *keyword)
     return keyword->n ? keyword->n : 1;
 }
 
+static bool is_same(const double *a, const double *b, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && a[i] == b[i])
+        i++;
+    return i == n;
+}
+
 bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_image *image)
 {
+    static const double identity[8] = {1, 0, 0, 0, 1, 0, 0, 0};
     const double *args = call->args;
+    if (call->keywords == mr_image_call_ops[MR_CALL_PERSPECTIVE].args)
+        return is_same(args, identity, 8);
     bool may_be = call->keywords == mr_image_call_ops[MR_CALL_GRAYSCALE].args && image->n_channels == 1;
     for (uint32_t i = 0; i < MR_CALL_MAX_NAMED && call->keywords[i].name; i++) {
         const struct mr_image_arg *keyword = &call->keywords[i];

@@ -149,6 +149,11 @@ static void identities_are_known(void **state)
     assert_false(is_identity(MR_CALL_HUE, 0, &color)); /* not there and back */
     assert_false(is_identity(MR_CALL_INVERT, 0, &color));
     assert_false(is_identity(MR_CALL_GAUSSIAN_BLUR, 1, &color));
+    struct mr_image_call same = {.kind = MR_CALL_PERSPECTIVE, .args = {1, 0, 0, 0, 1}};
+    struct mr_call_text text = mr_call_text_of(&same);
+    assert_true(mr_call_text_is_identity(&text, &color));
+    same.args[6] = 0.001;
+    assert_false(mr_call_text_is_identity(&text, &color));
 }
 
 int main(void)
