@@ -6,6 +6,7 @@ usage: make_image_warps.py > image_warps.json      (needs torchvision 0.29 and P
 
 Arguments are those of transforms/image_ops/image_warp.h; null stands for a NaN.
 """
+import math
 import sys
 
 import PIL
@@ -62,6 +63,32 @@ def rotations():
         yield angle, BICUBIC, *COLOR, *MIDDLE
 
 
+def magnitudes(most):
+    """Of all 31 bins, both signs."""
+    return [sign * most * bin / 30 for bin in range(31) for sign in (1, -1) if bin or sign > 0]
+
+
+def policy_rotations():
+    """What TrivialAugmentWide and RandAugment (also AutoAugment) pass, by their default filter; a few by another."""
+    for interpolation, step in ((NEAREST, 1), (BILINEAR, 7)):
+        for most in (135.0, 30.0):
+            for angle in magnitudes(most)[::step]:
+                yield angle, interpolation, *BLACK, *MIDDLE
+
+
+def policy_affines():
+    for interpolation, step in ((NEAREST, 1), (BILINEAR, 7)):
+        for most in (0.99, 0.3):
+            for tangent in magnitudes(most)[::step]:
+                degrees = math.degrees(math.atan(tangent))
+                yield 0.0, 0, 0, 1.0, degrees, 0.0, interpolation, *BLACK, 0, 0
+                yield 0.0, 0, 0, 1.0, 0.0, degrees, interpolation, *BLACK, 0, 0
+        for most in (32.0, 150.0 / 331.0 * 224):
+            for pixels in magnitudes(most)[::step]:
+                yield 0.0, int(pixels), 0, 1.0, 0.0, 0.0, interpolation, *BLACK, *MIDDLE
+                yield 0.0, 0, int(pixels), 1.0, 0.0, 0.0, interpolation, *BLACK, *MIDDLE
+
+
 def affines():
     shears = [-0.3, -0.11, 0.02, 0.3, 0.99]  # of RandAugment and TrivialAugmentWide, which give the tangent
     for interpolation in (NEAREST, BILINEAR):
@@ -103,8 +130,8 @@ def perspectives():
 
 
 CALLS = {
-    "rotate": (rotate, list(map(list, rotations()))),
-    "affine": (affine, list(map(list, affines()))),
+    "rotate": (rotate, list(map(list, [*rotations(), *policy_rotations()]))),
+    "affine": (affine, list(map(list, [*affines(), *policy_affines()]))),
     "PIL.transform": (perspective, list(map(list, perspectives()))),
 }
 
