@@ -130,7 +130,7 @@ static void run_plan(const struct mr_plan *plan, const struct sample *sample)
 {
     const struct mr_codec_limits limits = {.max_pixels = MAX_PIXELS};
     uint8_t picture[3 * MAX_SIDE * MAX_SIDE];
-    struct mr_pixels *pixels;
+    struct mr_pixels *pixels = NULL;
     struct mr_pixels_report report;
     struct mr_rng rng;
     mr_error error = {0};
