@@ -9,12 +9,29 @@
 
 #include "dataset/dataset.h"
 #include "loader/probe.h"
+#include "transforms/codec_limits.h"
+#include "transforms/geometry.h"
 #include "transforms/plan_compile.h"
+
+/* Images ahead of the output are made in memory where image operations change them. */
+static mr_status check_images(const struct mr_plan *plan, const mr_loader_options *o, mr_error *error)
+{
+    const struct mr_codec_limits limits =
+        mr_codec_limits_resolve(&(struct mr_codec_limits){.max_pixels = o->max_pixels});
+    uint64_t most = mr_geometry_most_pixels(plan);
+    if (most <= limits.max_pixels)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "image operations would change images of %llu pixels; max_pixels is %llu",
+                        (unsigned long long)most, (unsigned long long)limits.max_pixels);
+}
 
 static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
                               mr_layout layout, struct mr_plan *plan_out, mr_error *error)
 {
     mr_status status = mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
+    if (status == MR_OK)
+        status = check_images(plan_out, o, error);
     if (status == MR_OK && !plan_out->out_known)
         status = mr_probe_size(dataset, plan_out, o, error);
     return status;

@@ -412,6 +412,21 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
     return MR_OK;
 }
 
+uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
+{
+    uint64_t n = 0, most = 0; /* n: of the image so far, 0 where it follows the source's size */
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        const struct mr_op *op = &plan->ops[i];
+        if (sets_size(op))
+            n = (uint64_t)op->width * op->height;
+        else if (op->kind == MR_OP_RESIZE_SHORT)
+            n = 0;
+        else if (mr_image_draw_is_image(op) && n > most)
+            most = n;
+    }
+    return most;
+}
+
 void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height, int32_t report_out[8])
 {
     const struct mr_box *crop = &geometry->crop;

@@ -91,6 +91,9 @@ mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_
 mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height, int64_t *width_out,
                            int64_t *height_out, mr_error *error);
 
+/* Of the largest image of a fixed size that image operations change; 0 where there is none. */
+uint64_t mr_geometry_most_pixels(const struct mr_plan *plan);
+
 /*
  * What a batch's "geometry" row says: source width, height; crop x, y, width, height; hflip; vflip.
  *

@@ -213,6 +213,41 @@ static void encoded_callbacks_need_a_transform_that_fixes_the_size(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static void images_that_no_limit_allows_are_refused(void **state)
+{
+    static const struct {
+        const char *transform;
+        uint64_t max_pixels;
+        const char *words;
+    } cases[] = {
+        {"resize(20000:20000)+equalize+resize(8:8)", 0, "images of 400000000 pixels; max_pixels is 178956970"},
+        {"center_crop(8)+random_apply(invert)", 63, "images of 64 pixels; max_pixels is 63"},
+        {"center_crop(8)+random_apply(invert)", 64, NULL},
+        {"center_crop(9)+resize(8:8)+invert", 64, NULL},
+    };
+    (void)state;
+    mr_callbacks callbacks = float_callbacks();
+    callbacks.ndim = 0;
+    callbacks.dtype = MR_DTYPE_DEFAULT;
+    mr_dataset *dataset;
+    assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, NULL), MR_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_loader_options options = rig_options();
+        mr_transform *transform;
+        mr_loader *loader;
+        mr_error error = {0};
+        options.max_pixels = cases[i].max_pixels;
+        assert_int_equal(mr_transform_parse(cases[i].transform, &transform, &error), MR_OK);
+        mr_status status = mr_loader_create(dataset, transform, &options, &loader, &error);
+        assert_int_equal(status, cases[i].words ? MR_ERR_INVALID : MR_OK);
+        if (cases[i].words && !strstr(error.text, cases[i].words))
+            fail_msg("'%s' lacks '%s'", error.text, cases[i].words);
+        mr_loader_destroy(loader);
+        mr_transform_destroy(transform);
+    }
+    mr_dataset_destroy(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +256,7 @@ int main(void)
         cmocka_unit_test(nonsense_is_a_damaged_sample),
         cmocka_unit_test(records_cannot_be_transformed),
         cmocka_unit_test(encoded_callbacks_need_a_transform_that_fixes_the_size),
+        cmocka_unit_test(images_that_no_limit_allows_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
