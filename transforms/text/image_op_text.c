@@ -8,17 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static mr_status refuse_param_word(struct mr_text_parser *p, const struct mr_text_arg *arg,
-                                   const struct mr_image_param *param)
-{
-    char start[60];
-    size_t n = 0;
-    while (param->words[n])
-        n++;
-    snprintf(start, sizeof start, "%s: no choice has this name", param->name);
-    return mr_text_parser_refuse_word(p, arg->place, start, arg->word, param->words, n);
-}
-
 static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg *arg,
                               const struct mr_image_param *param)
 {
@@ -31,8 +20,6 @@ static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg
                                         [MR_PARAM_RANGES] = "a number, lo:hi or lo:hi:lo:hi",
                                         [MR_PARAM_COLOR] = "a whole number or r:g:b"};
     char words[100];
-    if (param->kind == MR_PARAM_WORD)
-        return refuse_param_word(p, arg, param);
     if (param->kind == MR_PARAM_CHANNELS)
         snprintf(words, sizeof words, "%s: 1 or 3 is expected", param->name);
     else
@@ -97,20 +84,18 @@ static bool is_count(const struct mr_image_param *param, uint32_t n)
     return n == width || (n == 1 && param->kind != MR_PARAM_PAIR);
 }
 
-/* `interp=nearest`, or the word alone. */
 static mr_status take_word(struct mr_text_parser *p, struct mr_text_arg *arg, const struct mr_image_param *param,
                            struct mr_text_item *item, double *place_out)
 {
-    bool found = false;
-    for (uint32_t i = 0; param->words[i] && !found; i++) {
-        found = arg && mr_word_is(arg->word, param->words[i]);
-        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, param->words[i], &found);
-        if (status != MR_OK)
-            return status;
-        if (found)
-            *place_out = i;
-    }
-    return found || !arg ? MR_OK : refuse_value(p, arg, param);
+    char refusal[60];
+    uint32_t n = 0, place = UINT32_MAX;
+    while (param->words[n])
+        n++;
+    snprintf(refusal, sizeof refusal, "%s: no choice has this name", param->name);
+    mr_status status = mr_text_parser_take_choice(p, item, arg, param->words, n, refusal, &place);
+    if (place != UINT32_MAX)
+        *place_out = place;
+    return status;
 }
 
 static mr_status refuse_missing(struct mr_text_parser *p, const struct mr_text_item *item,

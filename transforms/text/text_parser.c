@@ -164,6 +164,20 @@ mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place
     return mr_text_parser_fail_at(p, place, words);
 }
 
+mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_text_arg *arg,
+                                     const char *const *words, uint32_t n, const char *refusal, uint32_t *place_out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        bool found = arg && mr_word_is(arg->word, words[i]);
+        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, words[i], &found);
+        if (found)
+            *place_out = i;
+        if (found || status != MR_OK)
+            return status;
+    }
+    return arg ? mr_text_parser_refuse_word(p, arg->place, refusal, arg->word, words, n) : MR_OK;
+}
+
 mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item, const char *known)
 {
     char words[400], name[MR_TEXT_MAX_NAME + 2] = "this argument";

@@ -56,6 +56,12 @@ mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item
 /* MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them. */
 mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
                                      const char *const *names, size_t n);
+/*
+ * One of n words, as `interp=bicubic` (arg) or alone (arg is NULL). *place_out is its place, and stays where there is
+ * none. refusal: what an error says ahead of the words that there are.
+ */
+mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_text_arg *arg,
+                                     const char *const *words, uint32_t n, const char *refusal, uint32_t *place_out);
 /* MR_ERR_INVALID where an argument has not been taken. known: "", or what the words end with. */
 mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item, const char *known);
 

@@ -61,24 +61,15 @@ static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item,
     return MR_OK;
 }
 
-/* `interp=bicubic`, or the word alone. */
 static mr_status take_interpolation(struct mr_text_parser *p, struct mr_text_item *item,
                                     enum mr_interpolation *interpolation_out)
 {
-    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "interp");
-    *interpolation_out = MR_BILINEAR;
-    for (int i = 0; i < MR_N_INTERPOLATIONS; i++) {
-        const char *name = mr_transform_interpolations[i];
-        bool found = arg && mr_word_is(arg->word, name);
-        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, name, &found);
-        if (found)
-            *interpolation_out = (enum mr_interpolation)i;
-        if (found || status != MR_OK)
-            return status;
-    }
-    return arg ? mr_text_parser_refuse_word(p, arg->place, "no interpolation has this name", arg->word,
-                                            mr_transform_interpolations, MR_N_INTERPOLATIONS)
-               : MR_OK;
+    uint32_t place = MR_BILINEAR;
+    mr_status status =
+        mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "interp"), mr_transform_interpolations,
+                                   MR_N_INTERPOLATIONS, "no interpolation has this name", &place);
+    *interpolation_out = (enum mr_interpolation)place;
+    return status;
 }
 
 static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_text_item *item)
@@ -119,23 +110,14 @@ static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *
     return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error) : status;
 }
 
-/* `padding_mode=reflect`, or the word alone. */
 static mr_status take_padding_mode(struct mr_text_parser *p, struct mr_text_item *item, enum mr_padding_mode *mode_out)
 {
-    struct mr_text_arg *arg = mr_text_parser_take_arg(item, "padding_mode");
-    *mode_out = MR_PADDING_CONSTANT;
-    for (int i = 0; i < MR_N_PADDING_MODES; i++) {
-        const char *name = mr_transform_padding_modes[i];
-        bool found = arg && mr_word_is(arg->word, name);
-        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, name, &found);
-        if (found)
-            *mode_out = (enum mr_padding_mode)i;
-        if (found || status != MR_OK)
-            return status;
-    }
-    return arg ? mr_text_parser_refuse_word(p, arg->place, "no padding mode has this name", arg->word,
-                                            mr_transform_padding_modes, MR_N_PADDING_MODES)
-               : MR_OK;
+    uint32_t place = MR_PADDING_CONSTANT;
+    mr_status status =
+        mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "padding_mode"), mr_transform_padding_modes,
+                                   MR_N_PADDING_MODES, "no padding mode has this name", &place);
+    *mode_out = (enum mr_padding_mode)place;
+    return status;
 }
 
 static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *item)
