@@ -3,8 +3,8 @@
  * From the same torch stream come the parameters that torchvision v1 draws, in its order, for operations that draw
  * from torch's generator (tests/data/make_draws.py).
  */
+#include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
-#include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
 #include <jansson.h>
@@ -60,19 +60,6 @@ static size_t write_draws(const struct mr_plan *plan, const struct mr_geometry *
     return n;
 }
 
-static struct mr_plan plan_of(const char *text)
-{
-    static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
-    struct mr_plan plan = {0};
-    mr_transform *transform;
-    mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK ||
-        mr_plan_compile(transform, &files, MR_U8, MR_NCHW, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
-    mr_transform_destroy(transform);
-    return plan;
-}
-
 struct recorded {
     const char *text;
     const char *first; /* the lines of the first image of the first seed */
@@ -85,7 +72,7 @@ struct recorded {
 
 static void expect_draws(const struct recorded *want)
 {
-    struct mr_plan plan = plan_of(want->text);
+    struct mr_plan plan = file_plan(want->text);
     struct mr_geometry *g = malloc(sizeof *g);
     char *text = malloc(MAX_TEXT);
     uLong crc = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws of image operations and structures: how often, and of what they are independent. */
+#include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
-#include "transforms/plan_compile.h"
-#include "transforms/transform.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,19 +13,6 @@
 #include <cmocka.h>
 
 enum { N_DRAWS = 100000 };
-
-static struct mr_plan plan_of(const char *text)
-{
-    static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
-    struct mr_plan plan = {0};
-    mr_transform *transform;
-    mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK ||
-        mr_plan_compile(transform, &files, MR_U8, MR_NCHW, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
-    mr_transform_destroy(transform);
-    return plan;
-}
 
 static void draw_geometry(const struct mr_plan *plan, uint64_t index, struct mr_geometry *g)
 {
@@ -68,7 +54,7 @@ struct outcome {
 /* The p of the outcomes, up to the first without calls, are a sample's chances; N_DRAWS samples pass a chi-square. */
 static void check_chances(const char *text, const struct outcome *outcomes)
 {
-    struct mr_plan plan = plan_of(text);
+    struct mr_plan plan = file_plan(text);
     struct mr_geometry *g = malloc(sizeof *g);
     uint32_t counts[32] = {0}, n = 0;
     while (outcomes[n].calls)
@@ -141,7 +127,7 @@ static void jitter_draws_its_factors_uniformly(void **state)
 {
     (void)state;
     static const double lo[4] = {0.2, 0.5, 0.0, -0.2}, hi[4] = {1.8, 1.5, 2.0, 0.2};
-    struct mr_plan plan = plan_of("color_jitter(0.8,0.5,3:3,0.2)+color_jitter(saturation=1)");
+    struct mr_plan plan = file_plan("color_jitter(0.8,0.5,3:3,0.2)+color_jitter(saturation=1)");
     struct mr_geometry *g = malloc(sizeof *g);
     uint32_t counts[4][20] = {{0}};
     for (uint64_t i = 0; i < N_DRAWS; i++) {
@@ -171,7 +157,7 @@ static void jitter_draws_its_factors_uniformly(void **state)
 /* Of the samples 0 to 199: the boxes of the geometry, and the first calls. */
 static void expect_prefix(const char *shorter, const char *longer)
 {
-    struct mr_plan a = plan_of(shorter), b = plan_of(longer);
+    struct mr_plan a = file_plan(shorter), b = file_plan(longer);
     struct mr_geometry *g = calloc(2, sizeof *g);
     for (uint64_t i = 0; i < 200; i++) {
         draw_geometry(&a, i, &g[0]);
@@ -200,7 +186,7 @@ static void images_are_whole_where_calls_change_them(void **state)
 {
     (void)state;
     struct mr_geometry *g = malloc(sizeof *g);
-    struct mr_plan plan = plan_of("resize(50:60)+equalize(1)+center_crop(10)+hflip(1)");
+    struct mr_plan plan = file_plan("resize(50:60)+equalize(1)+center_crop(10)+hflip(1)");
     draw_geometry(&plan, 0, g);
     assert_int_equal(g->n_stages, 2);
     assert_int_equal(g->stages[0].window.width, 60);
@@ -211,17 +197,17 @@ static void images_are_whole_where_calls_change_them(void **state)
     assert_true(g->stages[1].hflip);
     assert_int_equal(g->crop.width, 100);
     /* Nothing drawn: as if the operation were not there. */
-    plan = plan_of("resize(50:60)+equalize(0)+center_crop(10)+hflip(1)");
+    plan = file_plan("resize(50:60)+equalize(0)+center_crop(10)+hflip(1)");
     draw_geometry(&plan, 0, g);
     assert_int_equal(g->n_stages, 1);
     /* The crop is reported as it is without the call. */
-    plan = plan_of("equalize(1)+center_crop(40)+invert(1)+center_crop(20)");
+    plan = file_plan("equalize(1)+center_crop(40)+invert(1)+center_crop(20)");
     draw_geometry(&plan, 0, g);
     assert_int_equal(g->n_stages, 3);
     assert_int_equal(g->crop.x, 40);
     assert_int_equal(g->crop.y, 30);
     assert_int_equal(g->crop.width, 20);
-    plan = plan_of("hflip(1)+equalize(1)+center_crop(40:30)+resize(20)");
+    plan = file_plan("hflip(1)+equalize(1)+center_crop(40:30)+resize(20)");
     draw_geometry(&plan, 0, g);
     assert_int_equal(g->crop.x, 35);
     assert_int_equal(g->crop.width, 30);
@@ -233,7 +219,7 @@ static void perspectives_have_four_corners(void **state)
 {
     (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {2, 2}, {3, 3}, {40, 3}, {64, 64}};
-    struct mr_plan plan = plan_of("perspective(1,1)");
+    struct mr_plan plan = file_plan("perspective(1,1)");
     struct mr_geometry *g = malloc(sizeof *g);
     for (uint32_t i = 0; i < 6; i++) {
         uint32_t n_calls = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What image operations draw from Philox: each frequency is that of torchvision's distribution. The seeds are fixed. */
+#include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
-#include "transforms/plan_compile.h"
-#include "transforms/transform.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -25,19 +24,6 @@ struct tally {
 
 /* A sample falls into a class of the tally; UINT32_MAX is one that cannot be drawn. */
 typedef uint32_t classify(const struct mr_geometry *g, const void *context);
-
-static struct mr_plan plan_of(const char *text)
-{
-    static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
-    struct mr_plan plan = {0};
-    mr_transform *transform;
-    mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK ||
-        mr_plan_compile(transform, &files, MR_U8, MR_NCHW, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
-    mr_transform_destroy(transform);
-    return plan;
-}
 
 /* The 99.9th percentile of chi-square by Wilson and Hilferty. */
 static double most_of(uint32_t degrees)
@@ -68,7 +54,7 @@ static void check_tally(const char *text, const struct tally *tally, uint32_t n_
 
 static void check_draws(const char *text, struct tally *tally, classify *class_of, const void *context)
 {
-    struct mr_plan plan = plan_of(text);
+    struct mr_plan plan = file_plan(text);
     struct mr_geometry *g = malloc(sizeof *g);
     assert_non_null(g);
     for (uint64_t i = 0; i < N_DRAWS; i++) {
