@@ -14,6 +14,7 @@ static const char *const corpus[] = {
     "gaussian_blur(3,0.1:2)+pil_gaussian_blur(2)+adjust_sharpness(2,1)+grayscale",
     "rotation(-90:40,bilinear,center=3:4,fill=9)+perspective(0.9,1)",
     "affine(9,translate=0.5:0.1,scale=0.1:3,shear=1:2:3:4,bicubic)",
+    "random_crop(6,0,0:0:0)",
     "rand_augment(3,9,31)+trivial_augment_wide(bilinear)+auto_augment(svhn)",
 };
 

@@ -24,7 +24,7 @@ static void put_padding(struct mr_text_writer *w, const struct mr_op *op)
     mr_text_writer_put(w, ",padding=%u", op->padding);
     if (op->padding_mode != MR_PADDING_CONSTANT)
         mr_text_writer_put(w, ",padding_mode=%s", mr_transform_padding_modes[op->padding_mode]);
-    if (fill[0] > 0.0 || fill[1] > 0.0 || fill[2] > 0.0)
+    if (op->n_channels == 3 || fill[0] > 0.0 || fill[1] > 0.0 || fill[2] > 0.0)
         put_doubles(w, ",fill=", fill, op->n_channels);
 }
 
