@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes a packed JPEG with libjpeg-turbo. After the header (packed_header.h), transform_row() replaces the functions
- * of libjpeg that decode and transform a row of MCUs: it expands the tiles that the box needs and makes samples of
- * them. Upsampling and colour stay libjpeg's, and so does the count of rows that are skipped.
- *
- * The places of those functions are private to libjpeg. So this file knows the versions whose insides it was written
- * for, and packed_selftest.c tries the library that is there.
+ * Decodes a packed JPEG with libjpeg-turbo. After the header (packed_header.h), jpeg_feed.h stands in for libjpeg's
+ * decoder, and the blocks are those of the tiles that the box needs.
  *
  * Invariant: bytes may hold anything, so every size in them is checked before it is used.
  */
 #include "transforms/codec_packed.h"
 
-#include "transforms/jpeg_box.h"
+#include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
 #include "transforms/packed_header.h"
@@ -21,33 +17,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Versions whose insides are as below; what a later one changes is not known. */
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&                                \
-    LIBJPEG_TURBO_VERSION_NUMBER < 4000000
-#define KNOWN_VERSION true
-#else
-#define KNOWN_VERSION false
-#endif
-
-/* The starts of libjpeg's private structs of these names (jpegint.h). */
-struct entropy_decoder {
-    void (*start_pass)(j_decompress_ptr cinfo);
-    boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *blocks);
-};
-
-struct d_coef_controller {
-    void (*start_input_pass)(j_decompress_ptr cinfo);
-    int (*consume_data)(j_decompress_ptr cinfo);
-    void (*start_output_pass)(j_decompress_ptr cinfo);
-    int (*decompress_data)(j_decompress_ptr cinfo, JSAMPIMAGE planes);
-};
-
-struct inverse_dct {
-    void (*start_pass)(j_decompress_ptr cinfo);
-    void (*inverse_dct[MAX_COMPONENTS])(j_decompress_ptr cinfo, jpeg_component_info *component, JCOEFPTR block,
-                                        JSAMPARRAY rows, JDIMENSION column);
-};
 
 typedef bool expand_tile(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                          int16_t (*out)[64]);
@@ -63,18 +32,14 @@ struct packed {
     const struct mr_packed_image *image;
     struct mr_packed_layout layout;
     expand_tile *expand;
-    void (*idct_pair)(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
-                      size_t at); /* NULL: libjpeg's */
-    const uint8_t *bytes;         /* [offset, offset + len) of the sample */
+    const uint8_t *bytes; /* [offset, offset + len) of the sample */
     size_t len;
     uint64_t offset;
 
-    uint32_t first_column, last_column; /* MCUs that the box needs */
-    uint32_t first_row, last_row;
     const uint8_t *sizes; /* of the row's tiles, 16 bits each */
     const uint8_t *tile;  /* the next one of the row */
 
-    _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* of one tile, expanded */
+    struct mr_jpeg_feed feed;
 };
 
 static uint32_t load_u16(const uint8_t *at)
@@ -116,7 +81,7 @@ static void start_row(struct packed *packed, uint32_t row)
     const uint8_t *sizes = packed->bytes + (rows[row] - packed->offset);
     size_t need = n_tiles * sizeof(uint16_t), before = 0;
     for (uint32_t i = 0; i < n_tiles; i++) {
-        if (i == packed->first_column / MR_PACKED_TILE_MCUS)
+        if (i == packed->feed.first_column / MR_PACKED_TILE_MCUS)
             before = need;
         need += load_u16(sizes + 2 * i);
     }
@@ -127,119 +92,48 @@ static void start_row(struct packed *packed, uint32_t row)
 }
 
 /* Expand the tile that column lies in, from there on, as far as the box needs it; returns the number of MCUs. */
-static uint32_t next_tile(struct packed *packed, uint32_t row, uint32_t column)
+static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
 {
+    struct packed *packed = state;
     const struct mr_packed_layout *layout = &packed->layout;
     uint32_t index = column / MR_PACKED_TILE_MCUS, start = index * MR_PACKED_TILE_MCUS, n_blocks = layout->n_blocks;
-    uint32_t n = layout->n_columns - start, end = packed->last_column + 1 - start;
+    uint32_t n = layout->n_columns - start, end = packed->feed.last_column + 1 - start;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
     end = end < n ? end : n;
-    if (row < packed->first_row || row > packed->last_row) {
-        /* libjpeg makes pixels of it, which the margin keeps away from the box. */
-        memset(packed->blocks, 0, sizeof packed->blocks);
-        return end - (column - start);
-    }
+    if (column == packed->feed.first_column)
+        start_row(packed, row);
     size_t len = load_u16(packed->sizes + 2 * (size_t)index);
-    if (!packed->expand(packed->tile, len, n * n_blocks, (column - start) * n_blocks, end * n_blocks, packed->blocks))
+    if (!packed->expand(packed->tile, len, n * n_blocks, (column - start) * n_blocks, end * n_blocks,
+                        packed->feed.blocks))
         fail_row(packed, row);
     packed->tile += len;
     return end - (column - start);
 }
 
-/* The inverse DCT of a row of blocks, which go to rows from column at on. */
-static void transform_blocks(struct packed *packed, int c, int16_t *const *blocks, uint32_t n, JSAMPARRAY rows,
-                             JDIMENSION at)
-{
-    j_decompress_ptr cinfo = &packed->box.cinfo;
-    const struct inverse_dct *idct = (const struct inverse_dct *)cinfo->idct;
-    const uint16_t *quant = packed->image->template->quant[c];
-    uint32_t i = 0;
-    for (; packed->idct_pair && i + 2 <= n; i += 2, at += 2 * DCTSIZE)
-        packed->idct_pair(blocks[i], blocks[i + 1], quant, rows, at);
-    for (; i < n; i++, at += DCTSIZE)
-        idct->inverse_dct[c](cinfo, &cinfo->comp_info[c], blocks[i], rows, at);
-}
-
-/*
- * n MCUs of one component, whose first block of an MCU is the first-th. The image ends before its last MCUs do: blocks
- * behind its edges are left out, since libjpeg has no room for those on the right.
- */
-static void transform_component(struct packed *packed, int c, uint32_t first, uint32_t row, uint32_t column, uint32_t n,
-                                JSAMPARRAY plane)
-{
-    const jpeg_component_info *component = &packed->box.cinfo.comp_info[c];
-    const uint32_t h = packed->image->template->h[c], v = packed->image->template->v[c];
-    const uint32_t wide = component->width_in_blocks - column * h, high = component->height_in_blocks - row * v;
-    const JDIMENSION at = (column - packed->first_column) * h * DCTSIZE;
-    for (uint32_t y = 0; y < v && y < high; y++) {
-        int16_t *blocks[MR_PACKED_TILE_MCUS * 4];
-        uint32_t n_blocks = 0;
-        for (uint32_t m = 0; m < n; m++)
-            for (uint32_t x = 0; x < h; x++)
-                blocks[n_blocks++] = packed->blocks[m * packed->layout.n_blocks + first + y * h + x];
-        transform_blocks(packed, c, blocks, n_blocks < wide ? n_blocks : wide, plane + y * DCTSIZE, at);
-    }
-}
-
-/* In place of libjpeg's own: a row of MCUs to samples of each component, from the first column that is wanted. */
-static int transform_row(j_decompress_ptr cinfo, JSAMPIMAGE planes)
-{
-    struct packed *packed = cinfo->client_data;
-    const struct mr_packed_template *template = packed->image->template;
-    uint32_t row = cinfo->input_iMCU_row;
-    if (row >= packed->first_row && row <= packed->last_row)
-        start_row(packed, row);
-    for (uint32_t column = packed->first_column, n; column <= packed->last_column; column += n) {
-        n = next_tile(packed, row, column);
-        for (uint32_t c = 0, first = 0; c < template->n_components; c++) {
-            transform_component(packed, (int)c, first, row, column, n, planes[c]);
-            first += template->h[c] * template->v[c];
-        }
-    }
-    cinfo->output_iMCU_row++;
-    cinfo->input_iMCU_row++;
-    return cinfo->input_iMCU_row < cinfo->total_iMCU_rows ? JPEG_ROW_COMPLETED : JPEG_SCAN_COMPLETED;
-}
-
-/* In place of the entropy decoder, which is only asked to skip rows; libjpeg counts them. */
-static boolean skip_mcu(j_decompress_ptr cinfo, JBLOCKROW *blocks)
-{
-    (void)cinfo;
-    (void)blocks;
-    return TRUE;
-}
-
-static void feed_libjpeg(struct packed *packed)
-{
-    j_decompress_ptr cinfo = &packed->box.cinfo;
-    assert(cinfo->MCUs_per_row == packed->layout.n_columns && cinfo->total_iMCU_rows == packed->layout.n_rows);
-    assert((uint32_t)cinfo->blocks_in_MCU == packed->layout.n_blocks);
-    packed->first_column = packed->box.left / packed->layout.mcu_width;
-    packed->last_column = (packed->box.right - 1) / packed->layout.mcu_width;
-    ((struct entropy_decoder *)cinfo->entropy)->decode_mcu = skip_mcu;
-    ((struct d_coef_controller *)cinfo->coef)->decompress_data = transform_row;
-}
+static const struct mr_jpeg_feed_source tiles = {.take = take_tile};
 
 /* Are the rows of the box there? */
-static mr_status find_rows(struct packed *packed, mr_error *error)
+static mr_status check_rows(const struct packed *packed, mr_error *error)
 {
     const struct mr_jpeg_box *box = &packed->box;
     const uint32_t *rows = packed->image->rows;
     struct mr_box need = {.x = box->x, .y = box->y, .width = box->width, .height = box->height};
-    mr_packed_rows(packed->image, &packed->layout, need, &packed->first_row, &packed->last_row);
-    uint64_t start = rows[packed->first_row], end = rows[packed->last_row + 1];
+    uint32_t first, last;
+    mr_packed_rows(packed->image, &packed->layout, need, &first, &last);
+    uint64_t start = rows[first], end = rows[last + 1];
     if (start >= packed->offset && end - packed->offset <= packed->len)
         return MR_OK;
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "rows %" PRIu32 " to %" PRIu32 " of the pack's sample were not read as a whole",
-                        packed->first_row, packed->last_row);
+                        "rows %" PRIu32 " to %" PRIu32 " of the pack's sample were not read as a whole", first, last);
 }
 
 static void start_box(struct mr_jpeg_box *box)
 {
+    struct packed *packed = box->cinfo.client_data;
     jpeg_start_decompress(&box->cinfo);
     mr_jpeg_box_crop(box);
-    feed_libjpeg(box->cinfo.client_data);
+    mr_jpeg_feed_start(&packed->feed, box);
+    assert(packed->feed.n_columns == packed->layout.n_columns && packed->feed.n_rows == packed->layout.n_rows);
     mr_jpeg_box_skip(box);
 }
 
@@ -279,11 +173,6 @@ void mr_codec_packed_use_libjpeg_idct(void *state, bool libjpeg_idct)
     packed->libjpeg_idct = libjpeg_idct;
 }
 
-bool mr_codec_packed_knows_libjpeg(void)
-{
-    return KNOWN_VERSION;
-}
-
 mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes, size_t len,
                                uint64_t offset, struct mr_image_head *head_out, mr_error *error)
 {
@@ -295,7 +184,8 @@ mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
     packed->offset = offset;
     packed->n_warnings = 0;
     packed->box.rows_left = 0;
-    packed->idct_pair = packed->libjpeg_idct ? NULL : kernels->idct_pair;
+    packed->feed.source = &tiles;
+    packed->feed.idct_pair = packed->libjpeg_idct ? NULL : kernels->idct_pair;
     packed->expand = image->encoding == MR_PACKED_DCT ? kernels->expand_dct : kernels->expand_dct8;
     mr_packed_layout(image, &packed->layout);
     mr_status status = mr_jpeg_box_guard(&packed->box, read_header, error);
@@ -318,7 +208,7 @@ static mr_status packed_begin(void *state, uint32_t x, uint32_t y, uint32_t widt
     box->y = y;
     box->width = width;
     box->height = height;
-    mr_status status = find_rows(packed, error);
+    mr_status status = check_rows(packed, error);
     if (status == MR_OK)
         status = mr_jpeg_box_guard(box, start_box, error);
     box->rows_left = status == MR_OK ? height : 0;

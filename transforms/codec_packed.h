@@ -13,12 +13,6 @@
 struct mr_kernel_ops;
 struct mr_packed_image;
 
-/*
- * Was this compiled for a version of libjpeg whose insides it knows? Ask packed_selftest.h whether it works on this
- * machine; nothing here does.
- */
-bool mr_codec_packed_knows_libjpeg(void);
-
 /* Everything but open. */
 extern const struct mr_codec_ops mr_codec_packed;
 

@@ -16,6 +16,8 @@
 
 #include <jpeglib.h>
 
+struct mr_jpeg_feed;
+
 /* The first member of a codec's state, so that a pointer to one is a pointer to the other. */
 struct mr_jpeg_box {
     struct jpeg_decompress_struct cinfo; /* client_data is the box */
@@ -27,6 +29,7 @@ struct mr_jpeg_box {
     uint32_t x, y, width, height; /* the box; set by the codec, as whole_rows is, before mr_jpeg_box_crop() */
     bool whole_rows;              /* neither columns nor rows may be skipped */
     uint32_t left, right;         /* columns [left, right) are decoded; known after mr_jpeg_box_crop() */
+    struct mr_jpeg_feed *feed;    /* what stands in for libjpeg's decoder, where something does */
     uint32_t rows_left;           /* of the box */
     uint32_t rows_wanted;         /* by this step */
     uint8_t *buffer;              /* MR_CODEC_ROWS rows; only grows */

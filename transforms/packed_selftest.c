@@ -10,6 +10,7 @@
 #include "base/packed_image.h"
 #include "transforms/codec_jpeg.h"
 #include "transforms/codec_packed.h"
+#include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/tile.h"
 
 #include <pthread.h>
@@ -274,7 +275,7 @@ static bool only_libjpeg_idct; /* the kernels' gives other pixels */
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
 static void try_once(void)
 {
-    if (!mr_codec_packed_knows_libjpeg()) {
+    if (!mr_jpeg_feed_knows_libjpeg()) {
         mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
         return;
     }
