@@ -11,7 +11,7 @@ uint32_t mr_cpu_count(void);
 
 enum mr_cpu {
     MR_CPU_C,      /* plain C, compiled for the build's target */
-    MR_CPU_AVX2,   /* and FMA, F16C; other machines than x86-64: loops written for it, as their own vectors */
+    MR_CPU_AVX2,   /* and FMA, F16C, BMI2; other machines than x86-64: loops written for it, as their own vectors */
     MR_CPU_AVX512, /* F, BW, DQ, VL, VBMI, VBMI2, VNNI */
     MR_CPU_N
 };

@@ -14,21 +14,24 @@
 #include "transforms/codec_packed.h"
 #include "transforms/codec_png.h"
 #include "transforms/packed_selftest.h"
+#include "transforms/simd/kernels.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define N_CODECS 2
+enum { JPEG, PNG, N_CODECS };
 
-static const struct mr_codec_ops *const codecs[N_CODECS] = {&mr_codec_jpeg, &mr_codec_png};
+static const struct mr_codec_ops *const codecs[N_CODECS] = {[JPEG] = &mr_codec_jpeg, [PNG] = &mr_codec_png};
 
 struct mr_codec {
     struct mr_codec_limits limits;
     void *states[N_CODECS];
     void *packed;                   /* the state of mr_codec_packed, which no first bytes name */
     bool idct_chosen;               /* of packed */
+    bool decoder_chosen;            /* of JPEGs */
+    bool stock_jpeg;                /* libjpeg alone */
     const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
     void *state;                    /* its state */
     struct mr_image_head head;
@@ -98,6 +101,30 @@ void mr_codec_destroy(struct mr_codec *codec)
     free(codec);
 }
 
+void mr_codec_use_stock_jpeg(struct mr_codec *codec)
+{
+    codec->stock_jpeg = true;
+    codec->decoder_chosen = false;
+}
+
+bool mr_codec_stock_jpeg_asked(void)
+{
+    const char *asked = getenv("MR_JPEG");
+    return asked && strcmp(asked, "stock") == 0;
+}
+
+/*
+ * Once, at the first JPEG that is decoded: the selftest takes half a millisecond, which headers and other files do not
+ * need.
+ */
+static void choose_decoder(struct mr_codec *codec)
+{
+    bool stock = codec->stock_jpeg || mr_codec_stock_jpeg_asked();
+    mr_codec_jpeg_use(codec->states[JPEG], stock ? MR_CODEC_JPEG_STOCK : mr_packed_selftest_decoder(),
+                      mr_kernels_best());
+    codec->decoder_chosen = true;
+}
+
 static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
                      struct mr_image_head *head_out)
 {
@@ -155,6 +182,8 @@ mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_
     assert(width > 0 && x < codec->head.width && width <= codec->head.width - x);
     assert(height > 0 && y < codec->head.height && height <= codec->head.height - y);
     codec->begun = true;
+    if (codec->ops == &mr_codec_jpeg && !codec->decoder_chosen)
+        choose_decoder(codec);
     return codec->ops->begin(codec->state, x, y, width, height, error);
 }
 

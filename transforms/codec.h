@@ -10,10 +10,21 @@
 #include "transforms/codec_limits.h"
 #include "transforms/image_head.h"
 
+#include <stdbool.h>
+
 struct mr_codec;
 
 mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error);
 void mr_codec_destroy(struct mr_codec *codec);
+
+/*
+ * Decode JPEGs by libjpeg alone, from the next begin on. Otherwise baseline files are decoded by our own decoder where
+ * it works on this machine, with the same pixels and errors, unless MR_JPEG=stock is in the environment.
+ */
+void mr_codec_use_stock_jpeg(struct mr_codec *codec);
+
+/* Is MR_JPEG=stock in the environment? */
+bool mr_codec_stock_jpeg_asked(void);
 
 /* Read the header. bytes must stay valid until mr_codec_close(). MR_ERR_DAMAGED with the decoder's own message. */
 mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes one small picture as a JPEG and as a packed JPEG and compares the pixels. The picture is 4:2:0, two tiles
+ * Decodes one small picture as a JPEG by libjpeg alone, by our decoder of scans, and as a packed JPEG, and compares the
+ * pixels. The picture is 4:2:0, two tiles
  * wide and three MCUs high, of coefficients from a small generator. The JPEG is written by hand: with Huffman codes of
  * one length each, an encoder is a dozen lines. What is large lies on the heap: mr_loader_create() runs this on its
  * caller's stack, of which it needs at most 32 KiB.
@@ -11,6 +12,7 @@
 #include "transforms/codec_jpeg.h"
 #include "transforms/codec_packed.h"
 #include "transforms/jpeg/jpeg_feed.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
 #include <pthread.h>
@@ -206,7 +208,15 @@ static mr_status read_box(const struct mr_codec_ops *codec, void *state, const s
     return status;
 }
 
-static mr_status compare_box(struct selftest *selftest, void *jpeg, void *packed, const struct box *box,
+static mr_status read_jpeg(struct selftest *selftest, void *jpeg, const struct box *box, uint8_t *pixels,
+                           mr_error *error)
+{
+    struct mr_image_head head;
+    mr_status status = mr_codec_jpeg.open(jpeg, selftest->jpeg, selftest->jpeg_len, &head, error);
+    return status == MR_OK ? read_box(&mr_codec_jpeg, jpeg, box, pixels, error) : status;
+}
+
+static mr_status read_packed(struct selftest *selftest, void *packed, const struct box *box, uint8_t *pixels,
                              mr_error *error)
 {
     struct mr_image_head head;
@@ -218,38 +228,64 @@ static mr_status compare_box(struct selftest *selftest, void *jpeg, void *packed
                                     .len = selftest->rows[ROWS],
                                     .template = &selftest->template,
                                     .rows = selftest->rows};
-    mr_status status = mr_codec_jpeg.open(jpeg, selftest->jpeg, selftest->jpeg_len, &head, error);
-    if (status == MR_OK)
-        status = read_box(&mr_codec_jpeg, jpeg, box, selftest->pixels[0], error);
-    if (status == MR_OK)
-        status = mr_codec_packed_open(packed, &image, selftest->pack, image.len, 0, &head, error);
-    if (status == MR_OK)
-        status = read_box(&mr_codec_packed, packed, box, selftest->pixels[1], error);
-    if (status == MR_OK && memcmp(selftest->pixels[0], selftest->pixels[1], (size_t)box->width * box->height * 3) != 0)
-        status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg gives different pixels for a packed JPEG");
+    mr_status status = mr_codec_packed_open(packed, &image, selftest->pack, image.len, 0, &head, error);
+    return status == MR_OK ? read_box(&mr_codec_packed, packed, box, pixels, error) : status;
+}
+
+/* What is compared with libjpeg. */
+struct way {
+    const struct mr_codec_ops *codec;
+    mr_status (*read)(struct selftest *selftest, void *state, const struct box *box, uint8_t *pixels, mr_error *error);
+    const char *what;
+    bool libjpeg_idct;
+};
+
+static mr_status compare_boxes(struct selftest *selftest, const struct way *way, void *jpeg, void *state,
+                               mr_error *error)
+{
+    static const struct box boxes[] = {{0, 0, WIDTH, HEIGHT}, {100, 20, 40, 10}, {140, 34, 9, 1}};
+    mr_status status = MR_OK;
+    for (size_t i = 0; status == MR_OK && i < sizeof boxes / sizeof boxes[0]; i++) {
+        const struct box *box = &boxes[i];
+        size_t len = (size_t)box->width * box->height * 3;
+        status = read_jpeg(selftest, jpeg, box, selftest->pixels[0], error);
+        if (status == MR_OK)
+            status = way->read(selftest, state, box, selftest->pixels[1], error);
+        if (status == MR_OK && memcmp(selftest->pixels[0], selftest->pixels[1], len) != 0)
+            status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg gives different pixels for %s", way->what);
+    }
     return status;
 }
 
-static mr_status compare_boxes(struct selftest *selftest, bool libjpeg_idct, mr_error *error)
+static void choose_idct(const struct way *way, void *state)
 {
-    static const struct box boxes[] = {{0, 0, WIDTH, HEIGHT}, {100, 20, 40, 10}, {140, 34, 9, 1}};
+    if (way->codec == &mr_codec_packed)
+        mr_codec_packed_use_libjpeg_idct(state, way->libjpeg_idct);
+    else
+        mr_codec_jpeg_use(state, way->libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN, mr_kernels_best());
+}
+
+static mr_status compare_codecs(struct selftest *selftest, const struct way *way, mr_error *error)
+{
     const struct mr_codec_limits zeros = {0}, limits = mr_codec_limits_resolve(&zeros);
-    void *jpeg = NULL, *packed = NULL;
+    void *jpeg = NULL, *state = NULL;
     mr_status status = mr_codec_jpeg.create(&limits, &jpeg, error);
     if (status == MR_OK)
-        status = mr_codec_packed.create(&limits, &packed, error);
-    if (status == MR_OK)
-        mr_codec_packed_use_libjpeg_idct(packed, libjpeg_idct);
-    for (size_t i = 0; status == MR_OK && i < sizeof boxes / sizeof boxes[0]; i++)
-        status = compare_box(selftest, jpeg, packed, &boxes[i], error);
-    if (packed)
-        mr_codec_packed.destroy(packed);
+        status = way->codec->create(&limits, &state, error);
+    if (status == MR_OK) {
+        choose_idct(way, state);
+        status = compare_boxes(selftest, way, jpeg, state, error);
+    }
+    if (status == MR_OK && way->codec == &mr_codec_jpeg && !mr_codec_jpeg_used_own(state))
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg gives no place to a decoder of scans");
+    if (state)
+        way->codec->destroy(state);
     if (jpeg)
         mr_codec_jpeg.destroy(jpeg);
     return status;
 }
 
-mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error)
+static mr_status run_way(const struct way *way, mr_error *error)
 {
     struct selftest *selftest = calloc(1, sizeof *selftest);
     if (!selftest)
@@ -258,32 +294,53 @@ mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error)
     make_template(&selftest->template);
     make_pack(selftest);
     make_jpeg(selftest);
-    mr_error cause = {0};
-    mr_status status = compare_boxes(selftest, libjpeg_idct, &cause);
+    mr_status status = compare_codecs(selftest, way, error);
     free(selftest);
+    return status;
+}
+
+mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error)
+{
+    const struct way way = {&mr_codec_packed, read_packed, "a packed JPEG", libjpeg_idct};
+    mr_error cause = {0};
+    mr_status status = run_way(&way, &cause);
     if (status == MR_OK)
         return MR_OK;
     return mr_error_set(error, status == MR_ERR_NO_MEMORY ? status : MR_ERR_UNSUPPORTED,
                         "packed JPEGs cannot be decoded here: %s", cause.text);
 }
 
+mr_status mr_packed_selftest_run_scan(bool libjpeg_idct, mr_error *error)
+{
+    const struct way way = {&mr_codec_jpeg, read_jpeg, "its own scan", libjpeg_idct};
+    return run_way(&way, error);
+}
+
 /* Written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
 static pthread_once_t tried = PTHREAD_ONCE_INIT;
 static mr_error refusal;
 static bool only_libjpeg_idct; /* the kernels' gives other pixels */
+static enum mr_codec_jpeg_decoder decoder = MR_CODEC_JPEG_STOCK;
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
+static void try_packed(void)
+{
+    if (mr_packed_selftest_run(false, &refusal) != MR_ERR_UNSUPPORTED)
+        return; /* a lack of memory says nothing of the IDCT */
+    only_libjpeg_idct = true;
+    refusal = (mr_error){0};
+    mr_packed_selftest_run(true, &refusal);
+}
+
 static void try_once(void)
 {
     if (!mr_jpeg_feed_knows_libjpeg()) {
         mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
         return;
     }
-    if (mr_packed_selftest_run(false, &refusal) != MR_ERR_UNSUPPORTED)
-        return; /* a lack of memory says nothing of the IDCT */
-    only_libjpeg_idct = true;
-    refusal = (mr_error){0};
-    mr_packed_selftest_run(true, &refusal);
+    try_packed();
+    if (refusal.status == MR_OK && mr_packed_selftest_run_scan(only_libjpeg_idct, NULL) == MR_OK)
+        decoder = only_libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN;
 }
 
 bool mr_packed_selftest_passes(const char **why_not)
@@ -298,4 +355,10 @@ bool mr_packed_selftest_own_idct(void)
 {
     pthread_once(&tried, try_once);
     return refusal.status == MR_OK && !only_libjpeg_idct;
+}
+
+enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void)
+{
+    pthread_once(&tried, try_once);
+    return decoder;
 }

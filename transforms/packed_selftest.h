@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Can this machine's libjpeg be fed with the coefficients of packed JPEGs? Tried once per process: a small picture is
- * decoded as a JPEG and out of tiles, and the pixels must be the same.
+ * Can this machine's libjpeg be fed with coefficients, those of packed JPEGs and those of our decoder of scans? Tried
+ * once per process: a small picture is decoded by libjpeg alone and in each of these ways, and the pixels must be the
+ * same.
  */
 #ifndef TRANSFORMS_PACKED_SELFTEST_H
 #define TRANSFORMS_PACKED_SELFTEST_H
 
 #include "base/error.h"
+#include "transforms/codec_jpeg.h"
 
 #include <stdbool.h>
 
@@ -19,10 +21,16 @@ bool mr_packed_selftest_passes(const char **why_not);
 /* Where it passes: is the kernels' inverse DCT used, where they have one? False: theirs differs from libjpeg's. */
 bool mr_packed_selftest_own_idct(void);
 
+/* The fastest decoder of JPEG files that gives libjpeg's pixels here. */
+enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void);
+
 /*
  * One run, with libjpeg's inverse DCT or the kernels'. MR_ERR_UNSUPPORTED where pixels differ, MR_ERR_NO_MEMORY. Takes
  * about half a millisecond.
  */
 mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error);
+
+/* The same for our decoder of scans. */
+mr_status mr_packed_selftest_run_scan(bool libjpeg_idct, mr_error *error);
 
 #endif

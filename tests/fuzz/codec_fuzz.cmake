@@ -11,7 +11,7 @@ if(NOT MILLRACE_HAVE_LIBFUZZER)
 endif()
 
 # The codecs once more, with the coverage that guides libFuzzer.
-set(codecs codec.c codec_jpeg.c codec_limits.c codec_packed.c codec_png.c jpeg/jpeg_feed.c jpeg_box.c jpeg_file.c packed.c)
+set(codecs codec.c codec_jpeg.c codec_limits.c codec_packed.c codec_png.c jpeg/jpeg_feed.c jpeg/jpeg_scan.c jpeg/scan_file.c jpeg_box.c jpeg_file.c packed.c)
 list(TRANSFORM codecs PREPEND ${PROJECT_SOURCE_DIR}/transforms/)
 add_executable(fuzz_codec fuzz_codec.c ${codecs} ${PROJECT_SOURCE_DIR}/base/exif.c)
 target_compile_options(fuzz_codec PRIVATE -fsanitize=fuzzer)

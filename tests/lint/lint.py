@@ -45,7 +45,7 @@ OUTSIDE = {
     "liburing.h": ["dataset/reader_uring.c"],
     "jpeglib.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/jpeg_box.*", "transforms/jpeg_file.*",
-        "examples/make_patches.c",
+        "transforms/jpeg/scan_file.*", "examples/make_patches.c",
     ],
     "jerror.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/packed_header.c", "transforms/jpeg_box.*", "transforms/jpeg_file.*",

@@ -106,6 +106,7 @@ struct mr_test_image mr_test_jpeg(const struct mr_test_jpeg *options)
     set_sampling(&cinfo, options);
     cinfo.restart_interval = options->restart;
     cinfo.arith_code = options->arithmetic;
+    cinfo.optimize_coding = options->optimised;
     if (options->progressive)
         jpeg_simple_progression(&cinfo);
     if (options->one_scan_each) {

@@ -41,6 +41,7 @@ struct mr_test_jpeg {
     bool progressive;
     bool one_scan_each; /* baseline, one scan per component */
     bool arithmetic;
+    bool optimised;       /* Huffman tables of its own */
     uint32_t restart;     /* MCUs between restart markers, 0: none */
     uint32_t orientation; /* 1 to 8: an EXIF block with it; 0: no EXIF */
 };

@@ -31,10 +31,14 @@ target_link_options(test_pixels_no_memory PRIVATE
                     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 # What the packer takes JPEGs apart with.
 mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c LIBS mr_packer_support)
+mr_test(test_codec_scan SOURCES test_codec_scan.c scan_pair.c LIBS mr_transforms mr_base mr_test_images)
 # Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)
   add_test(NAME test_codec_packed.${name} COMMAND test_codec_packed)
   set_tests_properties(test_codec_packed.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                             "JSIMD_FORCE${simd}=1")
+  add_test(NAME test_codec_scan.${name} COMMAND test_codec_scan)
+  set_tests_properties(test_codec_scan.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
+                                                          "JSIMD_FORCE${simd}=1")
 endforeach()

@@ -6,7 +6,7 @@
 include(CheckCSourceCompiles)
 include(CheckIncludeFile)
 
-set(mr_avx2_flags -mavx2 -mfma -mf16c)
+set(mr_avx2_flags -mavx2 -mfma -mf16c -mbmi2)
 set(mr_avx512_flags
     ${mr_avx2_flags}
     -mavx512f
@@ -21,7 +21,7 @@ set(mr_avx512_flags
 function(mr_kernel_set set)
   set(parts axis image_loops image_map resample resample_vertical tensor_write tile warp)
   if(set STREQUAL avx2)
-    list(APPEND parts idct) # AVX-512 has no better one
+    list(APPEND parts idct scan) # AVX-512 has no better ones
   endif()
   foreach(part IN LISTS parts)
     target_sources(mr_transforms PRIVATE simd/${part}_${set}.c)

@@ -22,6 +22,8 @@
 #define MR_KERNELS_ALIGN 64
 
 struct mr_tensor_writer;
+struct mr_scan_reader;
+struct mr_scan_mcu;
 
 /* A horizontal pass, prepared once for an image. */
 struct mr_resample_horizontal {
@@ -84,6 +86,21 @@ struct mr_kernel_ops {
     /* Blocks to a tile, as mr_tile_encode_dct() and mr_tile_encode_dct8(). */
     size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
     size_t (*encode_dct8)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
+
+    /*
+     * Bytes of a JPEG's scan to clean ones, each 0xff 0 to 0xff, until room bytes are full or a marker or the end is
+     * reached; *from moves there. Returns the bytes written. May write up to 64 bytes more, of any value.
+     */
+    size_t (*scan_clean)(const uint8_t **from, const uint8_t *end, uint8_t *to, size_t room);
+    /*
+     * At most n MCUs from where the reader stands, fewer where they begin behind its stop; returns how many. 0: a code
+     * that is none, a block that is too long, a DC coefficient beyond 16 bits; the reader is worth nothing then. blocks
+     * are zeros.
+     */
+    uint32_t (*scan_store)(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
+                           int16_t (*blocks)[64]);
+    /* The same without blocks. */
+    uint32_t (*scan_skip)(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
 
     const struct mr_image_loops *image;
 };

@@ -8,6 +8,7 @@
  */
 #include "base/checked.h"
 #include "transforms/simd/kernels.h"
+#include "transforms/simd/kernels_simd.h"
 #include "transforms/tensor_write.h"
 #include "transforms/tile.h"
 
@@ -249,5 +250,8 @@ const struct mr_kernel_ops mr_kernels_c = {
     .expand_dct8 = mr_tile_expand_dct8,
     .encode_dct = mr_tile_encode_dct,
     .encode_dct8 = mr_tile_encode_dct8,
+    .scan_clean = mr_scan_clean_c,
+    .scan_store = mr_scan_store_c,
+    .scan_skip = mr_scan_skip_c,
     .image = &mr_image_loops_c,
 };

@@ -48,6 +48,15 @@ bool mr_tile_expand_dct_avx512(const uint8_t *tile, size_t len, uint32_t n_block
 bool mr_tile_expand_dct8_avx512(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                                 int16_t (*out)[64]);
 
+/* scan_<set>.c */
+size_t mr_scan_clean_c(const uint8_t **from, const uint8_t *end, uint8_t *to, size_t room);
+uint32_t mr_scan_store_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
+                         int16_t (*blocks)[64]);
+uint32_t mr_scan_skip_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
+uint32_t mr_scan_store_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
+                            int16_t (*blocks)[64]);
+uint32_t mr_scan_skip_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
+
 /* tile_encode_avx512.c */
 size_t mr_tile_encode_dct_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 size_t mr_tile_encode_dct8_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);

@@ -454,5 +454,8 @@ const struct mr_kernel_ops mr_kernels_avx512 = {
     .idct_pair = mr_idct_pair_avx2,
     .encode_dct = mr_tile_encode_dct_avx512,
     .encode_dct8 = mr_tile_encode_dct8_avx512,
+    .scan_clean = mr_scan_clean_c,
+    .scan_store = mr_scan_store_avx2,
+    .scan_skip = mr_scan_skip_avx2,
     .image = &mr_image_loops_avx512,
 };

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives the loops that decode a scan their bytes: a window of clean ones, without the zeros that follow each 0xff,
+ * which moves on through the scan from one restart marker to the next.
+ */
+#include "transforms/jpeg/jpeg_scan.h"
+
+#include "transforms/simd/kernels.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define MARKER 0xff
+#define FIRST_RESTART 0xd0
+#define READ_AHEAD 8 /* bytes from the position to reader->next, at most */
+
+/* Tables. */
+
+bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan *scan, uint32_t number, const struct mr_scan_code *code)
+{
+    struct mr_jpeg_scan_ac *ac = &scan->ac[number];
+    if (ac->made && memcmp(&ac->code, code, sizeof *code) == 0)
+        return true;
+    ac->code = *code;
+    ac->made = mr_scan_table_make_ac(&ac->table, code);
+    return ac->made;
+}
+
+bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan *scan, uint32_t number, const struct mr_scan_code *code)
+{
+    struct mr_jpeg_scan_dc *dc = &scan->dc[number];
+    if (dc->made && memcmp(&dc->code, code, sizeof *code) == 0)
+        return true;
+    dc->code = *code;
+    dc->made = mr_scan_table_make_dc(&dc->table, code);
+    return dc->made;
+}
+
+void mr_jpeg_scan_clear_mcu(struct mr_jpeg_scan *scan)
+{
+    scan->mcu.n_blocks = 0;
+}
+
+void mr_jpeg_scan_add_block(struct mr_jpeg_scan *scan, uint32_t component, uint32_t dc, uint32_t ac)
+{
+    assert(scan->mcu.n_blocks < MR_SCAN_MAX_BLOCKS && scan->ac[ac].made && scan->dc[dc].made);
+    scan->mcu.blocks[scan->mcu.n_blocks++] =
+        (struct mr_scan_block){.ac = &scan->ac[ac].table, .dc = &scan->dc[dc].table, .component = component};
+}
+
+/* Bytes. */
+
+/* Clean more bytes behind the n that the window holds. */
+static void fill_window(struct mr_jpeg_scan *scan, size_t n)
+{
+    uint8_t *data = scan->window + MR_JPEG_SCAN_HEAD;
+    size_t room = MR_JPEG_SCAN_WINDOW - n;
+    size_t written = scan->kernels->scan_clean(&scan->from, scan->end, data + n, room);
+    scan->ended = written < room;
+    scan->clean_end = data + n + written;
+    /* Behind the last bytes there may be anything, since an MCU that needs it is found out. */
+    scan->reader.stop = scan->ended ? scan->clean_end + READ_AHEAD : scan->clean_end - MR_SCAN_SLACK;
+}
+
+/* The bytes that the reader still needs to the front, and more behind them. */
+static void move_window(struct mr_jpeg_scan *scan)
+{
+    uint8_t *data = scan->window + MR_JPEG_SCAN_HEAD;
+    const uint8_t *keep = scan->reader.next - READ_AHEAD;
+    if (keep < data)
+        return;
+    size_t n = (size_t)(scan->clean_end - keep);
+    memmove(data, keep, n);
+    scan->reader.next = data + READ_AHEAD;
+    fill_window(scan, n);
+}
+
+static int64_t bits_left(const struct mr_jpeg_scan *scan)
+{
+    return -mr_scan_reader_position(&scan->reader, scan->clean_end);
+}
+
+static void start_segment(struct mr_jpeg_scan *scan)
+{
+    struct mr_scan_reader *reader = &scan->reader;
+    fill_window(scan, 0);
+    memset(reader->before, 0, sizeof reader->before);
+    const uint8_t *at = scan->window + MR_JPEG_SCAN_HEAD;
+    reader->bits = 0;
+    for (size_t i = 0; i < READ_AHEAD; i++)
+        reader->bits = reader->bits << 8 | at[i];
+    reader->next = at + READ_AHEAD - 1;
+    reader->used = 7;
+    scan->n_left = scan->restart;
+}
+
+/* The segment must be at its end, and the marker the next one in turn. */
+static bool pass_restart(struct mr_jpeg_scan *scan)
+{
+    if (!scan->ended)
+        move_window(scan);
+    if (!scan->ended || bits_left(scan) >= 8 || scan->end - scan->from < 2)
+        return false;
+    if (scan->from[0] != MARKER || scan->from[1] != FIRST_RESTART + scan->restart_number)
+        return false;
+    scan->from += 2;
+    scan->restart_number = (scan->restart_number + 1) % 8;
+    start_segment(scan);
+    return true;
+}
+
+void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const uint8_t *bytes,
+                        size_t len, uint32_t restart)
+{
+    scan->kernels = kernels;
+    scan->from = bytes;
+    scan->end = bytes + len;
+    scan->restart = restart;
+    scan->restart_number = 0;
+    start_segment(scan);
+}
+
+/* MCUs. */
+
+/* MCUs of this segment, at most n; returns how many, 0 where something is odd. */
+static uint32_t run_part(struct mr_jpeg_scan *scan, uint32_t n, int16_t (*blocks)[64])
+{
+    const struct mr_kernel_ops *kernels = scan->kernels;
+    if (!scan->ended && scan->reader.next > scan->reader.stop)
+        move_window(scan);
+    uint32_t done = blocks ? kernels->scan_store(&scan->reader, &scan->mcu, n, blocks)
+                           : kernels->scan_skip(&scan->reader, &scan->mcu, n);
+    return bits_left(scan) < 0 ? 0 : done;
+}
+
+static bool run_mcus(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64])
+{
+    while (n > 0) {
+        if (scan->restart > 0 && scan->n_left == 0 && !pass_restart(scan))
+            return false;
+        uint32_t most = scan->restart > 0 ? scan->n_left : UINT32_MAX;
+        uint32_t done = run_part(scan, n < most ? (uint32_t)n : most, blocks);
+        if (done == 0)
+            return false;
+        if (scan->restart > 0)
+            scan->n_left -= done;
+        n -= done;
+        blocks = blocks ? blocks + (size_t)done * scan->mcu.n_blocks : NULL;
+    }
+    return true;
+}
+
+bool mr_jpeg_scan_store(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64])
+{
+    return run_mcus(scan, n, blocks);
+}
+
+bool mr_jpeg_scan_skip(struct mr_jpeg_scan *scan, uint64_t n)
+{
+    return run_mcus(scan, n, NULL);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What our decoder of scans must know of a file, out of libjpeg's description of it. */
+#include "transforms/jpeg/scan_file.h"
+
+#include <string.h>
+
+/* Is it a baseline file of one scan, as the header says? */
+static bool is_plain(const struct jpeg_decompress_struct *cinfo)
+{
+    int n = cinfo->num_components;
+    if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 || cinfo->comps_in_scan != n)
+        return false;
+    if (cinfo->Ss != 0 || cinfo->Se != DCTSIZE2 - 1 || cinfo->Ah != 0 || cinfo->Al != 0)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (cinfo->cur_comp_info[i] != &cinfo->comp_info[i])
+            return false;
+    /* A lone component is decoded block by block, whatever its factors. */
+    return n > 1 || (cinfo->comp_info[0].h_samp_factor == 1 && cinfo->comp_info[0].v_samp_factor == 1);
+}
+
+static struct mr_scan_code code_of(const JHUFF_TBL *table)
+{
+    struct mr_scan_code code;
+    memcpy(code.counts, table->bits, sizeof code.counts);
+    memcpy(code.symbols, table->huffval, sizeof code.symbols);
+    return code;
+}
+
+/* jpeg_start_decompress() has seen that the tables are there. */
+static bool set_tables(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo)
+{
+    mr_jpeg_scan_clear_mcu(scan);
+    for (int i = 0; i < cinfo->num_components; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        uint32_t dc = (uint32_t)component->dc_tbl_no, ac = (uint32_t)component->ac_tbl_no;
+        struct mr_scan_code dc_code = code_of(cinfo->dc_huff_tbl_ptrs[dc]);
+        struct mr_scan_code ac_code = code_of(cinfo->ac_huff_tbl_ptrs[ac]);
+        if (!mr_jpeg_scan_set_dc(scan, dc, &dc_code) || !mr_jpeg_scan_set_ac(scan, ac, &ac_code))
+            return false;
+        for (int k = 0; k < component->MCU_blocks; k++)
+            mr_jpeg_scan_add_block(scan, (uint32_t)i, dc, ac);
+    }
+    return true;
+}
+
+bool mr_scan_file_start(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo,
+                        const struct mr_kernel_ops *kernels)
+{
+    if (!is_plain(cinfo) || !set_tables(scan, cinfo))
+        return false;
+    mr_jpeg_scan_start(scan, kernels, cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer,
+                       cinfo->restart_interval);
+    return true;
+}

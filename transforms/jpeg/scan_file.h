@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scan of a file that libjpeg has opened. */
+#ifndef TRANSFORMS_JPEG_SCAN_FILE_H
+#define TRANSFORMS_JPEG_SCAN_FILE_H
+
+#include "transforms/jpeg/jpeg_scan.h"
+
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+/*
+ * After jpeg_start_decompress(), before libjpeg has read anything of the scan: start our decoder of it. False: it is
+ * not for that one, which takes baseline files of one scan with 8 bits to a sample, and their components in order.
+ */
+bool mr_scan_file_start(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo,
+                        const struct mr_kernel_ops *kernels);
+
+#endif

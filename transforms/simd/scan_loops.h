@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loops over the symbols of a scan, compiled once for each set of instructions: they are plain C, but shifts
+ * without flags (BMI2) make them faster. Entries of the tables are described in scan_table.h.
+ *
+ * A refill loads without branches and leaves at least 56 bits, from which a fixed number of symbols is taken. Each adds
+ * its entry to one number of bits used and places, and one test of it sees whatever is not simply the next symbol.
+ *
+ * Invariant: static functions only, as in all headers of the vector files.
+ */
+#ifndef TRANSFORMS_SIMD_SCAN_LOOPS_H
+#define TRANSFORMS_SIMD_SCAN_LOOPS_H
+
+#include "transforms/jpeg/scan_reader.h"
+
+#include <string.h>
+
+#ifndef INLINE
+#define INLINE static inline __attribute__((always_inline))
+#endif
+#define APART static __attribute__((noinline))
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* What mr_scan_reader has of it, in registers. Bits 8 to 15 of used: the place of the next coefficient. */
+struct scan_bits {
+    uint64_t bits;
+    const uint8_t *next;
+    uint32_t used;
+};
+
+enum scan_block_state { SCAN_GOES_ON, SCAN_COMPLETE, SCAN_ODD };
+
+/* By the place after a coefficient, its place in natural order; 0, which the DC coefficient overwrites, where there is
+ * none: behind the end of a block, and in escapes. */
+static const uint8_t scan_places[256] = {0,  0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+                                         12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35,
+                                         42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
+                                         52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
+INLINE uint64_t load_be64(const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    return value;
+}
+
+INLINE void refill(struct scan_bits *b)
+{
+    b->bits |= load_be64(b->next) >> (~b->used & 63);
+    b->next += (b->used & 0xff) >> 3;
+    b->used &= ~0xf8u;
+}
+
+INLINE uint32_t place_of(const struct scan_bits *b)
+{
+    return b->used >> 8 & 0xff;
+}
+
+/* After the bits were shifted too far, but used says the truth: load them again. */
+INLINE void reload(struct scan_bits *b)
+{
+    uint32_t have = 63 - (b->used & 0xff);
+    const uint8_t *at = b->next - ((have + 7) >> 3);
+    uint32_t shift = (8 - (have & 7)) & 7;
+    b->bits = load_be64(at) << shift;
+    b->next = at + 7;
+    b->used = (b->used & ~0xffu) | (7 + shift);
+}
+
+/* The value of the highest `size` bits, as JPEG codes it; size may be 0. */
+INLINE int32_t value_of(uint64_t bits, uint32_t size)
+{
+    uint64_t negative = ~(uint64_t)((int64_t)bits >> 63);
+    return (int32_t)((bits >> 1 >> (63 - size)) - (negative >> 1 >> (63 - size)));
+}
+
+/* A symbol by its canonical code; false where no code begins like this. */
+APART bool find_symbol(const struct mr_scan_canon *canon, uint64_t bits, uint32_t *len_out, uint32_t *symbol_out)
+{
+    uint32_t code = (uint32_t)(bits >> 48);
+    for (uint32_t len = 1; len <= 16; len++) {
+        if (code >= canon->limit[len])
+            continue;
+        *len_out = len;
+        *symbol_out = canon->symbols[(canon->offset[len] + (int32_t)(code >> (16 - len))) & 255];
+        return true;
+    }
+    return false;
+}
+
+/* The difference of a DC coefficient, of at most 27 bits. */
+INLINE bool take_dc(struct scan_bits *b, const struct mr_scan_dc *table, uint32_t *difference)
+{
+    uint32_t entry = table->look[b->bits >> (64 - MR_SCAN_DC_BITS)];
+    uint32_t used = entry & 0xff, size = entry >> 8 & 15, len = entry >> 12;
+    if (UNLIKELY(entry == 0)) {
+        uint32_t found_len, found_size; /* not len and size, which stay in registers */
+        if (!find_symbol(&table->canon, b->bits, &found_len, &found_size) || found_size > MR_SCAN_MAX_DC_SIZE)
+            return false;
+        len = found_len;
+        size = found_size;
+        used = len + size;
+    }
+    *difference = (uint32_t)value_of(b->bits << len, size);
+    b->bits <<= used;
+    b->used += used;
+    return true;
+}
+
+/* A symbol that no table holds. block: NULL where nothing is stored. */
+APART enum scan_block_state take_escaped(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block)
+{
+    refill(b);
+    uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)], parts = entry >> 16, symbol;
+    uint32_t len = parts & 31, size = parts >> 5 & 15, run = parts >> 9;
+    if ((entry & 0xffff) != MR_SCAN_ESCAPE || parts == 0) {
+        if (!find_symbol(&table->canon, b->bits, &len, &symbol))
+            return SCAN_ODD;
+        size = symbol & 15;
+        run = symbol >> 4;
+        if (size > MR_SCAN_MAX_AC_SIZE || (size == 0 && run != 0 && run != 15))
+            return SCAN_ODD;
+    }
+    bool ends = size == 0 && run == 0;
+    int32_t value = value_of(b->bits << len, size);
+    b->bits <<= len + size;
+    b->used += len + size + (ends ? 0 : (run + 1) << 8);
+    uint32_t place = place_of(b);
+    if (ends)
+        return SCAN_COMPLETE;
+    if (place > 64)
+        return SCAN_ODD;
+    if (block && size > 0)
+        block[scan_places[place]] = (int16_t)value;
+    return place == 64 ? SCAN_COMPLETE : SCAN_GOES_ON;
+}
+
+INLINE bool is_complete(const struct scan_bits *b)
+{
+    uint32_t place = place_of(b);
+    return place == 64 || (place > 128 && place < 192);
+}
+
+/* b in registers stays there, while a function apart works on a copy. */
+INLINE enum scan_block_state leave_table(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block)
+{
+    struct scan_bits copy = *b;
+    copy.used -= MR_SCAN_ESCAPE;
+    enum scan_block_state state = take_escaped(&copy, table, block);
+    *b = copy;
+    return state;
+}
+
+/* One symbol with its value; true where it stops the loop. */
+INLINE bool store_symbol(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block, uint32_t *entry_out)
+{
+    uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
+    b->bits <<= entry & 63;
+    b->used += entry;
+    block[scan_places[place_of(b)]] = (int16_t)(entry >> 16);
+    *entry_out = entry;
+    return UNLIKELY(b->used & MR_SCAN_STOP);
+}
+
+/* The coefficients behind a DC coefficient, after which at least 29 bits are left. */
+INLINE bool store_block(struct scan_bits *bits, const struct mr_scan_ac *table, int16_t *block)
+{
+    struct scan_bits b = *bits;
+    uint32_t e;
+    bool stops = store_symbol(&b, table, block, &e) || store_symbol(&b, table, block, &e);
+    enum scan_block_state state = SCAN_GOES_ON;
+    for (;;) {
+        if (stops) {
+            if (is_complete(&b))
+                state = SCAN_COMPLETE;
+            else
+                state = (e & 0xffff) == MR_SCAN_ESCAPE ? leave_table(&b, table, block) : SCAN_ODD;
+            if (state != SCAN_GOES_ON)
+                break;
+        }
+        refill(&b);
+        stops = store_symbol(&b, table, block, &e) || store_symbol(&b, table, block, &e) ||
+                store_symbol(&b, table, block, &e) || store_symbol(&b, table, block, &e) ||
+                store_symbol(&b, table, block, &e);
+    }
+    *bits = b;
+    return state == SCAN_COMPLETE;
+}
+
+/* As many symbols as an entry has; true where it stops the loop. */
+INLINE bool skip_symbols(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t *entry_out)
+{
+    uint32_t entry = table->skip[(1u << MR_SCAN_SKIP_BITS) + (b->bits >> (64 - MR_SCAN_SKIP_BITS))];
+    b->bits <<= entry & 63;
+    b->used += entry;
+    *entry_out = entry;
+    return UNLIKELY(b->used & MR_SCAN_STOP);
+}
+
+/* An entry of several symbols went beyond the block's end: symbol by symbol from in front of it. */
+APART enum scan_block_state finish_block(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry)
+{
+    int16_t nowhere[64];
+    b->used -= entry;
+    reload(b);
+    refill(b);
+    return store_block(b, table, nowhere) ? SCAN_COMPLETE : SCAN_ODD;
+}
+
+INLINE enum scan_block_state leave_skipping(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry)
+{
+    if (entry == MR_SCAN_ESCAPE)
+        return leave_table(b, table, NULL);
+    struct scan_bits copy = *b;
+    enum scan_block_state state = finish_block(&copy, table, entry);
+    *b = copy;
+    return state;
+}
+
+INLINE bool skip_block(struct scan_bits *bits, const struct mr_scan_ac *table)
+{
+    struct scan_bits b = *bits;
+    uint32_t e;
+    bool stops = skip_symbols(&b, table, &e);
+    enum scan_block_state state = SCAN_GOES_ON;
+    for (;;) {
+        if (stops) {
+            state = is_complete(&b) ? SCAN_COMPLETE : leave_skipping(&b, table, e);
+            if (state != SCAN_GOES_ON)
+                break;
+        }
+        refill(&b);
+        stops = skip_symbols(&b, table, &e) || skip_symbols(&b, table, &e) || skip_symbols(&b, table, &e);
+    }
+    *bits = b;
+    return state == SCAN_COMPLETE;
+}
+
+/* A block, which is skipped unless stores. Its DC coefficient must fit into 16 bits. */
+INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int32_t *before, bool stores,
+                      int16_t *block)
+{
+    uint32_t difference;
+    refill(b);
+    if (UNLIKELY(!take_dc(b, kind->dc, &difference)))
+        return false;
+    uint32_t dc = (uint32_t)before[kind->component] + difference;
+    before[kind->component] = (int32_t)dc;
+    b->used = (b->used & 0xff) | 1 << 8;
+    if (UNLIKELY((dc + 32768) >> 16))
+        return false;
+    if (!stores)
+        return skip_block(b, kind->ac);
+    bool good = store_block(b, kind->ac, block);
+    block[0] = (int16_t)dc;
+    return good;
+}
+
+/* MCUs, at most n; returns how many, 0 where something is odd. */
+INLINE uint32_t run_mcus(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n, bool stores,
+                         int16_t (*blocks)[64])
+{
+    struct scan_bits b = {.bits = reader->bits, .next = reader->next, .used = reader->used};
+    uint32_t done = 0;
+    for (; done < n && b.next <= reader->stop; done++)
+        for (uint32_t i = 0; i < mcu->n_blocks; i++)
+            if (!run_block(&b, &mcu->blocks[i], reader->before, stores, stores ? *blocks++ : NULL))
+                return 0;
+    reader->bits = b.bits;
+    reader->next = b.next;
+    reader->used = b.used;
+    return done;
+}
+
+#endif
