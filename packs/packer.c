@@ -34,6 +34,7 @@ struct mr_packer {
     struct mr_packer_tiles tiles; /* first: it is aligned */
     struct mr_packer_options options;
     struct mr_packer_decode decode;
+    bool stock_jpeg;            /* libjpeg alone decodes JPEGs */
     struct mr_packer_head head; /* of the file */
     struct mr_packed_template template;
     struct mr_jpeg_integer plain;
@@ -62,7 +63,10 @@ mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_pa
         return mr_error_memory(error, len);
     memset(packer, 0, sizeof *packer);
     packer->options = *options;
+    packer->stock_jpeg = options->stock_jpeg || mr_codec_stock_jpeg_asked();
     mr_status status = mr_packer_decode_init(&packer->decode, &options->limits, error);
+    if (status == MR_OK && packer->stock_jpeg)
+        mr_codec_use_stock_jpeg(packer->decode.codec);
     if (status == MR_OK)
         *packer_out = packer;
     else
@@ -150,6 +154,23 @@ static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head 
     return status;
 }
 
+/* From opening the file to closing it. *image starts as zeros. */
+static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *input, enum mr_packer_jpeg_way way,
+                                struct mr_packed_image *image, bool *has_pixels_out, bool *covered_out, mr_error *error)
+{
+    struct mr_image_head head;
+    mr_status status = mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, way, &head, error);
+    if (status != MR_OK)
+        return status;
+    *image = (struct mr_packed_image){.encoding = packer->options.encoding,
+                                      .width = head.width,
+                                      .height = head.height,
+                                      .orientation = head.orientation};
+    status = read_jpeg(packer, &head, image, has_pixels_out, covered_out, error);
+    mr_packer_jpeg_close(packer->decode.jpeg);
+    return status;
+}
+
 static mr_status pack_coefficients(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
                                    mr_error *error)
 {
@@ -163,15 +184,10 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
     }
     if (!mr_packed_selftest_passes(&why_not))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
-    mr_status status = mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, true, &head, error);
-    if (status != MR_OK)
-        return status;
-    *image = (struct mr_packed_image){.encoding = packer->options.encoding,
-                                      .width = head.width,
-                                      .height = head.height,
-                                      .orientation = head.orientation};
-    status = read_jpeg(packer, &head, image, &has_pixels, &covered, error);
-    mr_packer_jpeg_close(packer->decode.jpeg);
+    enum mr_packer_jpeg_way way = packer->stock_jpeg ? MR_PACKER_JPEG_STOCK : MR_PACKER_JPEG_ONE_PASS;
+    mr_status status = read_jpeg_file(packer, input, way, image, &has_pixels, &covered, error);
+    if (status != MR_OK && mr_packer_jpeg_gave_up(packer->decode.jpeg))
+        status = read_jpeg_file(packer, input, MR_PACKER_JPEG_STOCK, image, &has_pixels, &covered, error);
     if (status == MR_OK && !has_pixels)
         status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, &head, error);
     if (status == MR_OK)

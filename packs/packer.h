@@ -20,6 +20,7 @@ struct mr_packer_options {
     uint32_t quality;  /* 1 to 100, of JPEGs made anew: of any image that max_side or resize gives another size, and of
                           every JPEG where this is given; 0: 90 where one must be made */
     struct mr_codec_limits limits;
+    bool stock_jpeg; /* decode JPEGs by libjpeg alone (codec.h); the packs are the same */
 };
 
 /* Valid until the next call on the same packer. Its image's pointers lead into it. */

@@ -78,7 +78,7 @@ static mr_status find_warning(struct mr_packer_decode *decode, const uint8_t *by
     struct mr_image_head head;
     struct mr_packed_template template;
     bool gives_pixels;
-    mr_status status = mr_packer_jpeg_open(decode->jpeg, bytes, len, false, &head, error);
+    mr_status status = mr_packer_jpeg_open(decode->jpeg, bytes, len, MR_PACKER_JPEG_WHOLE, &head, error);
     if (status == MR_OK) {
         status = mr_packer_jpeg_start(decode->jpeg, &template, &gives_pixels, error);
         mr_packer_jpeg_close(decode->jpeg);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is done once: libjpeg
- * makes the pixels, and a function in front of its decode_mcu also passes each MCU's blocks to the tiles. All other
- * JPEGs are read by jpeg_read_coefficients().
+ * makes the pixels, and a function in front of its decode_mcu also passes each MCU's blocks to the tiles. The codes are
+ * decoded by scan_file.h, and by libjpeg where something is odd about them. All other JPEGs are read by
+ * jpeg_read_coefficients().
  *
  * Invariant: blocks beyond the image's edge are packed unchanged. They fill up the last MCUs and change no pixel, but
  * restoring the file byte for byte needs them.
  */
 #include "packs/packer_jpeg.h"
 
-#include "transforms/codec_packed.h"
+#include "base/checked.h"
+#include "transforms/jpeg/scan_file.h"
 #include "transforms/jpeg_file.h"
+#include "transforms/packed_selftest.h"
 #include "packs/packer_tiles.h"
 
 #include <inttypes.h>
@@ -28,9 +31,12 @@ struct entropy_decoder {
 struct mr_packer_jpeg {
     struct mr_jpeg_file file; /* first, so that its box is also a packer's */
     bool streams;             /* one pass */
+    bool own;                 /* our decoder may be tried */
+    bool gave_up;             /* it was, and found something odd */
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
     jvirt_barray_ptr *arrays;      /* where it is not */
     struct mr_packer_tiles *tiles; /* of run() */
+    struct mr_jpeg_scan scan;
 };
 
 static struct mr_packer_jpeg *jpeg_of(j_common_ptr cinfo)
@@ -40,7 +46,7 @@ static struct mr_packer_jpeg *jpeg_of(j_common_ptr cinfo)
 
 static struct mr_packer_jpeg *of_box(struct mr_jpeg_box *box)
 {
-    return (struct mr_packer_jpeg *)box;
+    return box->cinfo.client_data;
 }
 
 /* Warnings, and data that end, are reasons to keep the file as it is. */
@@ -60,10 +66,12 @@ static void on_data_end(struct mr_jpeg_file *file)
 
 mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_packer_jpeg **jpeg_out, mr_error *error)
 {
-    struct mr_packer_jpeg *jpeg = calloc(1, sizeof *jpeg);
+    size_t len = mr_align_up(sizeof(struct mr_packer_jpeg), _Alignof(struct mr_packer_jpeg));
+    struct mr_packer_jpeg *jpeg = aligned_alloc(_Alignof(struct mr_packer_jpeg), len);
     *jpeg_out = jpeg;
     if (!jpeg)
-        return mr_error_memory(error, sizeof *jpeg);
+        return mr_error_memory(error, len);
+    memset(jpeg, 0, len);
     const struct mr_codec_limits resolved = mr_codec_limits_resolve(limits);
     mr_jpeg_file_init(&jpeg->file, &resolved, on_message, on_data_end);
     return MR_OK;
@@ -93,33 +101,68 @@ static bool can_stream(const struct jpeg_decompress_struct *cinfo)
     return streams;
 }
 
-mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes, size_t len, bool in_one_pass,
-                              struct mr_image_head *head_out, mr_error *error)
+mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes, size_t len,
+                              enum mr_packer_jpeg_way way, struct mr_image_head *head_out, mr_error *error)
 {
+    jpeg->gave_up = false;
+    jpeg->own = way == MR_PACKER_JPEG_ONE_PASS && mr_packed_selftest_decoder() != MR_CODEC_JPEG_STOCK;
     mr_status status = mr_jpeg_file_read(&jpeg->file, bytes, len, error);
     if (status != MR_OK)
         return status;
-    jpeg->streams = in_one_pass && can_stream(&jpeg->file.box.cinfo);
+    jpeg->streams = way != MR_PACKER_JPEG_WHOLE && can_stream(&jpeg->file.box.cinfo);
     return mr_jpeg_file_check(&jpeg->file, !jpeg->streams, head_out, error);
 }
 
 /* Start. */
 
+static void commit_mcu(struct mr_packer_jpeg *jpeg)
+{
+    struct mr_jpeg_box *box = &jpeg->file.box;
+    mr_error error;
+    mr_status status = mr_packer_tiles_commit(jpeg->tiles, &error);
+    if (status == MR_OK)
+        return;
+    snprintf(box->words, sizeof box->words, "%.*s", (int)sizeof box->words - 1, error.text);
+    mr_jpeg_box_escape(box, status);
+}
+
+/* In front of libjpeg's decode_mcu. */
 static boolean record_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
 {
     struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
-    struct mr_jpeg_box *box = &jpeg->file.box;
-    mr_error error;
     if (!jpeg->decode_mcu(cinfo, mcu))
         return FALSE;
     int16_t(*blocks)[64] = mr_packer_tiles_next(jpeg->tiles);
     for (int i = 0; i < cinfo->blocks_in_MCU; i++)
         memcpy(blocks[i], mcu[i][0], sizeof blocks[i]);
-    mr_status status = mr_packer_tiles_commit(jpeg->tiles, &error);
-    if (status == MR_OK)
-        return TRUE;
-    snprintf(box->words, sizeof box->words, "%.*s", (int)sizeof box->words - 1, error.text);
-    mr_jpeg_box_escape(box, status);
+    commit_mcu(jpeg);
+    return TRUE;
+}
+
+/* The blocks of a whole tile, which begins here. */
+static void decode_tile(struct mr_packer_jpeg *jpeg)
+{
+    struct mr_packer_tiles *tiles = jpeg->tiles;
+    uint32_t n = tiles->layout.n_columns - tiles->column;
+    n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
+    memset(tiles->blocks, 0, (size_t)n * tiles->layout.n_blocks * sizeof tiles->blocks[0]);
+    if (mr_jpeg_scan_store(&jpeg->scan, n, tiles->blocks))
+        return;
+    jpeg->gave_up = true;
+    mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);
+}
+
+/* In its place. */
+static boolean decode_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
+{
+    struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
+    if (jpeg->tiles->n_held == 0)
+        decode_tile(jpeg);
+    int16_t(*blocks)[64] = mr_packer_tiles_next(jpeg->tiles);
+    for (int i = 0; i < cinfo->blocks_in_MCU; i++)
+        memcpy(mcu[i][0], blocks[i], sizeof blocks[i]);
+    commit_mcu(jpeg);
+    return TRUE;
 }
 
 static void start_stream(struct mr_jpeg_box *box)
@@ -135,7 +178,8 @@ static void start_stream(struct mr_jpeg_box *box)
     mr_jpeg_box_crop(box);
     struct entropy_decoder *entropy = (struct entropy_decoder *)(void *)cinfo->entropy;
     jpeg->decode_mcu = entropy->decode_mcu;
-    entropy->decode_mcu = record_mcu;
+    jpeg->own = jpeg->own && mr_scan_file_start(&jpeg->scan, cinfo, mr_kernels_best());
+    entropy->decode_mcu = jpeg->own ? decode_mcu : record_mcu;
 }
 
 /* Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's decoder does not. */
@@ -256,4 +300,9 @@ mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles
     if (jpeg->streams)
         return run_stream(jpeg, pixels, error);
     return mr_jpeg_box_guard(&jpeg->file.box, pass_arrays, error);
+}
+
+bool mr_packer_jpeg_gave_up(const struct mr_packer_jpeg *jpeg)
+{
+    return jpeg->gave_up;
 }
