@@ -190,7 +190,8 @@ static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, 
 
 static bool need_packer(struct mr_cache_fill *fill)
 {
-    struct mr_packer_options options = {.encoding = fill->region->encoding, .limits = fill->region->limits};
+    struct mr_packer_options options = {
+        .encoding = fill->region->encoding, .limits = fill->region->limits, .stock_jpeg = fill->region->stock_jpeg};
     if (!fill->packer)
         fill->broken = mr_packer_create(&options, &fill->packer, NULL) != MR_OK;
     return !fill->broken;

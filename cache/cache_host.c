@@ -50,6 +50,7 @@ static mr_status fill_region(const struct mr_cache_host_options *options, const 
     region->encoding = options->encoding;
     region->slowdown_percent = options->slowdown_percent;
     region->limits = options->limits;
+    region->stock_jpeg = options->stock_jpeg;
     if (!realpath(options->dir, region->path))
         return mr_error_os(error, MR_ERR_IO, errno, "cannot find the directory %s", options->dir);
     return MR_OK;

@@ -19,6 +19,7 @@ struct mr_cache_host_options {
     uint32_t slowdown_percent; /* of a worker's time that writing may take beside idle time: 0 to 100 */
     uint64_t max_file_bytes;
     struct mr_codec_limits limits;
+    bool stock_jpeg; /* libjpeg alone decodes JPEGs */
 };
 
 /*

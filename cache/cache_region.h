@@ -66,6 +66,7 @@ struct mr_cache_region {
     uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
     uint32_t slowdown_percent;
     struct mr_codec_limits limits;
+    uint32_t stock_jpeg; /* 1: libjpeg alone decodes JPEGs */
     char path[PATH_MAX]; /* of the directory, absolute */
     /* Relaxed; counts of this run. */
     _Atomic uint64_t bytes;     /* of all segments: as the host saw last, and what this run has written since */

@@ -64,6 +64,7 @@ struct mr_control {
     uint32_t substitutes; /* 1: a damaged sample's place gets the next good one */
     uint32_t reader;      /* enum mr_reader_kind */
     uint32_t read_ahead;
+    uint32_t stock_jpeg; /* 1: libjpeg alone decodes JPEGs */
     int32_t nice;
     uint32_t with_timing;
     uint32_t ring_mask; /* entries of the ring - 1 */

@@ -146,6 +146,7 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->substitutes = o->on_error == MR_ON_ERROR_SKIP && !c->holes;
     c->reader = o->reader;
     c->read_ahead = o->read_ahead;
+    c->stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK;
     c->nice = o->nice;
     c->with_timing = o->with_timing;
     c->with_trace = core->trace != NULL;
@@ -354,7 +355,8 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
                                             .slowdown_percent =
                                                 o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
                                             .max_file_bytes = o->max_file_bytes,
-                                            .limits = control->limits};
+                                            .limits = control->limits,
+                                            .stock_jpeg = control->stock_jpeg};
     mr_status status =
         mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->cache_thread, error);
     control->with_cache = loader->cache_thread != NULL;

@@ -48,6 +48,7 @@ static const struct mr_option_word affinities[] = {
     {"none", MR_AFFINITY_NONE}, {"spread", MR_AFFINITY_SPREAD}, {"list", MR_AFFINITY_LIST}, {NULL, 0}};
 static const struct mr_option_word readers[] = {
     {"auto", MR_READER_AUTO}, {"uring", MR_READER_URING}, {"pread", MR_READER_PREAD}, {NULL, 0}};
+static const struct mr_option_word decoders[] = {{"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
 static const struct mr_option_word policies[] = {
     {"fail", MR_ON_ERROR_FAIL}, {"skip", MR_ON_ERROR_SKIP}, {"zero", MR_ON_ERROR_ZERO}, {NULL, 0}};
 static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL, 0}};
@@ -75,6 +76,7 @@ const struct mr_option mr_option_table[] = {
     PLAIN(affinity_cpus),
     LENGTH(n_affinity_cpus),
     ENUM(reader, readers),
+    ENUM(jpeg_decoder, decoders),
     NUMBER(read_ahead, .lo = 1, .hi = 64, .standard = 4),
     NUMBER(n_slots, .lo = 2, .hi = MR_OPTION_MAX_SLOTS),
     PLAIN(wait_when_lent),

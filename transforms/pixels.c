@@ -92,6 +92,12 @@ void mr_pixels_destroy(struct mr_pixels *pixels)
     free(pixels);
 }
 
+void mr_pixels_use_stock_jpeg(struct mr_pixels *pixels)
+{
+    if (pixels->codec)
+        mr_codec_use_stock_jpeg(pixels->codec);
+}
+
 static uint64_t read_clock(const struct mr_pixels *pixels)
 {
     return pixels->with_timing ? mr_clock_now_ns() : 0;

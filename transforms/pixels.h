@@ -26,6 +26,9 @@ mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_lim
                            struct mr_pixels **pixels_out, mr_error *error);
 void mr_pixels_destroy(struct mr_pixels *pixels);
 
+/* Decode JPEGs by libjpeg alone (codec.h). */
+void mr_pixels_use_stock_jpeg(struct mr_pixels *pixels);
+
 /*
  * bytes: an encoded image, or the raw sample of plan->kind. out: plan->out_bytes bytes, unspecified on failure.
  * MR_ERR_DAMAGED with the cause (without the file's name, which the caller adds); MR_ERR_NO_MEMORY.

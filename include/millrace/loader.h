@@ -42,6 +42,12 @@ typedef enum mr_reader_kind {
     MR_READER_PREAD = 2
 } mr_reader_kind;
 
+/** How JPEG files are decoded. The pixels and the errors are the same. */
+typedef enum mr_jpeg_decoder {
+    MR_JPEG_AUTO = 0, /* millrace's own decoder of Huffman codes where the installed libjpeg-turbo allows it */
+    MR_JPEG_STOCK = 1 /* libjpeg-turbo alone */
+} mr_jpeg_decoder;
+
 /** CPUs of the workers. */
 typedef enum mr_affinity {
     MR_AFFINITY_NONE = 0,
@@ -84,6 +90,7 @@ typedef struct mr_loader_options {
     const int32_t *affinity_cpus; /* with MR_AFFINITY_LIST */
     uint32_t n_affinity_cpus;
     mr_reader_kind reader;
+    mr_jpeg_decoder jpeg_decoder;
     uint32_t read_ahead; /* reads in flight per worker, 1 to 64; 0 means 4 */
     uint32_t n_slots;    /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
                             num_workers */

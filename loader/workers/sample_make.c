@@ -43,6 +43,8 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
         mr_sample_make_destroy(maker);
         return status;
     }
+    if (maker->control->stock_jpeg)
+        mr_pixels_use_stock_jpeg(maker->pixels);
     maker->source = (struct mr_sample_source){.catalog = job->catalog,
                                               .pixels = maker->pixels,
                                               .max_bytes = maker->control->max_file_bytes,
