@@ -6,6 +6,7 @@
 #include "tests/fuzz/fuzz_scan.h"
 
 #include "tests/transforms/scan_pair.h"
+#include "transforms/codec_jpeg.h"
 #include "transforms/simd/kernels.h"
 
 #include <stdbool.h>
@@ -29,17 +30,14 @@ void fuzz_scan_count(uint32_t *n_compared_out, uint32_t *n_own_out)
     *n_own_out = pairs[0].n_own + pairs[1].n_own;
 }
 
-/* Width and height by the first frame header, 0 where there is none. */
-static void find_size(const uint8_t *bytes, size_t len, uint32_t *width_out, uint32_t *height_out)
+/* As libjpeg sees it: a box beyond the image is none. */
+static bool find_size(const uint8_t *bytes, size_t len, struct mr_image_head *head_out)
 {
-    *width_out = *height_out = 0;
-    for (size_t i = 2; i + 9 <= len && bytes[i] == 0xff; i += 2 + ((size_t)bytes[i + 2] << 8 | bytes[i + 3])) {
-        if (bytes[i + 1] < 0xc0 || bytes[i + 1] > 0xc2)
-            continue;
-        *height_out = (uint32_t)bytes[i + 5] << 8 | bytes[i + 6];
-        *width_out = (uint32_t)bytes[i + 7] << 8 | bytes[i + 8];
-        return;
-    }
+    mr_error error;
+    if (mr_codec_jpeg.open(pairs[0].stock, bytes, len, head_out, &error) != MR_OK)
+        return false;
+    mr_codec_jpeg.close(pairs[0].stock);
+    return true;
 }
 
 static void compare(struct scan_pair *pair, const uint8_t *bytes, size_t len, const struct scan_box *box)
@@ -53,16 +51,16 @@ static void compare(struct scan_pair *pair, const uint8_t *bytes, size_t len, co
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    uint32_t width, height, number = (uint32_t)len;
+    struct mr_image_head head;
+    uint32_t number = (uint32_t)len;
     make_pairs();
-    find_size(bytes, len, &width, &height);
     for (size_t i = len > 64 ? len - 64 : 0; i < len; i++)
         number = (number ^ bytes[i]) * 16777619u;
     for (int i = 0; i < 2; i++)
         compare(&pairs[i], bytes, len, NULL);
-    if (width == 0 || height == 0 || (uint64_t)width * height > 1 << 17)
+    if (!find_size(bytes, len, &head))
         return 0;
-    struct scan_box box = scan_pair_box(number, width, height);
+    struct scan_box box = scan_pair_box(number, head.width, head.height);
     for (int i = 0; i < 2; i++)
         compare(&pairs[i], bytes, len, &box);
     return 0;
