@@ -60,6 +60,8 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
         status = check_below("quality", o->quality, MAX_QUALITY, error);
     if (status == MR_OK)
         status = check_below("num_workers", o->num_workers, MAX_WORKERS, error);
+    if (status == MR_OK)
+        status = check_below("jpeg_decoder", (uint64_t)o->jpeg_decoder, MR_JPEG_STOCK, error);
     if (status != MR_OK)
         return status;
     if (o->encoding == MR_PACK_DEFAULT)
@@ -179,7 +181,8 @@ void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error 
 mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out, mr_error *error)
 {
     const struct mr_packer_options options = {.encoding = MR_PACKED_JPEG,
-                                              .limits = {.max_pixels = job->options.max_pixels}};
+                                              .limits = {.max_pixels = job->options.max_pixels},
+                                              .stock_jpeg = job->options.jpeg_decoder == MR_JPEG_STOCK};
     return mr_packer_create(&options, packer_out, error);
 }
 

@@ -4,7 +4,7 @@
  *
  * Invariant: an interrupted pack is continued only by the same call. So everything that changes a byte of the pack is
  * in the origin text: where the samples come from, a digest of their names and labels, and every option except the
- * number of workers.
+ * number of workers and the decoder of JPEGs.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -350,7 +350,8 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
                                                 .max_side = o->max_side,
                                                 .resize = o->resize,
                                                 .quality = o->quality,
-                                                .limits = {.max_pixels = o->max_pixels}};
+                                                .limits = {.max_pixels = o->max_pixels},
+                                                .stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK};
     if (o->shuffle)
         mr_keyed_init(&packing.keyed, packing.job.progress.n_samples, o->seed, 0);
     status = run_packing(&packing, dir, error);

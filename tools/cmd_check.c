@@ -15,7 +15,7 @@
 #include "tools/pack_watch.h"
 #include "tools/say.h"
 
-enum { KEY_WORKERS = 256, KEY_MAX_PIXELS, MAX_WORKERS = 256, NAME_BYTES = 4096 };
+enum { KEY_WORKERS = 256, KEY_MAX_PIXELS, KEY_JPEG, MAX_WORKERS = 256, NAME_BYTES = 4096 };
 
 struct check_args {
     const char *path;
@@ -32,6 +32,7 @@ struct check {
 static const struct argp_option options[] = {
     {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
+    {"jpeg", KEY_JPEG, "auto|stock", 0, MR_PACK_WATCH_JPEG_HELP, 0},
     {0}};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
@@ -45,6 +46,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_MAX_PIXELS:
         args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
         return 0;
+    case KEY_JPEG: args->pack.jpeg_decoder = mr_pack_watch_jpeg(state, value); return 0;
     case ARGP_KEY_ARG:
         if (args->path != NULL)
             argp_error(state, "'%s' is one argument too many", value);

@@ -25,6 +25,7 @@ enum {
     KEY_ARRANGE,
     KEY_SEED,
     KEY_MAX_PIXELS,
+    KEY_JPEG,
     KEY_EMPTY_CLASSES,
 };
 enum { MAX_SIDE = 65500, MAX_WORKERS = 256, MAX_NAMED = 100 };
@@ -59,6 +60,7 @@ static const struct argp_option options[] = {
     {"arrange", KEY_ARRANGE, "HOW", 0, "keep: the dataset's order; shuffle: a random one (default keep)", 0},
     {"seed", KEY_SEED, "S", 0, "Seed of the random order (default 0)", 0},
     {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
+    {"jpeg", KEY_JPEG, "auto|stock", 0, MR_PACK_WATCH_JPEG_HELP, 0},
     {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
     {0}};
 
@@ -104,6 +106,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         args->seed_given = true;
         return 0;
     case KEY_MAX_PIXELS: pack->max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX); return 0;
+    case KEY_JPEG: pack->jpeg_decoder = mr_pack_watch_jpeg(state, value); return 0;
     case KEY_EMPTY_CLASSES: args->dataset.allow_empty_classes = true; return 0;
     case ARGP_KEY_ARG: take_argument(args, value, state); return 0;
     case ARGP_KEY_END: check_end(args, state); return 0;

@@ -124,6 +124,12 @@ MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t ind
  */
 MR_API mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_out, mr_error *error);
 
+/** How JPEG files are decoded. The pixels and the errors are the same. */
+typedef enum mr_jpeg_decoder {
+    MR_JPEG_AUTO = 0, /* millrace's own decoder of Huffman codes where the installed libjpeg-turbo allows it */
+    MR_JPEG_STOCK = 1 /* libjpeg-turbo alone */
+} mr_jpeg_decoder;
+
 /** Format and size of one sample, as its first bytes show them; `millrace list` prints this. */
 typedef struct mr_sample_info {
     size_t struct_size;

@@ -42,12 +42,6 @@ typedef enum mr_reader_kind {
     MR_READER_PREAD = 2
 } mr_reader_kind;
 
-/** How JPEG files are decoded. The pixels and the errors are the same. */
-typedef enum mr_jpeg_decoder {
-    MR_JPEG_AUTO = 0, /* millrace's own decoder of Huffman codes where the installed libjpeg-turbo allows it */
-    MR_JPEG_STOCK = 1 /* libjpeg-turbo alone */
-} mr_jpeg_decoder;
-
 /** CPUs of the workers. */
 typedef enum mr_affinity {
     MR_AFFINITY_NONE = 0,

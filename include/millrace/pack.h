@@ -60,8 +60,9 @@ typedef struct mr_pack_options {
                              and keep the others */
     uint64_t shard_size;  /* bytes, at least 1 MiB; 0: 1 GiB */
     uint32_t num_workers; /* threads, 1 to 256; 0: one for each usable CPU */
-    uint64_t max_pixels;  /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
-                             visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
+    mr_jpeg_decoder jpeg_decoder;
+    uint64_t max_pixels; /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
+                            visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
     /* Called in the caller's thread, at most ten times a second; true ends the call with MR_ERR_CANCELED. */
     bool (*progress)(void *user, const mr_pack_progress *progress);
     mr_pack_notice *notice; /* gets each damaged sample, and each one that is kept as it is although something else was
@@ -93,7 +94,8 @@ typedef struct mr_pack_report {
  * Damaged files are packed as they are, counted and reported to notice; MR_PACK_JPEG only copies files and checks no
  * more than their headers. options, report_out and error may be NULL.
  *
- * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers changes the bytes.
+ * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers or jpeg_decoder
+ * changes the bytes.
  *
  * Returns MR_OK; MR_ERR_INVALID (an option; dir holds a complete pack, or a part of another one; the dataset has no
  * sample, or its samples are not image files); MR_ERR_UNSUPPORTED (callbacks); MR_ERR_DAMAGED (a sample that cannot be
@@ -107,7 +109,8 @@ MR_API mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_
 
 /**
  * Read and decode every sample completely, and for a pack verify its checksum. Damaged samples, also those that cannot
- * be read, are reported to notice. It uses only num_workers, max_pixels, progress, notice and user of options.
+ * be read, are reported to notice. It uses only num_workers, max_pixels, jpeg_decoder, progress, notice and user of
+ * options.
  *
  * Returns MR_OK, also if samples are damaged: report_out->n_damaged counts them. MR_ERR_INVALID, MR_ERR_UNSUPPORTED
  * (callbacks), MR_ERR_IO, MR_ERR_CANCELED, MR_ERR_NO_MEMORY.

@@ -85,7 +85,8 @@ static void other_options_are_refused_with_both_texts(void **state)
         assert_non_null(strstr(error.text, "encoding dct, restorable 0, align 0,"));
         assert_true(i > 0 || strstr(error.text, "encoding dct8, restorable 0, align 0,"));
     }
-    options.num_workers = 3; /* changes nothing */
+    options.num_workers = 3;              /* changes nothing */
+    options.jpeg_decoder = MR_JPEG_STOCK; /* nor does this */
     pack_rig_pack(rig, "begun", &options);
 }
 
@@ -189,6 +190,7 @@ static void wrong_options_are_refused_by_name(void **state)
         {{.struct_size = sizeof(mr_pack_options), .encoding = (mr_pack_encoding)5}, "encoding 5"},
         {{.struct_size = sizeof(mr_pack_options), .quality = 101}, "quality 101"},
         {{.struct_size = sizeof(mr_pack_options), .num_workers = 257}, "num_workers 257"},
+        {{.struct_size = sizeof(mr_pack_options), .jpeg_decoder = (mr_jpeg_decoder)2}, "jpeg_decoder 2"},
         {{.struct_size = sizeof(mr_pack_options), .max_side = 65501}, "max_side 65501"},
         {{.struct_size = sizeof(mr_pack_options), .resize = 65501}, "resize 65501"},
         {{.struct_size = sizeof(mr_pack_options), .shard_size = 1048575}, "shard_size 1048575"},

@@ -71,7 +71,7 @@ static void restorable_pack_is_checked_and_gives_the_files_back(void **state)
     assert_contains(run.out, "pack: 120 samples: dct 120\n");
     assert_contains(run.out, "samples/s\n"); /* nothing kept, nothing damaged */
     assert_string_equal(run.err, "");
-    mr_run_command(&run, "check", "pack:pack", NULL);
+    mr_run_command(&run, "check", "pack:pack", "--jpeg", "stock", NULL);
     assert_status(&run, 0);
     assert_contains(run.out, "pack:pack: 0 of 120 samples damaged, ");
     mr_run_command(&run, "check", "pack", NULL); /* a folder with an index */
@@ -326,7 +326,8 @@ static void shuffled_pack_says_so_by_its_seed(void **state)
     (void)state;
     mr_run_command(&run, "pack", "photos", "s0", "--arrange", "shuffle", NULL);
     assert_status(&run, 0);
-    mr_run_command(&run, "pack", "photos", "s0b", "--arrange", "shuffle", "--seed", "0", "--workers", "4", NULL);
+    mr_run_command(&run, "pack", "photos", "s0b", "--arrange", "shuffle", "--seed", "0", "--workers", "4", "--jpeg",
+                   "stock", NULL);
     assert_status(&run, 0);
     assert_same_packs("s0", "s0b");
     mr_run_command(&run, "pack", "photos", "s1", "--arrange", "shuffle", "--seed", "1", NULL);

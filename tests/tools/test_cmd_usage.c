@@ -246,6 +246,8 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack", "empty", "out", "--shard-size", "1X"}, "--shard-size: '1X' is not a number of bytes"},
         {{"pack", "empty", "out", "--shard-size", "1023K"}, "--shard-size: '1023K'"},
         {{"pack", "empty", "out", "--shard-size", "99999999T"}, "--shard-size: '99999999T'"},
+        {{"pack", "empty", "out", "--jpeg", "own"}, "--jpeg: 'own' is none of auto, stock"},
+        {{"check", "empty", "--jpeg", "own"}, "--jpeg: 'own' is none of auto, stock"},
         {{"pack", "empty", "out", "--quality", "101"}, "--quality: '101' is not a number from 1 to 100"},
         {{"pack", "empty", "out", "--seed", "1"}, "--seed needs --arrange shuffle"},
         {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"}, "max_side and resize exclude each other"},
