@@ -100,6 +100,36 @@ uint64_t mr_reader_total(const struct mr_reader_request *request)
     return total;
 }
 
+bool mr_reader_is_plain(const struct mr_reader_request *request)
+{
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        uint64_t end;
+        if (!mr_checked_add_u64(request->extents[i].offset, request->extents[i].len, &end) || end > INT64_MAX ||
+            request->extents[i].len > MR_READER_MAX_CALL)
+            return false;
+    }
+    return true;
+}
+
+void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        mr_file_cache_release(reader->cache, request->extents[i].file);
+}
+
+bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request *request,
+                       int fds_out[MR_CATALOG_MAX_EXTENTS])
+{
+    for (uint32_t i = 0; i < request->n_extents; i++) {
+        fds_out[i] = mr_file_cache_acquire(reader->cache, request->extents[i].file);
+        if (fds_out[i] < 0) {
+            mr_reader_release(reader, request, i);
+            return false;
+        }
+    }
+    return true;
+}
+
 void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len)
 {
     assert(request->state == MR_READER_PENDING);
@@ -275,13 +305,24 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
     reader->ops->begin(reader, request);
 }
 
+/* A part of a described sample, or of a sample's own file, whose length is not known here. */
+static mr_status find_part(const struct mr_reader *reader, struct mr_reader_request *request, uint64_t len)
+{
+    struct mr_extent *extent = &request->extents[0];
+    request->n_extents = 1;
+    if (mr_catalog_is_described(reader->catalog))
+        return mr_catalog_extent_part(reader->catalog, request->index, request->offset, len, extent, &request->error);
+    mr_catalog_extents(reader->catalog, request->index, extent);
+    extent->offset = request->offset;
+    extent->len = len < MR_LEN_UNKNOWN ? len : MR_LEN_UNKNOWN - 1; /* no file has either */
+    return MR_OK;
+}
+
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
 {
-    assert(mr_catalog_is_described(reader->catalog));
+    assert(mr_catalog_is_described(reader->catalog) || reader->loose_files);
     struct mr_reader_request *request = start_request(reader, tag, index, offset);
-    request->n_extents = 1;
-    mr_status status =
-        mr_catalog_extent_part(reader->catalog, index, offset, len, &request->extents[0], &request->error);
+    mr_status status = find_part(reader, request, len);
     if (status < 0 || len == 0) /* no bytes are there whatever the file holds */
         mr_reader_finish(reader, request, status, 0);
     else

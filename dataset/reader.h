@@ -26,7 +26,7 @@ struct mr_read {
     int64_t index;
     uint8_t *bytes; /* the extents one after the other */
     size_t len;
-    uint64_t offset;  /* of the bytes in a described sample, else 0 */
+    uint64_t offset;  /* as it was submitted, else 0 */
     mr_status status; /* MR_OK; MR_ERR_DAMAGED: missing, unreadable, a directory, shorter than asked, too large;
                          MR_ERR_NO_MEMORY; MR_ERR_IO: no descriptor was available for a second */
     const mr_error
@@ -51,8 +51,10 @@ uint32_t mr_reader_n_pending(const struct mr_reader *reader);
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index);
 
 /*
- * The same for a part of a described sample: [offset, offset + len) of it and of what stands beside it; the read has
- * this offset too. len 0 is MR_OK; a part that lies outside is MR_ERR_DAMAGED.
+ * The same for a part: [offset, offset + len) of a described sample and of what stands beside it, or of a sample's own
+ * file. The read has this offset too. len 0 is MR_OK; a part that lies outside, or behind the end of the file, is
+ * MR_ERR_DAMAGED. max_bytes is compared with len. Of a file of its own, only a caller that looks at it after the read
+ * knows whether it is the file that was meant: another one, or a device, may have taken its place.
  */
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len);
 

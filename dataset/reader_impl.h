@@ -22,7 +22,7 @@ enum mr_reader_state { MR_READER_FREE, MR_READER_PENDING, MR_READER_ENDED, MR_RE
 struct mr_reader_request {
     uint64_t tag;
     int64_t index;
-    uint64_t offset; /* in a pack's sample */
+    uint64_t offset; /* as submitted */
     enum mr_reader_state state;
     mr_status status;
     uint8_t *bytes;
@@ -83,6 +83,14 @@ void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *reques
 /* Sum of the lengths of the request's extents: MR_LEN_UNKNOWN when one is, one less than that when the sum overflows.
  */
 uint64_t mr_reader_total(const struct mr_reader_request *request);
+
+/* Ends and lengths of all extents are such that one call can read each. */
+bool mr_reader_is_plain(const struct mr_reader_request *request);
+/* Open files of all extents, from the cache, or of none. */
+bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request *request,
+                       int fds_out[MR_CATALOG_MAX_EXTENTS]);
+/* Those of the first n extents. */
+void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request, uint32_t n);
 
 /* Read a request by ordinary calls, and finish it. */
 void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request);

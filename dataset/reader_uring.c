@@ -6,7 +6,8 @@
  * (if it fails the rest is cancelled). The reads are linked hard, because a short read breaks a soft link, and every
  * read of a whole file is short. The second read continues at the file position: zero bytes are the only proof that the
  * first one reached the end. When the file is longer than the buffer, the buffer grows and the whole chain runs again,
- * so that all bytes of a sample come from one opened file. Extents of shards are single reads.
+ * so that all bytes of a sample come from one opened file. A part of a loose file needs no second read: its length is
+ * known. Extents of shards are single reads.
  *
  * Every read that is not a plain success is done again by reader_pread.c, which writes the message.
  *
@@ -27,14 +28,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/clock.h"
 
 enum { OPEN, READ, TAIL, CLOSE, N_STEPS };
 static_assert(N_STEPS >= MR_CATALOG_MAX_EXTENTS, "results hold one per extent");
 
 enum round {
-    ROUND_DIRECT,  /* OPEN, READ, TAIL, CLOSE in a fixed-file slot */
+    ROUND_DIRECT,  /* OPEN, READ, TAIL (of a whole file), CLOSE in a fixed-file slot */
     ROUND_OPEN,    /* OPEN alone, of a plain descriptor */
     ROUND_READ,    /* READ, CLOSE of a plain descriptor */
     ROUND_EXTENTS, /* one read per extent */
@@ -127,23 +127,33 @@ static size_t bytes_to_ask(const struct mr_reader *reader, const struct mr_reade
     return len < MR_READER_MAX_CALL ? len : MR_READER_MAX_CALL;
 }
 
+/* All of a loose file, not a part of it. */
+static bool is_whole(const struct mr_reader_request *request)
+{
+    return request->extents[0].len == MR_LEN_UNKNOWN;
+}
+
 static void begin_direct(struct mr_reader *reader, struct mr_reader_request *request)
 {
     uint32_t slot = number_of(reader, request);
     struct flight *flight = &uring_of(reader)->flights[slot];
+    bool whole = is_whole(request);
     start_round(reader, request, ROUND_DIRECT);
-    flight->asked = bytes_to_ask(reader, request);
+    flight->asked = whole ? bytes_to_ask(reader, request) : (size_t)request->extents[0].len;
     struct io_uring_sqe *sqe = next_sqe(reader);
     io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
                                 0, slot);
     queue_step(reader, request, sqe, OPEN, IOSQE_IO_LINK);
     /* Offset -1: the file position, which the second read goes on from. */
     sqe = next_sqe(reader);
-    io_uring_prep_read(sqe, (int)slot, request->bytes, (unsigned)flight->asked, (uint64_t)-1);
+    io_uring_prep_read(sqe, (int)slot, request->bytes, (unsigned)flight->asked,
+                       whole ? (uint64_t)-1 : request->extents[0].offset);
     queue_step(reader, request, sqe, READ, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
-    sqe = next_sqe(reader);
-    io_uring_prep_read(sqe, (int)slot, &flight->tail, 1, (uint64_t)-1);
-    queue_step(reader, request, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    if (whole) {
+        sqe = next_sqe(reader);
+        io_uring_prep_read(sqe, (int)slot, &flight->tail, 1, (uint64_t)-1);
+        queue_step(reader, request, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    }
     sqe = next_sqe(reader);
     io_uring_prep_close_direct(sqe, slot);
     queue_step(reader, request, sqe, CLOSE, 0);
@@ -159,27 +169,29 @@ static void begin_open(struct mr_reader *reader, struct mr_reader_request *reque
     queue_step(reader, request, sqe, OPEN, 0);
 }
 
-static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd, size_t size)
+static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd, size_t asked)
 {
     struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
     start_round(reader, request, ROUND_READ);
     flight->fd = fd;
-    flight->asked = size + 1;
+    flight->asked = asked;
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_read(sqe, fd, request->bytes, (unsigned)flight->asked, 0);
+    io_uring_prep_read(sqe, fd, request->bytes, (unsigned)asked, request->extents[0].offset);
     queue_step(reader, request, sqe, READ, IOSQE_IO_HARDLINK);
     sqe = next_sqe(reader);
     io_uring_prep_close(sqe, fd);
     queue_step(reader, request, sqe, CLOSE, 0);
 }
 
-static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request)
+/* A part comes into a buffer that holds it; how long a whole file is shows when it is read. */
+static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
 {
     struct uring *uring = uring_of(reader);
-    if (!reader->loose_files || request->n_extents != 1 || request->extents[0].offset != 0)
+    char *path = uring->flights[number_of(reader, request)].path;
+    if (!is_whole(request) && (total > reader->options.max_bytes || !mr_reader_is_plain(request) ||
+                               mr_reader_reserve(request, (size_t)total) != 0))
         return false;
-    if (mr_catalog_path(reader->catalog, request->extents[0].file, uring->flights[number_of(reader, request)].path) !=
-        0)
+    if (mr_catalog_path(reader->catalog, request->extents[0].file, path) != 0)
         return false;
     if (uring->direct)
         begin_direct(reader, request);
@@ -188,42 +200,11 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
     return true;
 }
 
-static void release_extents(struct mr_reader *reader, const struct mr_reader_request *request, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        mr_file_cache_release(reader->cache, request->extents[i].file);
-}
-
-/* Descriptors of all extents, or of none. */
-static bool acquire_extents(struct mr_reader *reader, const struct mr_reader_request *request,
-                            int fds[MR_CATALOG_MAX_EXTENTS])
-{
-    for (uint32_t i = 0; i < request->n_extents; i++) {
-        fds[i] = mr_file_cache_acquire(reader->cache, request->extents[i].file);
-        if (fds[i] < 0) {
-            release_extents(reader, request, i);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool are_extents_plain(const struct mr_reader_request *request)
-{
-    for (uint32_t i = 0; i < request->n_extents; i++) {
-        uint64_t end;
-        if (!mr_checked_add_u64(request->extents[i].offset, request->extents[i].len, &end) || end > INT64_MAX ||
-            request->extents[i].len > MR_READER_MAX_CALL)
-            return false;
-    }
-    return true;
-}
-
 static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
 {
     int fds[MR_CATALOG_MAX_EXTENTS];
-    if (total > reader->options.max_bytes || !are_extents_plain(request) ||
-        mr_reader_reserve(request, (size_t)total) != 0 || !acquire_extents(reader, request, fds))
+    if (total > reader->options.max_bytes || !mr_reader_is_plain(request) ||
+        mr_reader_reserve(request, (size_t)total) != 0 || !mr_reader_acquire(reader, request, fds))
         return false;
     start_round(reader, request, ROUND_EXTENTS);
     uint8_t *bytes = request->bytes;
@@ -244,7 +225,7 @@ static void begin_uring(struct mr_reader *reader, struct mr_reader_request *requ
     uring->flights[number_of(reader, request)].n_rounds = 0;
     bool begun = false;
     if (!uring->broken)
-        begun = total == MR_LEN_UNKNOWN ? begin_loose(reader, request) : begin_extents(reader, request, total);
+        begun = reader->loose_files ? begin_loose(reader, request, total) : begin_extents(reader, request, total);
     if (!begun)
         mr_reader_push(&reader->slow, request);
 }
@@ -267,10 +248,11 @@ static bool read_larger(struct mr_reader *reader, struct mr_reader_request *requ
 static bool end_direct(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
 {
     int32_t n = flight->results[READ];
-    if (flight->results[OPEN] < 0 || n < 0 || flight->results[TAIL] < 0)
+    bool whole = is_whole(request), full = n >= 0 && (size_t)n == flight->asked;
+    if (flight->results[OPEN] < 0 || n < 0 || (whole ? flight->results[TAIL] < 0 : !full))
         return false;
-    if (flight->results[TAIL] > 0)
-        return (size_t)n == flight->asked && read_larger(reader, request, flight);
+    if (whole && flight->results[TAIL] > 0)
+        return full && read_larger(reader, request, flight);
     /* Zero bytes: an empty file, or something that is no file. */
     if (n == 0 || (uint64_t)n > reader->options.max_bytes)
         return false;
@@ -285,13 +267,15 @@ static bool end_open(struct mr_reader *reader, struct mr_reader_request *request
     if (fd < 0)
         return false;
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > reader->options.max_bytes ||
-        st.st_size >= (off_t)MR_READER_MAX_CALL || fcntl(fd, F_SETFL, 0) != 0 ||
-        mr_reader_reserve(request, (size_t)st.st_size + 1) != 0) {
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fcntl(fd, F_SETFL, 0) == 0;
+    uint64_t len = is_whole(request) && good ? (uint64_t)st.st_size : request->extents[0].len;
+    size_t asked = is_whole(request) ? (size_t)len + 1 : (size_t)len; /* one more shows that this is the end */
+    if (!good || len > reader->options.max_bytes || len >= MR_READER_MAX_CALL ||
+        mr_reader_reserve(request, asked) != 0) {
         close(fd);
         return false;
     }
-    begin_read(reader, request, fd, (size_t)st.st_size);
+    begin_read(reader, request, fd, asked);
     return true;
 }
 
@@ -300,7 +284,7 @@ static bool end_read(struct mr_reader *reader, struct mr_reader_request *request
     if (flight->results[CLOSE] == -ECANCELED)
         close(flight->fd);
     int32_t n = flight->results[READ];
-    if (n < 0 || (size_t)n + 1 != flight->asked)
+    if (n < 0 || (size_t)n != flight->asked - is_whole(request))
         return false;
     mr_reader_finish(reader, request, MR_OK, (size_t)n);
     return true;
@@ -310,7 +294,7 @@ static bool end_extents(struct mr_reader *reader, struct mr_reader_request *requ
 {
     size_t len = 0;
     bool complete = true;
-    release_extents(reader, request, request->n_extents);
+    mr_reader_release(reader, request, request->n_extents);
     for (uint32_t i = 0; i < request->n_extents; i++) {
         complete = complete && flight->results[i] >= 0 && (uint64_t)flight->results[i] == request->extents[i].len;
         len += (size_t)request->extents[i].len;
@@ -402,7 +386,7 @@ static void give_up_ring(struct mr_reader *reader)
         if (flight->round == ROUND_READ)
             close(flight->fd);
         if (flight->round == ROUND_EXTENTS)
-            release_extents(reader, &reader->requests[i], reader->requests[i].n_extents);
+            mr_reader_release(reader, &reader->requests[i], reader->requests[i].n_extents);
         mr_reader_push(&reader->slow, &reader->requests[i]);
     }
     uring->n_queued = 0;

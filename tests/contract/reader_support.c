@@ -169,7 +169,19 @@ static void keep(struct outcome *outcome, const struct mr_read *read, size_t pos
     }
 }
 
-struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices, size_t n)
+static void submit_whole(struct mr_reader *reader, size_t i, const void *indices)
+{
+    mr_reader_submit(reader, 1000 + i, ((const int64_t *)indices)[i]);
+}
+
+static void submit_range(struct mr_reader *reader, size_t i, const void *ranges)
+{
+    const struct range *range = (const struct range *)ranges + i;
+    mr_reader_submit_range(reader, 1000 + i, range->index, range->offset, range->len);
+}
+
+static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n,
+                              void (*submit)(struct mr_reader *reader, size_t i, const void *what), const void *what)
 {
     struct outcome *outcomes = calloc(n, sizeof *outcomes);
     assert_non_null(outcomes);
@@ -178,7 +190,7 @@ struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_
     size_t n_submitted = 0, n_ended = 0;
     while (n_ended < n) {
         for (; n_submitted < n && mr_reader_n_busy(reader) < depth; n_submitted++)
-            mr_reader_submit(reader, 1000 + n_submitted, indices[n_submitted]);
+            submit(reader, n_submitted, what);
         assert_int_equal(mr_reader_n_pending(reader), n_submitted - n_ended);
         struct mr_read read;
         assert_true(mr_reader_reap(reader, true, &read));
@@ -191,6 +203,16 @@ struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_
     assert_false(mr_reader_reap(reader, true, &none));
     assert_int_equal(mr_reader_n_busy(reader), 0);
     return outcomes;
+}
+
+struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices, size_t n)
+{
+    return read_n(reader, depth, n, submit_whole, indices);
+}
+
+struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges, size_t n)
+{
+    return read_n(reader, depth, n, submit_range, ranges);
 }
 
 struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,

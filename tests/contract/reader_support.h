@@ -62,6 +62,13 @@ struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, 
 struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,
                          const int64_t *indices, size_t n);
 struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices, size_t n);
+/* The same for parts of samples. */
+struct range {
+    int64_t index;
+    uint64_t offset;
+    uint64_t len;
+};
+struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges, size_t n);
 void free_outcomes(struct outcome *outcomes, size_t n);
 
 /* Same status, bytes, OS error and words. */

@@ -31,12 +31,6 @@ static mr_dataset *make_pack(void)
     return open_pack();
 }
 
-struct range {
-    int64_t index;
-    uint64_t offset;
-    uint64_t len;
-};
-
 static void expect_bytes(const struct mr_read *read, const struct range *range, const char *way)
 {
     struct invented want;

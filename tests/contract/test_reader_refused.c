@@ -153,6 +153,13 @@ static void refuse_ordinary_reads(const mr_dataset *dataset)
     refuse(SCMP_SYS(pread64), EPERM);
     refuse(SCMP_SYS(read), EPERM);
     CHECK(read_files(reader, 4, 3 * N_FILES));
+    for (int64_t i = 2; i < 6; i++)
+        mr_reader_submit_range(reader, 0, i, 100, 1000);
+    for (int i = 2; i < 6; i++) {
+        struct mr_read read;
+        CHECK(mr_reader_reap(reader, true, &read));
+        CHECK(read.status == MR_OK && read.len == 1000 && read.bytes[0] == pattern((uint64_t)read.index, 100));
+    }
     mr_reader_destroy(reader);
 }
 
