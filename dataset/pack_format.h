@@ -86,7 +86,7 @@ enum mr_pack_record_kind {
     MR_PACK_RECORD_BEGIN = 1,    /* struct mr_pack_begin, class names, origin: the first record */
     MR_PACK_RECORD_TEMPLATE = 2, /* struct mr_packed_template, before the first sample that has it */
     MR_PACK_RECORD_SAMPLE = 3,   /* struct mr_pack_sample, row catalog, label, name */
-    MR_PACK_RECORD_MARK = 4,     /* nothing: the bytes of all samples before it are on the disk */
+    MR_PACK_RECORD_SYNC = 4,     /* nothing: the bytes of all samples before it are on the disk */
 };
 
 /* len bytes follow, then zeros up to a multiple of 8. */

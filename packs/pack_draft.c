@@ -68,7 +68,7 @@ mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_
     uint64_t end = sample->offset + sample->len + sample->beside_len;
     uint64_t *shard_len = last_shard(draft);
     draft->bytes += end - *shard_len;
-    draft->unmarked += end - *shard_len;
+    draft->unsynced += end - *shard_len;
     *shard_len = end;
     draft->n_done++;
     draft->n_rows += n_rows;

@@ -23,7 +23,7 @@ struct mr_pack_draft {
     uint64_t n_rows;        /* entries of their row tables */
     uint64_t names_len;
     uint64_t bytes;    /* in shards */
-    uint64_t unmarked; /* of them, those behind the last mark */
+    uint64_t unsynced; /* of them, those behind the last sync */
 };
 
 /* A draft that owns nothing yet. */

@@ -4,7 +4,7 @@
  * bytes of its samples. The rest is cut off, and the pack goes on as if it had never been interrupted.
  *
  * A shard may be longer than the journal says (the process died between the two writes) or shorter (the machine died).
- * Behind the last mark its bytes may also be wrong, so they are compared with their checksums.
+ * Behind the last sync its bytes may also be wrong, so they are compared with their checksums.
  */
 #include "packs/pack_resume.h"
 
@@ -22,7 +22,7 @@
 
 struct load {
     struct mr_pack_draft *draft;
-    uint64_t n_marked; /* samples before the last mark */
+    uint64_t n_synced; /* samples before the last sync */
     uint64_t n_records, len;
     int fd; /* the shard that is looked at; -1: none, or it is not there */
     uint32_t shard;
@@ -30,8 +30,8 @@ struct load {
     struct mr_bytes bytes; /* of one sample */
 };
 
-/* Samples before the last mark among the journal's valid records. */
-static mr_status find_mark(struct load *load, uint64_t end, mr_error *error)
+/* Samples before the last sync among the journal's valid records. */
+static mr_status find_sync(struct load *load, uint64_t end, mr_error *error)
 {
     struct mr_pack_cursor cursor;
     struct mr_pack_record head;
@@ -41,8 +41,8 @@ static mr_status find_mark(struct load *load, uint64_t end, mr_error *error)
     mr_pack_journal_cursor_init(&cursor, load->draft->journal.fd, end);
     while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
         n += head.kind == MR_PACK_RECORD_SAMPLE;
-        if (head.kind == MR_PACK_RECORD_MARK)
-            load->n_marked = n;
+        if (head.kind == MR_PACK_RECORD_SYNC)
+            load->n_synced = n;
     }
     mr_pack_journal_cursor_fini(&cursor);
     return status < 0 ? status : MR_OK;
@@ -150,7 +150,7 @@ static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t l
     if (load->fd < 0 || end > load->shard_size)
         return MR_END;
     bool good = true;
-    if (draft->n_done >= load->n_marked) {
+    if (draft->n_done >= load->n_synced) {
         mr_status status = verify_sample(load, &noted.sample, &good, error);
         if (status < 0)
             return status;
@@ -158,8 +158,8 @@ static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t l
     if (!good)
         return MR_END;
     mr_status status = mr_pack_draft_count(draft, &noted.sample, noted.n_rows, noted.name_len, error);
-    if (draft->n_done <= load->n_marked)
-        draft->unmarked = 0;
+    if (draft->n_done <= load->n_synced)
+        draft->unsynced = 0;
     return status;
 }
 
@@ -177,7 +177,7 @@ static mr_status take_record(struct load *load, const struct mr_pack_record *hea
         memcpy(&template, bytes, sizeof template);
         return mr_pack_templates_add(&load->draft->templates, &template, error);
     case MR_PACK_RECORD_SAMPLE: return take_sample(load, bytes, head->len, error);
-    case MR_PACK_RECORD_MARK: return MR_OK;
+    case MR_PACK_RECORD_SYNC: return MR_OK;
     default: return MR_END;
     }
 }
@@ -263,7 +263,7 @@ mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error)
     struct stat st;
     if (fstat(draft->journal.fd, &st) != 0)
         return mr_pack_draft_fail(draft, errno, "look at", MR_PACK_JOURNAL, error);
-    mr_status status = find_mark(&load, (uint64_t)st.st_size, error);
+    mr_status status = find_sync(&load, (uint64_t)st.st_size, error);
     if (status == MR_OK)
         status = take_all(&load, (uint64_t)st.st_size, error);
     if (load.fd >= 0)

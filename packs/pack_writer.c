@@ -4,8 +4,8 @@
  * holds only sums and templates; the index is made from the journal at the end.
  *
  * Invariant: bytes are on the disk before a record that is trusted without its checksum. A killed process leaves all
- * its writes behind, in order; a machine that loses power does not. So a mark in the journal says how far the shards
- * have been synced, and samples behind the last mark count only if their checksums are right.
+ * its writes behind, in order; a machine that loses power does not. So a sync record in the journal says how far the
+ * shards have been synced, and samples behind the last sync count only if their checksums are right.
  */
 #include "packs/pack_writer.h"
 
@@ -25,8 +25,8 @@
 #include "packs/pack_index_save.h"
 #include "packs/pack_resume.h"
 
-/* Bytes between marks: what is read once more when an interrupted pack is resumed. */
-#define MARK_BYTES (UINT64_C(256) << 20)
+/* Bytes between syncs: what is read once more when an interrupted pack is resumed. */
+#define SYNC_BYTES (UINT64_C(256) << 20)
 
 struct mr_pack_writer {
     struct mr_pack_draft draft;
@@ -41,15 +41,15 @@ static mr_status fail_shard(const struct mr_pack_draft *draft, int os_error, con
 }
 
 /* Everything up to here will still be there when the machine has lost its power. */
-static mr_status write_mark(struct mr_pack_draft *draft, mr_error *error)
+static mr_status write_sync(struct mr_pack_draft *draft, mr_error *error)
 {
     if (draft->shard_fd >= 0 && fdatasync(draft->shard_fd) != 0)
         return fail_shard(draft, errno, "sync", error);
-    mr_status status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_MARK, NULL, 0, error);
+    mr_status status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SYNC, NULL, 0, error);
     if (status == MR_OK)
         status = mr_pack_journal_flush(&draft->journal, error);
     if (status == MR_OK)
-        draft->unmarked = 0;
+        draft->unsynced = 0;
     return status;
 }
 
@@ -57,7 +57,7 @@ static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
 {
     char name[MR_PACK_SHARD_NAME];
     uint32_t number = mr_pack_draft_n_shards(draft);
-    mr_status status = number > 0 ? write_mark(draft, error) : MR_OK;
+    mr_status status = number > 0 ? write_sync(draft, error) : MR_OK;
     if (status < 0)
         return status;
     mr_pack_draft_shard_name(number, name);
@@ -180,8 +180,8 @@ static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack
     status = note_sample(draft, entry, &sample, n_rows, error);
     if (status == MR_OK)
         status = mr_pack_draft_count(draft, &sample, n_rows, strlen(entry->name) + 1, error);
-    if (status == MR_OK && draft->unmarked >= MARK_BYTES)
-        status = write_mark(draft, error);
+    if (status == MR_OK && draft->unsynced >= SYNC_BYTES)
+        status = write_sync(draft, error);
     return status;
 }
 

@@ -98,7 +98,7 @@ static void a_shard_that_is_too_short_or_missing_is_written_again(void **state)
     tree_destroy(&tree);
 }
 
-static void what_a_mark_covers_is_not_read_again(void **state)
+static void what_has_been_synced_is_not_read_again(void **state)
 {
     (void)state;
     struct tree tree;
@@ -208,7 +208,7 @@ int main(void)
         cmocka_unit_test(an_altered_record_ends_what_counts),
         cmocka_unit_test(bytes_that_a_power_cut_lost_are_written_again),
         cmocka_unit_test(a_shard_that_is_too_short_or_missing_is_written_again),
-        cmocka_unit_test(what_a_mark_covers_is_not_read_again),
+        cmocka_unit_test(what_has_been_synced_is_not_read_again),
         cmocka_unit_test(a_record_that_does_not_follow_ends_what_counts),
         cmocka_unit_test(a_record_in_another_place_is_none),
         cmocka_unit_test(a_record_of_a_sample_ends_with_its_name),

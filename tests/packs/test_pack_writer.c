@@ -135,7 +135,7 @@ static void with_aligned_samples_too(void **state)
     expect_survival(256);
 }
 
-static void marks_come_after_many_bytes(void **state)
+static void syncs_come_after_many_bytes(void **state)
 {
     (void)state;
     enum { LEN = 3 << 27 };
@@ -158,7 +158,7 @@ static void marks_come_after_many_bytes(void **state)
     }
     mr_pack_writer_close(writer);
     munmap(zeros, LEN);
-    /* The mark is behind the first sample, which is believed, and before the second one, which is looked at. */
+    /* The sync record is behind the first sample, which is believed, and before the second one, which is looked at. */
     int fd = open(tree_at(&tree, "p/shard-00000"), O_WRONLY);
     assert_int_equal(__real_pwrite(fd, "1", 1, 5), 1);
     assert_int_equal(n_there(&tree, &options), 2);
@@ -453,7 +453,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whenever_it_is_killed_it_goes_on_to_the_same_bytes),
         cmocka_unit_test(with_aligned_samples_too),
-        cmocka_unit_test(marks_come_after_many_bytes),
+        cmocka_unit_test(syncs_come_after_many_bytes),
         cmocka_unit_test(a_full_disk_is_named_and_survived),
         cmocka_unit_test(after_a_failure_only_close_is_left),
         cmocka_unit_test(another_call_is_refused_and_says_what_differs),
