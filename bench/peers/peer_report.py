@@ -16,8 +16,8 @@ from peer_stats import by_round, describe, paired
 
 OURS = "ours"
 FIELDS = ("img_s", "cpu_s_per_1000", "first_s", "pss_mb", "gap_p50_ms", "gap_p99_ms")
-COLOURS = {OURS: "#c44536", "ours_packed": "#9d0208", "ours_reencoded": "#e5989b", "ours_raw": "#e5989b",
-           "light_full": "#adb5bd", "light_roi": "#8d99ae"}
+COLOURS = {OURS: "#c44536", "ours_packed": "#9d0208", "ours_index": "#e07a5f", "ours_reencoded": "#e5989b",
+           "ours_raw": "#e5989b", "ours_before": "#8a5a44", "light_full": "#adb5bd", "light_roi": "#8d99ae"}
 LINES = dict(COLOURS, torch_pillow="#2a9d8f", torchvision_tensors="#264653", dali="#76b900", spdl="#e9c46a",
              ffcv="#457b9d", ffcv_raw="#a8dadc")
 
@@ -136,7 +136,8 @@ def target_table(result):
             against += ", " + result["peers"][target["peer"]]["title"]
         elif against in result["peers"]:
             against = result["peers"][against]["title"]
-        of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_raw": ", raw"}[target["of"]]
+        of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_index": ", index",
+              "ours_raw": ", raw"}[target["of"]]
         if target["against"] == target["of"]:
             of = ""
         rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
@@ -145,13 +146,21 @@ def target_table(result):
     return table(["against", "contract", "of", "millrace / this", "aim", ""], rows)
 
 
+def commits(result):
+    machine = result["machine"]
+    text = machine["commit"] or "an unknown commit"
+    if "ours_before" in result["peers"]:
+        text += ", before at " + (machine.get("before") or "an unknown commit")
+    return text
+
+
 def markdown(result, figures):
     machine, settings, data = result["machine"], result["settings"], result["data"]
     lines = ["# millrace and its peers, %s" % result["date"][:10], "",
              "Written by `%s`; [METHOD.md](../METHOD.md) defines the columns." % result["command"], "",
              "%s, cores %s of %d, %d MB; %s; millrace at %s. %s: %d photographs, %.1f MB%s. %d rounds of %g s." % (
                  machine["cpu"], ",".join(map(str, machine["cores"])), machine["cpus"], machine["memory_mb"],
-                 machine["system"], machine["commit"] or "an unknown commit", data["name"], data["images"],
+                 machine["system"], commits(result), data["name"], data["images"],
                  data["bytes"] / 1e6,
                  ", re-encoded %.1f MB" % (data["reencoded_bytes"] / 1e6) if "reencoded_bytes" in data else "",
                  settings["rounds"], settings["seconds"])]

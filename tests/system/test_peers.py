@@ -157,6 +157,16 @@ class Arguments(unittest.TestCase):
             self.assertIn("holds 0 images", self.check("run", "--data", folder)[1])
         self.assertIn("is no folder", self.check("run", "--data", folder)[1])
 
+    def test_setup_refuses_what_is_no_commit(self):
+        with tempfile.TemporaryDirectory() as tree:
+            shutil.copytree(PEERS, os.path.join(tree, "bench", "peers"))
+            setup = os.path.join(tree, "bench", "peers", "setup")
+            done = subprocess.run([setup, "--before", "none"], capture_output=True, text=True, check=False, timeout=60,
+                                  env=dict(os.environ, GIT_CEILING_DIRECTORIES=os.path.dirname(tree)))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("before: missing: none is no commit of this repository", done.stdout)
+            self.assertEqual(subprocess.run([setup, "--before"], capture_output=True, check=False).returncode, 2)
+
     def test_adapters_refuse_what_they_do_not_know(self):
         self.assertIn("--workers 0", self.check("peer_dali.py", "--data", "x", "--workers", "0")[1])
         self.assertIn("--contract", self.check("peer_spdl.py", "--data", "x", "--contract", "A9")[1])
@@ -165,6 +175,49 @@ class Arguments(unittest.TestCase):
         self.assertIn("usage", self.check("peer_torch.py")[1])
         self.assertIn("--workers", self.check("gpu", "--workers", "4,x")[1])
         self.assertIn("needs --photos", self.check("gpu", "--build")[1])
+
+
+class StandardTables(unittest.TestCase):
+    """bench/peers/standard_tables, with djpeg and cjpeg that are played by lines of sh."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.photos, self.out = os.path.join(self.folder, "photos"), os.path.join(self.folder, "out")
+        for name in ("a/x.jpg", "a b/y.JPEG", "a/notes.txt"):
+            place = os.path.join(self.photos, name)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "w", encoding="ascii") as file:
+                file.write(name)
+        for name, line in (("djpeg", 'cp "$3" "$2"'), ("cjpeg", 'echo "$1 $2 $3 $4 $(cat "$7")" >"$6"')):
+            with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\n%s\n" % line)
+            os.chmod(os.path.join(self.folder, name), 0o755)
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def encode(self, *words):
+        path = "%s:%s" % (self.folder, os.environ["PATH"])
+        return subprocess.run([os.path.join(PEERS, "standard_tables")] + list(words), capture_output=True, text=True,
+                              check=False, timeout=60, env=dict(os.environ, PATH=path))
+
+    def test_photographs_are_encoded_again_under_their_names(self):
+        done = self.encode(self.photos, self.out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        found = {os.path.relpath(os.path.join(base, name), self.out)
+                 for base, _, some in os.walk(self.out) for name in some}
+        self.assertEqual(found, {"a/x.jpg", "a b/y.JPEG"})
+        with open(os.path.join(self.out, "a b", "y.JPEG"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "-quality 90 -sample 2x2 a b/y.JPEG\n")
+
+    def test_a_half_folder_is_never_taken_for_a_whole(self):
+        with open(os.path.join(self.folder, "cjpeg"), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 1\n")
+        self.assertNotEqual(self.encode(self.photos, self.out).returncode, 0)
+        self.assertFalse(os.path.exists(self.out))
+        self.assertIn("exists", self.encode(self.photos, self.photos).stderr)
+        self.assertIn("is no folder", self.encode(self.folder + "/none", self.out).stderr)
+        self.assertEqual(self.encode(self.photos).returncode, 2)
 
 
 class Processes(unittest.TestCase):
@@ -269,7 +322,10 @@ class Profile(unittest.TestCase):
         groups = {"decode_mcu_fast": "entropy decoding", "jsimd_ycc_rgb_convert_avx2": "colour and upsampling",
                   "jsimd_h2v2_fancy_upsample_avx2": "colour and upsampling", "horizontal_avx512": "resampling, horizontal",
                   "mr_resample_vertical_row_avx2": "resampling, vertical", "mr_tensor_write_planes_avx512": "storing",
-                  "mr_tile_expand_dct_avx2": "expanding tiles", "jpeg_read_header": "JPEG headers and set-up",
+                  "mr_tile_expand_dct_avx2": "expanding tiles", "mr_scan_store_avx2": "entropy decoding",
+                  "mr_scan_skip_c": "entropy decoding", "mr_jpeg_scan_store": "entropy decoding",
+                  "fill_window": "entropy decoding", "mr_scan_table_make_ac": "entropy decoding",
+                  "transform_component": "IDCT", "jpeg_read_header": "JPEG headers and set-up",
                   "mr_axis_fill_avx512": "resampling, tables and rows", "malloc": "memory",
                   "mr_worker_run": "the rest of the workers"}
         for symbol, group in groups.items():
@@ -289,7 +345,7 @@ def make_result():
     """Two rounds of two rows, one of them void once; a third is missing."""
     rows = []
     for number in (0, 1):
-        for peer, speed in (("ours", 1000.0), ("torch_pillow", 250.0)):
+        for peer, speed in (("ours", 1000.0), ("torch_pillow", 180.0)):
             for contract in ("A1", "A2"):
                 row = {"round": number, "peer": peer, "contract": contract, "workers": 2}
                 if (number, peer, contract) == (1, "torch_pillow", "A1"):
@@ -417,6 +473,34 @@ class WholeRun(unittest.TestCase):
         self.assertTrue(result["complete"])
         self.assertIn("| DALI CPU | missing: bench/peers/setup --only dali has not been run |", text)
         self.assertIn("| ROI decode alone | missing:", text)
+
+    def run_index(self, packer):
+        """The rows ours_index and ours_before, with a packer that is played by a line of sh; its result."""
+        path = os.path.join(self.tree, "build", "peers", "millrace", "tools", "millrace")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n%s\n" % packer)
+        os.chmod(path, 0o755)
+        process = self.start("--rounds", "1", "--seconds", "0.2", "--workers", "1", "--contracts", "A1", "--peers",
+                             "ours_index,ours_before", "--out", self.out)
+        text, errors = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, errors), (0, ""), text)
+        return text, [cell["peer"] for cell in self.read()["cells"]]
+
+    def test_index_is_a_pack_that_has_marks(self):
+        text, rows = self.run_index('mkdir "$3"; touch "$3/index"')
+        self.assertIn("| millrace, index | missing: its file could not be made: index_pack |", text)
+        self.assertIn("| millrace before | missing: bench/peers/setup --before COMMIT has not been run |", text)
+        self.assertEqual(rows, [])
+        programs = os.path.join(self.tree, "build", "peers", "before")
+        os.makedirs(os.path.join(programs, "bench"))
+        write_fake(os.path.join(programs, "bench"), name="millrace-bench-ours")
+        with open(programs + ".commit", "w", encoding="ascii") as file:
+            file.write("abc1234\n")
+        text, rows = self.run_index('[ "$1 $4 $5 $6 $7" = "pack --workers 1 --encoding jpeg" ] && mkdir "$3" && '
+                                    'touch "$3/index" "$3/marks"')
+        self.assertEqual(sorted(rows), ["ours_before", "ours_index"])
+        self.assertIn("before at abc1234", text)
 
 
 @unittest.skipIf(len(PROGRAMS) < 3, "needs our programs")
