@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is done once: libjpeg
- * makes the pixels, and a function in front of its decode_mcu also passes each MCU's blocks to the tiles. The codes are
- * decoded by scan_file.h, and by libjpeg where something is odd about them. All other JPEGs are read by
- * jpeg_read_coefficients().
+ * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is done once, for the
+ * tiles and for the pixels. Our decoder of scans feeds both (jpeg_feed.h). Where something is odd about the codes,
+ * libjpeg decodes them, and a function in front of its decode_mcu passes each MCU's blocks to the tiles. All other
+ * JPEGs are read by jpeg_read_coefficients().
+ *
+ * The pixels are the proof of what is packed, so their inverse DCT is always libjpeg's.
  *
  * Invariant: blocks beyond the image's edge are packed unchanged. They fill up the last MCUs and change no pixel, but
  * restoring the file byte for byte needs them.
@@ -11,11 +13,14 @@
 #include "packs/packer_jpeg.h"
 
 #include "base/checked.h"
+#include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/jpeg/scan_file.h"
+#include "transforms/jpeg_integer.h"
 #include "transforms/jpeg_file.h"
 #include "transforms/packed_selftest.h"
 #include "packs/packer_tiles.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +41,10 @@ struct mr_packer_jpeg {
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
     jvirt_barray_ptr *arrays;      /* where it is not */
     struct mr_packer_tiles *tiles; /* of run() */
+    const struct mr_kernel_ops *kernels;
+    bool vectors_known; /* libjpeg's inverse DCT is the kernels' */
     struct mr_jpeg_scan scan;
+    struct mr_jpeg_feed feed;
 };
 
 static struct mr_packer_jpeg *jpeg_of(j_common_ptr cinfo)
@@ -72,6 +80,7 @@ mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_
     if (!jpeg)
         return mr_error_memory(error, len);
     memset(jpeg, 0, len);
+    jpeg->kernels = mr_kernels_best();
     const struct mr_codec_limits resolved = mr_codec_limits_resolve(limits);
     mr_jpeg_file_init(&jpeg->file, &resolved, on_message, on_data_end);
     return MR_OK;
@@ -105,7 +114,9 @@ mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes,
                               enum mr_packer_jpeg_way way, struct mr_image_head *head_out, mr_error *error)
 {
     jpeg->gave_up = false;
-    jpeg->own = way == MR_PACKER_JPEG_ONE_PASS && mr_packed_selftest_decoder() != MR_CODEC_JPEG_STOCK;
+    const enum mr_codec_jpeg_decoder decoder = mr_packed_selftest_decoder();
+    jpeg->own = way == MR_PACKER_JPEG_ONE_PASS && decoder != MR_CODEC_JPEG_STOCK;
+    jpeg->vectors_known = decoder == MR_CODEC_JPEG_OWN && jpeg->kernels->idct_pair;
     mr_status status = mr_jpeg_file_read(&jpeg->file, bytes, len, error);
     if (status != MR_OK)
         return status;
@@ -115,15 +126,20 @@ mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes,
 
 /* Start. */
 
-static void commit_mcu(struct mr_packer_jpeg *jpeg)
+/* Inside a step: leave it if this has failed. */
+static void pass_on(struct mr_packer_jpeg *jpeg, mr_status status, const mr_error *error)
 {
     struct mr_jpeg_box *box = &jpeg->file.box;
-    mr_error error;
-    mr_status status = mr_packer_tiles_commit(jpeg->tiles, &error);
     if (status == MR_OK)
         return;
-    snprintf(box->words, sizeof box->words, "%.*s", (int)sizeof box->words - 1, error.text);
+    snprintf(box->words, sizeof box->words, "%.*s", (int)sizeof box->words - 1, error->text);
     mr_jpeg_box_escape(box, status);
+}
+
+static void commit_mcu(struct mr_packer_jpeg *jpeg)
+{
+    mr_error error;
+    pass_on(jpeg, mr_packer_tiles_commit(jpeg->tiles, &error), &error);
 }
 
 /* In front of libjpeg's decode_mcu. */
@@ -139,31 +155,34 @@ static boolean record_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
     return TRUE;
 }
 
-/* The blocks of a whole tile, which begins here. */
-static void decode_tile(struct mr_packer_jpeg *jpeg)
+/* Our decoder: a whole tile at once. */
+static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
 {
-    struct mr_packer_tiles *tiles = jpeg->tiles;
-    uint32_t n = tiles->layout.n_columns - tiles->column;
+    struct mr_packer_jpeg *jpeg = state;
+    struct mr_jpeg_feed *feed = &jpeg->feed;
+    mr_error error;
+    uint32_t n = feed->n_columns - column;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
-    memset(tiles->blocks, 0, (size_t)n * tiles->layout.n_blocks * sizeof tiles->blocks[0]);
-    if (mr_jpeg_scan_store(&jpeg->scan, n, tiles->blocks))
-        return;
-    jpeg->gave_up = true;
-    mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);
+    memset(feed->blocks, 0, (size_t)n * feed->n_blocks * sizeof feed->blocks[0]);
+    if (!mr_jpeg_scan_store(&jpeg->scan, n, feed->blocks)) {
+        jpeg->gave_up = true;
+        mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);
+    }
+    assert(row == jpeg->tiles->row && column == jpeg->tiles->column);
+    pass_on(jpeg, mr_packer_tiles_add(jpeg->tiles, n, (const int16_t(*)[64])feed->blocks, &error), &error);
+    return n;
 }
 
-/* In its place. */
-static boolean decode_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
+static void pass_samples(void *state, uint32_t row, uint32_t column, uint32_t n, JSAMPIMAGE planes)
 {
-    struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
-    if (jpeg->tiles->n_held == 0)
-        decode_tile(jpeg);
-    int16_t(*blocks)[64] = mr_packer_tiles_next(jpeg->tiles);
-    for (int i = 0; i < cinfo->blocks_in_MCU; i++)
-        memcpy(mcu[i][0], blocks[i], sizeof blocks[i]);
-    commit_mcu(jpeg);
-    return TRUE;
+    struct mr_packer_jpeg *jpeg = state;
+    struct mr_jpeg_integer *plain = jpeg->tiles->plain;
+    const int16_t(*blocks)[64] = (const int16_t(*)[64])jpeg->feed.blocks;
+    if (plain)
+        mr_jpeg_integer_blocks(plain, row, column, n, blocks, jpeg->vectors_known ? planes : NULL);
 }
+
+static const struct mr_jpeg_feed_source scans = {.take = take_tile, .made = pass_samples};
 
 static void start_stream(struct mr_jpeg_box *box)
 {
@@ -176,10 +195,14 @@ static void start_stream(struct mr_jpeg_box *box)
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(cinfo);
     mr_jpeg_box_crop(box);
+    if (jpeg->own && mr_scan_file_start(&jpeg->scan, cinfo, jpeg->kernels)) {
+        jpeg->feed.source = &scans;
+        mr_jpeg_feed_start(&jpeg->feed, box);
+        return;
+    }
     struct entropy_decoder *entropy = (struct entropy_decoder *)(void *)cinfo->entropy;
     jpeg->decode_mcu = entropy->decode_mcu;
-    jpeg->own = jpeg->own && mr_scan_file_start(&jpeg->scan, cinfo, mr_kernels_best());
-    entropy->decode_mcu = jpeg->own ? decode_mcu : record_mcu;
+    entropy->decode_mcu = record_mcu;
 }
 
 /* Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's decoder does not. */
@@ -266,7 +289,6 @@ static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
     struct mr_packer_tiles *tiles = jpeg->tiles;
     JBLOCKARRAY rows[MR_PACKED_MAX_COMPONENTS];
     uint32_t n = (uint32_t)cinfo->num_components, h[MR_PACKED_MAX_COMPONENTS], v[MR_PACKED_MAX_COMPONENTS];
-    mr_error error;
     for (uint32_t c = 0; c < n; c++) {
         h[c] = n == 1 ? 1 : (uint32_t)cinfo->comp_info[c].h_samp_factor;
         v[c] = n == 1 ? 1 : (uint32_t)cinfo->comp_info[c].v_samp_factor;
@@ -277,12 +299,7 @@ static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
         for (uint32_t c = 0; c < n; c++)
             for (uint32_t y = 0; y < v[c]; y++, block += h[c])
                 memcpy(block, rows[c][y] + (size_t)column * h[c], h[c] * sizeof *block);
-        mr_status status = mr_packer_tiles_commit(tiles, &error);
-        if (status == MR_OK)
-            continue;
-        snprintf(jpeg->file.box.words, sizeof jpeg->file.box.words, "%.*s", (int)sizeof jpeg->file.box.words - 1,
-                 error.text);
-        mr_jpeg_box_escape(&jpeg->file.box, status);
+        commit_mcu(jpeg);
     }
 }
 

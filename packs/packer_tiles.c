@@ -25,7 +25,8 @@ mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_p
 {
     mr_packed_layout(image, &tiles->layout);
     tiles->encoding = image->encoding;
-    tiles->kernels = mr_kernels_best();
+    if (!tiles->kernels)
+        tiles->kernels = mr_kernels_best();
     tiles->plain = plain;
     tiles->row = tiles->column = tiles->n_held = 0;
     mr_packer_bytes_clear(&tiles->bytes);
@@ -47,13 +48,12 @@ static mr_status begin_row(struct mr_packer_tiles *tiles, mr_error *error)
     return MR_OK;
 }
 
-static mr_status add_tile(struct mr_packer_tiles *tiles, mr_error *error)
+static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
+                            mr_error *error)
 {
     struct mr_packer_bytes *bytes = &tiles->bytes;
-    uint32_t first = tiles->column - tiles->n_held;
-    uint32_t n_blocks = tiles->n_held * tiles->layout.n_blocks;
-    const int16_t(*blocks)[64] = (const int16_t(*)[64])tiles->blocks;
-    mr_status status = first == 0 ? begin_row(tiles, error) : MR_OK;
+    uint32_t n_blocks = n_mcus * tiles->layout.n_blocks;
+    mr_status status = tiles->column == 0 ? begin_row(tiles, error) : MR_OK;
     if (status == MR_OK)
         status = mr_packer_bytes_reserve(bytes, MR_TILE_MAX_BYTES, error);
     if (status != MR_OK)
@@ -61,31 +61,39 @@ static mr_status add_tile(struct mr_packer_tiles *tiles, mr_error *error)
     uint8_t *at = bytes->at + bytes->len;
     size_t len = tiles->encoding == MR_PACKED_DCT8 ? tiles->kernels->encode_dct8(blocks, n_blocks, at)
                                                    : tiles->kernels->encode_dct(blocks, n_blocks, at);
-    uint8_t *size = bytes->at + tiles->rows[tiles->row] + (size_t)(first / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
+    uint8_t *size = bytes->at + tiles->rows[tiles->row] + (size_t)(tiles->column / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
     size[0] = (uint8_t)len;
     size[1] = (uint8_t)(len >> 8);
     bytes->len += len;
     if (bytes->len > UINT32_MAX)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "its coefficients take more than 4 GiB");
-    if (tiles->plain)
-        mr_jpeg_integer_blocks(tiles->plain, tiles->row, first, tiles->n_held, blocks);
-    tiles->n_held = 0;
+    return MR_OK;
+}
+
+mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
+                              mr_error *error)
+{
+    mr_status status = write_tile(tiles, n_mcus, blocks, error);
+    if (status != MR_OK)
+        return status;
+    tiles->column += n_mcus;
+    if (tiles->column == tiles->layout.n_columns) {
+        tiles->column = 0;
+        tiles->row++;
+    }
     return MR_OK;
 }
 
 mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error)
 {
-    tiles->n_held++;
-    tiles->column++;
-    bool ends_row = tiles->column == tiles->layout.n_columns;
-    if (!ends_row && tiles->n_held < MR_PACKED_TILE_MCUS)
+    const int16_t(*blocks)[64] = (const int16_t(*)[64])tiles->blocks;
+    uint32_t n = ++tiles->n_held;
+    if (n < MR_PACKED_TILE_MCUS && tiles->column + n < tiles->layout.n_columns)
         return MR_OK;
-    mr_status status = add_tile(tiles, error);
-    if (status == MR_OK && ends_row) {
-        tiles->column = 0;
-        tiles->row++;
-    }
-    return status;
+    tiles->n_held = 0;
+    if (tiles->plain)
+        mr_jpeg_integer_blocks(tiles->plain, tiles->row, tiles->column, n, blocks, NULL);
+    return mr_packer_tiles_add(tiles, n, blocks, error);
 }
 
 void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image)

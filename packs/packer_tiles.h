@@ -13,18 +13,19 @@
 
 struct mr_jpeg_integer;
 
-/* MCUs go in, row by row, from the left; bytes and the row table come out. Its memory starts as zeros and is kept. */
+/* MCUs go in, row by row, from the left; bytes and the row table come out. It starts as zeros, and its memory is kept.
+ */
 struct mr_packer_tiles {
     struct mr_packed_layout layout;
     uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
     const struct mr_kernel_ops *kernels;
-    struct mr_jpeg_integer *plain; /* is given the blocks as well; NULL: nobody is */
+    struct mr_jpeg_integer *plain; /* is given the MCUs as well; NULL: nobody is */
     struct mr_packer_bytes bytes;  /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
-    uint32_t row;    /* of the next MCU */
-    uint32_t column; /* of the next MCU */
-    uint32_t n_held; /* MCUs in blocks */
+    uint32_t row;    /* of the next tile */
+    uint32_t column; /* of its first MCU */
+    uint32_t n_held; /* MCUs in blocks, not yet a tile */
     alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64];
 };
 
@@ -42,6 +43,11 @@ static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
 
 /* ... and, once they are there, on to the one after it. MR_ERR_UNSUPPORTED: the sample is too long. */
 mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error);
+
+/* Or a whole tile at once, whose blocks lie elsewhere; plain's are the caller's to give. MR_ERR_UNSUPPORTED as above.
+ */
+mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
+                              mr_error *error);
 
 /* After the last MCU: the bytes have their slack, image its rows, n_rows and len. */
 void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image);

@@ -34,7 +34,7 @@ typedef uint16_t word_lanes __attribute__((vector_size(16)));
 
 struct mr_jpeg_integer_ops {
     void (*blocks)(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                   const int16_t (*blocks)[64]);
+                   const int16_t (*blocks)[64], uint8_t **const *samples);
     const uint8_t *(*row)(struct mr_jpeg_integer *decoder, uint32_t y);
 };
 
@@ -153,28 +153,78 @@ INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *
         memcpy(out + (size_t)i * stride, (const uint8_t *)rows + (size_t)i * 8, 8);
 }
 
+/*
+ * Vectors of 16 bits make the same samples of a block whose dequantised coefficients add up to no more than this. The
+ * first pass multiplies their sum by at most 4 x 1.388 (1.388 is sqrt(2) cos(pi / 16)), so neither what it hands on
+ * nor a sum of two of these exceeds 31700, and the second pass descales more than it multiplies.
+ */
+#define SMALL 5700
+
+/* quant: at most SMALL + 1. */
+INLINE bool is_small(const int16_t block[64], const int16_t quant[64])
+{
+    int16_t most[64]; /* so that 64 products fit into 31 bits */
+    int32_t sum = 0;
+    for (int k = 0; k < 64; k++) {
+        int value = block[k] < 0 ? -block[k] : block[k];
+        most[k] = (int16_t)(value < SMALL + 1 ? value : SMALL + 1);
+    }
+    for (int k = 0; k < 64; k++)
+        sum += most[k] * quant[k];
+    return sum <= SMALL;
+}
+
+INLINE void copy_block(uint8_t *const *rows, size_t at, uint8_t *out, size_t stride)
+{
+    for (int i = 0; i < 8; i++)
+        memcpy(out + (size_t)i * stride, rows[i] + at, 8);
+}
+
+/* Dequantisation for the transform, and for is_small(). */
+struct factors {
+    lanes wide[8];
+    int16_t most[64];
+};
+
+INLINE void make_factors(const uint16_t quant[64], struct factors *factors)
+{
+    for (int i = 0; i < 8; i++) {
+        word_lanes words;
+        memcpy(&words, quant + 8 * i, sizeof words);
+        factors->wide[i] = __builtin_convertvector(words, lanes);
+    }
+    for (int k = 0; k < 64; k++)
+        factors->most[k] = (int16_t)(quant[k] < SMALL + 1 ? quant[k] : SMALL + 1);
+}
+
+/* The blocks of one component inside the image; mcu: its first block of the first MCU. */
+INLINE void make_component(struct mr_jpeg_integer *decoder, uint32_t c, uint32_t row, uint32_t column, uint32_t n_mcus,
+                           const int16_t (*mcu)[64], uint8_t *const *samples)
+{
+    const struct mr_jpeg_integer_plane *plane = &decoder->planes[c];
+    const uint32_t h = decoder->template->h[c], v = decoder->template->v[c];
+    struct factors factors;
+    make_factors(decoder->template->quant[c], &factors);
+    for (uint32_t m = 0; m < n_mcus; m++, mcu += decoder->layout.n_blocks)
+        for (uint32_t i = 0; i < h * v; i++) {
+            size_t x = ((size_t)(column + m) * h + i % h) * 8, y = ((size_t)row * v + i / h) * 8;
+            uint8_t *out = plane->at + y * plane->stride + x;
+            if (x >= plane->width || y >= plane->height)
+                continue;
+            if (samples && is_small(mcu[i], factors.most))
+                copy_block(samples + 8 * (size_t)(i / h), x, out, plane->stride);
+            else
+                inverse_dct(mcu[i], factors.wide, out, plane->stride);
+        }
+}
+
 INLINE void make_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                        const int16_t (*blocks)[64])
+                        const int16_t (*blocks)[64], uint8_t **const *samples)
 {
     const struct mr_packed_template *template = decoder->template;
-    const int16_t(*mcu)[64] = blocks;
     for (uint32_t c = 0; c < template->n_components; c++) {
-        const struct mr_jpeg_integer_plane *plane = &decoder->planes[c];
-        uint32_t h = template->h[c], v = template->v[c];
-        lanes quant[8];
-        for (int i = 0; i < 8; i++) {
-            word_lanes words;
-            memcpy(&words, template->quant[c] + 8 * i, sizeof words);
-            quant[i] = __builtin_convertvector(words, lanes);
-        }
-        for (uint32_t m = 0; m < n_mcus; m++)
-            for (uint32_t y = 0; y < v; y++)
-                for (uint32_t x = 0; x < h; x++) {
-                    uint8_t *out = plane->at + ((size_t)row * v + y) * 8 * plane->stride;
-                    inverse_dct(mcu[(size_t)m * decoder->layout.n_blocks + y * h + x], quant,
-                                out + ((size_t)(column + m) * h + x) * 8, plane->stride);
-                }
-        mcu += h * v;
+        make_component(decoder, c, row, column, n_mcus, blocks, samples ? samples[c] : NULL);
+        blocks += template->h[c] * template->v[c];
     }
 }
 
@@ -318,9 +368,9 @@ INLINE const uint8_t *make_row(struct mr_jpeg_integer *decoder, uint32_t y)
 /* ---- The same for AVX2 ---- */
 
 static void make_blocks_c(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                          const int16_t (*blocks)[64])
+                          const int16_t (*blocks)[64], uint8_t **const *samples)
 {
-    make_blocks(decoder, row, column, n_mcus, blocks);
+    make_blocks(decoder, row, column, n_mcus, blocks, samples);
 }
 
 static const uint8_t *make_row_c(struct mr_jpeg_integer *decoder, uint32_t y)
@@ -334,9 +384,9 @@ static const struct mr_jpeg_integer_ops c_loops = {.blocks = make_blocks_c, .row
 
 __attribute__((target("avx2"))) static void make_blocks_avx2(struct mr_jpeg_integer *decoder, uint32_t row,
                                                              uint32_t column, uint32_t n_mcus,
-                                                             const int16_t (*blocks)[64])
+                                                             const int16_t (*blocks)[64], uint8_t **const *samples)
 {
-    make_blocks(decoder, row, column, n_mcus, blocks);
+    make_blocks(decoder, row, column, n_mcus, blocks, samples);
 }
 
 __attribute__((target("avx2"))) static const uint8_t *make_row_avx2(struct mr_jpeg_integer *decoder, uint32_t y)
@@ -407,7 +457,8 @@ mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr
     decoder->template = image->template;
     decoder->width = image->width;
     decoder->height = image->height;
-    decoder->loops = best_loops();
+    if (!decoder->loops)
+        decoder->loops = best_loops();
     mr_packed_layout(image, &decoder->layout);
     for (uint32_t c = 0; c < image->template->n_components; c++) {
         offsets[c] = total;
@@ -425,9 +476,9 @@ mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr
 }
 
 void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                            const int16_t (*blocks)[64])
+                            const int16_t (*blocks)[64], uint8_t **const *samples)
 {
-    decoder->loops->blocks(decoder, row, column, n_mcus, blocks);
+    decoder->loops->blocks(decoder, row, column, n_mcus, blocks, samples);
 }
 
 const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *decoder, uint32_t y)

@@ -45,9 +45,13 @@ void mr_jpeg_integer_fini(struct mr_jpeg_integer *decoder);
 /* Start an image of a template that is covered; template must stay until the last row. */
 mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr_packed_image *image, mr_error *error);
 
-/* The blocks of n_mcus MCUs of a row of MCUs, from column on. */
+/*
+ * The blocks of n_mcus MCUs of a row of MCUs, from column on. samples: NULL, or what vectors of 16 bits (the kernels'
+ * idct_pair, libjpeg-turbo's) made of the row's blocks inside the image: samples[c][y] is row y of component c. They
+ * are copied where they cannot differ from the integers'.
+ */
 void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                            const int16_t (*blocks)[64]);
+                            const int16_t (*blocks)[64], uint8_t **const *samples);
 
 /* Once all blocks are there: row y, RGB, valid until the next call. */
 const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *decoder, uint32_t y);

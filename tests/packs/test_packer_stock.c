@@ -15,6 +15,7 @@
 
 #include "tests/packs/packer_support.h"
 #include "tests/support/scans.h"
+#include "tests/transforms/packed_sample.h"
 
 struct packers {
     struct mr_packer *own, *stock;
@@ -59,6 +60,9 @@ static void good_files_become_the_same_samples(void **state)
     for (uint32_t i = 0; packer_kind(i); i++) {
         struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
         check_same(*state, &jpeg, "an encoder's file");
+        struct mr_test_image extreme = packed_sample_extreme(&jpeg, i);
+        check_same(*state, &extreme, "a file of extreme coefficients");
+        mr_test_image_free(&extreme);
         mr_test_image_free(&jpeg);
     }
     for (uint32_t i = 0; i < 18; i++) {

@@ -7,6 +7,7 @@
 #include "tests/packs/packer_support.h"
 #include "packs/packer_tiles.h"
 #include "transforms/jpeg_integer.h"
+#include "transforms/simd/kernels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,12 @@
 #include <cmocka.h>
 
 static alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64];
+
+static uint32_t draw(uint32_t *random, uint32_t below)
+{
+    *random = *random * 1664525u + 1013904223u;
+    return (*random >> 8) % below;
+}
 
 /* All pixels of a sample by the loops that MR_CPU names, to be freed. */
 static uint8_t *plain_pixels(const struct packed_sample *sample, const char *cpu)
@@ -30,7 +37,7 @@ static uint8_t *plain_pixels(const struct packed_sample *sample, const char *cpu
     for (uint32_t n_mcus = 1, row = 0, column = 0; n_mcus > 0;) {
         assert_int_equal(mr_packer_tiles_read_next(&reading, &n_mcus, NULL), MR_OK);
         if (n_mcus > 0)
-            mr_jpeg_integer_blocks(&plain, row, column, n_mcus, (const int16_t(*)[64])blocks);
+            mr_jpeg_integer_blocks(&plain, row, column, n_mcus, (const int16_t(*)[64])blocks, NULL);
         column += n_mcus;
         row += column == reading.layout.n_columns;
         column %= reading.layout.n_columns;
@@ -102,6 +109,56 @@ static void vectors_change_nothing_whatever_the_coefficients(void **state)
     }
 }
 
+/* A few coefficients of one column or row, whose sum is around what vectors of 16 bits can hold. */
+static void draw_block(uint32_t *random, const uint16_t quant[64], int16_t block[64])
+{
+    uint32_t line = draw(random, 8), across = draw(random, 2), n = 1 + draw(random, 4);
+    int left = (int)draw(random, 16000);
+    memset(block, 0, 64 * sizeof *block);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t other = draw(random, 8), k = across ? 8 * line + other : 8 * other + line;
+        int value = i + 1 < n ? (int)draw(random, (uint32_t)left + 1) : left;
+        left -= value;
+        value /= quant[k];
+        block[k] = (int16_t)(draw(random, 2) ? value : -value);
+    }
+}
+
+/* A row of eight grey blocks, by the integers alone and with the samples that vectors of 16 bits made of them. */
+static void compare_rows(uint32_t *random, const struct mr_kernel_ops *kernels)
+{
+    struct mr_packed_template template = {.n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
+    struct mr_packed_image image = {.encoding = MR_PACKED_DCT, .width = 64, .height = 8, .template = &template};
+    struct mr_jpeg_integer alone = {0}, helped = {0};
+    uint8_t samples[8][64], *rows[8], **planes[1] = {rows};
+    for (int k = 0; k < 64; k++)
+        template.quant[0][k] = (uint16_t)(1 + draw(random, draw(random, 8) ? 12 : 20000));
+    for (int i = 0; i < 8; i++) {
+        draw_block(random, template.quant[0], blocks[i]);
+        rows[i] = samples[i];
+    }
+    for (size_t i = 0; i < 8; i += 2)
+        kernels->idct_pair(blocks[i], blocks[i + 1], template.quant[0], rows, 8 * i);
+    assert_int_equal(mr_jpeg_integer_begin(&alone, &image, NULL), MR_OK);
+    assert_int_equal(mr_jpeg_integer_begin(&helped, &image, NULL), MR_OK);
+    mr_jpeg_integer_blocks(&alone, 0, 0, 8, (const int16_t(*)[64])blocks, NULL);
+    mr_jpeg_integer_blocks(&helped, 0, 0, 8, (const int16_t(*)[64])blocks, planes);
+    for (uint32_t y = 0; y < 8; y++)
+        assert_memory_equal(mr_jpeg_integer_row(&alone, y), mr_jpeg_integer_row(&helped, y), (size_t)64 * 3);
+    mr_jpeg_integer_fini(&alone);
+    mr_jpeg_integer_fini(&helped);
+}
+
+static void samples_of_vectors_count_only_where_they_cannot_differ(void **state)
+{
+    (void)state;
+    const struct mr_kernel_ops *kernels = mr_kernels_best();
+    if (!kernels->idct_pair)
+        skip();
+    for (uint32_t i = 0, random = 1; i < 3000; i++)
+        compare_rows(&random, kernels);
+}
+
 static void inks_and_fractions_are_not_covered(void **state)
 {
     (void)state;
@@ -119,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usual_pictures_have_libjpegs_pixels),
         cmocka_unit_test(vectors_change_nothing_whatever_the_coefficients),
+        cmocka_unit_test(samples_of_vectors_count_only_where_they_cannot_differ),
         cmocka_unit_test(inks_and_fractions_are_not_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
