@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stage: the library's codec on whole photographs, and only on the boxes of train:224. Bytes come from memory. */
+/*
+ * Stage: the library's codec on whole photographs, and only on the boxes of train:224, which libjpeg-turbo alone
+ * decodes too. Bytes come from memory.
+ */
 #include "bench/stages.h"
 
 #include "base/clock.h"
 #include "bench/roi_decode.h"
 
 enum { ROWS = 8 };
+enum how { FULL, BOX, BOX_STOCK };
 
 mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo, struct mr_box box,
                               mr_stage_rows_fn take, void *user, mr_error *error)
@@ -39,19 +43,21 @@ static void sum_rows(void *user, const uint8_t *const *rows, uint32_t n_rows)
         sum->value = mr_roi_decode_sum(sum->value, rows[i], sum->row_bytes);
 }
 
-static mr_status run_boxes(struct mr_photos *photos, bool full, struct mr_run *run, mr_error *error)
+static mr_status run_boxes(struct mr_photos *photos, enum how how, struct mr_run *run, mr_error *error)
 {
     struct mr_codec *codec;
     mr_status status = mr_codec_create(&mr_photos_limits, &codec, error);
     if (status != MR_OK)
         return status;
+    if (how == BOX_STOCK)
+        mr_codec_use_stock_jpeg(codec);
     uint64_t start = mr_clock_now_ns();
     for (uint64_t i = 0; i < photos->n; i++) {
         const struct mr_photo *photo = &photos->photo[i];
         struct mr_box whole = {.width = photo->width, .height = photo->height};
-        struct mr_box box = full ? whole : photo->stage.need;
+        struct mr_box box = how == FULL ? whole : photo->stage.need;
         struct sum sum = {.row_bytes = (size_t)box.width * 3};
-        bool compare = run->check && !full;
+        bool compare = run->check && how != FULL;
         bool right = mr_stage_decode_box(codec, photo, box, compare ? sum_rows : NULL, &sum, NULL) == MR_OK;
         run->n_wrong += !right || (compare && sum.value != photo->box_sum);
     }
@@ -63,16 +69,22 @@ static mr_status run_boxes(struct mr_photos *photos, bool full, struct mr_run *r
 
 static mr_status run_full(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_boxes(user, true, run, error);
+    return run_boxes(user, FULL, run, error);
 }
 
 static mr_status run_roi(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_boxes(user, false, run, error);
+    return run_boxes(user, BOX, run, error);
+}
+
+static mr_status run_stock(void *user, struct mr_run *run, mr_error *error)
+{
+    return run_boxes(user, BOX_STOCK, run, error);
 }
 
 void mr_stage_decode_add(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_engine_add(engine, "decode, full", run_full, photos);
     mr_engine_add(engine, "decode, box", run_roi, photos);
+    mr_engine_add(engine, "decode, box, stock", run_stock, photos);
 }

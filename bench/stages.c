@@ -23,6 +23,7 @@ static void add_ratios(struct mr_engine *engine)
     mr_engine_time_ratio(engine, "whole sample, bicubic / bilinear", "whole sample, bicubic", "whole sample",
                          MR_AIM_BELOW, 1.06);
     mr_engine_ratio(engine, "box decode / full decode", "decode, box", "decode, full", MR_AIM_NONE, 0);
+    mr_engine_ratio(engine, "box decode / stock", "decode, box", "decode, box, stock", MR_AIM_AT_LEAST, 1.4);
     mr_engine_ratio(engine, "whole sample / box decode", "whole sample", "decode, box", MR_AIM_NONE, 0);
     mr_engine_ratio(engine, "whole sample / speed of light, 1", "whole sample", "speed of light, 1 process",
                     MR_AIM_NONE, 0);
