@@ -2,12 +2,13 @@
 /*
  * A sample of a pack as the pack's index describes it: all that geometry and codec need before the read. The dataset
  * fills it in, the transforms use it. When it comes from a file, only its pointers have been checked; mr_packed_check()
- * decides whether the rest makes sense.
+ * decides whether the rest makes sense, and the decoder looks at marks itself.
  */
 #ifndef BASE_PACKED_IMAGE_H
 #define BASE_PACKED_IMAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* How a sample's bytes are kept; the numbers stand in files. */
@@ -16,12 +17,20 @@ enum mr_packed_encoding {
     MR_PACKED_RAW = 2,  /* u8 pixels, H,W,3 */
     MR_PACKED_DCT = 3,  /* tiles of quantised coefficients: nibbles with escapes */
     MR_PACKED_DCT8 = 4, /* the same as int8 */
+    /* A JPEG file's bytes as they are, with marks in its scan (transforms/jpeg/jpeg_marks.h) that are kept apart. */
+    MR_PACKED_MARKED = 5,
 };
 
-/* The encodings made of rows of tiles, with a template and a row table. A new one of that kind is added here. */
+/* The encodings made of rows of tiles. A new one of that kind is added here. */
 static inline bool mr_packed_image_has_tiles(uint32_t encoding)
 {
     return encoding == MR_PACKED_DCT || encoding == MR_PACKED_DCT8;
+}
+
+/* Those with a template and a row table. */
+static inline bool mr_packed_image_has_rows(uint32_t encoding)
+{
+    return mr_packed_image_has_tiles(encoding) || encoding == MR_PACKED_MARKED;
 }
 
 /* Plain integer arithmetic (that of jidctint.c in 32 bits) gives libjpeg-turbo's pixels, for decoders elsewhere. */
@@ -57,11 +66,18 @@ struct mr_packed_image {
     uint32_t width; /* as stored, before EXIF turns it; 0 where a MR_PACKED_JPEG's header could not be read */
     uint32_t height;
     uint32_t orientation; /* EXIF, 1 to 8 */
-    uint32_t n_rows;      /* DCT, DCT8: rows of MCUs; else 0 */
+    uint32_t n_rows;      /* DCT, DCT8, MARKED: rows of MCUs; else 0 */
     uint64_t len;         /* bytes of the sample */
-    /* DCT, DCT8: */
+    /* DCT, DCT8, MARKED: */
     const struct mr_packed_template *template;
-    const uint32_t *rows; /* n_rows + 1 offsets from the sample's start: row r is [rows[r], rows[r + 1]) */
+    /*
+     * n_rows + 1 offsets from the sample's start. Tiles: row r is [rows[r], rows[r + 1]). MARKED: row r begins in the
+     * byte rows[r], and the scan's data end in front of rows[n_rows]; two rows may begin in the same byte.
+     */
+    const uint32_t *rows;
+    /* MARKED: NULL until somebody has read them; then the sample is a file as any other. */
+    const uint8_t *marks;
+    size_t marks_len;
 };
 
 #endif
