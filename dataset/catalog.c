@@ -159,7 +159,7 @@ void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char whic
 {
     char name[MR_CATALOG_WHICH - 32] = "callback sample";
     if (catalog && catalog->ops->which) {
-        catalog->ops->which(catalog, index, which_out);
+        catalog->ops->which(catalog, index, NULL, which_out);
         return;
     }
     if (catalog)
@@ -167,10 +167,19 @@ void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char whic
     snprintf(which_out, MR_CATALOG_WHICH, "%s (index %" PRId64 ")", name, index);
 }
 
+void mr_catalog_which_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
+                           char which_out[MR_CATALOG_WHICH])
+{
+    if (catalog->ops->which)
+        catalog->ops->which(catalog, index, &file, which_out);
+    else
+        mr_catalog_which(catalog, index, which_out);
+}
+
 void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_WHICH])
 {
     if (catalog->ops->which)
-        catalog->ops->which(catalog, index, name_out);
+        catalog->ops->which(catalog, index, NULL, name_out);
     else
         mr_catalog_name(catalog, index, name_out, MR_CATALOG_WHICH);
 }
@@ -223,4 +232,10 @@ mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index
 {
     assert(catalog->ops->extent_part);
     return catalog->ops->extent_part(catalog, index, offset, len, extent_out, error);
+}
+
+bool mr_catalog_extent_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+{
+    assert(catalog->ops->extent_marks);
+    return catalog->ops->extent_marks(catalog, index, extent_out);
 }

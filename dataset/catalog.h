@@ -47,11 +47,14 @@ int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_o
  * that was packed. */
 void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
 
-/* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
- * pack. catalog NULL: a sample of callbacks. */
 /* The same without the prefix that the user wrote for the root. */
 void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
+/* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
+ * pack. catalog NULL: a sample of callbacks. */
 void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
+/* The same for an error about one of the files that the sample lies in: "DIR/marks (file, index 7)". */
+void mr_catalog_which_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
+                           char which_out[MR_CATALOG_WHICH]);
 
 /* For an error about the file that a sample lies in: the sample's name, or mr_catalog_which()'s text where the name is
  * not that of the file. */
@@ -66,8 +69,8 @@ mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, cons
 
 /*
  * Samples are described: image and place are known before the read, so that a part of a sample can be read
- * (mr_reader_submit_range()). mr_catalog_extents() gives all of a sample but what only restoring needs. Today packs
- * have such samples. The four functions that follow are for such catalogs only.
+ * (mr_reader_submit_range()). mr_catalog_extents() gives all of a sample but its marks and what only restoring needs.
+ * Today packs have such samples. The five functions that follow are for such catalogs only.
  */
 bool mr_catalog_is_described(const struct mr_catalog *catalog);
 /* image_out's pointers lead into the catalog. MR_ERR_DAMAGED, with the sample's name, where the index points outside.
@@ -82,6 +85,9 @@ void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, st
 /* [offset, offset + len) of them as an extent. MR_ERR_DAMAGED, with the sample's name, where the sample has none. */
 mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
                                  struct mr_extent *extent_out, mr_error *error);
+
+/* Where the marks of a sample lie that has some (MR_PACKED_MARKED). False: it has none. */
+bool mr_catalog_extent_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 
 /* For what is done with packs only: making, checking and undoing them. */
 bool mr_catalog_is_pack(const struct mr_catalog *catalog);

@@ -50,8 +50,9 @@ struct mr_catalog_ops {
     uint32_t (*extents)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
-    /* NULL: the name, and the index in parentheses. */
-    void (*which)(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
+    /* file NULL: the one with the sample's bytes. NULL: the name, and the index in parentheses. */
+    void (*which)(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
+                  char which_out[MR_CATALOG_WHICH]);
     mr_status (*label)(const struct mr_catalog *catalog, int64_t index, void *label_out, struct mr_extent *extent_out,
                        mr_error *error);
     /* NULL: label never returns MR_PENDING. */
@@ -68,6 +69,7 @@ struct mr_catalog_ops {
     void (*extent_whole)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
     mr_status (*extent_part)(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
                              struct mr_extent *extent_out, mr_error *error);
+    bool (*extent_marks)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 };
 
 /* One per enum mr_catalog_scheme. */

@@ -33,7 +33,7 @@ static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
     if (status < 0)
         return status;
     if (index->n_samples != header->n_samples || index->label_bytes != header->kind.label_bytes ||
-        mr_pack_index_n_shards(index) != header->n_files)
+        mr_pack_index_n_shards(index) + mr_pack_index_has_marks(index) != header->n_files)
         return mr_error_set(error, MR_ERR_IO, "the pack's index was overwritten since it was opened");
     return MR_OK;
 }
@@ -53,7 +53,7 @@ static bool find_entry(const struct mr_catalog *catalog, int64_t index, struct m
     if (!mr_pack_index_sample(catalog->state, (uint64_t)index, &sample, image_out))
         return false;
     *sample_out = *sample;
-    return sample_out->shard < catalog->header->n_files &&
+    return sample_out->shard < mr_pack_index_n_shards(catalog->state) &&
            mr_checked_add_u64(sample_out->offset, sample_out->len, &end) &&
            mr_checked_add_u64(end, sample_out->beside_len, &end) && end <= INT64_MAX;
 }
@@ -113,6 +113,20 @@ static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, ui
     return MR_OK;
 }
 
+/* Their file follows the shards. */
+static bool extent_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+{
+    const struct mr_pack_index *pack = catalog->state;
+    struct mr_pack_sample sample;
+    struct mr_packed_image image;
+    struct mr_pack_marks marks;
+    if (!mr_pack_index_has_marks(pack) || !find_entry(catalog, index, &sample, &image) ||
+        image.encoding != MR_PACKED_MARKED || !mr_pack_index_marks(pack, (uint64_t)index, &marks))
+        return false;
+    *extent_out = (struct mr_extent){.file = mr_pack_index_n_shards(pack), .offset = marks.offset, .len = marks.len};
+    return true;
+}
+
 static mr_status describe_image(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
                                 mr_error *error)
 {
@@ -158,17 +172,18 @@ static void packed_name(const struct mr_catalog *catalog, int64_t index, char *n
 }
 
 /* "DIR/shard-00003 (n01440764/x.JPEG, index 7)"; the index where it does not say which shard. */
-static void packed_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
+static void packed_which(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
+                         char which_out[MR_CATALOG_WHICH])
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    char path[PATH_TEXT], name[NAME_TEXT], file[MR_CATALOG_PATH] = MR_PACK_INDEX;
-    if (find_entry(catalog, index, &sample, &image) && mr_catalog_path(catalog, sample.shard, file) != 0)
-        memcpy(file, MR_PACK_INDEX, sizeof MR_PACK_INDEX);
+    char path[PATH_TEXT], name[NAME_TEXT], base[MR_CATALOG_PATH] = MR_PACK_INDEX;
+    if (find_entry(catalog, index, &sample, &image) && mr_catalog_path(catalog, file ? *file : sample.shard, base) != 0)
+        memcpy(base, MR_PACK_INDEX, sizeof MR_PACK_INDEX);
     const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
-    size_t prefix_len = strlen(prefix), room = sizeof path - strnlen(file, 32) - 1;
+    size_t prefix_len = strlen(prefix), room = sizeof path - strnlen(base, 32) - 1;
     prefix += prefix_len > room ? prefix_len - room : 0; /* the end of a long path says more than its beginning */
-    snprintf(path, sizeof path, "%s%.32s", prefix, file);
+    snprintf(path, sizeof path, "%s%.32s", prefix, base);
     packed_name(catalog, index, name, sizeof name);
     snprintf(which_out, MR_CATALOG_WHICH, "%s (%s, index %" PRId64 ")", path, name, index);
 }
@@ -202,4 +217,5 @@ const struct mr_catalog_ops mr_catalog_pack_ops = {
     .verify = verify_bytes,
     .extent_whole = extent_whole,
     .extent_part = extent_part,
+    .extent_marks = extent_marks,
 };

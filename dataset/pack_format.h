@@ -6,6 +6,7 @@
  *   DIR/index            header and sections; written last, under a temporary name, then renamed: a folder that has it
  *                        holds a complete pack
  *   DIR/shard-00000 ...  the samples, each one's bytes, then what restoring it needs
+ *   DIR/marks            of a pack of version 2: the marks of samples that have some, 8-aligned
  *   DIR/journal          while packing: a record for each sample whose bytes are in a shard; readers ignore it
  */
 #ifndef DATASET_PACK_FORMAT_H
@@ -16,15 +17,19 @@
 #include <millrace/batch.h>
 
 #include <assert.h>
+#include <stddef.h>
 
 #define MR_PACK_MAGIC UINT64_C(0x3178646e4970726d) /* "mrpIndx1" */
 #define MR_PACK_VERSION 1u
+#define MR_PACK_VERSION_MARKS 2u /* of a pack with marks; a pack without has the first */
 #define MR_PACK_INDEX "index"
+#define MR_PACK_MARKS_FILE "marks"
 #define MR_PACK_JOURNAL "journal"
 #define MR_PACK_SHARD "shard-%05u"
 #define MR_PACK_SHARD_BYTES (UINT64_C(1) << 30)
 #define MR_PACK_MAX_ALIGN 4096u
 #define MR_PACK_MAX_LABEL_BYTES (UINT64_C(1) << 30)
+#define MR_PACK_MAX_MARKS_BYTES (UINT64_C(1) << 26) /* of one sample; the largest JPEG has less */
 
 enum mr_pack_section {
     MR_PACK_SAMPLES,     /* struct mr_pack_sample */
@@ -36,6 +41,7 @@ enum mr_pack_section {
     MR_PACK_CLASS_NAMES, /* NUL-terminated */
     MR_PACK_SHARDS,      /* u64: bytes of each shard file */
     MR_PACK_ORIGIN, /* NUL-terminated: what was packed and how, for people and for going on after an interruption */
+    MR_PACK_MARKS,  /* struct mr_pack_marks for each sample; version 2 only */
     MR_PACK_N_SECTIONS
 };
 
@@ -54,6 +60,15 @@ struct mr_pack_header {
         uint64_t off; /* 8-aligned */
         uint64_t len;
     } sections[MR_PACK_N_SECTIONS];
+    uint64_t marks_bytes; /* of the file of marks */
+};
+/* A header of version 1 ends where MR_PACK_MARKS would begin. */
+#define MR_PACK_HEADER_BYTES offsetof(struct mr_pack_header, sections[MR_PACK_MARKS])
+
+/* Where a sample's marks lie in their file; 0 and 0: it has none. */
+struct mr_pack_marks {
+    uint64_t offset;
+    uint64_t len;
 };
 
 struct mr_pack_sample {
@@ -65,7 +80,7 @@ struct mr_pack_sample {
     uint64_t name;      /* offset in NAMES */
     uint64_t head_hash; /* XXH3 of the JPEG's bytes up to its first scan, 0 where it is none */
     uint32_t shard;
-    uint32_t template; /* index in TEMPLATES; of DCT and DCT8 */
+    uint32_t template; /* index in TEMPLATES; of DCT, DCT8 and MARKED */
     uint32_t width;    /* as in struct mr_packed_image */
     uint32_t height;
     uint32_t n_rows;
@@ -110,7 +125,8 @@ struct mr_pack_begin {
     uint64_t class_names_len; /* NUL-terminated each; then origin, NUL-terminated */
 };
 
-static_assert(sizeof(struct mr_pack_header) == 256, "stands in files");
+static_assert(MR_PACK_HEADER_BYTES == 256 && sizeof(struct mr_pack_header) == 280, "stands in files");
+static_assert(sizeof(struct mr_pack_marks) == 16, "stands in files");
 static_assert(sizeof(struct mr_pack_sample) == 80, "stands in files");
 static_assert(sizeof(struct mr_packed_template) == 528, "stands in files");
 static_assert(sizeof(struct mr_pack_record) == 32, "stands in files");

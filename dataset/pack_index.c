@@ -28,14 +28,14 @@ static const struct {
     [MR_PACK_CLASS_NAMES] = {"class names", 1, true},
     [MR_PACK_SHARDS] = {"shards", sizeof(uint64_t), false},
     [MR_PACK_ORIGIN] = {"origin", 1, true},
+    [MR_PACK_MARKS] = {"marks", sizeof(struct mr_pack_marks), false},
 };
 
 uint64_t mr_pack_index_checksum(const void *bytes, size_t len)
 {
-    struct mr_pack_header header;
-    memcpy(&header, bytes, sizeof header);
-    header.checksum = 0;
-    return mr_xxh3_pair(&header, sizeof header, (const uint8_t *)bytes + sizeof header, len - sizeof header);
+    uint8_t head[offsetof(struct mr_pack_header, checksum) + sizeof(uint64_t)] = {0};
+    memcpy(head, bytes, offsetof(struct mr_pack_header, checksum));
+    return mr_xxh3_pair(head, sizeof head, (const uint8_t *)bytes + sizeof head, len - sizeof head);
 }
 
 uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len)
@@ -43,28 +43,37 @@ uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len)
     return mr_xxh3(bytes, len);
 }
 
-static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path, mr_error *error)
+static size_t header_bytes(uint32_t version)
+{
+    return version == MR_PACK_VERSION ? MR_PACK_HEADER_BYTES : sizeof(struct mr_pack_header);
+}
+
+static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path, uint32_t *version_out,
+                              mr_error *error)
 {
     if (len < offsetof(struct mr_pack_header, header_bytes) || header->magic != MR_PACK_MAGIC)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is not the index of a pack", path);
-    if (header->version != MR_PACK_VERSION)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is of version %" PRIu32 ", this library reads version %u",
-                            path, header->version, MR_PACK_VERSION);
-    if (len < sizeof *header)
+    uint32_t version = header->version;
+    if (version != MR_PACK_VERSION && version != MR_PACK_VERSION_MARKS)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "%s is of version %" PRIu32 ", this library reads versions %u and %u", path, version,
+                            MR_PACK_VERSION, MR_PACK_VERSION_MARKS);
+    if (len < header_bytes(version))
         return mr_error_set(error, MR_ERR_DAMAGED, "%s ends within its header, at byte %zu", path, len);
     if (header->file_bytes != len)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s has %zu bytes, its header says %" PRIu64, path, len,
                             header->file_bytes);
-    if (header->header_bytes != sizeof *header)
+    if (header->header_bytes != header_bytes(version))
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: its header has %" PRIu32 " bytes instead of %zu", path,
-                            header->header_bytes, sizeof *header);
+                            header->header_bytes, header_bytes(version));
+    *version_out = version;
     return MR_OK;
 }
 
 static mr_status check_section(struct mr_pack_index *index, int which, size_t len, const char *path, mr_error *error)
 {
     uint64_t off = index->header->sections[which].off, bytes = index->header->sections[which].len;
-    if (off % 8 != 0 || off < sizeof *index->header || off > len || bytes > len - off)
+    if (off % 8 != 0 || off < header_bytes(index->version) || off > len || bytes > len - off)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s: %" PRIu64 " bytes of %s at %" PRIu64 " lie outside of its %zu bytes", path, bytes,
                             sections[which].name, off, len);
@@ -107,6 +116,9 @@ static mr_status check_counts(const struct mr_pack_index *index, const char *pat
                             index->lens[MR_PACK_LABELS], n);
     if (n > 0 && index->lens[MR_PACK_SHARDS] == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " samples and no shard", path, n);
+    if (mr_pack_index_has_marks(index) && index->lens[MR_PACK_MARKS] / sizeof(struct mr_pack_marks) != n)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes of marks for %" PRIu64 " samples", path,
+                            index->lens[MR_PACK_MARKS], n);
     return MR_OK;
 }
 
@@ -114,9 +126,12 @@ mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *
                                      mr_error *error)
 {
     struct mr_pack_index index = {.header = bytes, .bytes = bytes};
-    mr_status status = check_header(index.header, len, path, error);
-    for (int i = 0; status == MR_OK && i < MR_PACK_N_SECTIONS; i++)
+    mr_status status = check_header(index.header, len, path, &index.version, error);
+    int n_sections = index.version == MR_PACK_VERSION ? MR_PACK_MARKS : MR_PACK_N_SECTIONS;
+    for (int i = 0; status == MR_OK && i < n_sections; i++)
         status = check_section(&index, i, len, path, error);
+    if (status == MR_OK && mr_pack_index_has_marks(&index))
+        index.marks_bytes = index.header->marks_bytes;
     if (status == MR_OK)
         status = check_labels(&index, path, error);
     if (status == MR_OK)
@@ -130,7 +145,8 @@ mr_status mr_pack_index_attach(const void *bytes, size_t len, const char *path, 
                                mr_error *error)
 {
     const struct mr_pack_header *header = bytes;
-    mr_status status = check_header(header, len, path, error);
+    uint32_t version;
+    mr_status status = check_header(header, len, path, &version, error);
     if (status < 0)
         return status;
     uint64_t sum = mr_pack_index_checksum(bytes, len);
@@ -164,12 +180,30 @@ static bool lies_in_its_shard(const struct mr_pack_index *index, const struct mr
            mr_checked_add_u64(end, sample->beside_len, &end) && end <= mr_pack_index_shard_bytes(index, sample->shard);
 }
 
-/* Pointers for what has coefficients. */
+bool mr_pack_index_has_marks(const struct mr_pack_index *index)
+{
+    return index->version == MR_PACK_VERSION_MARKS;
+}
+
+bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i, struct mr_pack_marks *marks_out)
+{
+    if (i >= index->lens[MR_PACK_MARKS] / sizeof(struct mr_pack_marks))
+        return false;
+    struct mr_pack_marks marks = ((const struct mr_pack_marks *)index->starts[MR_PACK_MARKS])[i];
+    uint64_t end;
+    if (marks.len == 0 || marks.len > MR_PACK_MAX_MARKS_BYTES || !mr_checked_add_u64(marks.offset, marks.len, &end) ||
+        end > index->marks_bytes || end > INT64_MAX)
+        return false;
+    *marks_out = marks;
+    return true;
+}
+
+/* Pointers for what has a row table. */
 static bool find_tables(const struct mr_pack_index *index, const struct mr_pack_sample *sample,
                         struct mr_packed_image *image)
 {
     uint64_t n = index->lens[MR_PACK_ROWS] / sizeof(uint32_t);
-    if (!mr_packed_image_has_tiles(sample->encoding))
+    if (!mr_packed_image_has_rows(sample->encoding))
         return true;
     if (sample->rows >= n || n - sample->rows < (uint64_t)sample->n_rows + 1 ||
         sample->template >= index->lens[MR_PACK_TEMPLATES] / sizeof *image->template)
@@ -193,8 +227,12 @@ bool mr_pack_index_sample(const struct mr_pack_index *index, uint64_t i, const s
                                     .height = sample.height,
                                     .orientation = sample.orientation,
                                     .len = sample.len};
+    struct mr_pack_marks marks = {0};
     if (!lies_in_its_shard(index, &sample) || !find_tables(index, &sample, &image))
         return false;
+    if (sample.encoding == MR_PACKED_MARKED && !mr_pack_index_marks(index, i, &marks))
+        return false;
+    image.marks_len = (size_t)marks.len;
     *sample_out = stored;
     *image_out = image;
     return true;

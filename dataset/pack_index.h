@@ -17,9 +17,11 @@ struct mr_pack_index {
     const struct mr_pack_header *header;
     const uint8_t *bytes;
     /* As the header said when it was checked: a file that is overwritten while it is mapped must not move them. */
+    uint32_t version;
     uint64_t n_samples;
     uint64_t label_bytes;
-    const void *starts[MR_PACK_N_SECTIONS];
+    uint64_t marks_bytes;                   /* of the file of marks */
+    const void *starts[MR_PACK_N_SECTIONS]; /* MR_PACK_MARKS: NULL, 0 in version 1 */
     uint64_t lens[MR_PACK_N_SECTIONS];
 };
 
@@ -37,6 +39,9 @@ mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *
 /* Where a sample lies, and its description with pointers into the index. False where either points outside. */
 bool mr_pack_index_sample(const struct mr_pack_index *index, uint64_t i, const struct mr_pack_sample **sample_out,
                           struct mr_packed_image *image_out);
+/* Is there a file of marks? Where a sample's lie in it: false where it has none, or where that points outside. */
+bool mr_pack_index_has_marks(const struct mr_pack_index *index);
+bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i, struct mr_pack_marks *marks_out);
 
 /* NULL where there is none. */
 const char *mr_pack_index_name(const struct mr_pack_index *index, uint64_t i);

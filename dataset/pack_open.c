@@ -58,27 +58,35 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
     return MR_OK;
 }
 
-/* Shards are there, and as long as the index says. */
-static mr_status add_shards(const struct opening *opening, struct mr_catalog_builder *builder, mr_error *error)
+/* It is there, and as long as the index says. */
+static mr_status add_file(const struct opening *opening, const char *name, uint64_t bytes,
+                          struct mr_catalog_builder *builder, mr_error *error)
 {
-    uint64_t n = mr_pack_index_n_shards(&opening->index);
+    struct stat st;
+    if (fstatat(opening->root, name, &st, 0) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "%s%s%s", opening->dir, opening->slash, name);
+    if (!S_ISREG(st.st_mode))
+        return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir, opening->slash, name);
+    if ((uint64_t)st.st_size != bytes)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64, opening->dir,
+                            opening->slash, name, (intmax_t)st.st_size, bytes);
+    builder->header.n_files++;
+    return mr_catalog_builder_name(builder, name, error);
+}
+
+/* The shards in their order, then the marks. */
+static mr_status add_files(const struct opening *opening, struct mr_catalog_builder *builder, mr_error *error)
+{
+    const struct mr_pack_index *index = &opening->index;
+    uint64_t n = mr_pack_index_n_shards(index);
     mr_status status = MR_OK;
     for (uint64_t i = 0; status == MR_OK && i < n; i++) {
         char name[32];
-        struct stat st;
-        uint64_t bytes = mr_pack_index_shard_bytes(&opening->index, i);
-        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
-        if (i > UINT32_MAX || fstatat(opening->root, name, &st, 0) != 0)
-            return mr_error_os(error, MR_ERR_IO, i > UINT32_MAX ? ENOENT : errno, "%s%s%s", opening->dir,
-                               opening->slash, name);
-        if (!S_ISREG(st.st_mode))
-            return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir, opening->slash, name);
-        if ((uint64_t)st.st_size != bytes)
-            return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64, opening->dir,
-                                opening->slash, name, (intmax_t)st.st_size, bytes);
-        status = mr_catalog_builder_name(builder, name, error);
+        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i); /* the first one that is missing ends this */
+        status = add_file(opening, name, mr_pack_index_shard_bytes(index, i), builder, error);
     }
-    builder->header.n_files = n;
+    if (status == MR_OK && mr_pack_index_has_marks(index))
+        status = add_file(opening, MR_PACK_MARKS_FILE, index->marks_bytes, builder, error);
     return status;
 }
 
@@ -112,7 +120,7 @@ static mr_status build_catalog(struct opening *opening, struct mr_catalog_builde
     kind->label_bytes = opening->index.label_bytes;
     builder->header.n_samples = opening->index.n_samples;
     builder->header.names_file_bytes = opening->len;
-    status = add_shards(opening, builder, error);
+    status = add_files(opening, builder, error);
     if (status == MR_OK)
         status = add_classes(opening, builder, error);
     return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);

@@ -130,6 +130,11 @@ bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request 
     return true;
 }
 
+uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_request *request)
+{
+    return reader->options.max_bytes + request->marks_len;
+}
+
 void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len)
 {
     assert(request->state == MR_READER_PENDING);
@@ -275,6 +280,9 @@ static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_
     request->tag = tag;
     request->index = index;
     request->offset = offset;
+    request->marks_len = 0;
+    request->n_extents = 0;
+    request->reading = 0;
     return request;
 }
 
@@ -305,14 +313,17 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
     reader->ops->begin(reader, request);
 }
 
-/* A part of a described sample, or of a sample's own file, whose length is not known here. */
+/* A part of a described sample, behind its marks, or of a sample's own file, whose length is not known here. */
 static mr_status find_part(const struct mr_reader *reader, struct mr_reader_request *request, uint64_t len)
 {
-    struct mr_extent *extent = &request->extents[0];
-    request->n_extents = 1;
-    if (mr_catalog_is_described(reader->catalog))
+    struct mr_extent *extent = request->extents;
+    if (mr_catalog_is_described(reader->catalog)) {
+        if (!reader->options.no_marks && mr_catalog_extent_marks(reader->catalog, request->index, extent))
+            request->marks_len = (size_t)extent++->len;
+        request->n_extents = (uint32_t)(extent - request->extents) + 1;
         return mr_catalog_extent_part(reader->catalog, request->index, request->offset, len, extent, &request->error);
-    mr_catalog_extents(reader->catalog, request->index, extent);
+    }
+    request->n_extents = mr_catalog_extents(reader->catalog, request->index, extent);
     extent->offset = request->offset;
     extent->len = len < MR_LEN_UNKNOWN ? len : MR_LEN_UNKNOWN - 1; /* no file has either */
     return MR_OK;
@@ -323,10 +334,12 @@ void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t inde
     assert(mr_catalog_is_described(reader->catalog) || reader->loose_files);
     struct mr_reader_request *request = start_request(reader, tag, index, offset);
     mr_status status = find_part(reader, request, len);
-    if (status < 0 || len == 0) /* no bytes are there whatever the file holds */
+    if (status < 0 || len == 0) { /* no bytes are there whatever the file holds */
+        request->marks_len = 0;
         mr_reader_finish(reader, request, status, 0);
-    else
+    } else {
         reader->ops->begin(reader, request);
+    }
 }
 
 bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out)
@@ -342,14 +355,18 @@ bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_ou
     reader->recent_len -= reader->recent_len / 64;
     if (request->len > reader->recent_len)
         reader->recent_len = request->len;
+    bool good = request->status == MR_OK;
+    size_t marks_len = good ? request->marks_len : 0;
     *read_out = (struct mr_read){.tag = request->tag,
                                  .index = request->index,
-                                 .bytes = request->status == MR_OK ? request->bytes : NULL,
-                                 .len = request->len,
+                                 .bytes = good ? request->bytes + marks_len : NULL,
+                                 .len = request->len - marks_len,
                                  .offset = request->offset,
                                  .status = request->status,
-                                 .error = request->status == MR_OK ? NULL : &request->error,
-                                 .buffer = (uint32_t)(request - reader->requests)};
+                                 .error = good ? NULL : &request->error,
+                                 .buffer = (uint32_t)(request - reader->requests),
+                                 .marks = marks_len > 0 ? request->bytes : NULL,
+                                 .marks_len = marks_len};
     return true;
 }
 

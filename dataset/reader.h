@@ -15,16 +15,17 @@ struct mr_reader;
 struct mr_reader_options {
     mr_reader_kind kind;    /* MR_READER_AUTO probes io_uring and falls back */
     uint32_t depth;         /* reads in flight, 1 to 64 */
-    uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED */
+    uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED; its marks do not count */
     uint32_t max_files;     /* shards kept open; 0, or more than mr_file_cache_limit(): that many */
     bool plain_descriptors; /* io_uring without fixed-file slots, as on kernels before 5.19; for tests */
+    bool no_marks;          /* leave out the marks of described samples */
 };
 
 /* One read that has ended. bytes stay valid until mr_reader_recycle(); 64 bytes after len are readable. */
 struct mr_read {
     uint64_t tag;
     int64_t index;
-    uint8_t *bytes; /* the extents one after the other */
+    uint8_t *bytes; /* the extents one after the other, without marks */
     size_t len;
     uint64_t offset;  /* as it was submitted, else 0 */
     mr_status status; /* MR_OK; MR_ERR_DAMAGED: missing, unreadable, a directory, shorter than asked, too large;
@@ -32,6 +33,8 @@ struct mr_read {
     const mr_error
         *error;      /* set when status is negative; names the file, the index and the cause; valid until recycle */
     uint32_t buffer; /* the reader's own */
+    const uint8_t *marks; /* of a described sample that has some, whatever part of it was asked for; else NULL */
+    size_t marks_len;
 };
 
 /* Returns MR_OK; MR_ERR_UNSUPPORTED when MR_READER_URING was asked for and the kernel refuses; MR_ERR_NO_MEMORY. */

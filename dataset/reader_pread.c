@@ -18,7 +18,7 @@
 
 /* Waits of 1, 2, 4 ... 512 ms: one second in all. */
 #define N_TRIES 11
-/* Only extents of at least this size are announced to the kernel: smaller ones are not worth a system call. */
+/* Smaller extents are not announced to the kernel: they are not worth a system call. */
 #define ADVISE_BYTES 65536
 
 static bool is_shortage(int err)
@@ -42,7 +42,7 @@ static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
 static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request,
                            char name[MR_CATALOG_WHICH])
 {
-    mr_catalog_which(reader->catalog, request->index, name);
+    mr_catalog_which_file(reader->catalog, request->index, request->extents[request->reading].file, name);
     return name;
 }
 
@@ -68,7 +68,7 @@ static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *
 {
     char name[MR_CATALOG_WHICH];
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
-                        name_of(reader, request, name), (unsigned long long)n_bytes,
+                        name_of(reader, request, name), (unsigned long long)(n_bytes - request->marks_len),
                         (unsigned long long)reader->options.max_bytes);
 }
 
@@ -166,7 +166,7 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request
     uint64_t end;
     if (!mr_checked_add_u64(extent->offset, extent->len, &end) || end > INT64_MAX)
         return fail_short(reader, request, fd, UINT64_MAX);
-    if (extent->len > reader->options.max_bytes - *len)
+    if (extent->len > mr_reader_limit(reader, request) - *len)
         return fail_large(reader, request, *len + extent->len);
     if (mr_reader_reserve(request, *len + (size_t)extent->len) != 0)
         return fail_memory(reader, request, *len + (size_t)extent->len);
@@ -221,14 +221,18 @@ void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *req
     size_t len = 0;
     mr_status status = MR_OK;
     uint64_t total = mr_reader_total(request);
-    if (total != MR_LEN_UNKNOWN && total > reader->options.max_bytes)
+    if (total != MR_LEN_UNKNOWN && total > mr_reader_limit(reader, request)) {
+        request->reading = request->n_extents - 1;
         status = fail_large(reader, request, total);
-    for (uint32_t i = 0; i < request->n_extents && status == MR_OK; i++)
+    }
+    for (uint32_t i = 0; i < request->n_extents && status == MR_OK; i++) {
+        request->reading = i;
         status = read_extent(reader, request, &request->extents[i], &len);
+    }
     mr_reader_finish(reader, request, status, len);
 }
 
-/* Let the disk begin with large extents of shards; a file that cannot be opened is found out by the read itself. */
+/* A file that cannot be opened is found out by the read itself. */
 static void advise_extent(struct mr_reader *reader, const struct mr_extent *extent)
 {
     int fd = mr_file_cache_acquire(reader->cache, extent->file);
@@ -238,11 +242,15 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
     mr_file_cache_release(reader->cache, extent->file);
 }
 
+/* Let the disk begin with large extents of shards, and with marks, so that a sample waits for both of its places at
+ * once.
+ */
 static void begin_pread(struct mr_reader *reader, struct mr_reader_request *request)
 {
     for (uint32_t i = 0; !reader->loose_files && i < request->n_extents; i++) {
         const struct mr_extent *extent = &request->extents[i];
-        if (extent->len != MR_LEN_UNKNOWN && extent->len >= ADVISE_BYTES)
+        bool is_marks = i == 0 && request->marks_len > 0;
+        if (extent->len != MR_LEN_UNKNOWN && (extent->len >= ADVISE_BYTES || is_marks))
             advise_extent(reader, extent);
     }
     mr_reader_push(&reader->slow, request);

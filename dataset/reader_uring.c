@@ -203,7 +203,7 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
 static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
 {
     int fds[MR_CATALOG_MAX_EXTENTS];
-    if (total > reader->options.max_bytes || !mr_reader_is_plain(request) ||
+    if (total > mr_reader_limit(reader, request) || !mr_reader_is_plain(request) ||
         mr_reader_reserve(request, (size_t)total) != 0 || !mr_reader_acquire(reader, request, fds))
         return false;
     start_round(reader, request, ROUND_EXTENTS);

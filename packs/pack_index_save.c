@@ -128,7 +128,7 @@ static mr_status put_all(struct output *output, mr_error *error)
     const struct mr_pack_draft *draft = output->draft;
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
-    put_bytes(output, &output->header, sizeof output->header); /* written again when it is known */
+    put_bytes(output, &output->header, MR_PACK_HEADER_BYTES); /* written again when it is known */
     mr_status status = walk_section(output, MR_PACK_SAMPLES, error);
     if (status == MR_OK)
         status = walk_section(output, MR_PACK_ROWS, error);
@@ -150,7 +150,7 @@ static void fill_header(struct output *output)
     const struct mr_pack_begin *begin = mr_pack_draft_begin(output->draft);
     output->header = (struct mr_pack_header){.magic = MR_PACK_MAGIC,
                                              .version = MR_PACK_VERSION,
-                                             .header_bytes = sizeof output->header,
+                                             .header_bytes = MR_PACK_HEADER_BYTES,
                                              .n_samples = begin->n_samples,
                                              .label_dtype = begin->label_dtype,
                                              .label_ndim = (uint32_t)begin->label_ndim,
@@ -163,7 +163,7 @@ static int seal_index(struct output *output)
 {
     struct mr_pack_header *header = &output->header;
     header->file_bytes = output->at;
-    int rc = mr_file_write_at(output->fd, header, sizeof *header, 0);
+    int rc = mr_file_write_at(output->fd, header, MR_PACK_HEADER_BYTES, 0);
     if (rc < 0)
         return rc;
     void *map = mmap(NULL, (size_t)output->at, PROT_READ, MAP_SHARED, output->fd, 0);
@@ -171,7 +171,7 @@ static int seal_index(struct output *output)
         return -errno;
     header->checksum = mr_pack_index_checksum(map, (size_t)output->at);
     munmap(map, (size_t)output->at);
-    rc = mr_file_write_at(output->fd, header, sizeof *header, 0);
+    rc = mr_file_write_at(output->fd, header, MR_PACK_HEADER_BYTES, 0);
     return rc == 0 && fsync(output->fd) != 0 ? -errno : rc;
 }
 

@@ -154,10 +154,8 @@ void write_whole(const char *path, const void *bytes, size_t len)
 
 void mend_index(uint8_t *bytes, size_t len)
 {
-    struct mr_pack_header header;
-    memcpy(&header, bytes, sizeof header);
-    header.checksum = mr_pack_index_checksum(bytes, len);
-    memcpy(bytes, &header, sizeof header);
+    uint64_t checksum = mr_pack_index_checksum(bytes, len);
+    memcpy(bytes + offsetof(struct mr_pack_header, checksum), &checksum, sizeof checksum);
 }
 
 void mend_journal(uint8_t *bytes, size_t len)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "dataset/pack_index.h"
+#include "tests/dataset/invented_marks.h"
 #include "tests/dataset/invented_pack.h"
 #include "tests/dataset/tree.h"
 
@@ -26,6 +27,15 @@ static uint8_t *make_index(size_t *len_out)
     uint8_t *bytes = read_whole(tree_at(&tree, "p/index"), len_out);
     tree_destroy(&tree);
     return bytes;
+}
+
+/* The same of version 2. */
+static uint8_t *make_marked_index(size_t *len_out)
+{
+    size_t len;
+    uint8_t *bytes = make_index(&len), *marked = mark_index(bytes, len, len_out);
+    free(bytes);
+    return marked;
 }
 
 static void expect_refused(const void *bytes, size_t len, mr_status status, const char *words)
@@ -86,6 +96,62 @@ static void what_was_written_is_read(void **state)
     free(bytes);
 }
 
+static void marked_samples_have_rows_and_marks(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_marked_index(&len);
+    struct mr_pack_index index;
+    struct invented want;
+    uint64_t end = 0, n_marked = 0;
+    attach(bytes, len, &index);
+    assert_true(mr_pack_index_has_marks(&index));
+    for (uint64_t i = 0; i < N; i++) {
+        const struct mr_pack_sample *sample;
+        struct mr_packed_image image;
+        struct mr_pack_marks place;
+        uint8_t marks[INVENTED_MAX_MARKS];
+        invent(i, &want);
+        assert_true(mr_pack_index_sample(&index, i, &sample, &image));
+        assert_int_equal(image.len, want.entry.image.len);
+        assert_null(image.marks);
+        if (!is_marked(i)) {
+            assert_int_equal(image.encoding, want.entry.image.encoding);
+            assert_int_equal(image.marks_len, 0);
+            assert_false(mr_pack_index_marks(&index, i, &place));
+            continue;
+        }
+        n_marked++;
+        assert_int_equal(image.encoding, MR_PACKED_MARKED);
+        assert_int_equal(image.marks_len, invented_marks(i, marks));
+        assert_true(mr_pack_index_marks(&index, i, &place));
+        assert_int_equal(place.len, image.marks_len);
+        assert_in_range(place.offset, end, end + 7);
+        end = place.offset + place.len;
+        assert_int_equal(image.n_rows, INVENTED_MARKED_ROWS);
+        for (uint32_t r = 0; r <= INVENTED_MARKED_ROWS; r++)
+            assert_int_equal(image.rows[r], invented_marked_row(image.len, r));
+        assert_non_null(image.template);
+    }
+    assert_in_range(n_marked, 2, N);
+    assert_int_equal(index.marks_bytes, end);
+    free(bytes);
+}
+
+static void without_marks_nothing_knows_of_them(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_index(&len);
+    struct mr_pack_index index;
+    struct mr_pack_marks place;
+    attach(bytes, len, &index);
+    assert_false(mr_pack_index_has_marks(&index));
+    for (uint64_t i = 0; i <= N; i++)
+        assert_false(mr_pack_index_marks(&index, i, &place));
+    free(bytes);
+}
+
 static void templates_stand_there_once(void **state)
 {
     (void)state;
@@ -113,21 +179,28 @@ static void classes_are_read_and_end(void **state)
     free(bytes);
 }
 
+static void expect_cuts_refused(uint8_t *bytes, size_t len, size_t header_len)
+{
+    for (size_t cut = 0; cut < len; cut += cut < 300 ? 1 : 97) {
+        uint8_t *copy = malloc(cut ? cut : 1); /* where a sanitizer sees its end */
+        memcpy(copy, bytes, cut);
+        expect_refused(copy, cut, MR_ERR_DAMAGED,
+                       cut < 12           ? "is not the index of a pack"
+                       : cut < header_len ? "ends within its header"
+                                          : "its header says");
+        free(copy);
+    }
+    free(bytes);
+}
+
 static void an_index_that_was_cut_off_is_refused_wherever(void **state)
 {
     (void)state;
     size_t len;
     uint8_t *bytes = make_index(&len);
-    for (size_t cut = 0; cut < len; cut += cut < 300 ? 1 : 97) {
-        uint8_t *copy = malloc(cut ? cut : 1); /* where a sanitizer sees its end */
-        memcpy(copy, bytes, cut);
-        expect_refused(copy, cut, MR_ERR_DAMAGED,
-                       cut < 12    ? "is not the index of a pack"
-                       : cut < 256 ? "ends within its header"
-                                   : "its header says");
-        free(copy);
-    }
-    free(bytes);
+    expect_cuts_refused(bytes, len, 256);
+    bytes = make_marked_index(&len);
+    expect_cuts_refused(bytes, len, 280);
 }
 
 static void every_altered_byte_is_found(void **state)
@@ -150,21 +223,37 @@ static void another_version_says_so(void **state)
     (void)state;
     size_t len;
     uint8_t *bytes = make_index(&len);
+    bytes[8] = 3;
+    mend_index(bytes, len);
+    expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "is of version 3, this library reads versions 1 and 2");
+    bytes[8] = 0;
+    mend_index(bytes, len);
+    expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "is of version 0");
     bytes[8] = 2;
     mend_index(bytes, len);
-    expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "is of version 2, this library reads version 1");
+    expect_refused(bytes, len, MR_ERR_DAMAGED, "its header has 256 bytes instead of 280");
+    free(bytes);
+    bytes = make_marked_index(&len);
+    bytes[8] = 1;
+    mend_index(bytes, len);
+    expect_refused(bytes, len, MR_ERR_DAMAGED, "its header has 280 bytes instead of 256");
     free(bytes);
 }
 
-/* One field of the header set, its checksum right. */
-static void expect_refused_with(size_t at, uint64_t value, size_t size, const char *words)
+/* One field of the header set, its checksum right: of version 1 or 2. */
+static void expect_refused_either(bool marked, size_t at, uint64_t value, size_t size, const char *words)
 {
     size_t len;
-    uint8_t *bytes = make_index(&len);
+    uint8_t *bytes = marked ? make_marked_index(&len) : make_index(&len);
     memcpy(bytes + at, &value, size);
     mend_index(bytes, len);
     expect_refused(bytes, len, MR_ERR_DAMAGED, words);
     free(bytes);
+}
+
+static void expect_refused_with(size_t at, uint64_t value, size_t size, const char *words)
+{
+    expect_refused_either(false, at, value, size, words);
 }
 
 #define AT(field) offsetof(struct mr_pack_header, field)
@@ -190,10 +279,13 @@ static void sections_outside_of_the_file_are_refused(void **state)
     static const uint64_t places[] = {0, 8, 252, 257, UINT64_MAX, UINT64_MAX - 7, INT64_MAX - 7, (uint64_t)1 << 40};
     for (int which = 0; which < MR_PACK_N_SECTIONS; which++) {
         size_t at = AT(sections) + 16 * (size_t)which;
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-            expect_refused_with(at, places[i], 8, "lie outside of its");
-        expect_refused_with(at + 8, UINT64_MAX, 8, "lie outside of its");
-        expect_refused_with(at + 8, (uint64_t)1 << 40, 8, "lie outside of its");
+        for (int marked = which == MR_PACK_MARKS; marked < 2; marked++) {
+            for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+                expect_refused_either(marked, at, places[i], 8, "lie outside of its");
+            expect_refused_either(marked, at + 8, UINT64_MAX, 8, "lie outside of its");
+            expect_refused_either(marked, at + 8, (uint64_t)1 << 40, 8, "lie outside of its");
+        }
+        expect_refused_either(true, at, 256, 8, "lie outside of its"); /* within the longer header */
     }
 }
 
@@ -210,6 +302,9 @@ static void sections_of_odd_lengths_are_refused(void **state)
     expect_refused_with(AT(sections[MR_PACK_NAMES].len), 5, 8, "do not end with a zero byte");
     expect_refused_with(AT(sections[MR_PACK_CLASS_NAMES].len), 2, 8, "do not end with a zero byte");
     expect_refused_with(AT(sections[MR_PACK_ORIGIN].len), 3, 8, "do not end with a zero byte");
+    expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 17, 8, "not a multiple of 16");
+    expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 16 * (N - 1), 8, "176 bytes of marks for 12 samples");
+    expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 0, 8, "0 bytes of marks for 12 samples");
 }
 
 /* One field of sample 0, which has coefficients, set: it is damaged and the others are not. */
@@ -253,6 +348,94 @@ static void samples_that_point_outside_are_damaged(void **state)
     expect_sample_damaged(OF(n_rows), 1000, 4);
 }
 
+/* Sample 1, whose marks are the file's first, with one field set in a section: it is damaged and the others are not. */
+static void expect_marked_damaged(enum mr_pack_section which, size_t at, uint64_t value, size_t size)
+{
+    size_t len;
+    uint8_t *bytes = make_marked_index(&len);
+    struct mr_pack_header header;
+    struct mr_pack_index index;
+    const struct mr_pack_sample *sample;
+    struct mr_packed_image image;
+    memcpy(&header, bytes, sizeof header);
+    size_t stride = which == MR_PACK_SAMPLES ? sizeof(struct mr_pack_sample) : sizeof(struct mr_pack_marks);
+    memcpy(bytes + header.sections[which].off + stride + at, &value, size);
+    mend_index(bytes, len);
+    attach(bytes, len, &index);
+    if (mr_pack_index_sample(&index, 1, &sample, &image))
+        fail_msg("byte %zu of section %d may be %llu", at, which, (unsigned long long)value);
+    assert_true(mr_pack_index_sample(&index, 0, &sample, &image));
+    assert_true(mr_pack_index_sample(&index, 6, &sample, &image));
+    assert_int_equal(image.encoding, MR_PACKED_MARKED);
+    free(bytes);
+}
+
+#define IN(field) offsetof(struct mr_pack_marks, field)
+
+static void marks_that_point_outside_make_a_damaged_sample(void **state)
+{
+    (void)state;
+    expect_marked_damaged(MR_PACK_MARKS, IN(offset), UINT64_MAX, 8);
+    expect_marked_damaged(MR_PACK_MARKS, IN(offset), INT64_MAX, 8);
+    expect_marked_damaged(MR_PACK_MARKS, IN(offset), 2000, 8);
+    expect_marked_damaged(MR_PACK_MARKS, IN(len), 0, 8);
+    expect_marked_damaged(MR_PACK_MARKS, IN(len), 2000, 8);
+    expect_marked_damaged(MR_PACK_MARKS, IN(len), UINT64_MAX, 8);
+    expect_marked_damaged(MR_PACK_MARKS, IN(len), INT64_MAX, 8);
+    expect_marked_damaged(MR_PACK_SAMPLES, OF(rows), UINT64_MAX, 8);
+    expect_marked_damaged(MR_PACK_SAMPLES, OF(n_rows), UINT32_MAX, 4);
+    expect_marked_damaged(MR_PACK_SAMPLES, OF(template), UINT32_MAX, 4);
+    expect_marked_damaged(MR_PACK_SAMPLES, OF(shard), 100, 4);
+}
+
+static void a_file_of_marks_without_bytes_has_none(void **state)
+{
+    (void)state;
+    size_t len;
+    static const uint64_t sizes[] = {0, 30};
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t *bytes = make_marked_index(&len);
+        struct mr_pack_index index;
+        const struct mr_pack_sample *sample;
+        struct mr_packed_image image;
+        memcpy(bytes + AT(marks_bytes), &sizes[i], 8);
+        mend_index(bytes, len);
+        attach(bytes, len, &index);
+        assert_false(mr_pack_index_sample(&index, 1, &sample, &image));
+        assert_false(mr_pack_index_sample(&index, 6, &sample, &image));
+        assert_true(mr_pack_index_sample(&index, 0, &sample, &image));
+        free(bytes);
+    }
+}
+
+static void marks_of_absurd_length_make_a_damaged_sample(void **state)
+{
+    (void)state;
+    const struct mr_pack_marks places[] = {{0, MR_PACK_MAX_MARKS_BYTES}, {0, MR_PACK_MAX_MARKS_BYTES + 1}};
+    const uint64_t marks_bytes = INT64_MAX;
+    for (size_t i = 0; i < 2; i++) {
+        size_t len;
+        uint8_t *bytes = make_marked_index(&len);
+        struct mr_pack_header header;
+        struct mr_pack_index index;
+        const struct mr_pack_sample *sample;
+        struct mr_packed_image image;
+        memcpy(&header, bytes, sizeof header);
+        memcpy(bytes + AT(marks_bytes), &marks_bytes, 8);
+        memcpy(bytes + header.sections[MR_PACK_MARKS].off + sizeof *places, &places[i], sizeof *places);
+        mend_index(bytes, len);
+        attach(bytes, len, &index);
+        assert_int_equal(mr_pack_index_sample(&index, 1, &sample, &image), i == 0);
+        free(bytes);
+    }
+}
+
+static void version_1_knows_no_marked_samples(void **state)
+{
+    (void)state;
+    expect_sample_damaged(OF(encoding), MR_PACKED_MARKED, 2); /* sample 0 has rows and a template */
+}
+
 static void names_that_point_outside_are_none(void **state)
 {
     (void)state;
@@ -276,6 +459,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(marked_samples_have_rows_and_marks),
+        cmocka_unit_test(without_marks_nothing_knows_of_them),
         cmocka_unit_test(templates_stand_there_once),
         cmocka_unit_test(classes_are_read_and_end),
         cmocka_unit_test(an_index_that_was_cut_off_is_refused_wherever),
@@ -285,6 +470,10 @@ int main(void)
         cmocka_unit_test(sections_outside_of_the_file_are_refused),
         cmocka_unit_test(sections_of_odd_lengths_are_refused),
         cmocka_unit_test(samples_that_point_outside_are_damaged),
+        cmocka_unit_test(marks_that_point_outside_make_a_damaged_sample),
+        cmocka_unit_test(a_file_of_marks_without_bytes_has_none),
+        cmocka_unit_test(marks_of_absurd_length_make_a_damaged_sample),
+        cmocka_unit_test(version_1_knows_no_marked_samples),
         cmocka_unit_test(names_that_point_outside_are_none),
     };
     keep_trees_in_memory();

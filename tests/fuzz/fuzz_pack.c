@@ -79,14 +79,15 @@ static void require_words(mr_status status, const mr_error *error)
 static void mend_header(uint8_t *bytes, size_t len)
 {
     struct mr_pack_header header;
-    if (len < sizeof header)
+    if (len < MR_PACK_HEADER_BYTES)
         return;
-    memcpy(&header, bytes, sizeof header);
+    memcpy(&header, bytes, MR_PACK_HEADER_BYTES);
+    bool has_marks = header.version == MR_PACK_VERSION_MARKS && len >= sizeof header;
     header.magic = MR_PACK_MAGIC;
-    header.version = MR_PACK_VERSION;
-    header.header_bytes = sizeof header;
+    header.version = has_marks ? MR_PACK_VERSION_MARKS : MR_PACK_VERSION;
+    header.header_bytes = has_marks ? sizeof header : MR_PACK_HEADER_BYTES;
     header.file_bytes = len;
-    memcpy(bytes, &header, sizeof header);
+    memcpy(bytes, &header, MR_PACK_HEADER_BYTES);
     mend_index(bytes, len);
 }
 
@@ -94,6 +95,17 @@ static void mend_header(uint8_t *bytes, size_t len)
 static uint64_t touch(const void *bytes, size_t len)
 {
     return len > 0 ? mr_xxh3(bytes, len) : 0;
+}
+
+static void check_marks(const struct mr_pack_index *index, uint64_t i, const struct mr_packed_image *image)
+{
+    struct mr_pack_marks marks;
+    bool some = mr_pack_index_marks(index, i, &marks);
+    require(!image->marks, "marks that nobody has read");
+    require(image->encoding == MR_PACKED_MARKED ? some && image->marks_len == marks.len : image->marks_len == 0,
+            "a marked sample and its marks");
+    require(!some || marks.offset + marks.len <= index->marks_bytes, "marks beyond their file");
+    require(!some || mr_pack_index_has_marks(index), "marks in version 1");
 }
 
 static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
@@ -108,6 +120,8 @@ static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
     require(sample->shard < mr_pack_index_n_shards(index), "a shard that is not there");
     require(sample->offset + sample->len + sample->beside_len <= mr_pack_index_shard_bytes(index, sample->shard),
             "a sample beyond its shard");
+    check_marks(index, i, &image);
+    require(!image.rows == !mr_packed_image_has_rows(image.encoding), "rows for an encoding that has none");
     if (image.rows)
         sum += touch(image.rows, ((size_t)image.n_rows + 1) * sizeof *image.rows) +
                touch(image.template, sizeof *image.template);
@@ -134,7 +148,14 @@ static void try_memory(const uint8_t *bytes, size_t len)
     require(sum != 1, "a sum that does not occur"); /* keeps the reads */
 }
 
-/* Shards of the sizes that the index wants, where they are small. */
+static void make_file(const char *name, uint64_t size)
+{
+    put_file(name, "", 0);
+    if (size <= MAX_SHARD)
+        require(truncate(in_folder(name), (off_t)size) == 0, "cannot make a file");
+}
+
+/* Shards and marks of the sizes that the index wants, where they are small. */
 static void make_shards(const uint8_t *bytes, size_t len)
 {
     struct mr_pack_index index;
@@ -142,26 +163,31 @@ static void make_shards(const uint8_t *bytes, size_t len)
         return;
     for (uint64_t i = 0; i < mr_pack_index_n_shards(&index) && i < MAX_SHARDS; i++) {
         char name[32];
-        uint64_t size = mr_pack_index_shard_bytes(&index, i);
         snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
-        put_file(name, "", 0);
-        if (size <= MAX_SHARD)
-            require(truncate(in_folder(name), (off_t)size) == 0, "cannot make a shard");
+        make_file(name, mr_pack_index_shard_bytes(&index, i));
     }
+    if (mr_pack_index_has_marks(&index))
+        make_file(MR_PACK_MARKS_FILE, index.marks_bytes);
 }
 
-static void ask_reader(struct mr_reader *reader, int64_t i)
+static void ask_reader(struct mr_reader *reader, int64_t i, const struct mr_packed_image *image)
 {
-    struct mr_read read;
-    mr_reader_submit(reader, 1, i);
-    require(mr_reader_reap(reader, true, &read), "a read was lost");
-    if (read.status != MR_OK)
-        require_words(read.status, read.error);
-    mr_reader_recycle(reader, &read);
-    mr_reader_submit_range(reader, 2, i, (uint64_t)i * 77, 5);
-    require(mr_reader_reap(reader, true, &read), "a read was lost");
-    require(read.status != MR_OK || read.len == 5, "another length");
-    mr_reader_recycle(reader, &read);
+    for (int whole = 0; whole < 2; whole++) {
+        struct mr_read read;
+        if (whole)
+            mr_reader_submit(reader, 1, i);
+        else
+            mr_reader_submit_range(reader, 2, i, (uint64_t)i * 77, 5);
+        require(mr_reader_reap(reader, true, &read), "a read was lost");
+        if (read.status != MR_OK)
+            require_words(read.status, read.error);
+        else
+            require(read.len == (whole ? image->len : 5) && read.marks_len == (read.len > 0 ? image->marks_len : 0) &&
+                        !read.marks == (read.marks_len == 0),
+                    "another length");
+        require(touch(read.bytes, read.len) + touch(read.marks, read.marks_len) != 1, "a sum that does not occur");
+        mr_reader_recycle(reader, &read);
+    }
 }
 
 static void ask_all(mr_dataset *dataset)
@@ -177,6 +203,7 @@ static void ask_all(mr_dataset *dataset)
         mr_sample_info info = MR_SAMPLE_INFO_INIT;
         mr_error error = {0};
         struct mr_extent extent;
+        struct mr_packed_image image = {0};
         mr_catalog_name(catalog, i, name, sizeof name);
         mr_catalog_which(catalog, i, which);
         require(strstr(which, "index ") != NULL, "a sample without its index");
@@ -186,7 +213,10 @@ static void ask_all(mr_dataset *dataset)
         if (label_bytes <= MAX_LABEL)
             require(mr_catalog_label(catalog, i, label, &extent, NULL) == MR_OK, "no label");
         (void)mr_dataset_inspect(dataset, i, &info, &error);
-        ask_reader(reader, i);
+        if (mr_catalog_extent_marks(catalog, i, &extent))
+            mr_catalog_which_file(catalog, i, extent.file, which);
+        (void)mr_catalog_packed(catalog, i, &image, &error);
+        ask_reader(reader, i, &image);
     }
     mr_reader_destroy(reader);
     free(label);

@@ -9,7 +9,8 @@
 /* The first byte of an input says what the rest is. */
 enum {
     FUZZ_PACK_JOURNAL = 1, /* a journal, else an index */
-    FUZZ_PACK_MEND = 2     /* checksums are made right first, so that what they protect is looked at */
+    FUZZ_PACK_MEND = 2,    /* checksums are made right first, so that what they protect is looked at */
+    FUZZ_PACK_MARKS = 4    /* of the seeds: an index of version 2 */
 };
 #define FUZZ_PACK_SAMPLES 6
 #define FUZZ_PACK_SHARD 1500

@@ -15,8 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/dataset/invented_marks.h"
 #include "tests/dataset/invented_pack.h"
 #include "tests/fuzz/fuzz_pack.h"
+
+static const uint8_t seeds[] = {0, FUZZ_PACK_MEND, FUZZ_PACK_MARKS | FUZZ_PACK_MEND, FUZZ_PACK_JOURNAL,
+                                FUZZ_PACK_JOURNAL | FUZZ_PACK_MEND};
 
 static unsigned long n_inputs;
 
@@ -36,8 +40,8 @@ static uint8_t *load(const char *path, uint8_t what, size_t *len_out)
 
 static void remove_pack(const char *dir)
 {
-    static const char *const names[] = {"index",       "journal",     "shard-00000", "shard-00001",
-                                        "shard-00002", "shard-00003", "shard-00004"};
+    static const char *const names[] = {"index",       "journal",     "marks",       "shard-00000",
+                                        "shard-00001", "shard-00002", "shard-00003", "shard-00004"};
     char path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -54,6 +58,8 @@ static uint8_t *make_seed(uint8_t what, size_t *len_out)
     uint64_t n = what & FUZZ_PACK_JOURNAL ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
     if (!mkdtemp(dir) || invented_write_some(dir, &options, n, NULL) != MR_OK)
         abort();
+    if (what & FUZZ_PACK_MARKS)
+        mark_pack(dir);
     snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_JOURNAL ? MR_PACK_JOURNAL : MR_PACK_INDEX);
     uint8_t *input = load(path, what, len_out);
     remove_pack(dir);
@@ -99,12 +105,12 @@ static int write_seeds(const char *dir)
     FILE *list = fopen(path, "w");
     if (!list)
         return 1;
-    for (uint8_t what = 0; what < 4; what++) {
+    for (uint8_t i = 0; i < sizeof seeds; i++) {
         size_t len;
-        uint8_t *input = make_seed(what, &len);
-        snprintf(path, sizeof path, "%s/seed-%d", dir, what);
+        uint8_t *input = make_seed(seeds[i], &len);
+        snprintf(path, sizeof path, "%s/seed-%d", dir, seeds[i]);
         write_whole(path, input, len);
-        fprintf(list, "%s%s", what ? "," : "", path);
+        fprintf(list, "%s%s", i ? "," : "", path);
         free(input);
     }
     return fclose(list) == 0 ? 0 : 1;
@@ -114,10 +120,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return write_seeds(argv[1]);
-    feed_seed(0, 97, 61);
-    feed_seed(FUZZ_PACK_MEND, 4, 61);
-    feed_seed(FUZZ_PACK_JOURNAL, 97, 61);
-    feed_seed(FUZZ_PACK_JOURNAL | FUZZ_PACK_MEND, 4, 61);
+    for (size_t i = 0; i < sizeof seeds; i++)
+        feed_seed(seeds[i], seeds[i] & FUZZ_PACK_MEND ? 4 : 97, 61);
     printf("%lu inputs\n", n_inputs);
     return 0;
 }

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Marks of a pack's samples through every reader: they come with whatever part of a sample is asked for. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/contract/reader_support.h"
+#include "tests/dataset/invented_marks.h"
+#include "tests/dataset/invented_pack.h"
+
+enum { N = 40, SHARD = 9000, MARKED = 6, PLAIN = 20 };
+
+static mr_dataset *make_pack(void)
+{
+    mr_error error = {0};
+    mr_dataset *dataset;
+    char spec[600];
+    struct mr_pack_writer_options options = invented_options(N, SHARD);
+    invented_write(in_folder("p"), &options);
+    mark_pack(in_folder("p"));
+    snprintf(spec, sizeof spec, "pack:%s", in_folder("p"));
+    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return dataset;
+}
+
+static void expect_bytes(const struct mr_read *read, const struct range *range, const char *way)
+{
+    struct invented want;
+    uint8_t whole[INVENTED_MAX_BYTES + 64];
+    invent((uint64_t)range->index, &want);
+    invented_whole(&want, whole);
+    if (read->status != MR_OK)
+        fail_msg("%s: %s", way, read->error->text);
+    assert_int_equal(read->index, range->index);
+    assert_int_equal(read->offset, range->offset);
+    assert_int_equal(read->len, range->len);
+    assert_memory_equal(read->bytes, whole + range->offset, range->len);
+    for (size_t i = 0; i < 64; i++)
+        assert_int_equal(read->bytes[read->len + i], 0);
+}
+
+static void expect_marks(const struct mr_read *read, bool some)
+{
+    uint8_t want[INVENTED_MAX_MARKS];
+    if (!some) {
+        assert_null(read->marks);
+        assert_int_equal(read->marks_len, 0);
+        return;
+    }
+    assert_non_null(read->marks);
+    assert_int_equal(read->marks_len, invented_marks((uint64_t)read->index, want));
+    assert_memory_equal(read->marks, want, read->marks_len);
+}
+
+static struct range draw_range(const struct mr_catalog *catalog, uint64_t *seed)
+{
+    struct mr_extent whole;
+    struct range range = {.index = (int64_t)(draw(seed) % N)};
+    mr_catalog_extent_whole(catalog, range.index, &whole);
+    range.offset = draw(seed) % whole.len;
+    range.len = 1 + draw(seed) % (whole.len - range.offset);
+    return range;
+}
+
+static void marks_come_with_every_part(void **state)
+{
+    (void)state;
+    enum { N_RANGES = 200 };
+    struct range ranges[N_RANGES];
+    mr_dataset *dataset = make_pack();
+    uint64_t seed = fresh_seed();
+    for (size_t i = 0; i < N_RANGES; i++)
+        ranges[i] = draw_range(mr_dataset_catalog(dataset), &seed);
+    for (const struct way *way = ways; way < ways + N_WAYS; way++) {
+        for (size_t d = 0; d < N_DEPTHS && way_works(way); d++) {
+            struct mr_reader *reader = make_reader(dataset, way, depths[d], NO_LIMIT);
+            size_t n_submitted = 0;
+            for (size_t n_ended = 0; n_ended < N_RANGES; n_ended++) {
+                struct mr_read read;
+                for (; n_submitted < N_RANGES && mr_reader_n_busy(reader) < depths[d]; n_submitted++)
+                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index, ranges[n_submitted].offset,
+                                           ranges[n_submitted].len);
+                assert_true(mr_reader_reap(reader, true, &read));
+                expect_bytes(&read, &ranges[read.tag], way->name);
+                expect_marks(&read, is_marked((uint64_t)read.index));
+                mr_reader_recycle(reader, &read);
+            }
+            mr_reader_destroy(reader);
+        }
+    }
+    mr_dataset_destroy(dataset);
+}
+
+/* One read of one reader. */
+static void read_one(const mr_dataset *dataset, const struct way *way, struct mr_reader_options options,
+                     const struct range *range, void (*expect)(const struct mr_read *read, const char *way))
+{
+    struct mr_reader *reader;
+    struct mr_read read;
+    options.kind = way->kind;
+    options.depth = 2;
+    options.plain_descriptors = way->plain_descriptors;
+    assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, NULL), MR_OK);
+    if (range->len == UINT64_MAX)
+        mr_reader_submit(reader, 5, range->index);
+    else
+        mr_reader_submit_range(reader, 5, range->index, range->offset, range->len);
+    assert_true(mr_reader_reap(reader, true, &read));
+    assert_int_equal(read.tag, 5);
+    expect(&read, way->name);
+    mr_reader_recycle(reader, &read);
+    mr_reader_destroy(reader);
+}
+
+static void read_everywhere(const mr_dataset *dataset, struct mr_reader_options options, struct range range,
+                            void (*expect)(const struct mr_read *read, const char *way))
+{
+    for (const struct way *way = ways; way < ways + N_WAYS; way++)
+        if (way_works(way))
+            read_one(dataset, way, options, &range, expect);
+}
+
+static struct range all_of(int64_t index)
+{
+    struct invented want;
+    invent((uint64_t)index, &want);
+    return (struct range){index, 0, want.entry.image.len};
+}
+
+static void expect_all_with_marks(const struct mr_read *read, const char *way)
+{
+    const struct range range = all_of(MARKED);
+    expect_bytes(read, &range, way);
+    expect_marks(read, true);
+}
+
+static void expect_all_without_marks(const struct mr_read *read, const char *way)
+{
+    const struct range range = all_of(MARKED);
+    expect_bytes(read, &range, way);
+    expect_marks(read, false);
+}
+
+static void a_sample_that_is_asked_for_has_its_marks(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, (struct range){MARKED, 0, UINT64_MAX},
+                    expect_all_with_marks);
+    mr_dataset_destroy(dataset);
+}
+
+static void marks_may_be_left_out(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_marks = true}, all_of(MARKED),
+                    expect_all_without_marks);
+    assert_int_equal(truncate(in_folder("p/marks"), 0), 0); /* their file is not looked at */
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_marks = true}, all_of(MARKED),
+                    expect_all_without_marks);
+    mr_dataset_destroy(dataset);
+}
+
+static void expect_nothing(const struct mr_read *read, const char *way)
+{
+    (void)way;
+    assert_int_equal(read->status, MR_OK);
+    assert_int_equal(read->len, 0);
+    expect_marks(read, false);
+}
+
+static void no_bytes_have_no_marks(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, (struct range){MARKED, 10, 0},
+                    expect_nothing);
+    mr_dataset_destroy(dataset);
+}
+
+/* The words that index MARKED is refused with, behind its name; in which file. */
+static const char *wanted_file, *wanted_cause;
+
+static void expect_words(const struct mr_read *read, const char *way)
+{
+    char words[MR_ERROR_TEXT];
+    struct invented sample;
+    invent(MARKED, &sample);
+    snprintf(words, sizeof words, "%s/%s (%s, index %d): %s", in_folder("p"), wanted_file, sample.name, (int)MARKED,
+             wanted_cause);
+    if (read->status != MR_ERR_DAMAGED || strcmp(read->error->text, words) != 0)
+        fail_msg("%s: %s: \"%s\" instead of \"%s\"", way, mr_status_name(read->status),
+                 read->status == MR_OK ? "" : read->error->text, words);
+    assert_null(read->bytes);
+    expect_marks(read, false);
+}
+
+static void marks_do_not_count_for_the_limit(void **state)
+{
+    (void)state;
+    char cause[64];
+    mr_dataset *dataset = make_pack();
+    struct range all = all_of(MARKED);
+    struct mr_extent extent;
+    mr_catalog_extents(mr_dataset_catalog(dataset), MARKED, &extent);
+    char shard[16];
+    snprintf(shard, sizeof shard, "shard-%05d", (int)extent.file);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len}, all, expect_all_with_marks);
+    wanted_file = shard;
+    wanted_cause = cause;
+    snprintf(cause, sizeof cause, "%d bytes are above the limit of %d", (int)all.len, (int)all.len - 1);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len - 1}, all, expect_words);
+    mr_dataset_destroy(dataset);
+}
+
+static void expect_plain(const struct mr_read *read, const char *way)
+{
+    const struct range range = {PLAIN, 3, 5};
+    expect_bytes(read, &range, way);
+    expect_marks(read, false);
+}
+
+static void a_file_of_marks_that_was_cut_off_is_named(void **state)
+{
+    (void)state;
+    char cause[64];
+    struct mr_extent extent;
+    const struct mr_reader_options options = {.max_bytes = NO_LIMIT};
+    mr_dataset *dataset = make_pack();
+    assert_true(mr_catalog_extent_marks(mr_dataset_catalog(dataset), MARKED, &extent));
+    uint64_t end = extent.offset + extent.len;
+    assert_int_equal(truncate(in_folder("p/marks"), (off_t)end - 1), 0);
+    wanted_file = "marks";
+    wanted_cause = cause;
+    snprintf(cause, sizeof cause, "file ends at byte %d, needs %d", (int)end - 1, (int)end);
+    read_everywhere(dataset, options, all_of(MARKED), expect_words);
+    read_everywhere(dataset, options, (struct range){MARKED, 3, 5}, expect_words);
+    read_everywhere(dataset, options, (struct range){PLAIN, 3, 5}, expect_plain);
+    assert_int_equal(remove(in_folder("p/marks")), 0);
+    wanted_cause = "No such file or directory";
+    read_everywhere(dataset, options, all_of(MARKED), expect_words);
+    read_everywhere(dataset, options, (struct range){PLAIN, 3, 5}, expect_plain);
+    mr_dataset_destroy(dataset);
+}
+
+static void a_shard_that_was_cut_off_is_named_all_the_same(void **state)
+{
+    (void)state;
+    char cause[64], shard[16], path[32];
+    struct mr_extent extent;
+    mr_dataset *dataset = make_pack();
+    mr_catalog_extents(mr_dataset_catalog(dataset), MARKED, &extent);
+    snprintf(shard, sizeof shard, "shard-%05d", (int)extent.file);
+    snprintf(path, sizeof path, "p/%s", shard);
+    assert_int_equal(truncate(in_folder(path), (off_t)extent.offset + 1), 0);
+    wanted_file = shard;
+    wanted_cause = cause;
+    snprintf(cause, sizeof cause, "file ends at byte %d, needs %d", (int)extent.offset + 1,
+             (int)(extent.offset + extent.len));
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, all_of(MARKED), expect_words);
+    mr_dataset_destroy(dataset);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(marks_come_with_every_part),
+        T(a_sample_that_is_asked_for_has_its_marks),
+        T(marks_may_be_left_out),
+        T(no_bytes_have_no_marks),
+        T(marks_do_not_count_for_the_limit),
+        T(a_file_of_marks_that_was_cut_off_is_named),
+        T(a_shard_that_was_cut_off_is_named_all_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
