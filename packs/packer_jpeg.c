@@ -17,6 +17,7 @@
 #include "transforms/jpeg/scan_file.h"
 #include "transforms/jpeg_integer.h"
 #include "transforms/jpeg_file.h"
+#include "transforms/packed_header.h"
 #include "transforms/packed_selftest.h"
 #include "packs/packer_tiles.h"
 
@@ -216,49 +217,12 @@ static void read_scans(struct mr_jpeg_box *box)
     mr_jpeg_box_escape(box, MR_ERR_UNSUPPORTED);
 }
 
-static uint8_t colour_of(J_COLOR_SPACE space)
-{
-    switch (space) {
-    case JCS_GRAYSCALE: return MR_PACKED_GREY;
-    case JCS_RGB: return MR_PACKED_RGB;
-    case JCS_YCbCr: return MR_PACKED_YCC;
-    case JCS_CMYK: return MR_PACKED_CMYK;
-    case JCS_YCCK: return MR_PACKED_YCCK;
-    default: return 0;
-    }
-}
-
-static mr_status describe_template(const struct mr_packer_jpeg *jpeg, struct mr_packed_template *template,
-                                   mr_error *error)
-{
-    const struct jpeg_decompress_struct *cinfo = &jpeg->file.box.cinfo;
-    uint32_t n = (uint32_t)cinfo->num_components, n_blocks = 0;
-    *template = (struct mr_packed_template){.n_components = (uint8_t)n, .colour = colour_of(cinfo->jpeg_color_space)};
-    for (uint32_t i = 0; i < n; i++) {
-        const jpeg_component_info *component = &cinfo->comp_info[i];
-        if (!component->quant_table) /* a lossless JPEG, which libjpeg-turbo 3 decodes */
-            return mr_error_set(error, MR_ERR_UNSUPPORTED, "it has no quantised coefficients");
-        template->h[i] = n == 1 ? 1 : (uint8_t)component->h_samp_factor;
-        template->v[i] = n == 1 ? 1 : (uint8_t)component->v_samp_factor;
-        n_blocks += (uint32_t) template->h[i] * template->v[i];
-        for (int k = 0; k < DCTSIZE2; k++)
-            template->quant[i][k] = component->quant_table->quantval[k];
-    }
-    if (template->colour == 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "a pack cannot hold its colour space %d",
-                            (int)cinfo->jpeg_color_space);
-    if (n_blocks > MR_PACKED_MAX_MCU_BLOCKS)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its sampling factors make %" PRIu32 " blocks; packs take %d",
-                            n_blocks, MR_PACKED_MAX_MCU_BLOCKS);
-    return MR_OK;
-}
-
 mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_template *template_out,
                                bool *gives_pixels_out, mr_error *error)
 {
     mr_status status = mr_jpeg_box_guard(&jpeg->file.box, jpeg->streams ? start_stream : read_scans, error);
     *gives_pixels_out = jpeg->streams;
-    return status == MR_OK ? describe_template(jpeg, template_out, error) : status;
+    return status == MR_OK ? mr_packed_header_describe(&jpeg->file.box.cinfo, template_out, error) : status;
 }
 
 /* Run. */

@@ -11,8 +11,10 @@
 #include "base/packed_image.h"
 #include "transforms/codec_ops.h"
 #include "transforms/codec_jpeg.h"
+#include "transforms/codec_marked.h"
 #include "transforms/codec_packed.h"
 #include "transforms/codec_png.h"
+#include "transforms/jpeg/mark_maker.h"
 #include "transforms/packed_selftest.h"
 #include "transforms/simd/kernels.h"
 
@@ -29,8 +31,11 @@ struct mr_codec {
     struct mr_codec_limits limits;
     void *states[N_CODECS];
     void *packed;                   /* the state of mr_codec_packed, which no first bytes name */
+    void *marked;                   /* and that of mr_codec_marked */
+    struct mr_mark_maker *marker;   /* NULL until marks are made */
     bool idct_chosen;               /* of packed */
     bool decoder_chosen;            /* of JPEGs */
+    bool reads_marks;               /* known with it */
     bool stock_jpeg;                /* libjpeg alone */
     const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
     void *state;                    /* its state */
@@ -78,6 +83,8 @@ mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec 
         }
     }
     mr_status status = mr_codec_packed.create(&codec->limits, &codec->packed, error);
+    if (status == MR_OK)
+        status = mr_codec_marked.create(&codec->limits, &codec->marked, error);
     if (status != MR_OK) {
         mr_codec_destroy(codec);
         return status;
@@ -98,6 +105,9 @@ void mr_codec_destroy(struct mr_codec *codec)
     }
     if (codec->packed)
         mr_codec_packed.destroy(codec->packed);
+    if (codec->marked)
+        mr_codec_marked.destroy(codec->marked);
+    mr_mark_maker_destroy(codec->marker);
     free(codec);
 }
 
@@ -113,16 +123,30 @@ bool mr_codec_stock_jpeg_asked(void)
     return asked && strcmp(asked, "stock") == 0;
 }
 
+static enum mr_codec_jpeg_decoder find_decoder(const struct mr_codec *codec)
+{
+    bool stock = codec->stock_jpeg || mr_codec_stock_jpeg_asked();
+    return stock ? MR_CODEC_JPEG_STOCK : mr_packed_selftest_decoder();
+}
+
 /*
  * Once, at the first JPEG that is decoded: the selftest takes half a millisecond, which headers and other files do not
  * need.
  */
 static void choose_decoder(struct mr_codec *codec)
 {
-    bool stock = codec->stock_jpeg || mr_codec_stock_jpeg_asked();
-    mr_codec_jpeg_use(codec->states[JPEG], stock ? MR_CODEC_JPEG_STOCK : mr_packed_selftest_decoder(),
-                      mr_kernels_best());
+    enum mr_codec_jpeg_decoder decoder = find_decoder(codec);
+    mr_codec_jpeg_use(codec->states[JPEG], decoder, mr_kernels_best());
+    mr_codec_marked_use(codec->marked, mr_kernels_best(), decoder != MR_CODEC_JPEG_OWN);
+    codec->reads_marks = decoder != MR_CODEC_JPEG_STOCK && mr_packed_selftest_marks();
     codec->decoder_chosen = true;
+}
+
+bool mr_codec_reads_marks(const struct mr_codec *codec)
+{
+    if (codec->decoder_chosen)
+        return codec->reads_marks;
+    return find_decoder(codec) != MR_CODEC_JPEG_STOCK && mr_packed_selftest_marks();
 }
 
 static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
@@ -161,18 +185,49 @@ static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
     return MR_OK;
 }
 
+/* By marks where they are there, and otherwise as a file, which must be there as a whole. */
+static mr_status open_marked(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
+                             size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+{
+    if (!codec->decoder_chosen)
+        choose_decoder(codec);
+    if (image->marks && codec->reads_marks) {
+        mr_status status = mr_codec_marked_open(codec->marked, image, bytes, len, offset, &codec->head, error);
+        if (status == MR_OK)
+            set_open(codec, &mr_codec_marked, codec->marked, head_out);
+        return status;
+    }
+    if (offset != 0 || len < image->len)
+        return mr_error_set(error, MR_ERR_DAMAGED, "the JPEG was not read as a whole, and it has no marks");
+    return mr_codec_open(codec, bytes, len, head_out, error);
+}
+
 mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
                                size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
 {
     assert(!codec->ops && image->encoding != MR_PACKED_RAW);
     if (image->encoding == MR_PACKED_JPEG)
         return mr_codec_open(codec, bytes, len, head_out, error);
+    if (image->encoding == MR_PACKED_MARKED)
+        return open_marked(codec, image, bytes, len, offset, head_out, error);
     mr_status status = codec->idct_chosen ? MR_OK : choose_idct(codec, error);
     if (status == MR_OK)
         status = mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
     if (status == MR_OK)
         set_open(codec, &mr_codec_packed, codec->packed, head_out);
     return status;
+}
+
+mr_status mr_codec_mark(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_packed_image *image_out,
+                        mr_error *error)
+{
+    assert(!codec->ops);
+    if (!mr_codec_reads_marks(codec))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "no marks: JPEGs are decoded by libjpeg alone");
+    if (strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) != 0)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "no marks: the file is no JPEG");
+    mr_status status = codec->marker ? MR_OK : mr_mark_maker_create(&codec->limits, &codec->marker, error);
+    return status == MR_OK ? mr_mark_maker_run(codec->marker, bytes, len, image_out, error) : status;
 }
 
 mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,

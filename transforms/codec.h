@@ -37,9 +37,26 @@ struct mr_packed_image;
  * for the box, with MR_TILE_SLACK readable bytes behind; image has passed mr_packed_check() and stays valid as they do.
  * MR_PACKED_JPEG is opened as by mr_codec_open(); MR_PACKED_RAW needs no codec.
  * MR_ERR_UNSUPPORTED, for every sample of coefficients, where this machine's libjpeg cannot be fed with them.
+ *
+ * MR_PACKED_MARKED: by its marks, from the bytes that the box needs. Where the codec reads no marks, or image has none
+ * (NULL), bytes are the whole file and it is opened as such. Marks and bytes may hold anything: whatever is odd is
+ * MR_ERR_DAMAGED, from here, begin or rows, and says nothing of the file; its verdict is that of the whole file without
+ * marks. What is odd in bytes that the box does not need is not seen.
  */
 mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
                                size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error);
+
+/* Are marks of any use here? Not where JPEGs are libjpeg's alone. */
+bool mr_codec_reads_marks(const struct mr_codec *codec);
+
+/*
+ * Make the marks of a file, between images. image_out is then complete (MR_PACKED_MARKED), and what it points to is
+ * valid until the next call of this function or the codec's end.
+ * MR_ERR_UNSUPPORTED, with the reason: this file can have none, being no baseline JPEG of one scan or odd anywhere, or
+ * this codec reads none. MR_ERR_DAMAGED: not even its header can be read. MR_ERR_NO_MEMORY.
+ */
+mr_status mr_codec_mark(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_packed_image *image_out,
+                        mr_error *error);
 
 /* Choose the box to decode, inside the image and not empty. Pixels equal those of a full decode, bit for bit. */
 mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,

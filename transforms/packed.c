@@ -19,6 +19,8 @@
 /* JPEG's sides have 16 bits. */
 #define MAX_JPEG_SIDE 65535u
 #define RAW_CHANNELS 3u
+/* Of a marked row, from the byte where the next one begins: that one, and a zero that may belong to it. */
+#define ROW_END_BYTES 2u
 
 static uint32_t round_up_division(uint32_t a, uint32_t b)
 {
@@ -45,7 +47,7 @@ void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layo
 const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image)
 {
     copy->image = *image;
-    if (!mr_packed_image_has_tiles(image->encoding))
+    if (!mr_packed_image_has_rows(image->encoding))
         return &copy->image;
     if (image->template) {
         copy->template = *image->template;
@@ -93,6 +95,25 @@ static mr_status check_template(const struct mr_packed_template *template, mr_er
 }
 
 /* Each row has a size for each of its tiles at least. */
+static bool rows_fit_tiles(const struct mr_packed_image *image, const struct mr_packed_layout *layout)
+{
+    const uint32_t *rows = image->rows;
+    uint32_t least = layout->n_tiles * (uint32_t)sizeof(uint16_t);
+    bool fits = rows[0] == 0 && rows[image->n_rows] == image->len;
+    for (uint32_t r = 0; r < image->n_rows; r++)
+        fits &= rows[r + 1] > rows[r] && rows[r + 1] - rows[r] >= least;
+    return fits;
+}
+
+static bool rows_fit_file(const struct mr_packed_image *image)
+{
+    const uint32_t *rows = image->rows;
+    bool fits = rows[image->n_rows] <= image->len;
+    for (uint32_t r = 0; r < image->n_rows; r++)
+        fits &= rows[r + 1] >= rows[r];
+    return fits;
+}
+
 static mr_status check_rows(const struct mr_packed_image *image, mr_error *error)
 {
     struct mr_packed_layout layout;
@@ -100,11 +121,8 @@ static mr_status check_rows(const struct mr_packed_image *image, mr_error *error
     if (image->n_rows != layout.n_rows)
         return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " rows of MCUs; its size makes %" PRIu32,
                             image->n_rows, layout.n_rows);
-    const uint32_t *rows = image->rows;
-    uint32_t least = layout.n_tiles * (uint32_t)sizeof(uint16_t);
-    bool fits = rows[0] == 0 && rows[image->n_rows] == image->len;
-    for (uint32_t r = 0; r < image->n_rows; r++)
-        fits &= rows[r + 1] > rows[r] && rows[r + 1] - rows[r] >= least;
+    bool tiles = mr_packed_image_has_tiles(image->encoding);
+    bool fits = tiles ? rows_fit_tiles(image, &layout) : rows_fit_file(image);
     return fits ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "the pack's table of the sample's rows is damaged");
 }
 
@@ -137,7 +155,7 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
     if (image->encoding == MR_PACKED_JPEG)
         return MR_OK; /* its own header counts */
     bool raw = image->encoding == MR_PACKED_RAW;
-    if (!raw && !mr_packed_image_has_tiles(image->encoding))
+    if (!raw && !mr_packed_image_has_rows(image->encoding))
         return mr_error_set(error, MR_ERR_DAMAGED, "the pack says encoding %" PRIu32 ", which is unknown",
                             image->encoding);
     if (image->width == 0 || image->height == 0)
@@ -168,6 +186,7 @@ void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uin
 {
     struct mr_packed_layout layout;
     uint32_t first, last;
+    uint64_t end;
     switch (image->encoding) {
     case MR_PACKED_RAW:
         *offset_out = (uint64_t)box.y * image->width * RAW_CHANNELS;
@@ -175,10 +194,12 @@ void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uin
         break;
     case MR_PACKED_DCT:
     case MR_PACKED_DCT8:
+    case MR_PACKED_MARKED:
         mr_packed_layout(image, &layout);
         mr_packed_rows(image, &layout, box, &first, &last);
         *offset_out = image->rows[first];
-        *len_out = image->rows[last + 1] - image->rows[first];
+        end = (uint64_t)image->rows[last + 1] + (image->encoding == MR_PACKED_MARKED ? ROW_END_BYTES : 0);
+        *len_out = (end < image->len ? end : image->len) - *offset_out;
         break;
     default: *offset_out = 0; *len_out = image->len;
     }

@@ -10,7 +10,7 @@
 #include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
 
-/* Of a DCT or DCT8 sample. With one component an MCU is one block. */
+/* Of a DCT, DCT8 or MARKED sample. With one component an MCU is one block. */
 struct mr_packed_layout {
     uint32_t mcu_width; /* pixels */
     uint32_t mcu_height;
@@ -41,7 +41,7 @@ const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const 
 
 /*
  * Checks everything that a hostile index may say: sizes within limits, sampling factors, quantisation tables, offsets
- * that grow and end at len, lengths of raw pixels. MR_ERR_DAMAGED with words (without the sample's name).
+ * that grow and end at len, lengths of raw pixels. Not marks. MR_ERR_DAMAGED with words (without the sample's name).
  */
 mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits, mr_error *error);
 
@@ -49,7 +49,10 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
 void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_layout *layout, struct mr_box box,
                     uint32_t *first_out, uint32_t *last_out);
 
-/* The bytes of a checked sample that a box inside the image needs: one range. All of it for MR_PACKED_JPEG. */
+/*
+ * The bytes of a checked sample that a box inside the image needs: one range. All of it for MR_PACKED_JPEG; those for a
+ * decoder that has the marks for MR_PACKED_MARKED.
+ */
 void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uint64_t *offset_out, uint64_t *len_out);
 
 #endif

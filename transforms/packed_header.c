@@ -5,6 +5,7 @@
  */
 #include "transforms/packed_header.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include <jerror.h>
@@ -109,4 +110,43 @@ void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cin
     cinfo->ac_huff_tbl_ptrs[0] = make_symbol(cinfo);
     cinfo->jpeg_color_space = colour_of(template);
     cinfo->out_color_space = template->n_components == 4 ? JCS_CMYK : JCS_RGB;
+}
+
+/* The other way. */
+
+static uint8_t number_colour(J_COLOR_SPACE space)
+{
+    switch (space) {
+    case JCS_GRAYSCALE: return MR_PACKED_GREY;
+    case JCS_RGB: return MR_PACKED_RGB;
+    case JCS_YCbCr: return MR_PACKED_YCC;
+    case JCS_CMYK: return MR_PACKED_CMYK;
+    case JCS_YCCK: return MR_PACKED_YCCK;
+    default: return 0;
+    }
+}
+
+mr_status mr_packed_header_describe(const struct jpeg_decompress_struct *cinfo, struct mr_packed_template *template,
+                                    mr_error *error)
+{
+    uint32_t n = (uint32_t)cinfo->num_components, n_blocks = 0;
+    *template =
+        (struct mr_packed_template){.n_components = (uint8_t)n, .colour = number_colour(cinfo->jpeg_color_space)};
+    for (uint32_t i = 0; i < n; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        if (!component->quant_table) /* a lossless JPEG, which libjpeg-turbo 3 decodes */
+            return mr_error_set(error, MR_ERR_UNSUPPORTED, "it has no quantised coefficients");
+        template->h[i] = n == 1 ? 1 : (uint8_t)component->h_samp_factor;
+        template->v[i] = n == 1 ? 1 : (uint8_t)component->v_samp_factor;
+        n_blocks += (uint32_t) template->h[i] * template->v[i];
+        for (int k = 0; k < DCTSIZE2; k++)
+            template->quant[i][k] = component->quant_table->quantval[k];
+    }
+    if (template->colour == 0)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "a pack cannot hold its colour space %d",
+                            (int)cinfo->jpeg_color_space);
+    if (n_blocks > MR_PACKED_MAX_MCU_BLOCKS)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its sampling factors make %" PRIu32 " blocks; packs take %d",
+                            n_blocks, MR_PACKED_MAX_MCU_BLOCKS);
+    return MR_OK;
 }

@@ -26,4 +26,11 @@ void mr_packed_header_init(struct mr_packed_header *header);
 void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cinfo,
                            const struct mr_packed_image *image);
 
+/*
+ * The other way: the template of a file that libjpeg has opened and started. Unused bytes are zeros.
+ * MR_ERR_UNSUPPORTED where a pack cannot have its layout or colours.
+ */
+mr_status mr_packed_header_describe(const struct jpeg_decompress_struct *cinfo, struct mr_packed_template *template,
+                                    mr_error *error);
+
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes one small picture as a JPEG by libjpeg alone, by our decoder of scans, and as a packed JPEG, and compares the
- * pixels. The picture is 4:2:0, two tiles
- * wide and three MCUs high, of coefficients from a small generator. The JPEG is written by hand: with Huffman codes of
- * one length each, an encoder is a dozen lines. What is large lies on the heap: mr_loader_create() runs this on its
- * caller's stack, of which it needs at most 32 KiB.
+ * Decodes one small picture as a JPEG by libjpeg alone, by our decoder of scans, by marks, and as a packed JPEG, and
+ * compares the pixels. The picture is 4:2:0, two tiles wide and three MCUs high, of coefficients from a small
+ * generator. The JPEG is written by hand: with Huffman codes of one length each, an encoder is a dozen lines. What is
+ * large lies on the heap: mr_loader_create() runs this on its caller's stack, of which it needs at most 32 KiB.
  */
 #include "transforms/packed_selftest.h"
 
 #include "base/packed_image.h"
 #include "transforms/codec_jpeg.h"
+#include "transforms/codec_marked.h"
 #include "transforms/codec_packed.h"
 #include "transforms/jpeg/jpeg_feed.h"
+#include "transforms/jpeg/mark_maker.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
@@ -51,6 +52,9 @@ struct selftest {
     size_t jpeg_len;
     uint32_t bits; /* not yet written, the last one lowest */
     uint32_t n_bits;
+
+    struct mr_mark_maker *marker; /* where marks are tried */
+    struct mr_packed_image marked;
 
     uint8_t pixels[2][WIDTH * HEIGHT * 3];
 };
@@ -232,6 +236,18 @@ static mr_status read_packed(struct selftest *selftest, void *packed, const stru
     return status == MR_OK ? read_box(&mr_codec_packed, packed, box, pixels, error) : status;
 }
 
+/* From the first byte of the scan on. */
+static mr_status read_marked(struct selftest *selftest, void *marked, const struct box *box, uint8_t *pixels,
+                             mr_error *error)
+{
+    const struct mr_packed_image *image = &selftest->marked;
+    struct mr_image_head head;
+    uint32_t first = image->rows[0];
+    mr_status status =
+        mr_codec_marked_open(marked, image, selftest->jpeg + first, selftest->jpeg_len - first, first, &head, error);
+    return status == MR_OK ? read_box(&mr_codec_marked, marked, box, pixels, error) : status;
+}
+
 /* What is compared with libjpeg. */
 struct way {
     const struct mr_codec_ops *codec;
@@ -261,8 +277,18 @@ static void choose_idct(const struct way *way, void *state)
 {
     if (way->codec == &mr_codec_packed)
         mr_codec_packed_use_libjpeg_idct(state, way->libjpeg_idct);
+    else if (way->codec == &mr_codec_marked)
+        mr_codec_marked_use(state, mr_kernels_best(), way->libjpeg_idct);
     else
         mr_codec_jpeg_use(state, way->libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN, mr_kernels_best());
+}
+
+static mr_status make_marks(struct selftest *selftest, const struct mr_codec_limits *limits, mr_error *error)
+{
+    mr_status status = mr_mark_maker_create(limits, &selftest->marker, error);
+    if (status != MR_OK)
+        return status;
+    return mr_mark_maker_run(selftest->marker, selftest->jpeg, selftest->jpeg_len, &selftest->marked, error);
 }
 
 static mr_status compare_codecs(struct selftest *selftest, const struct way *way, mr_error *error)
@@ -272,6 +298,8 @@ static mr_status compare_codecs(struct selftest *selftest, const struct way *way
     mr_status status = mr_codec_jpeg.create(&limits, &jpeg, error);
     if (status == MR_OK)
         status = way->codec->create(&limits, &state, error);
+    if (status == MR_OK && way->codec == &mr_codec_marked)
+        status = make_marks(selftest, &limits, error);
     if (status == MR_OK) {
         choose_idct(way, state);
         status = compare_boxes(selftest, way, jpeg, state, error);
@@ -282,6 +310,7 @@ static mr_status compare_codecs(struct selftest *selftest, const struct way *way
         way->codec->destroy(state);
     if (jpeg)
         mr_codec_jpeg.destroy(jpeg);
+    mr_mark_maker_destroy(selftest->marker);
     return status;
 }
 
@@ -316,11 +345,18 @@ mr_status mr_packed_selftest_run_scan(bool libjpeg_idct, mr_error *error)
     return run_way(&way, error);
 }
 
+mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
+{
+    const struct way way = {&mr_codec_marked, read_marked, "its marks", libjpeg_idct};
+    return run_way(&way, error);
+}
+
 /* Written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
 static pthread_once_t tried = PTHREAD_ONCE_INIT;
 static mr_error refusal;
 static bool only_libjpeg_idct; /* the kernels' gives other pixels */
 static enum mr_codec_jpeg_decoder decoder = MR_CODEC_JPEG_STOCK;
+static bool marks_work;
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
 static void try_packed(void)
@@ -341,6 +377,7 @@ static void try_once(void)
     try_packed();
     if (refusal.status == MR_OK && mr_packed_selftest_run_scan(only_libjpeg_idct, NULL) == MR_OK)
         decoder = only_libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN;
+    marks_work = decoder != MR_CODEC_JPEG_STOCK && mr_packed_selftest_run_marks(only_libjpeg_idct, NULL) == MR_OK;
 }
 
 bool mr_packed_selftest_passes(const char **why_not)
@@ -361,4 +398,10 @@ enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void)
 {
     pthread_once(&tried, try_once);
     return decoder;
+}
+
+bool mr_packed_selftest_marks(void)
+{
+    pthread_once(&tried, try_once);
+    return marks_work;
 }

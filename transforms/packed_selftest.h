@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Can this machine's libjpeg be fed with coefficients, those of packed JPEGs and those of our decoder of scans? Tried
- * once per process: a small picture is decoded by libjpeg alone and in each of these ways, and the pixels must be the
- * same.
+ * Can this machine's libjpeg be fed with coefficients, those of packed JPEGs and those of our decoder of scans, with
+ * and without marks? Tried once per process: a small picture is decoded by libjpeg alone and in each of these ways, and
+ * the pixels must be the same.
  */
 #ifndef TRANSFORMS_PACKED_SELFTEST_H
 #define TRANSFORMS_PACKED_SELFTEST_H
@@ -23,6 +23,8 @@ bool mr_packed_selftest_own_idct(void);
 
 /* The fastest decoder of JPEG files that gives libjpeg's pixels here. */
 enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void);
+/* Where this is not MR_CODEC_JPEG_STOCK: does it give them by marks too? */
+bool mr_packed_selftest_marks(void);
 
 /*
  * One run, with libjpeg's inverse DCT or the kernels'. MR_ERR_UNSUPPORTED where pixels differ, MR_ERR_NO_MEMORY. Takes
@@ -30,7 +32,8 @@ enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void);
  */
 mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error);
 
-/* The same for our decoder of scans. */
+/* The same for our decoder of scans, and by marks. */
 mr_status mr_packed_selftest_run_scan(bool libjpeg_idct, mr_error *error);
+mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error);
 
 #endif

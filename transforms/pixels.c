@@ -396,12 +396,21 @@ static mr_status draw_ahead(struct mr_pixels *pixels, const struct mr_packed_ima
     return make_geometry(pixels, image->width, image->height, &copy, error);
 }
 
+static bool needs_whole(const struct mr_pixels *pixels, const struct mr_packed_image *image)
+{
+    if (image->encoding == MR_PACKED_JPEG || needs_turning(pixels->plan, image->orientation))
+        return true;
+    return image->encoding == MR_PACKED_MARKED && !mr_codec_reads_marks(pixels->codec);
+}
+
 mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
                           uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     mr_status status = take_packed(pixels, &image, error);
-    bool whole = image->encoding == MR_PACKED_JPEG || needs_turning(pixels->plan, image->orientation);
-    if (status == MR_OK && !whole)
+    if (status != MR_OK)
+        return status;
+    bool whole = needs_whole(pixels, image);
+    if (!whole)
         status = draw_ahead(pixels, image, rng, error);
     if (status != MR_OK)
         return status;

@@ -40,6 +40,11 @@ mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t l
  * The same for a sample of a pack, in two steps: which bytes of it these draws need, as one range, and after the read
  * the pixels. rng is taken as it stands at the start of the sample's draws, both times; the draws are made twice.
  * MR_ERR_DAMAGED also where the index does not make sense.
+ *
+ * MR_PACKED_MARKED: the range is that of a decode by marks, which the image has in the second step (codec.h); they need
+ * not be there in the first. Where marks are of no use here the range is the whole file. When the second step says
+ * MR_ERR_DAMAGED, the caller reads the whole file and calls it again without marks, with rng as it was before; that
+ * verdict counts.
  */
 mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
                           uint64_t *offset_out, uint64_t *len_out, mr_error *error);

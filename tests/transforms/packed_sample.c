@@ -5,6 +5,7 @@
  */
 #include "tests/transforms/packed_sample.h"
 
+#include "transforms/jpeg/mark_maker.h"
 #include "transforms/packed_selftest.h"
 #include "transforms/packed.h"
 #include "transforms/tile.h"
@@ -148,9 +149,40 @@ void packed_sample_file(const struct mr_test_image *file, struct packed_sample *
     copy_bytes(file->bytes, file->len, sample_out);
 }
 
+static void *copy_memory(const void *bytes, size_t len)
+{
+    void *copy = checked_alloc(len);
+    memcpy(copy, bytes, len);
+    return copy;
+}
+
+bool packed_sample_marked(const struct mr_test_image *file, struct packed_sample *sample_out)
+{
+    const struct mr_codec_limits limits = mr_codec_limits_resolve(&(struct mr_codec_limits){0});
+    struct mr_mark_maker *maker;
+    memset(sample_out, 0, sizeof *sample_out);
+    if (mr_mark_maker_create(&limits, &maker, NULL) != MR_OK)
+        abort();
+    struct mr_packed_image image;
+    bool made = mr_mark_maker_run(maker, file->bytes, file->len, &image, NULL) == MR_OK;
+    if (made) {
+        sample_out->image = image;
+        copy_bytes(file->bytes, file->len, sample_out);
+        sample_out->template = *image.template;
+        sample_out->rows = copy_memory(image.rows, (image.n_rows + (size_t)1) * sizeof *image.rows);
+        sample_out->marks = copy_memory(image.marks, image.marks_len);
+        sample_out->image.template = &sample_out->template;
+        sample_out->image.rows = sample_out->rows;
+        sample_out->image.marks = sample_out->marks;
+    }
+    mr_mark_maker_destroy(maker);
+    return made;
+}
+
 void packed_sample_free(struct packed_sample *sample)
 {
     free(sample->rows);
+    free(sample->marks);
     free(sample->bytes);
 }
 

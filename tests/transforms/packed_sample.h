@@ -15,6 +15,7 @@ struct packed_sample {
     struct mr_packed_image image; /* leads into the struct, which must not move */
     struct mr_packed_template template;
     uint32_t *rows;
+    uint8_t *marks;
     uint8_t *bytes; /* image.len of them, and MR_TILE_SLACK behind */
 };
 
@@ -24,8 +25,9 @@ bool packed_sample_make(const struct mr_test_image *jpeg, enum mr_packed_encodin
                         struct packed_sample *sample_out);
 /* H,W,3 pixels, which are copied. */
 void packed_sample_raw(const uint8_t *pixels, uint32_t width, uint32_t height, struct packed_sample *sample_out);
-/* A file as it is. */
+/* A file as it is, and with marks. False where it can have none; nothing is to be freed then. */
 void packed_sample_file(const struct mr_test_image *file, struct packed_sample *sample_out);
+bool packed_sample_marked(const struct mr_test_image *file, struct packed_sample *sample_out);
 void packed_sample_free(struct packed_sample *sample);
 
 /*

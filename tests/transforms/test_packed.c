@@ -76,8 +76,8 @@ static void sizes_that_cannot_be_are_damage(void **state)
     (void)state;
     struct sample s;
     make_sample(&s);
-    s.image.encoding = 5;
-    expect_damage(&s, "the pack says encoding 5, which is unknown");
+    s.image.encoding = 6;
+    expect_damage(&s, "the pack says encoding 6, which is unknown");
     s.image.encoding = 0;
     expect_damage(&s, "the pack says encoding 0, which is unknown");
     make_sample(&s);
@@ -221,6 +221,35 @@ static void ranges_hold_the_rows_of_the_box_and_two_pixels_around_it(void **stat
     }
 }
 
+/* A file has bytes in front of its rows and behind them, and short rows may begin in one byte. */
+static void rows_of_marks_lie_inside_the_file_and_do_not_go_back(void **state)
+{
+    (void)state;
+    struct sample s;
+    uint64_t offset, len;
+    make_sample(&s);
+    s.image.encoding = MR_PACKED_MARKED;
+    memcpy(s.rows, (const uint32_t[]){90, 200, 200, 201, 399}, 5 * sizeof s.rows[0]);
+    expect_damage(&s, "");
+    mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = 20, .width = 9, .height = 3}, &offset, &len);
+    assert_int_equal(offset, 200);
+    assert_int_equal(len, 2);
+    mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = 0, .width = 9, .height = 50}, &offset, &len);
+    assert_int_equal(offset, 90);
+    assert_int_equal(len, 310);
+    s.rows[4] = 401;
+    expect_damage(&s, "the pack's table of the sample's rows is damaged");
+    s.rows[4] = 400;
+    s.rows[2] = 199;
+    expect_damage(&s, "the pack's table of the sample's rows is damaged");
+    s.rows[2] = 200;
+    s.image.n_rows = 3;
+    expect_damage(&s, "the pack says 3 rows of MCUs; its size makes 4");
+    s.image.n_rows = 4;
+    s.image.template = NULL;
+    expect_damage(&s, "the pack has no template for the sample");
+}
+
 static void ranges_of_pixels_are_rows_and_of_files_everything(void **state)
 {
     (void)state;
@@ -264,6 +293,7 @@ int main(void)
         cmocka_unit_test(tables_of_rows_that_cannot_be_are_damage),
         cmocka_unit_test(layouts_cover_the_image),
         cmocka_unit_test(ranges_hold_the_rows_of_the_box_and_two_pixels_around_it),
+        cmocka_unit_test(rows_of_marks_lie_inside_the_file_and_do_not_go_back),
         cmocka_unit_test(ranges_of_pixels_are_rows_and_of_files_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static mr_status plan_of(const char *text, mr_dtype dtype, mr_layout layout, str
 }
 
 /* One image and the ways that a pack may keep it. */
-enum { AS_FILE, AS_PIXELS, AS_DCT, AS_DCT8, N_WAYS };
+enum { AS_FILE, AS_PIXELS, AS_DCT, AS_DCT8, AS_MARKED, N_WAYS };
 
 struct picture {
     struct mr_test_image file;
@@ -50,6 +50,10 @@ static void make_picture(struct picture *p, const struct mr_test_jpeg *options)
     packed_sample_raw(pixels, p->width, p->height, &p->ways[AS_PIXELS]);
     assert_true(packed_sample_make(&p->file, MR_PACKED_DCT, &p->ways[AS_DCT]));
     assert_true(packed_sample_make(&p->file, MR_PACKED_DCT8, &p->ways[AS_DCT8]));
+    bool marked = packed_sample_marked(&p->file, &p->ways[AS_MARKED]);
+    assert_int_equal(marked, !options->progressive);
+    if (!marked)
+        packed_sample_file(&p->file, &p->ways[AS_MARKED]);
     for (int way = 0; options->orientation && way < N_WAYS; way++)
         p->ways[way].image.orientation = options->orientation;
     free(pixels);
@@ -213,6 +217,9 @@ static void exif_turns_packed_images_before_the_crop(void **state)
             assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
             if (t == 0 && orientation > 1)
                 assert_int_equal(len, p.ways[AS_DCT].image.len);
+            assert_int_equal(p.ways[AS_MARKED].image.orientation, orientation);
+            assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_MARKED].image, &rng, &offset, &len, NULL), MR_OK);
+            assert_int_equal(len == p.file.len, t == 0 && orientation > 1);
             free_picture(&p);
         }
         mr_pixels_destroy(pixels);
@@ -240,6 +247,10 @@ static void a_crop_reads_a_part_of_the_sample_only(void **state)
     assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_FILE].image, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, 0);
     assert_int_equal(len, p.file.len);
+    const struct mr_packed_image *marked = &p.ways[AS_MARKED].image;
+    assert_int_equal(mr_pixels_range(pixels, marked, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(offset, marked->rows[148 / 16]);
+    assert_int_equal(offset + len, marked->rows[171 / 16 + 1] + 2); /* up to the last bit */
     mr_pixels_destroy(pixels);
     free_picture(&p);
 }
@@ -325,8 +336,9 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
                      MR_ERR_DAMAGED);
     assert_non_null(strstr(error.text, "of the pack's sample were not read as a whole"));
     check_same(pixels, &plan,
-               &(struct picture){.file = p.file,
-                                 .ways = {p.ways[AS_FILE], p.ways[AS_PIXELS], p.ways[AS_DCT8], p.ways[AS_DCT8]}},
+               &(struct picture){
+                   .file = p.file,
+                   .ways = {p.ways[AS_FILE], p.ways[AS_PIXELS], p.ways[AS_DCT8], p.ways[AS_DCT8], p.ways[AS_MARKED]}},
                1, false, "afterwards");
     mr_pixels_destroy(pixels);
     struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
@@ -335,6 +347,45 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
     assert_string_equal(error.text, "sample is an encoded image, the dataset's samples are raw");
     mr_pixels_destroy(pixels);
+    free_picture(&p);
+}
+
+/* Nobody may have read them, or nobody may want them: MR_JPEG=stock, a reader without room. */
+static void without_its_marks_a_marked_sample_is_a_file(void **state)
+{
+    (void)state;
+    struct mr_plan plan;
+    struct picture p;
+    uint64_t offset, len;
+    make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 150});
+    assert_int_equal(plan_of("random_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
+    for (int stock = 0; stock < 2; stock++) {
+        struct mr_pixels *pixels;
+        mr_error error;
+        struct packed_sample sample = p.ways[AS_MARKED];
+        struct mr_rng rng = start_draws(0, NULL);
+        assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+        if (stock)
+            mr_pixels_use_stock_jpeg(pixels);
+        check_same(pixels, &plan, &p, 0, false, "with marks");
+        assert_int_equal(mr_pixels_range(pixels, &sample.image, &rng, &offset, &len, NULL), MR_OK);
+        assert_int_equal(len == p.file.len, stock);
+        sample.image.marks = NULL;
+        struct result want = run_file(pixels, &plan, &p, 0, false);
+        struct result got = run_packed(pixels, &plan, &sample, 0, false, p.file.len);
+        assert_int_equal(got.status, MR_OK);
+        assert_memory_equal(got.out, want.out, plan.out_bytes);
+        uint8_t out[20 * 20 * 3];
+        struct mr_pixels_report report;
+        sample.image.marks = stock ? sample.marks : NULL;
+        assert_int_equal(mr_pixels_run_packed(pixels, &sample.image, sample.bytes + 1, p.file.len - 1, 1, &rng, out,
+                                              &report, &error),
+                         MR_ERR_DAMAGED);
+        assert_string_equal(error.text, "the JPEG was not read as a whole, and it has no marks");
+        free(want.out);
+        free(got.out);
+        mr_pixels_destroy(pixels);
+    }
     free_picture(&p);
 }
 
@@ -382,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_window_beside_the_image_needs_no_bytes),
         cmocka_unit_test(pictures_that_are_no_jpegs_stay_files),
         cmocka_unit_test(what_the_index_says_is_checked_before_it_is_used),
+        cmocka_unit_test(without_its_marks_a_marked_sample_is_a_file),
         cmocka_unit_test(a_warm_object_allocates_nothing_itself_for_packs),
     };
     int cannot = packed_sample_cannot_run();

@@ -70,6 +70,7 @@ static void move_window(struct mr_jpeg_scan *scan)
     if (keep < data)
         return;
     size_t n = (size_t)(scan->clean_end - keep);
+    scan->dropped += (uint64_t)(keep - data);
     memmove(data, keep, n);
     scan->reader.next = data + READ_AHEAD;
     fill_window(scan, n);
@@ -83,6 +84,8 @@ static int64_t bits_left(const struct mr_jpeg_scan *scan)
 static void start_segment(struct mr_jpeg_scan *scan)
 {
     struct mr_scan_reader *reader = &scan->reader;
+    scan->known = scan->from;
+    scan->known_clean = scan->dropped = 0;
     fill_window(scan, 0);
     memset(reader->before, 0, sizeof reader->before);
     const uint8_t *at = scan->window + MR_JPEG_SCAN_HEAD;
@@ -118,6 +121,58 @@ void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *k
     scan->restart = restart;
     scan->restart_number = 0;
     start_segment(scan);
+}
+
+void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels,
+                           const struct mr_jpeg_scan_place *place, const uint8_t *end, uint32_t restart)
+{
+    assert(place->bit < 8);
+    mr_jpeg_scan_start(scan, kernels, place->at, (size_t)(end - place->at), restart);
+    scan->reader.bits <<= place->bit;
+    scan->reader.used += place->bit;
+    memcpy(scan->reader.before, place->predict, sizeof scan->reader.before);
+    if (restart == 0)
+        return;
+    scan->n_left = restart - (uint32_t)(place->mcu % restart);
+    scan->restart_number = (uint32_t)(place->mcu / restart % 8);
+}
+
+/* Places in the file. */
+
+/* The byte of the file that became the n-th clean one of this segment; the one behind it where that is the last. */
+static const uint8_t *find_byte(struct mr_jpeg_scan *scan, uint64_t n)
+{
+    while (scan->known_clean < n) {
+        size_t left = (size_t)(scan->end - scan->known),
+               wanted = n - scan->known_clean < left ? n - scan->known_clean : left;
+        const uint8_t *found = memchr(scan->known, MARKER, wanted);
+        size_t step = found ? (size_t)(found - scan->known) + 1 : wanted;
+        assert(step > 0);
+        scan->known += step + (found != NULL); /* with the zero behind it */
+        scan->known_clean += step;
+    }
+    return scan->known;
+}
+
+static uint64_t count_bits(const struct mr_jpeg_scan *scan)
+{
+    return scan->dropped * 8 + (uint64_t)mr_scan_reader_position(&scan->reader, scan->window + MR_JPEG_SCAN_HEAD);
+}
+
+bool mr_jpeg_scan_find_place(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_place *place_out)
+{
+    if (scan->restart > 0 && scan->n_left == 0 && !pass_restart(scan))
+        return false;
+    uint64_t bits = count_bits(scan);
+    place_out->at = find_byte(scan, bits / 8);
+    place_out->bit = (uint32_t)(bits % 8);
+    memcpy(place_out->predict, scan->reader.before, sizeof place_out->predict);
+    return true;
+}
+
+const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan)
+{
+    return find_byte(scan, (count_bits(scan) + 7) / 8);
 }
 
 /* MCUs. */

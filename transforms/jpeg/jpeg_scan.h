@@ -45,6 +45,10 @@ struct mr_jpeg_scan {
     uint32_t restart;        /* MCUs to a segment; 0: there is only one */
     uint32_t n_left;         /* of this segment */
     uint32_t restart_number; /* of the next marker */
+
+    uint64_t dropped;     /* clean bytes of this segment in front of the window */
+    const uint8_t *known; /* a byte of the file, and the clean bytes of this segment in front of it */
+    uint64_t known_clean;
     uint8_t window[MR_JPEG_SCAN_HEAD + MR_JPEG_SCAN_WINDOW + MR_SCAN_SLACK];
 };
 
@@ -60,9 +64,26 @@ void mr_jpeg_scan_add_block(struct mr_jpeg_scan *scan, uint32_t component, uint3
 void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const uint8_t *bytes,
                         size_t len, uint32_t restart);
 
+/* Where an MCU begins, and what must be known to decode it. */
+struct mr_jpeg_scan_place {
+    uint64_t mcu;       /* from the scan's first one on */
+    const uint8_t *at;  /* its first byte in the file, behind the restart marker that may be in front of it */
+    uint32_t bit;       /* of this byte, 0 to 7 */
+    int32_t predict[4]; /* each component's last DC coefficient */
+};
+
+/* As start(), to any MCU; bytes up to end may be read. */
+void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels,
+                           const struct mr_jpeg_scan_place *place, const uint8_t *end, uint32_t restart);
+
+/* Where the next MCU begins; place_out->mcu is the caller's to set. False: something is odd. */
+bool mr_jpeg_scan_find_place(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_place *place_out);
+/* The byte of the file behind the last bit that was consumed. */
+const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan);
+
 /*
  * The next n MCUs: their blocks, which are zeros before, in natural order, or none. False: something is odd. Then the
- * blocks are worth nothing, and only start() may follow.
+ * blocks are worth nothing, and only a start may follow.
  */
 bool mr_jpeg_scan_store(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64]);
 bool mr_jpeg_scan_skip(struct mr_jpeg_scan *scan, uint64_t n);

@@ -44,10 +44,15 @@ static bool set_tables(struct mr_jpeg_scan *scan, const struct jpeg_decompress_s
     return true;
 }
 
+bool mr_scan_file_set(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo)
+{
+    return is_plain(cinfo) && set_tables(scan, cinfo);
+}
+
 bool mr_scan_file_start(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo,
                         const struct mr_kernel_ops *kernels)
 {
-    if (!is_plain(cinfo) || !set_tables(scan, cinfo))
+    if (!mr_scan_file_set(scan, cinfo))
         return false;
     mr_jpeg_scan_start(scan, kernels, cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer,
                        cinfo->restart_interval);

@@ -10,9 +10,12 @@
 #include <jpeglib.h>
 
 /*
- * After jpeg_start_decompress(), before libjpeg has read anything of the scan: start our decoder of it. False: it is
- * not for that one, which takes baseline files of one scan with 8 bits to a sample, and their components in order.
+ * After jpeg_start_decompress(): give our decoder the codes and the MCU of the scan. False: it is not for that one,
+ * which takes baseline files of one scan with 8 bits to a sample, and their components in order.
  */
+bool mr_scan_file_set(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo);
+
+/* The same, and start it where libjpeg stands, which has read nothing of the scan. */
 bool mr_scan_file_start(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo,
                         const struct mr_kernel_ops *kernels);
 
