@@ -100,8 +100,9 @@ struct mr_pack_journal_head {
 enum mr_pack_record_kind {
     MR_PACK_RECORD_BEGIN = 1,    /* struct mr_pack_begin, class names, origin: the first record */
     MR_PACK_RECORD_TEMPLATE = 2, /* struct mr_packed_template, before the first sample that has it */
-    MR_PACK_RECORD_SAMPLE = 3,   /* struct mr_pack_sample, row catalog, label, name */
-    MR_PACK_RECORD_SYNC = 4,     /* nothing: the bytes of all samples before it are on the disk */
+    MR_PACK_RECORD_SAMPLE =
+        3,                   /* struct mr_pack_sample, row table, of MARKED struct mr_pack_record_marks, label, name */
+    MR_PACK_RECORD_SYNC = 4, /* nothing: the bytes of all samples before it are on the disk */
 };
 
 /* len bytes follow, then zeros up to a multiple of 8. */
@@ -111,6 +112,11 @@ struct mr_pack_record {
     uint64_t number; /* of the record, from 0 */
     uint32_t kind;
     uint32_t zero;
+};
+
+struct mr_pack_record_marks {
+    struct mr_pack_marks place;
+    uint64_t checksum; /* XXH3 (64 bits) of them */
 };
 
 struct mr_pack_begin {
@@ -130,6 +136,7 @@ static_assert(sizeof(struct mr_pack_marks) == 16, "stands in files");
 static_assert(sizeof(struct mr_pack_sample) == 80, "stands in files");
 static_assert(sizeof(struct mr_packed_template) == 528, "stands in files");
 static_assert(sizeof(struct mr_pack_record) == 32, "stands in files");
+static_assert(sizeof(struct mr_pack_record_marks) == 24, "stands in files");
 static_assert(sizeof(struct mr_pack_begin) == 112, "stands in files");
 
 #endif

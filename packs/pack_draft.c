@@ -8,7 +8,7 @@
 
 void mr_pack_draft_init(struct mr_pack_draft *draft)
 {
-    *draft = (struct mr_pack_draft){.root = -1, .shard_fd = -1, .journal = {.fd = -1}};
+    *draft = (struct mr_pack_draft){.root = -1, .shard_fd = -1, .marks_fd = -1, .journal = {.fd = -1}};
 }
 
 void mr_pack_draft_fini(struct mr_pack_draft *draft)
@@ -16,6 +16,8 @@ void mr_pack_draft_fini(struct mr_pack_draft *draft)
     mr_pack_journal_close(&draft->journal);
     if (draft->shard_fd >= 0)
         close(draft->shard_fd);
+    if (draft->marks_fd >= 0)
+        close(draft->marks_fd);
     if (draft->root >= 0)
         close(draft->root);
     mr_pack_templates_fini(&draft->templates);
@@ -57,9 +59,18 @@ mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, co
     return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/%s", what, draft->dir, name);
 }
 
-mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_sample *sample, uint64_t n_rows,
-                              size_t name_len, mr_error *error)
+static void count_marks(struct mr_pack_draft *draft, const struct mr_pack_record_marks *marks)
 {
+    uint64_t end = marks->place.offset + marks->place.len;
+    draft->bytes += end - draft->marks_len;
+    draft->unsynced += end - draft->marks_len;
+    draft->marks_len = end;
+    draft->n_marked++;
+}
+
+mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_noted *noted, mr_error *error)
+{
+    const struct mr_pack_sample *sample = &noted->sample;
     mr_status status = MR_OK;
     if (sample->shard == mr_pack_draft_n_shards(draft))
         status = mr_bytes_append_u64(&draft->shards, 0, error);
@@ -70,8 +81,10 @@ mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_
     draft->bytes += end - *shard_len;
     draft->unsynced += end - *shard_len;
     *shard_len = end;
+    if (noted->marks.place.len > 0)
+        count_marks(draft, &noted->marks);
     draft->n_done++;
-    draft->n_rows += n_rows;
-    draft->names_len += name_len;
+    draft->n_rows += noted->n_rows;
+    draft->names_len += noted->name_len;
     return MR_OK;
 }

@@ -15,6 +15,8 @@ struct mr_pack_draft {
     char *dir; /* for messages, without a slash at its end */
     int root;
     int shard_fd; /* of the last shard; -1: none is open */
+    int marks_fd; /* of the file of marks; -1: it is not open */
+    bool wants_marks;
     struct mr_pack_journal journal;
     struct mr_bytes begin; /* the journal's first record: struct mr_pack_begin, class names, origin */
     struct mr_pack_templates templates;
@@ -22,8 +24,10 @@ struct mr_pack_draft {
     uint64_t n_done;        /* samples */
     uint64_t n_rows;        /* entries of their row tables */
     uint64_t names_len;
-    uint64_t bytes;    /* in shards */
-    uint64_t unsynced; /* of them, those behind the last sync */
+    uint64_t n_marked;  /* samples with marks */
+    uint64_t marks_len; /* bytes of the file of marks that count; it is there only where there are some */
+    uint64_t bytes;     /* in shards and marks */
+    uint64_t unsynced;  /* of them, those behind the last sync */
 };
 
 /* A draft that owns nothing yet. */
@@ -35,9 +39,9 @@ const struct mr_pack_begin *mr_pack_draft_begin(const struct mr_pack_draft *draf
 uint32_t mr_pack_draft_n_shards(const struct mr_pack_draft *draft);
 /* Of the last shard; 0 where there is none. */
 uint64_t mr_pack_draft_shard_len(const struct mr_pack_draft *draft);
-/* Add a sample to the sums once shard and journal hold it. A shard may begin with it. */
-mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_sample *sample, uint64_t n_rows,
-                              size_t name_len, mr_error *error);
+/* Add a sample to the sums once shard, marks and journal hold it. A shard may begin with it. Only noted's sample,
+ * marks, n_rows and name_len are used. */
+mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_noted *noted, mr_error *error);
 /* MR_ERR_IO: "cannot <what> DIR/<name>". */
 mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
                              mr_error *error);

@@ -79,6 +79,7 @@ static void put_noted(struct output *output, enum mr_pack_section which, const s
     switch (which) {
     case MR_PACK_SAMPLES: put_bytes(output, &noted->sample, sizeof noted->sample); break;
     case MR_PACK_ROWS: put_bytes(output, noted->rows, (size_t)noted->n_rows * sizeof(uint32_t)); break;
+    case MR_PACK_MARKS: put_bytes(output, &noted->marks.place, sizeof noted->marks.place); break;
     case MR_PACK_LABELS: put_bytes(output, noted->label, (size_t)output->header.label_bytes); break;
     default: put_bytes(output, noted->name, noted->name_len); break;
     }
@@ -128,7 +129,7 @@ static mr_status put_all(struct output *output, mr_error *error)
     const struct mr_pack_draft *draft = output->draft;
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
-    put_bytes(output, &output->header, MR_PACK_HEADER_BYTES); /* written again when it is known */
+    put_bytes(output, &output->header, output->header.header_bytes); /* written again when it is known */
     mr_status status = walk_section(output, MR_PACK_SAMPLES, error);
     if (status == MR_OK)
         status = walk_section(output, MR_PACK_ROWS, error);
@@ -141,6 +142,8 @@ static mr_status put_all(struct output *output, mr_error *error)
     put_section(output, MR_PACK_TEMPLATES, draft->templates.items, draft->templates.n * sizeof *draft->templates.items);
     put_section(output, MR_PACK_SHARDS, draft->shards.data, draft->shards.len);
     put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
+    if (status == MR_OK && draft->n_marked > 0)
+        status = walk_section(output, MR_PACK_MARKS, error);
     flush_buffer(output);
     return status;
 }
@@ -148,13 +151,15 @@ static mr_status put_all(struct output *output, mr_error *error)
 static void fill_header(struct output *output)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(output->draft);
+    bool has_marks = output->draft->n_marked > 0;
     output->header = (struct mr_pack_header){.magic = MR_PACK_MAGIC,
-                                             .version = MR_PACK_VERSION,
-                                             .header_bytes = MR_PACK_HEADER_BYTES,
+                                             .version = has_marks ? MR_PACK_VERSION_MARKS : MR_PACK_VERSION,
+                                             .header_bytes = has_marks ? sizeof output->header : MR_PACK_HEADER_BYTES,
                                              .n_samples = begin->n_samples,
                                              .label_dtype = begin->label_dtype,
                                              .label_ndim = (uint32_t)begin->label_ndim,
-                                             .label_bytes = begin->label_bytes};
+                                             .label_bytes = begin->label_bytes,
+                                             .marks_bytes = output->draft->marks_len};
     memcpy(output->header.label_shape, begin->label_shape, sizeof output->header.label_shape);
 }
 
@@ -163,7 +168,7 @@ static int seal_index(struct output *output)
 {
     struct mr_pack_header *header = &output->header;
     header->file_bytes = output->at;
-    int rc = mr_file_write_at(output->fd, header, MR_PACK_HEADER_BYTES, 0);
+    int rc = mr_file_write_at(output->fd, header, header->header_bytes, 0);
     if (rc < 0)
         return rc;
     void *map = mmap(NULL, (size_t)output->at, PROT_READ, MAP_SHARED, output->fd, 0);
@@ -171,7 +176,7 @@ static int seal_index(struct output *output)
         return -errno;
     header->checksum = mr_pack_index_checksum(map, (size_t)output->at);
     munmap(map, (size_t)output->at);
-    rc = mr_file_write_at(output->fd, header, MR_PACK_HEADER_BYTES, 0);
+    rc = mr_file_write_at(output->fd, header, header->header_bytes, 0);
     return rc == 0 && fsync(output->fd) != 0 ? -errno : rc;
 }
 

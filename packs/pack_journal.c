@@ -216,15 +216,18 @@ bool mr_pack_journal_split(const uint8_t *bytes, uint64_t len, uint64_t label_by
     if (len < sizeof noted.sample)
         return false;
     memcpy(&noted.sample, bytes, sizeof noted.sample);
-    if (mr_packed_image_has_tiles(noted.sample.encoding))
+    if (mr_packed_image_has_rows(noted.sample.encoding))
         noted.n_rows = (uint64_t)noted.sample.n_rows + 1;
     uint64_t rest = len - sizeof noted.sample, rows_len = noted.n_rows * sizeof(uint32_t);
-    if (rest < rows_len || rest - rows_len <= label_bytes)
+    size_t marks_len = noted.sample.encoding == MR_PACKED_MARKED ? sizeof noted.marks : 0;
+    if (rest < rows_len + marks_len || rest - rows_len - marks_len <= label_bytes)
         return false;
+    rest -= rows_len + marks_len;
     noted.rows = bytes + sizeof noted.sample;
-    noted.label = noted.rows + rows_len;
+    memcpy(&noted.marks, noted.rows + rows_len, marks_len);
+    noted.label = noted.rows + rows_len + marks_len;
     noted.name = (const char *)noted.label + label_bytes;
-    noted.name_len = (size_t)(rest - rows_len - label_bytes);
+    noted.name_len = (size_t)(rest - label_bytes);
     *noted_out = noted;
     return memchr(noted.name, '\0', noted.name_len) == noted.name + noted.name_len - 1;
 }

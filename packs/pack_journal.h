@@ -67,8 +67,9 @@ mr_status mr_pack_journal_cursor_next(struct mr_pack_cursor *cursor, struct mr_p
 /* The parts of a record of a sample, inside its bytes. */
 struct mr_pack_noted {
     struct mr_pack_sample sample;
-    const uint8_t *rows; /* n_rows u32, aligned for nothing */
-    uint64_t n_rows;     /* entries: sample.n_rows + 1, or 0 */
+    const uint8_t *rows;               /* n_rows u32, aligned for nothing */
+    uint64_t n_rows;                   /* entries: sample.n_rows + 1, or 0 */
+    struct mr_pack_record_marks marks; /* of 0 bytes: it has none */
     const uint8_t *label;
     const char *name;
     size_t name_len; /* with its NUL */

@@ -3,8 +3,8 @@
  * Finds out how far an interrupted pack is. The valid beginning of the journal counts, as far as the shards hold the
  * bytes of its samples. The rest is cut off, and the pack goes on as if it had never been interrupted.
  *
- * A shard may be longer than the journal says (the process died between the two writes) or shorter (the machine died).
- * Behind the last sync its bytes may also be wrong, so they are compared with their checksums.
+ * A shard or the marks may be longer than the journal says (the process died between the writes) or shorter (the
+ * machine died). Behind the last sync its bytes may also be wrong, so they are compared with their checksums.
  */
 #include "packs/pack_resume.h"
 
@@ -19,6 +19,7 @@
 #include "base/checked.h"
 #include "dataset/file.h"
 #include "dataset/pack_index.h"
+#include "packs/pack_marks.h"
 
 struct load {
     struct mr_pack_draft *draft;
@@ -27,6 +28,8 @@ struct load {
     int fd; /* the shard that is looked at; -1: none, or it is not there */
     uint32_t shard;
     uint64_t shard_size;
+    int marks_fd; /* -1: there is no such file */
+    uint64_t marks_size;
     struct mr_bytes bytes; /* of one sample */
 };
 
@@ -87,21 +90,25 @@ static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t 
     return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of a pack with other labels or classes", draft->dir);
 }
 
-/* A shard that is not there, or no file, has no bytes. */
+/* A file that is not there, or no file, has no bytes. Returns -1 or a descriptor. */
+static int open_file(const struct load *load, const char *name, uint64_t *size_out)
+{
+    struct stat st;
+    int fd = openat(load->draft->root, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    *size_out = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    return fd;
+}
+
 static void open_shard(struct load *load, uint32_t shard)
 {
     char name[MR_PACK_SHARD_NAME];
-    struct stat st;
     if (load->fd >= 0 && load->shard == shard)
         return;
     if (load->fd >= 0)
         close(load->fd);
     mr_pack_draft_shard_name(shard, name);
-    load->fd = openat(load->draft->root, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    load->fd = open_file(load, name, &load->shard_size);
     load->shard = shard;
-    load->shard_size = 0;
-    if (load->fd >= 0 && fstat(load->fd, &st) == 0 && S_ISREG(st.st_mode))
-        load->shard_size = (uint64_t)st.st_size;
 }
 
 /* Does a record follow from those before it? */
@@ -116,25 +123,46 @@ static bool sample_fits(const struct mr_pack_draft *draft, const struct mr_pack_
     if (sample->name != draft->names_len || sample->rows != (noted->n_rows > 0 ? draft->n_rows : 0) ||
         (noted->n_rows > 0 && sample->template >= draft->templates.n))
         return false;
+    if (sample->encoding == MR_PACKED_MARKED && !mr_pack_marks_follow(draft, &noted->marks.place))
+        return false;
     return mr_checked_add_u64(sample->offset, sample->len, end_out) &&
            mr_checked_add_u64(*end_out, sample->beside_len, end_out) && *end_out <= INT64_MAX;
 }
 
-/* The bytes of a sample that lie within its shard. *good_out: they have its checksum. */
-static mr_status verify_sample(struct load *load, const struct mr_pack_sample *sample, bool *good_out, mr_error *error)
+static mr_status reserve_bytes(struct load *load, size_t len, mr_error *error)
 {
-    size_t len = (size_t)(sample->len + sample->beside_len), n = 0;
-    *good_out = false;
-    if (load->bytes.size < len) {
-        mr_bytes_fini(&load->bytes);
-        load->bytes.data = malloc(len);
-        if (!load->bytes.data)
-            return mr_error_memory(error, len);
-        load->bytes.size = len;
-    }
-    if (mr_file_read_at(load->fd, sample->offset, load->bytes.data, len, &n) == 0 && n == len)
-        *good_out = mr_pack_index_hash(load->bytes.data, len) == sample->checksum;
+    if (load->bytes.size >= len)
+        return MR_OK;
+    mr_bytes_fini(&load->bytes);
+    load->bytes.data = malloc(len);
+    if (!load->bytes.data)
+        return mr_error_memory(error, len);
+    load->bytes.size = len;
     return MR_OK;
+}
+
+/* Bytes that lie within their file. *good_out: they have this checksum. */
+static mr_status verify_bytes(struct load *load, int fd, uint64_t offset, size_t len, uint64_t checksum, bool *good_out,
+                              mr_error *error)
+{
+    size_t n = 0;
+    mr_status status = reserve_bytes(load, len, error);
+    if (status == MR_OK)
+        *good_out = mr_file_read_at(fd, offset, load->bytes.data, len, &n) == 0 && n == len &&
+                    mr_pack_index_hash(load->bytes.data, len) == checksum;
+    return status;
+}
+
+static mr_status verify_sample(struct load *load, const struct mr_pack_noted *noted, bool *good_out, mr_error *error)
+{
+    const struct mr_pack_sample *sample = &noted->sample;
+    const struct mr_pack_record_marks *marks = &noted->marks;
+    mr_status status = verify_bytes(load, load->fd, sample->offset, (size_t)(sample->len + sample->beside_len),
+                                    sample->checksum, good_out, error);
+    if (status == MR_OK && *good_out && marks->place.len > 0)
+        status = verify_bytes(load, load->marks_fd, marks->place.offset, (size_t)marks->place.len, marks->checksum,
+                              good_out, error);
+    return status;
 }
 
 /* MR_END: this sample does not count. */
@@ -147,17 +175,17 @@ static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t l
         !sample_fits(draft, &noted, &end))
         return MR_END;
     open_shard(load, noted.sample.shard);
-    if (load->fd < 0 || end > load->shard_size)
+    if (load->fd < 0 || end > load->shard_size || noted.marks.place.offset + noted.marks.place.len > load->marks_size)
         return MR_END;
     bool good = true;
     if (draft->n_done >= load->n_synced) {
-        mr_status status = verify_sample(load, &noted.sample, &good, error);
+        mr_status status = verify_sample(load, &noted, &good, error);
         if (status < 0)
             return status;
     }
     if (!good)
         return MR_END;
-    mr_status status = mr_pack_draft_count(draft, &noted.sample, noted.n_rows, noted.name_len, error);
+    mr_status status = mr_pack_draft_count(draft, &noted, error);
     if (draft->n_done <= load->n_synced)
         draft->unsynced = 0;
     return status;
@@ -257,25 +285,37 @@ static mr_status write_begin(struct mr_pack_draft *draft, mr_error *error)
     return status;
 }
 
+static mr_status take_journal(struct load *load, mr_error *error)
+{
+    struct stat st;
+    if (fstat(load->draft->journal.fd, &st) != 0)
+        return mr_pack_draft_fail(load->draft, errno, "look at", MR_PACK_JOURNAL, error);
+    load->marks_fd = open_file(load, MR_PACK_MARKS_FILE, &load->marks_size);
+    mr_status status = find_sync(load, (uint64_t)st.st_size, error);
+    if (status == MR_OK)
+        status = take_all(load, (uint64_t)st.st_size, error);
+    if (load->fd >= 0)
+        close(load->fd);
+    if (load->marks_fd >= 0)
+        close(load->marks_fd);
+    mr_bytes_fini(&load->bytes);
+    return status;
+}
+
 mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error)
 {
     struct load load = {.draft = draft, .fd = -1};
-    struct stat st;
-    if (fstat(draft->journal.fd, &st) != 0)
-        return mr_pack_draft_fail(draft, errno, "look at", MR_PACK_JOURNAL, error);
-    mr_status status = find_sync(&load, (uint64_t)st.st_size, error);
+    mr_status status = take_journal(&load, error);
+    bool has_begun = load.n_records > 0;
     if (status == MR_OK)
-        status = take_all(&load, (uint64_t)st.st_size, error);
-    if (load.fd >= 0)
-        close(load.fd);
-    mr_bytes_fini(&load.bytes);
+        status = remove_shards(draft, has_begun, error);
     if (status == MR_OK)
-        status = remove_shards(draft, load.n_records > 0, error);
+        status = mr_pack_marks_cut(draft, has_begun, error);
     if (status == MR_OK)
         status = mr_pack_journal_keep(&draft->journal, load.n_records, load.len, error);
     if (status == MR_OK)
         status = cut_shards(draft, error);
-    if (status == MR_OK && load.n_records == 0)
+    if (status == MR_OK && !has_begun)
         status = write_begin(draft, error);
     return status;
 }

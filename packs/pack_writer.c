@@ -23,6 +23,7 @@
 #include "dataset/file.h"
 #include "packs/pack_draft.h"
 #include "packs/pack_index_save.h"
+#include "packs/pack_marks.h"
 #include "packs/pack_resume.h"
 
 /* Bytes between syncs: what is read once more when an interrupted pack is resumed. */
@@ -45,7 +46,9 @@ static mr_status write_sync(struct mr_pack_draft *draft, mr_error *error)
 {
     if (draft->shard_fd >= 0 && fdatasync(draft->shard_fd) != 0)
         return fail_shard(draft, errno, "sync", error);
-    mr_status status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SYNC, NULL, 0, error);
+    mr_status status = mr_pack_marks_sync(draft, error);
+    if (status == MR_OK)
+        status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SYNC, NULL, 0, error);
     if (status == MR_OK)
         status = mr_pack_journal_flush(&draft->journal, error);
     if (status == MR_OK)
@@ -102,16 +105,20 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
     return MR_OK;
 }
 
+/* The sample's bytes, and its marks, which may be none. */
 static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
-                             mr_error *error)
+                             struct mr_pack_record_marks *marks_out, mr_error *error)
 {
+    mr_status status = MR_OK;
     int rc = mr_file_write_at(draft->shard_fd, entry->bytes, entry->image.len, offset);
     if (rc == 0)
         rc = mr_file_write_at(draft->shard_fd, entry->beside, entry->beside_len, offset + entry->image.len);
-    if (rc == 0)
-        return MR_OK;
-    mr_status status = fail_shard(draft, -rc, "write", error);
-    (void)!ftruncate(draft->shard_fd, (off_t)mr_pack_draft_shard_len(draft)); /* a full disk gets it back */
+    if (rc < 0)
+        status = fail_shard(draft, -rc, "write", error);
+    else if (entry->image.encoding == MR_PACKED_MARKED)
+        status = mr_pack_marks_append(draft, entry->image.marks, entry->image.marks_len, marks_out, error);
+    if (status < 0)
+        (void)!ftruncate(draft->shard_fd, (off_t)mr_pack_draft_shard_len(draft)); /* a full disk gets it back */
     return status;
 }
 
@@ -129,19 +136,19 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
                                              uint64_t offset)
 {
     const struct mr_packed_image *image = &entry->image;
-    bool coefficients = mr_packed_image_has_tiles(image->encoding);
+    bool has_rows = mr_packed_image_has_rows(image->encoding);
     return (struct mr_pack_sample){
         .offset = offset,
         .len = image->len,
         .beside_len = entry->beside_len,
         .checksum = mr_xxh3_pair(entry->bytes, image->len, entry->beside, entry->beside_len),
-        .rows = coefficients ? draft->n_rows : 0,
+        .rows = has_rows ? draft->n_rows : 0,
         .name = draft->names_len,
         .head_hash = entry->head_hash,
         .shard = mr_pack_draft_n_shards(draft) - 1,
         .width = image->width,
         .height = image->height,
-        .n_rows = coefficients ? image->n_rows : 0,
+        .n_rows = has_rows ? image->n_rows : 0,
         .encoding = (uint16_t)image->encoding,
         .flags = (uint8_t)image->flags,
         .orientation = (uint8_t)image->orientation,
@@ -150,36 +157,40 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
 
 /* The records of a sample, in one write. */
 static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
-                             struct mr_pack_sample *sample, uint64_t n_rows, mr_error *error)
+                             struct mr_pack_noted *noted, mr_error *error)
 {
-    bool coefficients = mr_packed_image_has_tiles(entry->image.encoding);
+    const struct mr_packed_image *image = &entry->image;
+    struct mr_pack_sample *sample = &noted->sample;
     mr_status status = MR_OK;
-    if (coefficients)
-        status = number_template(draft, entry->image.template, &sample->template, error);
+    if (noted->n_rows > 0)
+        status = number_template(draft, image->template, &sample->template, error);
     const struct mr_pack_part parts[] = {{sample, sizeof *sample},
-                                         {entry->image.rows, (size_t)n_rows * sizeof *entry->image.rows},
+                                         {image->rows, (size_t)noted->n_rows * sizeof *image->rows},
+                                         {&noted->marks, image->encoding == MR_PACKED_MARKED ? sizeof noted->marks : 0},
                                          {entry->label, (size_t)mr_pack_draft_begin(draft)->label_bytes},
-                                         {entry->name, strlen(entry->name) + 1}};
+                                         {entry->name, noted->name_len}};
     if (status == MR_OK)
-        status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SAMPLE, parts, 4, error);
-    if (status == MR_OK && coefficients && sample->template == draft->templates.n)
-        status = mr_pack_templates_add(&draft->templates, entry->image.template, error);
+        status =
+            mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SAMPLE, parts, sizeof parts / sizeof *parts, error);
+    if (status == MR_OK && noted->n_rows > 0 && sample->template == draft->templates.n)
+        status = mr_pack_templates_add(&draft->templates, image->template, error);
     return status < 0 ? status : mr_pack_journal_flush(&draft->journal, error);
 }
 
 static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, mr_error *error)
 {
+    struct mr_pack_noted noted = {.name_len = strlen(entry->name) + 1};
     uint64_t offset = 0;
     mr_status status = place_sample(draft, entry, &offset, error);
     if (status == MR_OK)
-        status = write_bytes(draft, entry, offset, error);
+        status = write_bytes(draft, entry, offset, &noted.marks, error);
     if (status < 0)
         return status;
-    struct mr_pack_sample sample = describe_sample(draft, entry, offset);
-    uint64_t n_rows = mr_packed_image_has_tiles(entry->image.encoding) ? (uint64_t)entry->image.n_rows + 1 : 0;
-    status = note_sample(draft, entry, &sample, n_rows, error);
+    noted.sample = describe_sample(draft, entry, offset);
+    noted.n_rows = mr_packed_image_has_rows(entry->image.encoding) ? (uint64_t)entry->image.n_rows + 1 : 0;
+    status = note_sample(draft, entry, &noted, error);
     if (status == MR_OK)
-        status = mr_pack_draft_count(draft, &sample, n_rows, strlen(entry->name) + 1, error);
+        status = mr_pack_draft_count(draft, &noted, error);
     if (status == MR_OK && draft->unsynced >= SYNC_BYTES)
         status = write_sync(draft, error);
     return status;
@@ -203,20 +214,25 @@ mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack
     return status;
 }
 
-/* Every shard once more: it costs nothing where it has been done. */
-static mr_status sync_shards(const struct mr_pack_draft *draft, mr_error *error)
+static mr_status sync_file(const struct mr_pack_draft *draft, const char *name, mr_error *error)
 {
-    for (uint32_t i = 0; i < mr_pack_draft_n_shards(draft); i++) {
+    int fd = openat(draft->root, name, O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc == 0 ? MR_OK : mr_pack_draft_fail(draft, rc, "sync", name, error);
+}
+
+/* Every file of samples once more: it costs nothing where it has been done. */
+static mr_status sync_files(const struct mr_pack_draft *draft, mr_error *error)
+{
+    mr_status status = draft->n_marked > 0 ? sync_file(draft, MR_PACK_MARKS_FILE, error) : MR_OK;
+    for (uint32_t i = 0; status == MR_OK && i < mr_pack_draft_n_shards(draft); i++) {
         char name[MR_PACK_SHARD_NAME];
         mr_pack_draft_shard_name(i, name);
-        int fd = openat(draft->root, name, O_RDONLY | O_CLOEXEC);
-        int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
-        if (fd >= 0)
-            close(fd);
-        if (rc != 0)
-            return mr_pack_draft_fail(draft, rc, "sync", name, error);
+        status = sync_file(draft, name, error);
     }
-    return MR_OK;
+    return status;
 }
 
 mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
@@ -227,7 +243,7 @@ mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
     if (writer->draft.n_done != n_samples)
         return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples", writer->draft.dir,
                             writer->draft.n_done, n_samples);
-    mr_status status = sync_shards(&writer->draft, error);
+    mr_status status = sync_files(&writer->draft, error);
     if (status == MR_OK)
         status = mr_pack_index_save(&writer->draft, error);
     if (status < 0)
@@ -351,6 +367,7 @@ mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_optio
     if (!writer)
         return mr_error_memory(error, sizeof *writer);
     mr_pack_draft_init(&writer->draft);
+    writer->draft.wants_marks = options->marks;
     mr_status status = make_begin(options, &writer->draft.begin, error);
     if (status == MR_OK)
         status = open_folder(&writer->draft, dir, error);

@@ -18,6 +18,7 @@ struct mr_pack_writer_options {
     uint64_t n_samples;
     uint64_t shard_bytes; /* a new shard is begun when a sample would go beyond; one sample may */
     uint32_t align;       /* of each sample, a power of two up to 4096; 1: none */
+    bool marks;           /* samples may have marks */
     const char *origin;   /* what is packed and how; a journal with another one is refused */
     uint32_t n_classes;
     const char *(*class_name)(void *user, uint32_t i);
@@ -48,7 +49,7 @@ mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_optio
 mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error);
 /* After the last sample: sync, write the index, rename it, remove the journal. */
 mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error);
-/* Bytes in the shards of this pack, including those of earlier runs. */
+/* Bytes in the shards and marks of this pack, including those of earlier runs. */
 uint64_t mr_pack_writer_bytes(const struct mr_pack_writer *writer);
 /* NULL does nothing. An unfinished pack can be continued. */
 void mr_pack_writer_close(struct mr_pack_writer *writer);

@@ -68,6 +68,22 @@ void invent(uint64_t i, struct invented *out)
     entry->label = &out->label;
 }
 
+void invent_marked(uint64_t i, struct invented *out)
+{
+    invent(i, out);
+    struct mr_pack_entry *entry = &out->entry;
+    if (entry->image.encoding != MR_PACKED_JPEG)
+        return;
+    entry->image.encoding = MR_PACKED_MARKED;
+    entry->image.marks = out->marks;
+    entry->image.marks_len = INVENTED_MARKS + i % 8;
+    entry->beside = NULL;
+    entry->beside_len = 0;
+    invent_tables(i, out);
+    for (size_t at = 0; at < sizeof out->marks; at++)
+        out->marks[at] = byte_of(i, 7000 + at);
+}
+
 size_t invented_whole(const struct invented *invented, uint8_t out[INVENTED_MAX_BYTES + 64])
 {
     const struct mr_pack_entry *entry = &invented->entry;
@@ -104,7 +120,10 @@ mr_status invented_write_some(const char *dir, const struct mr_pack_writer_optio
     uint64_t n = 0;
     mr_status status = mr_pack_writer_open(dir, options, &writer, &n, error);
     for (; status == MR_OK && n < options->n_samples && n < n_stop; n++) {
-        invent(n, invented);
+        if (options->marks)
+            invent_marked(n, invented);
+        else
+            invent(n, invented);
         status = mr_pack_writer_add(writer, &invented->entry, error);
     }
     if (status == MR_OK && n == options->n_samples)

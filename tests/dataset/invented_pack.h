@@ -10,6 +10,7 @@
 
 #define INVENTED_MAX_BYTES 1200
 #define INVENTED_MAX_ROWS 8
+#define INVENTED_MARKS 2500 /* bytes of a sample's marks, and a few more: beyond what stands in other files by then */
 #define INVENTED_CLASSES 3
 
 /* Sample i: encodings in turns, bytes that tell their place, some with bytes beside, label 3 i. */
@@ -19,10 +20,13 @@ struct invented {
     uint32_t rows[INVENTED_MAX_ROWS + 1];
     uint8_t bytes[INVENTED_MAX_BYTES];
     uint8_t beside[64];
+    uint8_t marks[INVENTED_MARKS + 8];
     char name[64];
     int64_t label;
 };
 void invent(uint64_t i, struct invented *out);
+/* The same; a JPEG has marks. */
+void invent_marked(uint64_t i, struct invented *out);
 /* All of its bytes, those beside too; returns their number. */
 size_t invented_whole(const struct invented *invented, uint8_t out[INVENTED_MAX_BYTES + 64]);
 const char *invented_class(void *user, uint32_t i);
@@ -30,7 +34,7 @@ const char *invented_class(void *user, uint32_t i);
 /* Labels are one int64; classes and origin are given. */
 struct mr_pack_writer_options invented_options(uint64_t n_samples, uint64_t shard_bytes);
 
-/* Go on until all samples are there, and finish. Returns the first failure. */
+/* Go on until all samples are there, and finish: with marks if the options have them. Returns the first failure. */
 mr_status invented_write_some(const char *dir, const struct mr_pack_writer_options *options, uint64_t n_stop,
                               mr_error *error);
 /* A complete pack in dir, which is made. */

@@ -96,11 +96,12 @@ static bool write_until(const char *dir, const struct mr_pack_writer_options *op
 }
 
 /* Die at every call in turn, go on, compare; once more with a second death while going on. */
-static void expect_survival(uint32_t align)
+static void expect_survival(uint32_t align, bool marks)
 {
     struct tree tree;
     struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
     options.align = align;
+    options.marks = marks;
     tree_create(&tree);
     invented_write(tree_at(&tree, "whole"), &options);
     unsigned n = 1;
@@ -126,13 +127,19 @@ static void expect_survival(uint32_t align)
 static void whenever_it_is_killed_it_goes_on_to_the_same_bytes(void **state)
 {
     (void)state;
-    expect_survival(1);
+    expect_survival(1, false);
 }
 
 static void with_aligned_samples_too(void **state)
 {
     (void)state;
-    expect_survival(256);
+    expect_survival(256, false);
+}
+
+static void with_marks_too(void **state)
+{
+    (void)state;
+    expect_survival(1, true);
 }
 
 static void syncs_come_after_many_bytes(void **state)
@@ -453,6 +460,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whenever_it_is_killed_it_goes_on_to_the_same_bytes),
         cmocka_unit_test(with_aligned_samples_too),
+        cmocka_unit_test(with_marks_too),
         cmocka_unit_test(syncs_come_after_many_bytes),
         cmocka_unit_test(a_full_disk_is_named_and_survived),
         cmocka_unit_test(after_a_failure_only_close_is_left),
