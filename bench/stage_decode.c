@@ -7,15 +7,26 @@
 
 #include "base/clock.h"
 #include "bench/roi_decode.h"
+#include "transforms/packed.h"
 
 enum { ROWS = 8 };
 enum how { FULL, BOX, BOX_STOCK };
 
-mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo, struct mr_box box,
-                              mr_stage_rows_fn take, void *user, mr_error *error)
+static mr_status open_photo(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
+                            struct mr_box box, mr_error *error)
 {
     struct mr_image_head head;
-    mr_status status = mr_codec_open(codec, photo->bytes, photo->len, &head, error);
+    uint64_t offset, len;
+    if (!image)
+        return mr_codec_open(codec, photo->bytes, photo->len, &head, error);
+    mr_packed_range(image, box, &offset, &len);
+    return mr_codec_open_packed(codec, image, photo->bytes + offset, len, offset, &head, error);
+}
+
+mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
+                              struct mr_box box, mr_stage_rows_fn take, void *user, mr_error *error)
+{
+    mr_status status = open_photo(codec, photo, image, box, error);
     if (status != MR_OK)
         return status;
     status = mr_codec_begin(codec, (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.width, (uint32_t)box.height, error);
@@ -43,6 +54,14 @@ static void sum_rows(void *user, const uint8_t *const *rows, uint32_t n_rows)
         sum->value = mr_roi_decode_sum(sum->value, rows[i], sum->row_bytes);
 }
 
+bool mr_stage_decode_right(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
+                           struct mr_box box, bool compare)
+{
+    struct sum sum = {.row_bytes = (size_t)box.width * 3};
+    return mr_stage_decode_box(codec, photo, image, box, compare ? sum_rows : NULL, &sum, NULL) == MR_OK &&
+           (!compare || sum.value == photo->box_sum);
+}
+
 static mr_status run_boxes(struct mr_photos *photos, enum how how, struct mr_run *run, mr_error *error)
 {
     struct mr_codec *codec;
@@ -56,10 +75,7 @@ static mr_status run_boxes(struct mr_photos *photos, enum how how, struct mr_run
         const struct mr_photo *photo = &photos->photo[i];
         struct mr_box whole = {.width = photo->width, .height = photo->height};
         struct mr_box box = how == FULL ? whole : photo->stage.need;
-        struct sum sum = {.row_bytes = (size_t)box.width * 3};
-        bool compare = run->check && how != FULL;
-        bool right = mr_stage_decode_box(codec, photo, box, compare ? sum_rows : NULL, &sum, NULL) == MR_OK;
-        run->n_wrong += !right || (compare && sum.value != photo->box_sum);
+        run->n_wrong += !mr_stage_decode_right(codec, photo, NULL, box, run->check && how != FULL);
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;
     run->n_items = photos->n;

@@ -127,7 +127,7 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_plan *plan, c
         const struct mr_photo *photo = &photos->photo[i];
         struct mr_stage stage;
         bool right = find_stage(plan, photo, &stage) && fit_frame(&frame, stage.need) &&
-                     mr_stage_decode_box(codec, photo, stage.need, keep_rows, &frame, NULL) == MR_OK;
+                     mr_stage_decode_box(codec, photo, NULL, stage.need, keep_rows, &frame, NULL) == MR_OK;
         right = right && resample_frame(&resample, &writer, &stage, &frame, &total_ns, NULL) == MR_OK;
         run->n_wrong += !right || (run->check && !equals_whole(plan, photo, out));
     }

@@ -10,6 +10,7 @@ static void add_all(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_stage_read_add(engine, photos);
     mr_stage_decode_add(engine, photos);
+    mr_stage_marks_add(engine, photos);
     mr_stage_resample_add(engine, photos);
     mr_stage_convert_add(engine, photos);
     mr_stage_whole_add(engine, photos);
@@ -24,6 +25,8 @@ static void add_ratios(struct mr_engine *engine)
                          MR_AIM_BELOW, 1.06);
     mr_engine_ratio(engine, "box decode / full decode", "decode, box", "decode, full", MR_AIM_NONE, 0);
     mr_engine_ratio(engine, "box decode / stock", "decode, box", "decode, box, stock", MR_AIM_AT_LEAST, 1.4);
+    mr_engine_ratio(engine, "box decode by marks / stock", "decode, box, marks", "decode, box, stock", MR_AIM_AT_LEAST,
+                    1.9);
     mr_engine_ratio(engine, "whole sample / box decode", "whole sample", "decode, box", MR_AIM_NONE, 0);
     mr_engine_ratio(engine, "whole sample / speed of light, 1", "whole sample", "speed of light, 1 process",
                     MR_AIM_NONE, 0);
