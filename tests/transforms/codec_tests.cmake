@@ -45,4 +45,7 @@ foreach(simd NONE SSE2)
   add_test(NAME test_codec_scan.${name} COMMAND test_codec_scan)
   set_tests_properties(test_codec_scan.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                           "JSIMD_FORCE${simd}=1")
+  add_test(NAME test_codec_marked.${name} COMMAND test_codec_marked)
+  set_tests_properties(test_codec_marked.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
+                                                            "JSIMD_FORCE${simd}=1")
 endforeach()

@@ -6,6 +6,7 @@
 #include "tests/support/images.h"
 #include "tests/transforms/allocations.h"
 #include "tests/transforms/packed_sample.h"
+#include "transforms/codec.h"
 #include "transforms/pixels.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
@@ -22,7 +23,7 @@ static const struct mr_codec_limits limits;
 /* So tall that columns are filtered first, which takes a strip of its own. */
 enum { WIDTH = 30, HEIGHT = 200, MOST_ALLOCATIONS = 2000 };
 
-enum { AS_JPEG, AS_SCANS, AS_PNG, AS_PLANES, AS_PACKED_FILE, AS_PACKED_PIXELS, AS_DCT, AS_DCT8, N_WAYS };
+enum { AS_JPEG, AS_SCANS, AS_PNG, AS_PLANES, AS_PACKED_FILE, AS_PACKED_PIXELS, AS_DCT, AS_DCT8, AS_MARKED, N_WAYS };
 
 struct sample {
     struct mr_test_image file; /* of files */
@@ -42,6 +43,8 @@ static void make_sample(int way, struct sample *sample)
         packed_sample_file(&sample->file, &sample->packed);
     if (way == AS_PACKED_PIXELS)
         packed_sample_raw(sample->pixels, WIDTH, HEIGHT, &sample->packed);
+    if (way == AS_MARKED)
+        assert_true(packed_sample_marked(&sample->file, &sample->packed));
     if (way == AS_DCT || way == AS_DCT8)
         assert_true(packed_sample_make(&sample->file, way == AS_DCT ? MR_PACKED_DCT : MR_PACKED_DCT8, &sample->packed));
 }
@@ -192,12 +195,42 @@ static void each_allocation_of_an_object_that_fails_has_words(void **state)
     assert_in_range(n, 4, 20);
 }
 
+static void each_allocation_that_fails_as_marks_are_made_has_words(void **state)
+{
+    (void)state;
+    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = WIDTH, .height = HEIGHT});
+    struct mr_codec *codec;
+    struct mr_packed_image made;
+    mr_error error = {0};
+    size_t n = 0;
+    mr_status status = MR_ERR_NO_MEMORY;
+    assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
+    if (!mr_codec_reads_marks(codec)) {
+        print_message("this libjpeg gives no place to a decoder of scans\n");
+        status = MR_OK;
+        n = 9;
+    }
+    while (status != MR_OK && n < MOST_ALLOCATIONS) {
+        allocations = (struct allocations){.refused = ++n};
+        status = mr_codec_mark(codec, image.bytes, image.len, &made, &error);
+        allocations.refused = 0;
+        if (status != MR_OK) {
+            assert_int_equal(status, MR_ERR_NO_MEMORY);
+            assert_true(error.text[0]);
+        }
+    }
+    assert_in_range(n, 3, MOST_ALLOCATIONS - 1);
+    mr_codec_destroy(codec);
+    mr_test_image_free(&image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_allocation_that_fails_has_words_and_leaves_the_object_usable),
         cmocka_unit_test(an_image_that_exif_turns_needs_memory_too),
         cmocka_unit_test(each_allocation_of_an_object_that_fails_has_words),
+        cmocka_unit_test(each_allocation_that_fails_as_marks_are_made_has_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
