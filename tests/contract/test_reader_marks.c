@@ -151,6 +151,15 @@ static void a_sample_that_is_asked_for_has_its_marks(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static void one_open_file_is_enough(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = make_pack();
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .max_files = 1}, all_of(MARKED),
+                    expect_all_with_marks);
+    mr_dataset_destroy(dataset);
+}
+
 static void marks_may_be_left_out(void **state)
 {
     (void)state;
@@ -270,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(marks_come_with_every_part),
         T(a_sample_that_is_asked_for_has_its_marks),
+        T(one_open_file_is_enough),
         T(marks_may_be_left_out),
         T(no_bytes_have_no_marks),
         T(marks_do_not_count_for_the_limit),
