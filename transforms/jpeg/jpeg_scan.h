@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decodes the Huffman codes of a baseline scan: coefficients of the MCUs that are wanted, and steps over the others
- * faster than decoding them. It knows nothing of libjpeg, and it judges nothing: whatever is odd in the bytes (codes
- * that are none, runs over the end of a block, bytes that are missing or too many, markers out of turn) ends it, so
+ * faster than decoding them. It knows nothing of libjpeg, and it judges nothing: anything odd in the bytes (codes that
+ * are none, runs over the end of a block, bytes that are missing or too many, markers out of turn) ends it, so
  * that libjpeg can decode the file from its first byte and say what it is.
  *
  * Invariant: an oddity counts only when its bits are consumed, and as long as there was none, coefficients are those of
@@ -82,8 +82,8 @@ bool mr_jpeg_scan_find_place(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_plac
 const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan);
 
 /*
- * The next n MCUs: their blocks, which are zeros before, in natural order, or none. False: something is odd. Then the
- * blocks are worth nothing, and only a start may follow.
+ * The next n MCUs: their blocks, which are zeros before, in natural order, or none. False: something is odd. The blocks
+ * are then undefined, and only a start may follow.
  */
 bool mr_jpeg_scan_store(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64]);
 bool mr_jpeg_scan_skip(struct mr_jpeg_scan *scan, uint64_t n);

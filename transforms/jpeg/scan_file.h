@@ -10,8 +10,8 @@
 #include <jpeglib.h>
 
 /*
- * After jpeg_start_decompress(): give our decoder the codes and the MCU of the scan. False: it is not for that one,
- * which takes baseline files of one scan with 8 bits to a sample, and their components in order.
+ * After jpeg_start_decompress(): give our decoder the codes and the MCU of the scan. False: our decoder does not take
+ * the file. It takes baseline files of one scan with 8 bits to a sample and components in the header's order.
  */
 bool mr_scan_file_set(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo);
 

@@ -4,7 +4,7 @@
  * without flags (BMI2) make them faster. Entries of the tables are described in scan_table.h.
  *
  * A refill loads without branches and leaves at least 56 bits, from which a fixed number of symbols is taken. Each adds
- * its entry to one number of bits used and places, and one test of it sees whatever is not simply the next symbol.
+ * its entry to one number of bits used and places, and one test of it sees anything but a usual next symbol.
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */
