@@ -19,8 +19,8 @@ void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_er
     error->index = index;
 }
 
-/* Which bytes of a pack's sample the candidate's draws need. */
-static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job,
+/* Which bytes of a pack's sample the candidate's draws need. Without its marks a marked one is read whole. */
+static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_marks,
                             uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     struct mr_packed_image image;
@@ -40,14 +40,14 @@ static mr_status find_range(const struct mr_sample_source *source, const struct 
         mr_sample_fetch_name(source->catalog, job->index, error);
         return status;
     }
-    if (source->verifies) {
+    if (source->verifies || (no_marks && image.encoding == MR_PACKED_MARKED)) {
         *offset_out = 0;
         *len_out = whole.len;
     }
     return MR_OK;
 }
 
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job,
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_marks,
                                  struct mr_reader *reader, mr_error *error)
 {
     uint64_t offset, len;
@@ -55,7 +55,7 @@ mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const st
         mr_reader_submit(reader, job->tag, job->index);
         return MR_OK;
     }
-    mr_status status = find_range(source, job, &offset, &len, error);
+    mr_status status = find_range(source, job, no_marks, &offset, &len, error);
     if (status == MR_OK)
         mr_reader_submit_range(reader, job->tag, job->index, offset, len);
     return status;
@@ -68,10 +68,14 @@ static mr_status take_packed(const struct mr_sample_source *source, const struct
     mr_status status = mr_catalog_packed(source->catalog, read->index, &fetched->packed, error);
     fetched->is_packed = true;
     fetched->offset = read->offset;
-    if (status != MR_OK || !source->verifies)
+    if (status != MR_OK)
         return status;
-    if (fetched->len > fetched->packed.len)
+    fetched->packed.marks = read->marks;
+    fetched->packed.marks_len = read->marks_len;
+    if (read->offset == 0 && fetched->len > fetched->packed.len)
         fetched->len = (size_t)fetched->packed.len;
+    if (!source->verifies)
+        return MR_OK;
     return mr_catalog_verify(source->catalog, read->index, read->bytes, read->len, error);
 }
 
@@ -89,6 +93,13 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const stru
         status = take_packed(source, read, fetched_out, error);
     error->index = read->index;
     return status;
+}
+
+bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t index)
+{
+    struct mr_packed_image image;
+    return mr_catalog_is_described(source->catalog) &&
+           mr_catalog_packed(source->catalog, index, &image, NULL) == MR_OK && image.encoding == MR_PACKED_MARKED;
 }
 
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,

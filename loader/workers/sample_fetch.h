@@ -31,17 +31,21 @@ struct mr_fetched {
 };
 
 /*
- * Begin to read the candidate.
+ * Begin to read the candidate. no_marks: the reader leaves out marks, so that a sample that has some is read whole and
+ * decoded as the file that it is.
  *
  * Returns MR_OK when the reader has it; otherwise nothing was submitted, and error names the sample: what the index of
  * a pack says makes no sense (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job,
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_marks,
                                  struct mr_reader *reader, mr_error *error);
 
 /* After the read: fetched_out points into its bytes. error names the sample. */
 mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read, void *label_out,
                                struct mr_fetched *fetched_out, mr_error *error);
+
+/* Has the sample of a pack marks that lead into its bytes? */
+bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t index);
 
 /* Make the candidate's pixels. error lacks the sample's name. report_out is set in any case. */
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,

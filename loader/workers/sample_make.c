@@ -129,7 +129,7 @@ enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, const str
     mr_error unused;
     if (mr_worker_cache_prefetch(maker->cache, job))
         return MR_SUBMITTED_CACHED;
-    bool submitted = mr_sample_fetch_submit(&maker->source, job, reader, &unused) == MR_OK;
+    bool submitted = mr_sample_fetch_submit(&maker->source, job, false, reader, &unused) == MR_OK;
     return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
 }
 
@@ -170,12 +170,9 @@ static uint8_t *label_at(const struct mr_sample_maker *maker, const struct mr_sa
     return job->view.label + job->place * maker->control->layout.label_bytes;
 }
 
-static mr_status use_read(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read,
-                          mr_error *error)
+static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
 {
-    struct mr_fetched fetched;
-    mr_status status = mr_sample_fetch_take(&maker->source, read, label_at(maker, job), &fetched, error);
-    return status == MR_OK ? run_pixels(maker, job, &fetched, error) : status;
+    atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
 /* From the cache. False: nothing was done, or what was done does not count, and the file is to be read. */
@@ -189,7 +186,7 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
     if (!mr_worker_cache_take(maker->cache, job, label_at(maker, job), &fetched))
         return false;
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
-    atomic_fetch_add_explicit(&maker->record->bytes_read, fetched.len, memory_order_relaxed);
+    count_bytes(maker, fetched.len);
     if (run_pixels(maker, job, &fetched, &unused) == MR_OK) {
         atomic_fetch_add_explicit(&maker->record->n_cached, 1, memory_order_relaxed);
         return true;
@@ -198,10 +195,18 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
     return false;
 }
 
+static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read,
+                           mr_error *error)
+{
+    struct mr_fetched fetched;
+    mr_status status = mr_sample_fetch_take(&maker->source, read, label_at(maker, job), &fetched, error);
+    return status == MR_OK ? run_pixels(maker, job, &fetched, error) : status;
+}
+
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
 {
     struct mr_reader_options options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->max_file_bytes};
+        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->max_file_bytes, .no_marks = true};
     return maker->spare ? MR_OK : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }
 
@@ -211,15 +216,25 @@ static mr_status read_and_use(struct mr_sample_maker *maker, const struct mr_sam
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     mr_status status = open_spare(maker, error);
     if (status == MR_OK)
-        status = mr_sample_fetch_submit(&maker->source, job, maker->spare, error);
+        status = mr_sample_fetch_submit(&maker->source, job, true, maker->spare, error);
     if (status != MR_OK)
         return status;
     if (!mr_reader_reap(maker->spare, true, &read))
         return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)job->index);
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
-    status = use_read(maker, job, &read, error);
+    count_bytes(maker, read.len);
+    status = use_bytes(maker, job, &read, error);
     mr_reader_recycle(maker->spare, &read);
     return status;
+}
+
+/* What goes wrong with marks says nothing of the file, so it is read again without them. Its verdict counts. */
+static mr_status use_read(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read,
+                          mr_error *error)
+{
+    mr_status status = use_bytes(maker, job, read, error);
+    bool again = status == MR_ERR_DAMAGED && mr_sample_fetch_has_marks(&maker->source, job->index);
+    return again ? read_and_use(maker, job, error) : status;
 }
 
 static mr_status check_callback_sample(const struct mr_sample_maker *maker, const mr_sample *sample, mr_error *error)

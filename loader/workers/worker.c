@@ -195,7 +195,7 @@ static bool finish_a_read(struct mr_worker *w)
         return false;
     if (timed)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->record->bytes_read, read.len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len, memory_order_relaxed);
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
     make_sample(w, job, &read);
@@ -279,7 +279,8 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
     struct mr_reader_options options = {.kind = (mr_reader_kind)w->control->reader,
                                         .depth = w->control->read_ahead,
                                         .max_bytes = w->control->max_file_bytes,
-                                        .max_files = w->control->max_files};
+                                        .max_files = w->control->max_files,
+                                        .no_marks = w->control->stock_jpeg}; /* libjpeg needs whole files */
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');
