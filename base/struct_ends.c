@@ -14,7 +14,7 @@
     static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)NULL)->last),                                 \
                   #type " must end with the field " #last ", without padding")
 
-ENDS_WITH(mr_cache_report, n_filled_damaged);
+ENDS_WITH(mr_cache_report, n_filled_index);
 ENDS_WITH(mr_callbacks, label_shape);
 ENDS_WITH(mr_dataset_options, progress_user);
 ENDS_WITH(mr_explain_options, form);

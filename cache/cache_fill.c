@@ -41,8 +41,9 @@ struct mr_cache_fill {
     const struct mr_catalog *catalog;
     int folder;
     struct mr_cache_append *append;
-    struct mr_packer *packer; /* made when first needed */
-    bool broken;              /* no memory for it */
+    struct mr_packer *packer; /* made when first needed, as is the codec */
+    struct mr_codec *codec;   /* makes the marks of files */
+    bool broken;              /* no memory for them */
     int64_t credit_ns;
     uint8_t *bytes;
     size_t capacity;
@@ -71,16 +72,27 @@ mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_c
     return MR_OK;
 }
 
+static void give_back(struct mr_cache_fill *fill)
+{
+    if (fill->packer)
+        mr_packer_destroy(fill->packer);
+    if (fill->codec)
+        mr_codec_destroy(fill->codec);
+    fill->packer = NULL;
+    fill->codec = NULL;
+    free(fill->bytes);
+    fill->bytes = NULL;
+    fill->capacity = 0;
+}
+
 void mr_cache_fill_destroy(struct mr_cache_fill *fill)
 {
     if (!fill)
         return;
     mr_cache_append_destroy(fill->append);
-    if (fill->packer)
-        mr_packer_destroy(fill->packer);
+    give_back(fill);
     if (fill->folder >= 0)
         close(fill->folder);
-    free(fill->bytes);
     free(fill);
 }
 
@@ -197,14 +209,54 @@ static bool need_packer(struct mr_cache_fill *fill)
     return !fill->broken;
 }
 
-/* A file that was not packed has an entry too, so that nobody tries again. */
-static void describe_entry(const struct mr_packed_sample *packed, struct mr_cache_entry *entry)
+static bool need_codec(struct mr_cache_fill *fill)
 {
-    const struct mr_packed_image *image = &packed->image;
+    if (!fill->codec)
+        fill->broken = mr_codec_create(&fill->region->limits, &fill->codec, NULL) != MR_OK;
+    return !fill->broken;
+}
+
+/* What is to be kept: bytes NULL where the file does not fit. */
+struct made {
+    struct mr_packed_image image;
+    const uint8_t *bytes;
+    size_t len;
+};
+
+/* The file in fill->bytes as a sample of coefficients. MR_CACHE_GOOD, or what the sample's word becomes. */
+static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
+{
+    struct mr_packed_sample packed;
+    if (!need_packer(fill))
+        return MR_CACHE_ABSENT;
+    if (mr_packer_pack(fill->packer, fill->bytes, len, &packed, NULL) != MR_OK)
+        return MR_CACHE_KEPT;
+    bool fits = mr_packed_image_has_tiles(packed.image.encoding) && !packed.made_anew;
+    *made_out = (struct made){packed.image, fits ? packed.bytes : NULL, (size_t)packed.image.len};
+    return MR_CACHE_GOOD;
+}
+
+/* The same: its marks. A file that can have none is read as it is. */
+static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
+{
+    if (!need_codec(fill))
+        return MR_CACHE_ABSENT;
+    *made_out = (struct made){0};
+    mr_status status = mr_codec_mark(fill->codec, fill->bytes, len, &made_out->image, NULL);
+    if (status == MR_OK) {
+        made_out->bytes = made_out->image.marks;
+        made_out->len = made_out->image.marks_len;
+    }
+    return status == MR_OK || status == MR_ERR_UNSUPPORTED || status == MR_ERR_DAMAGED ? MR_CACHE_GOOD : MR_CACHE_KEPT;
+}
+
+/* A file that does not fit has an entry too, so that nobody tries again. */
+static void describe_entry(const struct made *made, struct mr_cache_entry *entry)
+{
+    const struct mr_packed_image *image = &made->image;
     struct mr_cache_sample *sample = &entry->sample;
     sample->encoding = MR_PACKED_JPEG;
-    if (!mr_packed_image_has_tiles(image->encoding) || packed->made_anew || image->len == 0 || image->n_rows == 0 ||
-        image->n_rows > MR_CACHE_MAX_ROWS)
+    if (!made->bytes || made->len == 0 || image->n_rows == 0 || image->n_rows > MR_CACHE_MAX_ROWS)
         return;
     sample->encoding = (uint16_t)image->encoding;
     sample->flags = (uint8_t)image->flags;
@@ -212,10 +264,10 @@ static void describe_entry(const struct mr_packed_sample *packed, struct mr_cach
     sample->width = image->width;
     sample->height = image->height;
     sample->n_rows = image->n_rows;
-    sample->len = image->len;
+    sample->len = made->len;
     entry->template = image->template;
     entry->rows = image->rows;
-    entry->bytes = packed->bytes;
+    entry->bytes = made->bytes;
 }
 
 static bool is_within_budget(struct mr_cache_fill *fill, uint64_t len)
@@ -256,36 +308,26 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
     return word_of(region, entry, &place);
 }
 
-/* One panorama must not leave every worker with its buffers. */
-static void give_back(struct mr_cache_fill *fill, const struct mr_packed_image *image)
-{
-    if ((uint64_t)image->width * image->height <= KEPT_PIXELS)
-        return;
-    mr_packer_destroy(fill->packer);
-    fill->packer = NULL;
-    free(fill->bytes);
-    fill->bytes = NULL;
-    fill->capacity = 0;
-}
-
 /* The word of a claimed sample after all that could be done. */
 static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
 {
     struct mr_cache_version version;
-    struct mr_packed_sample packed;
+    struct made made;
+    bool marks = fill->region->encoding == MR_PACKED_MARKED;
     struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
     if (!mr_cache_key_hash(fill->catalog, index, &entry.sample.path_hash))
         return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
     enum mr_cache_state state = read_file(fill, index, &version);
-    if (state != MR_CACHE_GOOD || !need_packer(fill))
-        return mr_cache_region_word(state == MR_CACHE_GOOD ? MR_CACHE_ABSENT : state, 0, 0);
-    if (mr_packer_pack(fill->packer, fill->bytes, (size_t)version.file_bytes, &packed, NULL) != MR_OK)
-        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+    if (state == MR_CACHE_GOOD)
+        state = (marks ? mark_file : pack_file)(fill, (size_t)version.file_bytes, &made);
+    if (state != MR_CACHE_GOOD)
+        return mr_cache_region_word(state, 0, 0);
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
-    describe_entry(&packed, &entry);
+    describe_entry(&made, &entry);
     uint64_t word = write_entry(fill, &entry);
-    give_back(fill, &packed.image);
+    if ((uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
+        give_back(fill); /* one panorama must not leave every worker with its buffers */
     return word;
 }
 

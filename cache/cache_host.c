@@ -2,6 +2,8 @@
 /*
  * The host's side of a cache. One function opens the logs of earlier runs and follows those that other processes write,
  * because each log is read on from where the last read ended.
+ *
+ * Invariant: the form of a cache does not change while it is open. It is chosen before any worker sees the region.
  */
 #include "cache/cache_host.h"
 
@@ -10,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "cache/cache_folder.h"
+#include "cache/cache_form.h"
 #include "cache/cache_key.h"
 #include "cache/cache_log.h"
-#include "transforms/packed_selftest.h"
 
 /* A log as it was read last. */
 struct followed {
@@ -31,6 +34,9 @@ struct mr_cache_host {
     uint64_t *made_ns; /* by spot of the map: of the entry that the word says */
     struct mr_cache_ids ids;
     struct followed followed[MR_CACHE_MAX_SEGMENTS];
+    bool chooses;   /* the form is not decided yet: */
+    uint64_t n_dct; /* entries of samples of the dataset, by form */
+    uint64_t n_marked;
     bool told;
 };
 
@@ -47,7 +53,7 @@ static mr_status fill_region(const struct mr_cache_host_options *options, const 
     region->n_samples = mr_catalog_count(catalog);
     region->budget_bytes = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
     region->max_file_bytes = options->max_file_bytes;
-    region->encoding = options->encoding;
+    region->encoding = options->encoding ? options->encoding : MR_PACKED_DCT;
     region->slowdown_percent = options->slowdown_percent;
     region->limits = options->limits;
     region->stock_jpeg = options->stock_jpeg;
@@ -70,35 +76,6 @@ static void see_whether_writable(struct mr_cache_host *cache)
 {
     if (faccessat(cache->folder, ".", W_OK | X_OK, 0) != 0)
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, errno);
-}
-
-mr_status mr_cache_host_create(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
-                               struct mr_cache_region *region, struct mr_cache_host **cache_out, mr_error *error)
-{
-    const char *why_not = NULL;
-    *cache_out = NULL;
-    if (!mr_cache_key_suits(catalog))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "a cache holds image files, and this dataset's samples are not image files");
-    if (!mr_packed_selftest_passes(&why_not))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
-    struct mr_cache_host *cache = calloc(1, sizeof *cache);
-    if (!cache)
-        return mr_error_memory(error, sizeof *cache);
-    cache->region = region;
-    mr_status status = mr_cache_folder_open(options->dir, true, &cache->folder, error);
-    if (status == MR_OK)
-        status = fill_region(options, catalog, region, error);
-    if (status == MR_OK)
-        status = make_lists(cache, catalog, error);
-    if (status != MR_OK) {
-        mr_cache_host_destroy(cache);
-        return status;
-    }
-    see_whether_writable(cache);
-    mr_cache_host_refresh(cache);
-    *cache_out = cache;
-    return MR_OK;
 }
 
 void mr_cache_host_destroy(struct mr_cache_host *cache)
@@ -126,18 +103,30 @@ static void place_entry(struct walk *walk, size_t spot, uint64_t at, uint64_t ma
         cache->made_ns[spot] = made_ns;
 }
 
+static void count_entry(struct mr_cache_host *cache, const struct mr_cache_sample *sample)
+{
+    cache->n_dct += sample->len > 0 && sample->recipe == MR_CACHE_RECIPE(MR_PACKED_DCT);
+    cache->n_marked += sample->len > 0 && sample->recipe == MR_CACHE_RECIPE(MR_PACKED_MARKED);
+}
+
 static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     struct walk *walk = user;
-    const struct mr_cache_map *map = &walk->cache->map;
+    struct mr_cache_host *cache = walk->cache;
+    const struct mr_cache_map *map = &cache->map;
     const struct mr_cache_sample *sample = (const void *)head;
-    if (head->kind != MR_CACHE_SAMPLE || sample->recipe != MR_CACHE_RECIPE(walk->cache->region->encoding))
+    bool is_ours = head->kind == MR_CACHE_SAMPLE && sample->recipe == MR_CACHE_RECIPE(cache->region->encoding);
+    if (head->kind != MR_CACHE_SAMPLE || (!is_ours && !cache->chooses))
         return;
     if (sample->len > walk->data_bytes || sample->offset > walk->data_bytes - sample->len || at >= MR_CACHE_MAX_LOG)
         return;
     for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
-         i++)
-        place_entry(walk, i, at, sample->made_ns);
+         i++) {
+        if (cache->chooses)
+            count_entry(cache, sample);
+        if (is_ours)
+            place_entry(walk, i, at, sample->made_ns);
+    }
 }
 
 /* Read a log on. One that has become shorter is read from its beginning. */
@@ -201,6 +190,92 @@ void mr_cache_host_refresh(struct mr_cache_host *cache)
     else if (!mr_cache_folder_is_passing(rc)) /* the program is short of descriptors, say */
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, -rc);
     log_stop(cache, atomic_load(&cache->region->stopped));
+}
+
+/* Room for coefficients: the budget, or what the disk has free and the cache has taken already. */
+static uint64_t find_room(const struct mr_cache_host *cache, uint64_t budget_bytes)
+{
+    struct statvfs disk;
+    uint64_t room;
+    if (budget_bytes > 0)
+        return budget_bytes;
+    if (fstatvfs(cache->folder, &disk) != 0 || __builtin_mul_overflow(disk.f_bavail, disk.f_frsize, &room) ||
+        __builtin_add_overflow(room, atomic_load(&cache->region->bytes), &room))
+        return UINT64_MAX;
+    return room;
+}
+
+/* Forget what was found of the other form. No worker has begun. */
+static void take_marks(struct mr_cache_host *cache)
+{
+    struct mr_cache_region *region = cache->region;
+    region->encoding = MR_PACKED_MARKED;
+    for (int64_t i = 0; i < region->n_samples; i++)
+        atomic_store_explicit(&region->words[i], 0, memory_order_relaxed);
+    memset(cache->made_ns, 0, (cache->map.n + 1) * sizeof *cache->made_ns);
+    memset(cache->followed, 0, sizeof cache->followed);
+    mr_cache_host_refresh(cache);
+}
+
+/*
+ * Coefficients are the faster form, so they are chosen where there is room. What the directory has counts more: so all
+ * ranks and later runs choose the same, however much the disk has free then.
+ */
+static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_options *options,
+                        const struct mr_catalog *catalog)
+{
+    const char *path = cache->region->path;
+    bool marks = false;
+    mr_error why;
+    cache->chooses = false;
+    if (mr_cache_form_check(MR_PACKED_MARKED, &options->limits, options->stock_jpeg, &why) != MR_OK) {
+        mr_log_line(MR_LOG_INFO, "the cache %s is of form dct: %s", path, why.text);
+    } else if (cache->n_dct + cache->n_marked > 0) {
+        marks = cache->n_marked > cache->n_dct;
+        mr_log_line(MR_LOG_INFO, "the cache %s is of form %s: %llu samples of this dataset lie in it in that form",
+                    path, marks ? "index" : "dct", (unsigned long long)(marks ? cache->n_marked : cache->n_dct));
+    } else {
+        uint64_t need = mr_cache_form_estimate(catalog), room = find_room(cache, options->budget_bytes);
+        marks = need > room;
+        mr_log_line(MR_LOG_INFO,
+                    "the cache %s is of form %s: coefficients of this dataset need about %llu bytes, and %s %llu", path,
+                    marks ? "index" : "dct", (unsigned long long)need,
+                    options->budget_bytes > 0 ? "cache_bytes is" : "the disk has room for", (unsigned long long)room);
+    }
+    if (marks)
+        take_marks(cache);
+}
+
+mr_status mr_cache_host_create(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
+                               struct mr_cache_region *region, struct mr_cache_host **cache_out, mr_error *error)
+{
+    *cache_out = NULL;
+    if (!mr_cache_key_suits(catalog))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "a cache holds image files, and this dataset's samples are not image files");
+    mr_status status = mr_cache_form_check(options->encoding, &options->limits, options->stock_jpeg, error);
+    if (status != MR_OK)
+        return status;
+    struct mr_cache_host *cache = calloc(1, sizeof *cache);
+    if (!cache)
+        return mr_error_memory(error, sizeof *cache);
+    cache->region = region;
+    status = mr_cache_folder_open(options->dir, true, &cache->folder, error);
+    if (status == MR_OK)
+        status = fill_region(options, catalog, region, error);
+    if (status == MR_OK)
+        status = make_lists(cache, catalog, error);
+    if (status != MR_OK) {
+        mr_cache_host_destroy(cache);
+        return status;
+    }
+    see_whether_writable(cache);
+    cache->chooses = options->encoding == 0;
+    mr_cache_host_refresh(cache);
+    if (cache->chooses)
+        choose_form(cache, options, catalog);
+    *cache_out = cache;
+    return MR_OK;
 }
 
 int64_t mr_cache_host_count(const struct mr_cache_host *cache)

@@ -15,7 +15,7 @@ struct mr_catalog;
 struct mr_cache_host_options {
     const char *dir;
     uint64_t budget_bytes;     /* of all segments; 0: no limit but the disk's */
-    uint32_t encoding;         /* MR_PACKED_DCT or MR_PACKED_DCT8 */
+    uint32_t encoding;         /* MR_PACKED_DCT, MR_PACKED_DCT8, MR_PACKED_MARKED; 0: DCT or MARKED is chosen */
     uint32_t slowdown_percent; /* of a worker's time that writing may take beside idle time: 0 to 100 */
     uint64_t max_file_bytes;
     struct mr_codec_limits limits;
@@ -25,6 +25,9 @@ struct mr_cache_host_options {
 /*
  * region: mr_cache_region_bytes(samples of the catalog) zeros, 8-aligned, that workers will see too; it and catalog
  * must outlive the cache. Before the workers begin.
+ *
+ * If the encoding is to be chosen, it is the one that more samples of the dataset lie in the directory with; if there
+ * are none, DCT where it fits into the budget, or without one into what the disk has free. A log line says so.
  *
  * MR_ERR_UNSUPPORTED where there is nothing to cache (samples that are no image files of their own) or this machine's
  * libjpeg cannot decode what was packed: the loader goes on without. MR_ERR_INVALID, MR_ERR_IO: the directory is no

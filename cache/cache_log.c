@@ -47,7 +47,7 @@ static bool length_fits(const struct mr_cache_head *head)
 
 static bool sample_fits(const struct mr_cache_sample *sample)
 {
-    if (!mr_packed_image_has_tiles(sample->encoding))
+    if (!mr_packed_image_has_rows(sample->encoding))
         return sample->encoding == MR_PACKED_JPEG && sample->len == 0 && sample->n_rows == 0 &&
                sample->head.len_bytes == sizeof *sample;
     return sample->len > 0 && sample->len <= UINT32_MAX && sample->n_rows > 0 && sample->n_rows <= MR_CACHE_MAX_ROWS &&

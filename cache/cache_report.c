@@ -20,8 +20,9 @@
 #include "cache/cache_log.h"
 
 enum { VERIFY_BYTES = 1 << 20 };
+enum { PACKED, INDEX, N_FORMS };
 
-/* The latest entry of a path. */
+/* The latest entry of a path, of one form of cache. */
 struct latest {
     uint64_t made_ns; /* 0: none */
     uint64_t file_bytes;
@@ -34,7 +35,7 @@ struct census {
     mr_cache_report *report;
     const struct mr_catalog *catalog; /* NULL: no dataset */
     struct mr_cache_map map;
-    struct latest *latest; /* by spot of the map */
+    struct latest (*latest)[N_FORMS]; /* by spot of the map */
     bool verify;
     uint8_t *bytes; /* of the sample that is verified */
     size_t capacity;
@@ -70,6 +71,16 @@ static bool is_damaged(struct census *census, const struct mr_cache_sample *samp
     return census->verify && !has_right_bytes(census, sample);
 }
 
+static void count_entry(mr_cache_report *report, const struct mr_cache_sample *sample, bool damaged)
+{
+    bool kept = sample->len == 0, index = sample->encoding == MR_PACKED_MARKED;
+    report->n_entries += !kept;
+    report->n_kept += kept;
+    report->n_damaged += damaged;
+    report->n_index += index;
+    *(index ? &report->index_bytes : &report->packed_bytes) += sample->len;
+}
+
 static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     struct census *census = user;
@@ -78,18 +89,17 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
     (void)at;
     if (head->kind != MR_CACHE_SAMPLE)
         return;
-    bool damaged = is_damaged(census, sample), kept = sample->len == 0;
-    census->report->n_entries += !kept;
-    census->report->n_kept += kept;
-    census->report->n_damaged += damaged;
+    bool damaged = is_damaged(census, sample);
+    int form = sample->recipe == MR_CACHE_RECIPE(MR_PACKED_MARKED) ? INDEX : PACKED;
+    count_entry(census->report, sample, damaged);
     for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
          i++)
-        if (sample->made_ns >= census->latest[i].made_ns)
-            census->latest[i] = (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
-                                                .file_bytes = sample->file_bytes,
-                                                .mtime_ns = sample->mtime_ns,
-                                                .kept = kept,
-                                                .damaged = damaged};
+        if (sample->made_ns >= census->latest[i][form].made_ns)
+            census->latest[i][form] = (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
+                                                      .file_bytes = sample->file_bytes,
+                                                      .mtime_ns = sample->mtime_ns,
+                                                      .kept = sample->len == 0,
+                                                      .damaged = damaged};
 }
 
 static void see_segment(struct census *census, int folder, uint64_t id)
@@ -116,24 +126,43 @@ static void see_segment(struct census *census, int folder, uint64_t id)
     mr_cache_folder_close_segment(&files);
 }
 
-/* Each sample of the dataset, against the latest entry of its path. */
+/* What an entry is worth for a file of this version; of two entries the one that is worth more counts. */
+enum worth { NO_ENTRY, STALE, DAMAGED, KEPT, FILLED };
+
+static enum worth judge_entry(const struct latest *latest, const struct mr_cache_version *version)
+{
+    if (latest->made_ns == 0)
+        return NO_ENTRY;
+    if (version->file_bytes != latest->file_bytes || version->mtime_ns != latest->mtime_ns)
+        return STALE;
+    if (latest->damaged)
+        return DAMAGED;
+    return latest->kept ? KEPT : FILLED;
+}
+
+static void count_sample(mr_cache_report *report, const struct latest latest[N_FORMS],
+                         const struct mr_cache_version *version)
+{
+    enum worth packed = judge_entry(&latest[PACKED], version), index = judge_entry(&latest[INDEX], version);
+    report->n_filled_index += index == FILLED;
+    switch (packed > index ? packed : index) {
+    case NO_ENTRY: break;
+    case STALE: report->n_filled_stale++; break;
+    case DAMAGED: report->n_filled_damaged++; break;
+    case KEPT: report->n_filled_kept++; break;
+    case FILLED: report->n_filled++; break;
+    }
+}
+
+/* Each sample of the dataset, against the latest entries of its path. */
 static void compare_samples(struct census *census)
 {
-    mr_cache_report *report = census->report;
     struct mr_cache_version version;
     for (size_t i = 0; i < census->map.n; i++) {
-        const struct latest *latest = &census->latest[i];
-        if (latest->made_ns == 0 || mr_cache_key_look(census->catalog, census->map.spots[i].index, &version) != 0)
-            continue;
-        bool stale = version.file_bytes != latest->file_bytes || version.mtime_ns != latest->mtime_ns;
-        if (stale)
-            report->n_filled_stale++;
-        else if (latest->damaged)
-            report->n_filled_damaged++;
-        else if (latest->kept)
-            report->n_filled_kept++;
-        else
-            report->n_filled++;
+        const struct latest *latest = census->latest[i];
+        if ((latest[PACKED].made_ns | latest[INDEX].made_ns) != 0 &&
+            mr_cache_key_look(census->catalog, census->map.spots[i].index, &version) == 0)
+            count_sample(census->report, latest, &version);
     }
 }
 

@@ -188,6 +188,11 @@ static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, u
     return mr_file_read_at(files->data, at, use->bytes, (size_t)len, &n) == 0 && n == len;
 }
 
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
 /* What a found entry turns out to be, at its first use. */
 static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, uint32_t segment,
                                        const struct mr_cache_sample *sample)
@@ -197,7 +202,7 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
     if (mr_cache_key_look(use->catalog, index, &version) != 0 || version.file_bytes > region->max_file_bytes)
         return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
-        atomic_fetch_add_explicit(&region->n_stale, 1, memory_order_relaxed);
+        count(&region->n_stale);
         return MR_CACHE_ABSENT;
     }
     if (sample->len == 0)
@@ -205,7 +210,7 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
     if (read_data(use, segment, sample->offset, sample->len) &&
         mr_xxh3(use->bytes, sample->len) == sample->data_checksum)
         return MR_CACHE_GOOD;
-    atomic_fetch_add_explicit(&region->n_damaged, 1, memory_order_relaxed);
+    count(&region->n_damaged);
     return MR_CACHE_ABSENT;
 }
 
@@ -220,10 +225,11 @@ static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word
     return state == MR_CACHE_GOOD;
 }
 
-static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word)
+/* why: the counter of such entries. */
+static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word, _Atomic uint64_t *why)
 {
     if (mr_cache_region_move(use->region, index, word, mr_cache_region_word(MR_CACHE_ABSENT, 0, 0)))
-        atomic_fetch_add_explicit(&use->region->n_damaged, 1, memory_order_relaxed);
+        count(why);
 }
 
 static bool describe_hit(struct mr_cache_use *use, uint64_t word, const struct mr_cache_sample *sample,
@@ -236,17 +242,22 @@ static bool describe_hit(struct mr_cache_use *use, uint64_t word, const struct m
         files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample) : NULL;
     if (!template)
         return false;
+    bool marked = sample->encoding == MR_PACKED_MARKED; /* then the sample is the file */
     *hit_out = (struct mr_cache_hit){.image = {.encoding = sample->encoding,
                                                .flags = sample->flags,
                                                .width = sample->width,
                                                .height = sample->height,
                                                .orientation = sample->orientation,
                                                .n_rows = sample->n_rows,
-                                               .len = sample->len,
+                                               .len = marked ? sample->file_bytes : sample->len,
                                                .template = template,
-                                               .rows = mr_cache_log_rows(sample)},
+                                               .rows = mr_cache_log_rows(sample),
+                                               .marks_len = marked ? (size_t)sample->len : 0},
                                      .segment = segment,
-                                     .offset = sample->offset};
+                                     .offset = sample->offset,
+                                     .len = sample->len,
+                                     .file_bytes = sample->file_bytes,
+                                     .mtime_ns = sample->mtime_ns};
     return true;
 }
 
@@ -260,7 +271,7 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
     const struct mr_cache_sample *sample = read_record(use, index, word, &rc);
     if (!sample) {
         if (!mr_cache_folder_is_passing(rc))
-            forget_entry(use, index, word);
+            forget_entry(use, index, word, &use->region->n_damaged);
         return false;
     }
     if (state == MR_CACHE_FOUND && !look_at_first(use, index, word, sample))
@@ -274,8 +285,7 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
 bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len,
                        const uint8_t **bytes_out)
 {
-    if (offset > hit->image.len || len > hit->image.len - offset ||
-        !read_data(use, hit->segment, hit->offset + offset, len))
+    if (offset > hit->len || len > hit->len - offset || !read_data(use, hit->segment, hit->offset + offset, len))
         return false;
     *bytes_out = use->bytes;
     return true;
@@ -285,15 +295,30 @@ void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *
 {
     int rc;
     const struct mr_cache_files *files = need_segment(use, hit->segment, &rc);
-    if (files && hit->offset <= INT64_MAX - hit->image.len && offset <= hit->image.len &&
-        len <= hit->image.len - offset)
+    if (files && hit->offset <= INT64_MAX - hit->len && offset <= hit->len && len <= hit->len - offset)
         posix_fadvise(files->data, (off_t)(hit->offset + offset), (off_t)len, POSIX_FADV_WILLNEED);
 }
 
-void mr_cache_use_drop(struct mr_cache_use *use, int64_t index)
+static void drop_entry(struct mr_cache_use *use, int64_t index, _Atomic uint64_t *why)
 {
     uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
     enum mr_cache_state state = mr_cache_region_state(word);
     if (state == MR_CACHE_GOOD || state == MR_CACHE_FOUND)
-        forget_entry(use, index, word);
+        forget_entry(use, index, word, why);
+}
+
+bool mr_cache_use_is_current(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit)
+{
+    struct mr_cache_version version;
+    if (mr_cache_key_look(use->catalog, index, &version) != 0)
+        return false; /* reading the file will say what is wrong with it */
+    if (version.file_bytes == hit->file_bytes && version.mtime_ns == hit->mtime_ns)
+        return true;
+    drop_entry(use, index, &use->region->n_stale);
+    return false;
+}
+
+void mr_cache_use_drop(struct mr_cache_use *use, int64_t index)
+{
+    drop_entry(use, index, &use->region->n_damaged);
 }

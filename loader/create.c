@@ -344,6 +344,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
 /* The region lies in the slab; without a use for a cache the workers do not see it. */
 static mr_status start_caching(mr_loader *loader, mr_error *error)
 {
+    static const uint32_t encodings[] = {[MR_CACHE_FORM_INDEX] = MR_PACKED_MARKED, [MR_CACHE_FORM_DCT] = MR_PACKED_DCT};
     struct mr_control *control = loader->core->shared.control;
     mr_loader_options *o = &loader->core->options;
     if (!control->with_cache)
@@ -351,7 +352,7 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     struct mr_cache_region *region = mr_control_cache(&loader->core->shared);
     struct mr_cache_host_options options = {.dir = o->cache,
                                             .budget_bytes = o->cache_bytes,
-                                            .encoding = MR_PACKED_DCT,
+                                            .encoding = encodings[o->cache_form],
                                             .slowdown_percent =
                                                 o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
                                             .max_file_bytes = o->max_file_bytes,
@@ -361,6 +362,8 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
         mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->cache_thread, error);
     control->with_cache = loader->cache_thread != NULL;
     o->cache = loader->cache_thread ? region->path : NULL; /* the caller's text is valid during the creation only */
+    if (loader->cache_thread)
+        o->cache_form = region->encoding == MR_PACKED_MARKED ? MR_CACHE_FORM_INDEX : MR_CACHE_FORM_DCT;
     return status;
 }
 

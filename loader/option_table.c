@@ -51,6 +51,8 @@ static const struct mr_option_word readers[] = {
 static const struct mr_option_word decoders[] = {{"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
 static const struct mr_option_word policies[] = {
     {"fail", MR_ON_ERROR_FAIL}, {"skip", MR_ON_ERROR_SKIP}, {"zero", MR_ON_ERROR_ZERO}, {NULL, 0}};
+static const struct mr_option_word forms[] = {
+    {"auto", MR_CACHE_FORM_AUTO}, {"index", MR_CACHE_FORM_INDEX}, {"dct", MR_CACHE_FORM_DCT}, {NULL, 0}};
 static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL, 0}};
 
 const struct mr_option mr_option_table[] = {
@@ -94,6 +96,7 @@ const struct mr_option mr_option_table[] = {
     PLAIN(pin_memory),
     PLAIN(finish_on_host),
     NUMBER(cache_slowdown, .lo = 1, .hi = 100, .standard = 25, .words = idle),
+    ENUM(cache_form, forms),
     PLAIN(cache),
     NUMBER(cache_bytes, .lo = 1, .hi = UINT64_MAX, .is_bytes = true),
     PLAIN(with_timing),

@@ -75,20 +75,29 @@ static void print_bytes(uint64_t bytes)
     printf(unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
+static void print_count(const char *what, uint64_t n, uint64_t bytes)
+{
+    printf("%s: %" PRIu64 ", ", what, n);
+    print_bytes(bytes);
+    printf("\n");
+}
+
 static void print_report(const struct cache_args *args, const mr_cache_report *report)
 {
-    printf("%s: %" PRIu64 " packed samples in %" PRIu64 " segments, ", args->dir, report->n_entries,
-           report->n_segments);
+    printf("%s: %" PRIu64 " entries in %" PRIu64 " segments, ", args->dir, report->n_entries, report->n_segments);
     print_bytes(report->bytes);
-    printf("\nfiles that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64 "\n",
+    printf("\n");
+    print_count("packed samples", report->n_entries - report->n_index, report->packed_bytes);
+    print_count("indexes of files", report->n_index, report->index_bytes);
+    printf("files that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64 "\n",
            report->n_kept, report->n_damaged, args->verify ? "" : " (bytes not read)", report->n_torn);
     if (args->data == NULL)
         return;
     double share = report->n_samples > 0 ? 100.0 * (double)report->n_filled / (double)report->n_samples : 0;
-    printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%); of the others %" PRIu64 " do not fit, %" PRIu64
-           " have changed, %" PRIu64 " are damaged\n",
-           args->data, report->n_filled, report->n_samples, share, report->n_filled_kept, report->n_filled_stale,
-           report->n_filled_damaged);
+    printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%), %" PRIu64 " of them indexed; of the others %" PRIu64
+           " do not fit, %" PRIu64 " have changed, %" PRIu64 " are damaged\n",
+           args->data, report->n_filled, report->n_samples, share, report->n_filled_index, report->n_filled_kept,
+           report->n_filled_stale, report->n_filled_damaged);
 }
 
 static mr_status open_dataset(const char *spec, mr_dataset **dataset_out, mr_error *error)
@@ -142,7 +151,7 @@ int mr_cmd_cache_run(int argc, char **argv)
         parse_option,
         "stat DIR\nclear DIR",
         "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
-        "while they work, and read those instead of the files the next time."
+        "or indexes of files while they work, and read with their help the next time."
         "\v"
         "Example: how much of a dataset the cache holds\n"
         "  millrace cache stat cache-dir --data imagefolder:train",

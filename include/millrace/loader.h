@@ -42,6 +42,13 @@ typedef enum mr_reader_kind {
     MR_READER_PREAD = 2
 } mr_reader_kind;
 
+/** What a cache keeps of image files. The batches are the same (docs/cache.md). */
+typedef enum mr_cache_form {
+    MR_CACHE_FORM_AUTO = 0,  /* dct if there is room for it, else index */
+    MR_CACHE_FORM_INDEX = 1, /* places in each JPEG file, 2.5 % of its bytes; parts of the file are read too */
+    MR_CACHE_FORM_DCT = 2    /* packed samples, 132 % of the files' bytes: the fastest */
+} mr_cache_form;
+
 /** CPUs of the workers. */
 typedef enum mr_affinity {
     MR_AFFINITY_NONE = 0,
@@ -117,9 +124,10 @@ typedef struct mr_loader_options {
     /* Cache */
     uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
                                 25; MR_CACHE_WHEN_IDLE */
-    const char *cache;       /* directory in which workers keep image files packed, for later epochs, runs and other
-                                loaders; made if it is missing; default, and "": none (docs/cache.md) */
-    uint64_t cache_bytes;    /* limit on the size of the cache; 0: what the disk has */
+    mr_cache_form cache_form; /* mr_loader_resolved() has the one that was chosen */
+    const char *cache;        /* directory in which workers keep image files packed or indexed, for later epochs, runs
+                                 and other loaders; made if it is missing; default, and "": none (docs/cache.md) */
+    uint64_t cache_bytes;     /* limit on the size of the cache; 0: what the disk has */
 
     /* Diagnostics */
     bool with_timing;  /* measure the time of each stage for the statistics */
@@ -306,8 +314,8 @@ typedef struct mr_loader_stats {
     uint64_t n_steps;       /* batches for which the next field is known */
     uint64_t n_steps_ready; /* of n_steps: batches that were ready when the device's stream came to them */
     double ready_share;     /* n_steps_ready / n_steps */
-    uint64_t n_cached;      /* samples that workers took from the cache instead of their files */
-    uint64_t n_packed;      /* samples that workers packed into the cache */
+    uint64_t n_cached;      /* samples that workers took from the cache instead of their files, or by its index */
+    uint64_t n_packed;      /* samples that workers added to the cache */
     /* Different samples among n_damaged. Where memory to tell them apart is lacking, which a log line says: those that
        mr_loader_damaged() lists. */
     uint64_t n_damaged_distinct;

@@ -133,21 +133,26 @@ MR_API mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *op
 MR_API mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,
                                 mr_pack_report *report_out, mr_error *error);
 
-/** Contents of a cache's directory: packed samples that loaders write while they work (docs/cache.md). */
+/** Contents of a cache's directory: entries that loaders write while they work (docs/cache.md). */
 typedef struct mr_cache_report {
     size_t struct_size;
     uint64_t bytes; /* of all its segments */
     uint64_t n_segments;
-    uint64_t n_entries; /* packed samples of all datasets; a sample that was packed again counts again */
-    uint64_t n_kept;    /* notes of files that cannot be packed and are read as they are */
-    uint64_t n_damaged; /* of n_entries: bytes are missing or, if they were verified, wrong; they are packed again */
+    uint64_t n_entries; /* packed samples and indexes of files, of all datasets; what was made again counts again */
+    uint64_t n_kept;    /* notes of files that cannot be packed or indexed and are read as they are */
+    uint64_t n_damaged; /* of n_entries: bytes are missing or, if they were verified, wrong; they are made again */
     uint64_t n_torn;    /* segments that end in a piece of a record, as a kill leaves it, or cannot be read */
-    /* Of the dataset, if one was given; each sample counts in at most one n_filled field: */
+    /* Of the dataset, if one was given; each sample counts in at most one of the next four fields: */
     uint64_t n_samples;
-    uint64_t n_filled;
+    uint64_t n_filled;         /* packed, indexed or both */
     uint64_t n_filled_kept;    /* the cache knows that they are read as they are */
-    uint64_t n_filled_stale;   /* the file has changed since; they are packed again */
-    uint64_t n_filled_damaged; /* the packed sample is damaged; they are packed again */
+    uint64_t n_filled_stale;   /* the file has changed since; they are made again */
+    uint64_t n_filled_damaged; /* the entry is damaged; they are made again */
+    /* The two forms of a cache (cache_form of mr_loader_options): */
+    uint64_t n_index;        /* of n_entries: indexes of files; the others are packed samples */
+    uint64_t index_bytes;    /* of indexes, without the logs */
+    uint64_t packed_bytes;   /* of packed samples, without the logs */
+    uint64_t n_filled_index; /* of n_filled: samples that are indexed; they may be packed too */
 } mr_cache_report;
 
 #define MR_CACHE_REPORT_INIT MR_STRUCT_INIT(mr_cache_report)

@@ -123,12 +123,18 @@ bool mr_sample_make_choose(const struct mr_sample_maker *maker, struct mr_sample
     return choose_candidate(maker, job, count_damaged(maker, job));
 }
 
-enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
                                         struct mr_reader *reader)
 {
     mr_error unused;
-    if (mr_worker_cache_prefetch(maker->cache, job))
-        return MR_SUBMITTED_CACHED;
+    uint64_t offset, len;
+    switch (mr_worker_cache_prefetch(maker->cache, job, &offset, &len)) {
+    case MR_WORKER_CACHE_SAMPLE: return MR_SUBMITTED_CACHED;
+    case MR_WORKER_CACHE_MARKS:
+        mr_reader_submit_range(reader, job->tag, job->index, offset, len);
+        return MR_SUBMITTED_READ;
+    case MR_WORKER_CACHE_NOTHING: break;
+    }
     bool submitted = mr_sample_fetch_submit(&maker->source, job, false, reader, &unused) == MR_OK;
     return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
 }
@@ -175,18 +181,21 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
-/* From the cache. False: nothing was done, or what was done does not count, and the file is to be read. */
-static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job *job)
+/*
+ * From the cache, with the read that its marks have led to, or NULL. False: nothing was done, or what was done does not
+ * count, and the file is to be read.
+ */
+static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read)
 {
     struct mr_fetched fetched;
     mr_error unused;
     if (!maker->cache)
         return false;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
-    if (!mr_worker_cache_take(maker->cache, job, label_at(maker, job), &fetched))
+    if (!mr_worker_cache_take(maker->cache, job, read, label_at(maker, job), &fetched))
         return false;
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
-    count_bytes(maker, fetched.len);
+    count_bytes(maker, read ? fetched.packed.marks_len : fetched.len);
     if (run_pixels(maker, job, &fetched, &unused) == MR_OK) {
         atomic_fetch_add_explicit(&maker->record->n_cached, 1, memory_order_relaxed);
         return true;
@@ -301,10 +310,11 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
     atomic_fetch_add_explicit(&maker->record->beat, 1, memory_order_relaxed); /* the time limit is each candidate's */
     if (maker->job.callbacks)
         return use_callback(maker, job, error);
-    bool is_read = read && read->index == job->index;
-    if (!is_read && use_cached(maker, job))
+    const struct mr_read *own = read && read->index == job->index ? read : NULL;
+    bool is_whole = own && !job->by_marks;
+    if (!is_whole && use_cached(maker, job, own))
         return MR_OK;
-    mr_status status = is_read ? use_read(maker, job, read, error) : read_and_use(maker, job, error);
+    mr_status status = is_whole ? use_read(maker, job, own, error) : read_and_use(maker, job, error);
     if (status == MR_OK)
         mr_worker_cache_met(maker->cache, job->index);
     return status;

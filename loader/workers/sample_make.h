@@ -21,12 +21,12 @@ bool mr_sample_make_choose(const struct mr_sample_maker *maker, struct mr_sample
 enum mr_submitted {
     MR_SUBMITTED_NOTHING, /* there is nothing to read, because the index of a pack makes no sense there:
                              mr_sample_make_run() finds that out again, and says so */
-    MR_SUBMITTED_READ,    /* the reader has it */
+    MR_SUBMITTED_READ,    /* the reader has it, or the range of its file that marks in the cache lead to */
     MR_SUBMITTED_CACHED,  /* mr_sample_make_run() takes it from the cache; the system reads ahead */
 };
 
 /* Begin to read the candidate, before the place is held. */
-enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
                                         struct mr_reader *reader);
 
 /*

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "cache/cache_fill.h"
+#include "cache/cache_form.h"
 #include "cache/cache_use.h"
-#include "transforms/packed_selftest.h"
 
 struct mr_worker_cache {
     struct mr_cache_use *use;
@@ -24,7 +24,8 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, c
                                                struct mr_pixels *pixels)
 {
     /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
-    struct mr_worker_cache *cache = region && mr_packed_selftest_passes(NULL) ? calloc(1, sizeof *cache) : NULL;
+    bool works = region && mr_cache_form_check(region->encoding, &region->limits, region->stock_jpeg, NULL) == MR_OK;
+    struct mr_worker_cache *cache = works ? calloc(1, sizeof *cache) : NULL;
     if (!cache)
         return NULL;
     cache->catalog = catalog;
@@ -58,18 +59,59 @@ static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job
     return false;
 }
 
-bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, const struct mr_sample_job *job)
+enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache, struct mr_sample_job *job,
+                                                  uint64_t *offset_out, uint64_t *len_out)
 {
     struct mr_cache_hit hit;
-    uint64_t offset, len;
-    if (!cache || !find_entry(cache, job, &hit, &offset, &len))
+    job->by_marks = false;
+    if (!cache || !find_entry(cache, job, &hit, offset_out, len_out))
+        return MR_WORKER_CACHE_NOTHING;
+    if (hit.image.encoding != MR_PACKED_MARKED) {
+        mr_cache_use_prefetch(cache->use, &hit, *offset_out, *len_out);
+        return MR_WORKER_CACHE_SAMPLE;
+    }
+    if (*len_out == hit.image.len) /* marks are of no use for a whole file */
+        return MR_WORKER_CACHE_NOTHING;
+    mr_cache_use_prefetch(cache->use, &hit, 0, hit.len);
+    job->by_marks = true;
+    job->file_bytes = hit.file_bytes;
+    job->mtime_ns = hit.mtime_ns;
+    return MR_WORKER_CACHE_MARKS;
+}
+
+/* Was this range read of the version of the file that the entry is of, and does it have what the draws need? */
+static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
+                      const struct mr_cache_hit *hit, uint64_t offset, uint64_t len)
+{
+    return read->status == MR_OK && read->offset == offset && read->len == len && job->file_bytes == hit->file_bytes &&
+           job->mtime_ns == hit->mtime_ns && mr_cache_use_is_current(cache->use, job->index, hit);
+}
+
+/* The marks beside the range that was read. */
+static bool take_marks(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
+                       struct mr_cache_hit *hit, uint64_t offset, uint64_t len, const uint8_t **bytes_out)
+{
+    if (!read || !read_fits(cache, job, read, hit, offset, len))
         return false;
-    mr_cache_use_prefetch(cache->use, &hit, offset, len);
+    if (!mr_cache_use_read(cache->use, hit, 0, hit->len, &hit->image.marks)) {
+        mr_cache_use_drop(cache->use, job->index);
+        return false;
+    }
+    *bytes_out = read->bytes;
     return true;
 }
 
-bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, void *label_out,
-                          struct mr_fetched *fetched_out)
+static bool take_sample(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_cache_hit *hit,
+                        uint64_t offset, uint64_t len, const uint8_t **bytes_out)
+{
+    if (mr_cache_use_read(cache->use, hit, offset, len, bytes_out))
+        return true;
+    mr_cache_use_drop(cache->use, job->index);
+    return false;
+}
+
+bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
+                          void *label_out, struct mr_fetched *fetched_out)
 {
     struct mr_cache_hit hit;
     uint64_t offset, len;
@@ -78,10 +120,10 @@ bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_
     mr_error error;
     if (!cache || !find_entry(cache, job, &hit, &offset, &len))
         return false;
-    if (!mr_cache_use_read(cache->use, &hit, offset, len, &bytes)) {
-        mr_cache_use_drop(cache->use, job->index);
+    bool taken = hit.image.encoding == MR_PACKED_MARKED ? take_marks(cache, job, read, &hit, offset, len, &bytes)
+                                                        : take_sample(cache, job, &hit, offset, len, &bytes);
+    if (!taken)
         return false;
-    }
     *fetched_out = (struct mr_fetched){
         .bytes = bytes, .len = (size_t)len, .encoded = true, .is_packed = true, .offset = offset, .packed = hit.image};
     return mr_catalog_split(cache->catalog, job->index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==

@@ -17,12 +17,22 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, c
                                                struct mr_pixels *pixels);
 void mr_worker_cache_destroy(struct mr_worker_cache *cache);
 
-/* Is the candidate there? Then the system is asked to read ahead the bytes that its draws need. */
-bool mr_worker_cache_prefetch(struct mr_worker_cache *cache, const struct mr_sample_job *job);
+enum mr_worker_cache_has {
+    MR_WORKER_CACHE_NOTHING, /* the file is to be read */
+    MR_WORKER_CACHE_SAMPLE,  /* the bytes that the candidate's draws need; the system is asked to read them ahead */
+    MR_WORKER_CACHE_MARKS,   /* those of its file, of which a range is to be read */
+};
 
-/* The candidate's bytes and label; fetched_out is valid until the next call. False: read the file. */
-bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, void *label_out,
-                          struct mr_fetched *fetched_out);
+/* What of the candidate is there? MARKS: sets the range, and in the job the version of the file. */
+enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache, struct mr_sample_job *job,
+                                                  uint64_t *offset_out, uint64_t *len_out);
+
+/*
+ * The candidate's bytes and label; fetched_out is valid until the next call. read: the range that was read by the
+ * file's marks, NULL where there was none. False: read the file.
+ */
+bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
+                          void *label_out, struct mr_fetched *fetched_out);
 /* What was taken could not be decoded. */
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index);
 

@@ -41,6 +41,7 @@ void cache_rig_reopen(struct cache_rig *rig)
 void cache_rig_set_up(struct cache_rig *rig, uint32_t n_images)
 {
     memset(rig, 0, sizeof *rig);
+    rig->encoding = MR_PACKED_DCT;
     rig->folder = mr_test_folder_create();
     snprintf(rig->photos, sizeof rig->photos, "%s/photos", rig->folder);
     snprintf(rig->dir, sizeof rig->dir, "%s/cache", rig->folder);
@@ -63,10 +64,23 @@ void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed)
     mr_test_sleep_ms(SETTLE_MS);
 }
 
+bool cache_rig_fits(const struct cache_rig *rig, int64_t index)
+{
+    return rig->encoding != MR_PACKED_MARKED || index % 5 != 4;
+}
+
+int64_t cache_rig_n_fit(const struct cache_rig *rig)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rig->n; i++)
+        n += cache_rig_fits(rig, i);
+    return n;
+}
+
 struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig)
 {
     return (struct mr_cache_host_options){
-        .dir = rig->dir, .encoding = MR_PACKED_DCT, .slowdown_percent = 25, .max_file_bytes = 1 << 30};
+        .dir = rig->dir, .encoding = rig->encoding, .slowdown_percent = 25, .max_file_bytes = 1 << 30};
 }
 
 void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_host_options *options)

@@ -19,6 +19,7 @@ struct cache_rig {
     mr_dataset *dataset;
     const struct mr_catalog *catalog;
     int64_t n;
+    uint32_t encoding; /* of its runs: MR_PACKED_DCT, if nobody says another */
 };
 
 /* One run: region, host, worker. */
@@ -38,6 +39,11 @@ void cache_rig_tear_down(struct cache_rig *rig);
 void cache_rig_reopen(struct cache_rig *rig);
 /* Replace a photograph by another one, whose time of change is another too. */
 void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed);
+
+/* Can the photograph be packed, or marked? As it was at the start: each fifth is progressive and has no marks. */
+bool cache_rig_fits(const struct cache_rig *rig, int64_t index);
+/* How many can. */
+int64_t cache_rig_n_fit(const struct cache_rig *rig);
 
 struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig);
 /* options NULL: the rig's. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache as a loader uses it, without the loader: samples are met, packed, found by others and given up. */
+/*
+ * A cache as a loader uses it, without the loader: samples are met, packed, found by others and given up. Most tests
+ * run with each form of cache: packed samples, and marks of files.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -16,16 +19,12 @@
 
 #include <millrace/pack.h>
 
-#include "dataset/file.h"
-#include "dataset/file_cache.h"
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"
-#include "tests/cache/cache_rig.h"
+#include "tests/cache/cache_pixels.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 #include "tests/support/processes.h"
-#include "transforms/pixels.h"
-#include "transforms/plan_compile.h"
 
 enum { N = 24 };
 
@@ -39,10 +38,13 @@ static void keep_line(void *user, mr_log_level level, const char *line)
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
+static uint32_t encoding = MR_PACKED_DCT; /* of all runs */
+
 static int set_up(void **state)
 {
     struct cache_rig *rig = calloc(1, sizeof *rig);
     cache_rig_set_up(rig, N);
+    rig->encoding = encoding;
     n_lines = 0;
     last_line[0] = '\0';
     mr_log_set(keep_line, NULL);
@@ -64,69 +66,8 @@ static void fill(struct cache_rig *rig)
     struct cache_run run;
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_fill_all(&run), rig->n);
-    assert_int_equal(cache_run_count(&run), rig->n);
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
     cache_run_end(&run);
-}
-
-static struct mr_plan make_plan(const struct cache_rig *rig)
-{
-    struct mr_plan plan;
-    mr_error error;
-    if (mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
-    return plan;
-}
-
-static void pixels_of_file(const struct cache_rig *rig, struct mr_pixels *pixels, int64_t index, uint64_t seed,
-                           uint8_t *out)
-{
-    struct mr_pixels_report report;
-    struct mr_rng rng;
-    uint64_t len;
-    size_t n;
-    int fd = mr_file_cache_open(rig->catalog, (uint64_t)index, &len);
-    assert_true(fd >= 0);
-    uint8_t *bytes = calloc(1, len + 64);
-    assert_int_equal(mr_file_read_at(fd, 0, bytes, len, &n), 0);
-    close(fd);
-    mr_rng_init(&rng, seed, 0, (uint64_t)index);
-    assert_int_equal(mr_pixels_run(pixels, bytes, len, true, &rng, out, &report, NULL), MR_OK);
-    free(bytes);
-}
-
-static void pixels_of_cache(struct cache_run *run, struct mr_pixels *pixels, int64_t index, uint64_t seed, uint8_t *out)
-{
-    struct mr_pixels_report report;
-    struct mr_cache_hit hit;
-    struct mr_rng rng;
-    mr_error error;
-    uint64_t offset, len;
-    const uint8_t *bytes;
-    assert_true(mr_cache_use_find(run->use, index, &hit));
-    mr_rng_init(&rng, seed, 0, (uint64_t)index);
-    if (mr_pixels_range(pixels, &hit.image, &rng, &offset, &len, &error) != MR_OK)
-        fail_msg("%s", error.text);
-    mr_cache_use_prefetch(run->use, &hit, offset, len);
-    assert_true(mr_cache_use_read(run->use, &hit, offset, len, &bytes));
-    if (mr_pixels_run_packed(pixels, &hit.image, bytes, len, offset, &rng, out, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
-}
-
-static void assert_same_pixels(struct cache_run *run)
-{
-    struct mr_plan plan = make_plan(run->rig);
-    struct mr_pixels *pixels;
-    uint8_t *a = malloc(plan.out_bytes), *b = malloc(plan.out_bytes);
-    assert_int_equal(mr_pixels_create(&plan, &run->region->limits, false, &pixels, NULL), MR_OK);
-    for (int64_t i = 0; i < run->rig->n; i++)
-        for (uint64_t seed = 0; seed < 3; seed++) {
-            pixels_of_file(run->rig, pixels, i, seed, a);
-            pixels_of_cache(run, pixels, i, seed, b);
-            assert_memory_equal(a, b, plan.out_bytes);
-        }
-    mr_pixels_destroy(pixels);
-    free(a);
-    free(b);
 }
 
 static void let_both_work(struct mr_cache_fill *a, struct mr_cache_fill *b)
@@ -145,8 +86,8 @@ static void packed_samples_give_the_files_pixels(void **state)
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_count(&run), 0);
     assert_int_equal(cache_run_fill_all(&run), rig->n);
-    assert_same_pixels(&run);
-    assert_int_equal(run.region->n_made, rig->n);
+    cache_pixels_compare(&run);
+    assert_int_equal(run.region->n_made, cache_rig_n_fit(rig));
     assert_int_equal(cache_run_fill_all(&run), 0);
     cache_run_end(&run);
 }
@@ -159,7 +100,7 @@ static void later_run_finds_what_an_earlier_one_made(void **state)
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(mr_cache_host_count(run.cache), rig->n);
     assert_int_equal(cache_run_fill_all(&run), 0);
-    assert_same_pixels(&run);
+    cache_pixels_compare(&run);
     assert_int_equal(run.region->n_damaged + run.region->n_stale + run.region->n_made, 0);
     cache_run_end(&run);
 }
@@ -173,15 +114,15 @@ static void two_runs_see_each_others_entries(void **state)
     for (int64_t i = 0; i < rig->n; i++)
         mr_cache_fill_met(i % 2 ? a.fill : b.fill, i);
     let_both_work(a.fill, b.fill);
-    assert_int_equal(a.region->n_made, rig->n / 2);
-    assert_int_equal(cache_run_count(&a), rig->n / 2);
+    assert_int_equal(a.region->n_made, cache_rig_n_fit(rig) / 2);
+    assert_int_equal(cache_run_count(&a), cache_rig_n_fit(rig) / 2);
     mr_cache_host_refresh(a.cache);
     mr_cache_host_refresh(b.cache);
-    assert_int_equal(cache_run_count(&a), rig->n);
-    assert_int_equal(cache_run_count(&b), rig->n);
+    assert_int_equal(cache_run_count(&a), cache_rig_n_fit(rig));
+    assert_int_equal(cache_run_count(&b), cache_rig_n_fit(rig));
     assert_int_equal(cache_run_fill_all(&a) + cache_run_fill_all(&b), 0);
-    assert_same_pixels(&a);
-    assert_same_pixels(&b);
+    cache_pixels_compare(&a);
+    cache_pixels_compare(&b);
     cache_run_end(&a);
     cache_run_end(&b);
 }
@@ -198,15 +139,15 @@ static void two_workers_pack_each_sample_once(void **state)
         mr_cache_fill_met(other, i);
     }
     let_both_work(run.fill, other);
-    assert_int_equal(run.region->n_made, rig->n);
-    assert_same_pixels(&run);
+    assert_int_equal(run.region->n_made, cache_rig_n_fit(rig));
+    cache_pixels_compare(&run);
     mr_cache_fill_destroy(other);
     cache_run_end(&run);
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, true, &report, NULL), MR_OK);
-    assert_int_equal(report.n_entries, rig->n);
+    assert_int_equal(report.n_entries, cache_rig_n_fit(rig));
     assert_int_equal(report.n_segments, 2);
-    assert_int_equal(report.n_filled, rig->n);
+    assert_int_equal(report.n_filled, cache_rig_n_fit(rig));
 }
 
 static void changed_file_is_read_and_packed_anew(void **state)
@@ -217,17 +158,17 @@ static void changed_file_is_read_and_packed_anew(void **state)
     fill(rig);
     cache_rig_change(rig, "class_0/005.jpg", 777);
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, false, &report, NULL), MR_OK);
-    assert_int_equal(report.n_filled, rig->n - 1);
+    assert_int_equal(report.n_filled, cache_rig_n_fit(rig) - 1);
     assert_int_equal(report.n_filled_stale, 1);
     cache_run_begin(&run, rig, NULL);
     assert_false(cache_run_has(&run, 5));
     assert_int_equal(run.region->n_stale, 1);
     assert_int_equal(cache_run_fill_all(&run), 1);
-    assert_same_pixels(&run);
+    cache_pixels_compare(&run);
     cache_run_end(&run);
     cache_run_begin(&run, rig, NULL); /* the later entry counts */
-    assert_int_equal(cache_run_count(&run), rig->n);
-    assert_same_pixels(&run);
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
+    cache_pixels_compare(&run);
     cache_run_end(&run);
 }
 
@@ -250,13 +191,13 @@ static void wrong_byte_is_seen_at_the_first_use_and_mended(void **state)
     cache_rig_find_file(rig->dir, MR_CACHE_DATA, data);
     change_one_byte(data, 200);
     cache_run_begin(&run, rig, NULL);
-    assert_int_equal(cache_run_count(&run), rig->n - 1);
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig) - 1);
     assert_int_equal(run.region->n_damaged, 1);
     assert_int_equal(cache_run_fill_all(&run), 1);
-    assert_same_pixels(&run);
+    cache_pixels_compare(&run);
     cache_run_end(&run);
     cache_run_begin(&run, rig, NULL);
-    assert_int_equal(cache_run_count(&run), rig->n);
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
     assert_int_equal(run.region->n_damaged, 0);
     cache_run_end(&run);
 }
@@ -283,15 +224,15 @@ static void log_that_is_cut_under_a_run_loses_entries_and_nothing_else(void **st
     char log[700];
     fill(rig);
     cache_run_begin(&run, rig, NULL);
-    assert_int_equal(cache_run_count(&run), rig->n);
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
     cache_rig_find_file(rig->dir, MR_CACHE_LOG, log);
     assert_int_equal(stat(log, &st), 0);
     assert_int_equal(truncate(log, st.st_size / 2), 0);
     unsigned n = cache_run_count(&run);
-    assert_true(n > 0 && n < rig->n);
-    assert_int_equal(cache_run_fill_all(&run), rig->n - n);
+    assert_true(n > 0 && n < cache_rig_n_fit(rig));
+    assert_int_equal(cache_run_fill_all(&run), cache_rig_n_fit(rig) - n);
     mr_cache_host_refresh(run.cache);
-    assert_same_pixels(&run);
+    cache_pixels_compare(&run);
     cache_run_end(&run);
 }
 
@@ -321,7 +262,7 @@ static void record_of_another_file_at_a_known_place_is_not_believed(void **state
     assert_int_equal(cache_run_count(&a), 0);
     mr_cache_host_refresh(a.cache);
     cache_run_fill_all(&a);
-    assert_same_pixels(&a);
+    cache_pixels_compare(&a);
     cache_run_end(&a);
     cache_run_end(&b);
 }
@@ -412,7 +353,7 @@ static int use_read_only(void)
         return 77;
     mr_log_set(keep_line, NULL);
     cache_run_begin(&run, limited, NULL);
-    if (cache_run_count(&run) != limited->n - 1) /* one has changed */
+    if (cache_run_count(&run) != cache_rig_n_fit(limited) - 1) /* one has changed */
         return 1;
     if (cache_run_fill_all(&run) != 0 || n_lines != 1)
         return 2;
@@ -447,7 +388,7 @@ static void directory_that_vanishes_ends_writing_but_no_run(void **state)
     snprintf(path, sizeof path, "%s/%s", rig->dir, MR_CACHE_MARKER);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(rig->dir), 0);
-    assert_int_equal(cache_run_count(&run), rig->n - 1); /* what is open still serves */
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig) - 1); /* what is open still serves */
     assert_int_equal(cache_run_fill_all(&run), 1);
     assert_false(cache_run_has(&run, 7));
     mr_cache_host_refresh(run.cache);
@@ -506,7 +447,7 @@ static void other_encoding_is_another_entry(void **state)
     cache_run_begin(&run, rig, &options);
     assert_int_equal(cache_run_count(&run), 0);
     assert_int_equal(cache_run_fill_all(&run), rig->n);
-    assert_same_pixels(&run);
+    cache_pixels_compare(&run);
     cache_run_end(&run);
 }
 
@@ -530,8 +471,8 @@ static void hurt_files_cost_entries_and_never_pixels(void **state)
                          round ? MR_OK : MR_ERR_IO);
         cache_run_begin(&run, rig, NULL);
         cache_run_fill_all(&run);
-        assert_int_equal(cache_run_count(&run), rig->n);
-        assert_same_pixels(&run);
+        assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
+        cache_pixels_compare(&run);
         cache_run_end(&run);
         for (unsigned i = 0; i < 3; i++) {
             cache_rig_find_file(rig->dir, MR_CACHE_DATA, path);
@@ -577,17 +518,21 @@ int main(void)
         CACHE_TEST(wrong_byte_is_seen_at_the_first_use_and_mended),
         CACHE_TEST(dropped_entry_is_made_again),
         CACHE_TEST(log_that_is_cut_under_a_run_loses_entries_and_nothing_else),
-        CACHE_TEST(record_of_another_file_at_a_known_place_is_not_believed),
-        CACHE_TEST(what_does_not_fit_is_noted_and_read_as_it_is),
-        CACHE_TEST(budget_ends_writing_and_is_told_once),
-        CACHE_TEST(file_that_must_not_grow_ends_writing),
         CACHE_TEST(read_only_directory_is_used_as_it_is),
         CACHE_TEST(directory_that_vanishes_ends_writing_but_no_run),
-        CACHE_TEST(packing_takes_its_share_of_the_time_and_no_more),
         CACHE_TEST(file_that_has_just_changed_waits),
         CACHE_TEST(other_encoding_is_another_entry),
         CACHE_TEST(hurt_files_cost_entries_and_never_pixels),
+    };
+    const struct CMUnitTest packed_tests[] = {
+        CACHE_TEST(what_does_not_fit_is_noted_and_read_as_it_is),
+        CACHE_TEST(budget_ends_writing_and_is_told_once),
+        CACHE_TEST(file_that_must_not_grow_ends_writing),
+        CACHE_TEST(packing_takes_its_share_of_the_time_and_no_more),
+        CACHE_TEST(record_of_another_file_at_a_known_place_is_not_believed),
         CACHE_TEST(datasets_without_image_files_have_no_cache),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = cmocka_run_group_tests(packed_tests, NULL, NULL) + cmocka_run_group_tests(tests, NULL, NULL);
+    encoding = MR_PACKED_MARKED;
+    return n_failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

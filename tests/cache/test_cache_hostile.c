@@ -147,11 +147,12 @@ static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const s
         struct mr_fetched material;
         struct mr_pixels_report report;
         struct mr_sample_job job = {.index = i};
+        uint64_t offset, len;
         int64_t label;
         mr_error error;
         mr_rng_init(&job.draws, 1, epoch, (uint64_t)i);
-        mr_worker_cache_prefetch(cached, &job);
-        if (!mr_worker_cache_take(cached, &job, &label, &material))
+        mr_worker_cache_prefetch(cached, &job, &offset, &len);
+        if (!mr_worker_cache_take(cached, &job, NULL, &label, &material))
             continue;
         if (mr_sample_fetch_run(&source, &job, &material, out, &report, &error) == MR_OK)
             n++;

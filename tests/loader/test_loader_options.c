@@ -234,6 +234,7 @@ static void values_out_of_range_are_refused_by_name(void **state)
     REFUSES(start, (mr_start)4, "start 4");
     REFUSES(reader, (mr_reader_kind)3, "reader 3");
     REFUSES(jpeg_decoder, (mr_jpeg_decoder)2, "jpeg_decoder 2");
+    REFUSES(cache_form, (mr_cache_form)3, "cache_form 3");
     REFUSES(affinity, (mr_affinity)3, "affinity 3");
     REFUSES(dtype, (mr_dtype)99, "dtype");
 }

@@ -47,6 +47,7 @@ static void values_become_fields(void **state)
     set(&o, "pad_channels", "8");
     set(&o, "num_workers", "none");
     set(&o, "cache_slowdown", "idle");
+    set(&o, "cache_form", "index");
     set(&o, "trace", "");
     assert_int_equal(o.batch_size, 64);
     assert_true(o.seed == UINT64_MAX);
@@ -59,6 +60,7 @@ static void values_become_fields(void **state)
     assert_int_equal(o.pad_channels, 8);
     assert_int_equal(o.num_workers, MR_NO_WORKERS);
     assert_int_equal(o.cache_slowdown, MR_CACHE_WHEN_IDLE);
+    assert_int_equal(o.cache_form, MR_CACHE_FORM_INDEX);
     assert_string_equal(o.trace, "");
     assert_int_equal(o.struct_size, sizeof o);
     set(&o, "batch_size", "default");
@@ -98,6 +100,7 @@ static void wrong_values_are_refused_with_their_limits(void **state)
     refuse("cache_bytes", "16777216T", "cache_bytes: '16777216T' is not a number of bytes");
     refuse("cache_bytes", "1KB", "cache_bytes: '1KB'");
     refuse("tail", "round", "tail: 'round' is none of pad, drop, exact");
+    refuse("cache_form", "marks", "cache_form: 'marks' is none of auto, index, dct");
     refuse("pad_channels", "5", "pad_channels: '5' is none of 0, 4, 8");
     refuse("drop_last", "perhaps", "drop_last: 'perhaps' is none of true, false");
 }

@@ -3,6 +3,7 @@
  * Whole epochs with a cache: the bytes are those of the files while it fills, when it is full, when workers are killed
  * and when two loaders share it. The oracle is the folder without a cache, loaded in the caller's own thread.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -33,18 +34,32 @@
 #endif
 #endif
 
-enum { N_EPOCHS = 3, N_CLASSES = 3, N_IMAGES = 20, N_PACKED = N_CLASSES * N_IMAGES - 1, SETTLE_MS = 70 };
+enum { N_EPOCHS = 3, N_CLASSES = 3, N_IMAGES = 20, N_JPEGS = N_CLASSES * N_IMAGES - 1, SETTLE_MS = 70 };
+/* Each fifth image is progressive, and one is turned by its EXIF block, so that marks are of no use for it. */
+enum { N_MARKED = N_CLASSES * N_IMAGES * 4 / 5 - 1 };
 
 static char *work;
 static char photos[600];
 static char cache[600];
 static uint64_t oracle[N_EPOCHS];
+static mr_cache_form form = MR_CACHE_FORM_DCT;
 static _Atomic unsigned n_lines; /* of the log; written by the thread that follows the cache too */
 
 static void count_line(void *user, mr_log_level level, const char *line)
 {
     (void)user, (void)level, (void)line;
     n_lines++;
+}
+
+/* How many images have an entry, and how many come from the cache then. */
+static uint64_t n_entries(void)
+{
+    return form == MR_CACHE_FORM_INDEX ? N_MARKED : N_JPEGS;
+}
+
+static uint64_t n_used(void)
+{
+    return form == MR_CACHE_FORM_INDEX ? N_MARKED - 1 : N_JPEGS;
 }
 
 static mr_loader_options options_of(uint32_t n_workers, bool with_cache)
@@ -55,6 +70,7 @@ static mr_loader_options options_of(uint32_t n_workers, bool with_cache)
     options.on_error = MR_ON_ERROR_ZERO;
     options.cache = with_cache ? cache : NULL;
     options.cache_slowdown = 100;
+    options.cache_form = form;
     return options;
 }
 
@@ -79,12 +95,18 @@ static mr_cache_report census(mr_dataset *dataset)
     return report;
 }
 
+static uint64_t n_filled(mr_dataset *dataset)
+{
+    mr_cache_report report = census(dataset);
+    return form == MR_CACHE_FORM_INDEX ? report.n_filled_index : report.n_filled;
+}
+
 /* Small epochs may be over while a worker still packs: until all are there, at most 10 s. */
 static void await_full(mr_dataset *dataset)
 {
-    for (unsigned i = 0; i < 3000 && census(dataset).n_filled < N_PACKED; i++)
+    for (unsigned i = 0; i < 3000 && n_filled(dataset) < n_entries(); i++)
         mr_test_sleep_ms(10);
-    assert_int_equal(census(dataset).n_filled, N_PACKED);
+    assert_int_equal(n_filled(dataset), n_entries());
 }
 
 static int make_folder(void **state)
@@ -168,17 +190,18 @@ static void bytes_are_the_files_while_it_fills_and_after(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         new_cache(state);
         mr_loader_stats stats = run_with(ways[i].n_workers, ways[i].start, N_EPOCHS); /* fills */
-        assert_in_range(stats.n_packed, N_PACKED - 8, N_PACKED); /* a worker counts when the entry is there already */
+        /* A worker counts when the entry is there already. */
+        assert_in_range(stats.n_packed, n_entries() - 8, n_entries());
         mr_dataset *dataset = mr_test_dataset(photos);
         mr_cache_report report = census(dataset);
-        assert_int_equal(report.n_filled, N_PACKED);
-        assert_int_equal(report.n_entries, N_PACKED); /* each once */
+        assert_int_equal(report.n_filled, n_entries());
+        assert_int_equal(report.n_entries, n_entries()); /* each once */
         assert_int_equal(report.n_damaged, 0);
         stats = run_with(ways[i].n_workers, ways[i].start, N_EPOCHS); /* uses */
         assert_int_equal(stats.n_packed, 0);
-        assert_true(stats.n_cached >= N_EPOCHS * N_PACKED); /* more where workers are an epoch ahead */
+        assert_true(stats.n_cached >= N_EPOCHS * n_used()); /* more where workers are an epoch ahead */
         report = census(dataset);
-        assert_int_equal(report.n_entries, N_PACKED);
+        assert_int_equal(report.n_entries, n_entries());
         mr_dataset_destroy(dataset);
     }
     assert_int_equal(n_lines, 0);
@@ -223,7 +246,7 @@ static void full_cache_is_read_and_files_are_not(void **state)
 static void killed_workers_change_nothing(void **state)
 {
     (void)state;
-    for (unsigned round = 0; round < 4; round++) {
+    for (unsigned round = 0; round < (form == MR_CACHE_FORM_DCT ? 4 : 2); round++) {
         mr_dataset *dataset = mr_test_dataset(photos);
         mr_loader_options options = options_of(3, true);
         mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
@@ -244,7 +267,7 @@ static void killed_workers_change_nothing(void **state)
     mr_dataset *dataset = mr_test_dataset(photos);
     run_with(2, MR_START_EXEC, N_EPOCHS);
     mr_cache_report report = census(dataset);
-    assert_int_equal(report.n_filled, N_PACKED);
+    assert_int_equal(report.n_filled, n_entries());
     mr_dataset_destroy(dataset);
 }
 #endif
@@ -264,7 +287,7 @@ static void two_loaders_fill_one_cache(void **state)
     mr_loader_destroy(a);
     mr_loader_destroy(b);
     mr_cache_report report = census(dataset);
-    assert_int_equal(report.n_filled, N_PACKED);
+    assert_int_equal(report.n_filled, n_entries());
     assert_int_equal(report.n_damaged, 0);
     mr_dataset_destroy(dataset);
 }
@@ -284,7 +307,7 @@ static void cache_that_cannot_grow_is_told_once_and_hurts_nobody(void **state)
     check_epochs(loader, 0, 1);
     mr_loader_destroy(loader);
     mr_cache_report report = census(dataset);
-    assert_true(report.n_filled > 0 && report.n_filled < N_PACKED);
+    assert_true(report.n_filled > 0 && report.n_filled < n_entries());
     assert_true(report.bytes < 70000);
     assert_int_equal(n_lines, 1);
     mr_dataset_destroy(dataset);
@@ -327,6 +350,69 @@ static void records_go_on_without_a_cache(void **state)
     assert_int_equal(n_lines, 1);
 }
 
+/* Write over the files of the directory that end so, from the middle on. */
+static void destroy_files(const char *ending)
+{
+    static const uint8_t noise[65536] = {0xa5, 0x5a, 0xff, 0xd9};
+    const struct dirent *entry;
+    char path[900];
+    DIR *listing = opendir(cache);
+    assert_non_null(listing);
+    while ((entry = readdir(listing))) {
+        struct stat st;
+        if (!strstr(entry->d_name, ending))
+            continue;
+        snprintf(path, sizeof path, "%s/%.64s", cache, entry->d_name);
+        int fd = open(path, O_WRONLY);
+        assert_true(fd >= 0 && fstat(fd, &st) == 0);
+        assert_true(st.st_size / 2 <= (off_t)sizeof noise);
+        assert_int_equal(pwrite(fd, noise, (size_t)(st.st_size / 2), st.st_size / 2), st.st_size / 2);
+        close(fd);
+    }
+    closedir(listing);
+}
+
+static void cache_that_is_destroyed_under_a_loader_changes_nothing(void **state)
+{
+    static const char *const endings[] = {".data", ".log"};
+    for (unsigned i = 0; i < 2; i++) {
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
+        new_cache(state);
+        run_with(2, MR_START_EXEC, 1);
+        mr_dataset *dataset = mr_test_dataset(photos);
+        mr_loader_options options = options_of(i ? MR_NO_WORKERS : 2, true);
+        options.cache_bytes = 1; /* nothing is written again */
+        mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
+        check_epochs(loader, 0, 1);
+        assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+        uint64_t n_before = stats.n_cached;
+        destroy_files(endings[i]);
+        check_epochs(loader, 1, 2);
+        assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+        assert_true(n_before >= n_used() && stats.n_cached < 3 * n_used());
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+}
+
+static void form_is_chosen_by_the_budget_and_told(void **state)
+{
+    mr_dataset *dataset = mr_test_dataset(photos);
+    mr_loader_options options = options_of(2, true);
+    for (unsigned i = 0; i < 2; i++) {
+        new_cache(state);
+        options.cache_form = MR_CACHE_FORM_AUTO;
+        options.cache_bytes = i ? UINT64_C(1) << 30 : 60000;
+        options.cache = cache;
+        mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
+        assert_int_equal(mr_loader_resolved(loader)->cache_form, i ? MR_CACHE_FORM_DCT : MR_CACHE_FORM_INDEX);
+        assert_int_equal(n_lines, 1);
+        check_epochs(loader, 0, 1);
+        mr_loader_destroy(loader);
+    }
+    mr_dataset_destroy(dataset);
+}
+
 #define CACHE_TEST(f) cmocka_unit_test_setup_teardown(f, new_cache, forget_cache)
 
 int main(void)
@@ -342,5 +428,15 @@ int main(void)
         CACHE_TEST(directory_that_is_no_cache_is_an_error_of_the_loader),
         CACHE_TEST(records_go_on_without_a_cache),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    const struct CMUnitTest index_tests[] = {
+        CACHE_TEST(bytes_are_the_files_while_it_fills_and_after),
+#ifndef MR_TEST_TSAN
+        CACHE_TEST(killed_workers_change_nothing),
+#endif
+        CACHE_TEST(cache_that_is_destroyed_under_a_loader_changes_nothing),
+        CACHE_TEST(form_is_chosen_by_the_budget_and_told),
+    };
+    int n_failed = cmocka_run_group_tests(tests, make_folder, remove_folder);
+    form = MR_CACHE_FORM_INDEX;
+    return n_failed + cmocka_run_group_tests(index_tests, make_folder, remove_folder);
 }

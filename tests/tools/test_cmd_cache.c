@@ -45,8 +45,9 @@ static void stat_counts_entries_segments_and_bytes(void **state)
     add_entries("counted", 12);
     mr_run_command(&run, "cache", "stat", "counted", NULL);
     assert_int_equal(run.status, 0);
-    assert_contains(run.out, "counted: 12 packed samples in 1 segments, ");
-    assert_contains(run.out, " kB\n");
+    assert_contains(run.out, "counted: 12 entries in 1 segments, ");
+    assert_contains(run.out, " kB\npacked samples: 12, ");
+    assert_contains(run.out, "\nindexes of files: 0, 0 bytes\n");
     assert_contains(run.out, "damaged entries: 0 (bytes not read)\n");
     assert_string_equal(run.err, "");
     mr_run_command(&run, "cache", "stat", "counted", "--verify", NULL);
@@ -65,7 +66,7 @@ static void stat_says_how_much_of_a_dataset_is_there(void **state)
     mr_run_command(&run, "cache", "stat", "foreign", "--data", "photos", NULL);
     assert_int_equal(run.status, 0);
     assert_contains(run.out,
-                    "photos: 0 of 4 samples (0.0 %); of the others 0 do not fit, 0 have changed, 0 are damaged\n");
+                    "photos: 0 of 4 samples (0.0 %), 0 of them indexed; of the others 0 do not fit, 0 have changed, 0 are damaged\n");
     mr_run_command(&run, "cache", "stat", "foreign", "--data", "nowhere", NULL);
     assert_int_equal(run.status, 1);
     assert_contains(run.err, "nowhere");
@@ -85,7 +86,7 @@ static void clear_leaves_an_empty_cache(void **state)
     assert_true(mr_run_exists("cleared/letter.txt"));
     mr_run_command(&run, "cache", "stat", "cleared", NULL);
     assert_int_equal(run.status, 0);
-    assert_contains(run.out, "cleared: 0 packed samples in 0 segments, 0 bytes\n");
+    assert_contains(run.out, "cleared: 0 entries in 0 segments, 0 bytes\n");
     mr_run_free(&run);
 }
 

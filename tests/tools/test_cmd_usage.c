@@ -96,7 +96,7 @@ static void manual_names_every_key_of_a_spec(void **state)
 static void help_states_defaults(void **state)
 {
     static const char *const names[] = {
-        "--affinity=", "--batch-size=",     "--cache=",      "--cache-bytes=", "--cache-slowdown=", "--dtype=",
+        "--affinity=", "--batch-size=",     "--cache=",      "--cache-bytes=", "--cache-form=", "--cache-slowdown=", "--dtype=",
         "--layout=",   "--max-file-bytes=", "--max-pixels=", "--mean=",        "--nice=",           "--on-error=",
         "--order=",    "--read-ahead=",     "--reader=",     "--slots=",       "--start=",          "--std=",
         "--tail=",     "--time-limit=",     "--transform=",  "--workers=",     "--world-size="};

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two forms of a cache need: of the machine, and of room. */
+#include "cache/cache_form.h"
+
+#include "base/packed_image.h"
+#include "cache/cache_key.h"
+#include "transforms/codec.h"
+#include "transforms/packed_selftest.h"
+
+/* Files whose sizes are looked at. Photographs' sizes differ by half of their mean, so the mean is right to 5 %. */
+enum { N_LOOKED = 128 };
+/* Of the files' bytes: coefficients take about 132 %, and their records a little. */
+enum { DCT_PERCENT = 140 };
+
+mr_status mr_cache_form_check(uint32_t encoding, const struct mr_codec_limits *limits, bool stock_jpeg, mr_error *error)
+{
+    const char *why_not = NULL;
+    struct mr_codec *codec;
+    if (encoding != MR_PACKED_MARKED)
+        return mr_packed_selftest_passes(&why_not) ? MR_OK : mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_status status = mr_codec_create(limits, &codec, error);
+    if (status != MR_OK)
+        return status;
+    if (stock_jpeg)
+        mr_codec_use_stock_jpeg(codec);
+    if (!mr_codec_reads_marks(codec))
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED,
+                              "an index of JPEG files needs millrace's own decoder, which is turned off or does not "
+                              "work with this machine's libjpeg");
+    mr_codec_destroy(codec);
+    return status;
+}
+
+uint64_t mr_cache_form_estimate(const struct mr_catalog *catalog)
+{
+    uint64_t n = (uint64_t)mr_catalog_count(catalog), n_seen = 0;
+    uint64_t n_looked = n < N_LOOKED ? n : N_LOOKED;
+    double bytes = 0;
+    for (uint64_t i = 0; i < n_looked; i++) {
+        struct mr_cache_version version;
+        if (mr_cache_key_look(catalog, (int64_t)(n / n_looked * i), &version) != 0)
+            continue;
+        bytes += (double)version.file_bytes;
+        n_seen++;
+    }
+    if (n_seen == 0)
+        return 0;
+    bytes = bytes / (double)n_seen * (double)n * DCT_PERCENT / 100;
+    return bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/cache/cache_pixels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dataset/file.h"
+#include "dataset/file_cache.h"
+#include "transforms/pixels.h"
+#include "transforms/plan_compile.h"
+
+static struct mr_plan make_plan(const struct cache_rig *rig)
+{
+    struct mr_plan plan;
+    mr_error error;
+    if (mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    return plan;
+}
+
+/* len 0: from offset to the end. */
+static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t offset, uint64_t *len)
+{
+    uint64_t all;
+    size_t n;
+    int fd = mr_file_cache_open(rig->catalog, (uint64_t)index, &all);
+    assert_true(fd >= 0);
+    if (*len == 0)
+        *len = all - offset;
+    uint8_t *bytes = calloc(1, *len + 64);
+    assert_int_equal(mr_file_read_at(fd, offset, bytes, *len, &n), 0);
+    assert_int_equal(n, *len);
+    close(fd);
+    return bytes;
+}
+
+static void pixels_of_file(const struct cache_rig *rig, struct mr_pixels *pixels, int64_t index, struct mr_rng rng,
+                           uint8_t *out)
+{
+    struct mr_pixels_report report;
+    uint64_t len = 0;
+    uint8_t *bytes = read_file(rig, index, 0, &len);
+    assert_int_equal(mr_pixels_run(pixels, bytes, len, true, &rng, out, &report, NULL), MR_OK);
+    free(bytes);
+}
+
+static void pixels_of_cache(struct cache_run *run, struct mr_pixels *pixels, int64_t index, struct mr_rng rng,
+                            uint8_t *out)
+{
+    struct mr_pixels_report report;
+    struct mr_cache_hit hit;
+    mr_error error;
+    uint64_t offset, len;
+    uint8_t *part = NULL;
+    const uint8_t *bytes;
+    assert_true(mr_cache_use_find(run->use, index, &hit));
+    if (mr_pixels_range(pixels, &hit.image, &rng, &offset, &len, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    if (hit.image.encoding == MR_PACKED_MARKED) {
+        assert_true(len > 0);
+        bytes = part = read_file(run->rig, index, offset, &len);
+        mr_cache_use_prefetch(run->use, &hit, 0, hit.len);
+        assert_true(mr_cache_use_is_current(run->use, index, &hit));
+        assert_true(mr_cache_use_read(run->use, &hit, 0, hit.len, &hit.image.marks));
+    } else {
+        mr_cache_use_prefetch(run->use, &hit, offset, len);
+        assert_true(mr_cache_use_read(run->use, &hit, offset, len, &bytes));
+    }
+    if (mr_pixels_run_packed(pixels, &hit.image, bytes, len, offset, &rng, out, &report, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    free(part);
+}
+
+void cache_pixels_compare(struct cache_run *run)
+{
+    struct mr_plan plan = make_plan(run->rig);
+    struct mr_pixels *pixels;
+    uint8_t *a = malloc(plan.out_bytes), *b = malloc(plan.out_bytes);
+    assert_int_equal(mr_pixels_create(&plan, &run->region->limits, false, &pixels, NULL), MR_OK);
+    for (int64_t i = 0; i < run->rig->n; i++)
+        for (uint64_t seed = 0; seed < 3 && cache_rig_fits(run->rig, i); seed++) {
+            struct mr_rng rng;
+            mr_rng_init(&rng, seed, 0, (uint64_t)i);
+            pixels_of_file(run->rig, pixels, i, rng, a);
+            pixels_of_cache(run, pixels, i, rng, b);
+            assert_memory_equal(a, b, plan.out_bytes);
+        }
+    mr_pixels_destroy(pixels);
+    free(a);
+    free(b);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The forms of a cache: which one a run chooses, and two in one directory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <millrace/pack.h>
+
+#include "cache/cache_form.h"
+#include "cache/cache_key.h"
+#include "tests/cache/cache_pixels.h"
+
+enum { N = 10, N_MARKED = 8 };
+
+static unsigned n_lines;
+static char last_line[1200];
+
+static void keep_line(void *user, mr_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    n_lines++;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+static int set_up(void **state)
+{
+    struct cache_rig *rig = calloc(1, sizeof *rig);
+    cache_rig_set_up(rig, N);
+    n_lines = 0;
+    mr_log_set(keep_line, NULL);
+    *state = rig;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    cache_rig_tear_down(*state);
+    mr_log_set(NULL, NULL);
+    free(*state);
+    return 0;
+}
+
+static void fill_with(struct cache_rig *rig, uint32_t encoding)
+{
+    struct cache_run run;
+    rig->encoding = encoding;
+    cache_run_begin(&run, rig, NULL);
+    assert_int_equal(cache_run_fill_all(&run), rig->n);
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
+    cache_run_end(&run);
+}
+
+/* What a run that may choose has, with this budget; the log line has these words. */
+static uint32_t chosen(struct cache_rig *rig, uint64_t budget, const char *words)
+{
+    struct cache_run run;
+    struct mr_cache_host_options options = cache_rig_options(rig);
+    options.encoding = 0;
+    options.budget_bytes = budget;
+    n_lines = 0;
+    cache_run_begin(&run, rig, &options);
+    uint32_t encoding = run.region->encoding;
+    cache_run_end(&run);
+    assert_int_equal(n_lines, 1);
+    if (!strstr(last_line, words))
+        fail_msg("'%s' is not in: %s", words, last_line);
+    return encoding;
+}
+
+static uint64_t bytes_of_files(const struct cache_rig *rig)
+{
+    struct mr_cache_version version;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < rig->n; i++) {
+        assert_int_equal(mr_cache_key_look(rig->catalog, i, &version), 0);
+        bytes += version.file_bytes;
+    }
+    return bytes;
+}
+
+static void budget_chooses_the_form(void **state)
+{
+    struct cache_rig *rig = *state;
+    char words[100];
+    uint64_t need = mr_cache_form_estimate(rig->catalog);
+    assert_in_range(need, bytes_of_files(rig) * 140 / 100 - 1, bytes_of_files(rig) * 140 / 100 + 1);
+    snprintf(words, sizeof words,
+             "of form dct: coefficients of this dataset need about %llu bytes, and cache_bytes is %llu",
+             (unsigned long long)need, (unsigned long long)need);
+    assert_int_equal(chosen(rig, need, words), MR_PACKED_DCT);
+    assert_int_equal(chosen(rig, need - 1, "of form index: coefficients of this dataset need"), MR_PACKED_MARKED);
+    assert_int_equal(chosen(rig, 0, "and the disk has room for"), MR_PACKED_DCT);
+}
+
+/* Also those that are found in another form first are there. */
+static void what_is_there_chooses_the_form(void **state)
+{
+    struct cache_rig *rig = *state;
+    struct cache_run run;
+    struct mr_cache_host_options options = cache_rig_options(rig);
+    fill_with(rig, MR_PACKED_MARKED);
+    assert_int_equal(chosen(rig, 0, "of form index: 8 samples of this dataset lie in it"), MR_PACKED_MARKED);
+    options.encoding = 0;
+    cache_run_begin(&run, rig, &options);
+    assert_int_equal(cache_run_count(&run), N_MARKED);
+    assert_int_equal(cache_run_fill_all(&run), 0);
+    cache_pixels_compare(&run);
+    cache_run_end(&run);
+    fill_with(rig, MR_PACKED_DCT);
+    assert_int_equal(chosen(rig, 1, "of form dct: 10 samples of this dataset lie in it"), MR_PACKED_DCT);
+}
+
+static void choice_without_the_decoder_is_dct(void **state)
+{
+    struct cache_rig *rig = *state;
+    struct cache_run run;
+    struct mr_cache_host *host;
+    struct mr_cache_host_options options = cache_rig_options(rig);
+    mr_error error;
+    options.encoding = 0;
+    options.budget_bytes = 1;
+    options.stock_jpeg = true;
+    cache_run_begin(&run, rig, &options);
+    assert_int_equal(run.region->encoding, MR_PACKED_DCT);
+    assert_non_null(strstr(last_line, "of form dct: an index of JPEG files needs millrace's own decoder"));
+    options.encoding = MR_PACKED_MARKED;
+    assert_int_equal(mr_cache_host_create(&options, rig->catalog, run.region, &host, &error), MR_ERR_UNSUPPORTED);
+    assert_null(host);
+    cache_run_end(&run);
+}
+
+static void two_forms_lie_in_one_directory(void **state)
+{
+    struct cache_rig *rig = *state;
+    struct cache_run run;
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
+    fill_with(rig, MR_PACKED_MARKED);
+    fill_with(rig, MR_PACKED_DCT);
+    for (unsigned i = 0; i < 2; i++) {
+        rig->encoding = i ? MR_PACKED_DCT : MR_PACKED_MARKED;
+        cache_run_begin(&run, rig, NULL);
+        assert_int_equal(cache_run_fill_all(&run), 0);
+        assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
+        cache_pixels_compare(&run);
+        cache_run_end(&run);
+    }
+    assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, true, &report, NULL), MR_OK);
+    assert_int_equal(report.n_entries, N + N_MARKED);
+    assert_int_equal(report.n_index, N_MARKED);
+    assert_int_equal(report.n_kept, N - N_MARKED);
+    assert_int_equal(report.n_filled, N);
+    assert_int_equal(report.n_filled_index, N_MARKED);
+    assert_int_equal(report.n_filled_kept, 0); /* those without marks are packed */
+    assert_true(report.index_bytes > 0 && report.index_bytes < report.packed_bytes);
+    assert_true(report.index_bytes + report.packed_bytes < report.bytes);
+    cache_rig_change(rig, "class_0/003.jpg", 777);
+    assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, true, &report, NULL), MR_OK);
+    assert_int_equal(report.n_filled, N - 1);
+    assert_int_equal(report.n_filled_index, N_MARKED - 1);
+    assert_int_equal(report.n_filled_stale, 1);
+}
+
+#define FORMS_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FORMS_TEST(budget_chooses_the_form),
+        FORMS_TEST(what_is_there_chooses_the_form),
+        FORMS_TEST(choice_without_the_decoder_is_dct),
+        FORMS_TEST(two_forms_lie_in_one_directory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

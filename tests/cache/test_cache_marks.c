@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker that takes a sample by the marks that the cache has of its file: the file may change at any moment between
+ * the look at the cache and the pixels, and old marks must never be used on new bytes.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cache/cache_folder.h"
+#include "loader/workers/worker_cache.h"
+#include "tests/cache/cache_rig.h"
+#include "tests/support/processes.h"
+#include "tests/support/rewrite.h"
+#include "transforms/plan_compile.h"
+
+enum { N = 4, INDEX = 1, OLD = 501, NEW = 502, SETTLE_MS = 70 };
+
+/* One run with its cache full, and a worker's objects. */
+struct marked {
+    struct cache_rig rig;
+    struct cache_run run;
+    char path[700]; /* of the file of INDEX */
+    struct mr_plan plan;
+    struct mr_pixels *pixels;
+    struct mr_reader *reader;
+    struct mr_worker_cache *cached;
+    struct mr_sample_source source;
+    struct mr_sample_job job;
+    struct mr_read read;
+    struct mr_fetched fetched;
+    uint8_t *out;
+    uint8_t *expected;
+};
+
+static void begin(struct marked *m)
+{
+    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 2, .max_bytes = 1 << 30};
+    mr_error error;
+    cache_run_begin(&m->run, &m->rig, NULL);
+    assert_int_equal(mr_plan_compile(NULL, mr_catalog_kind(m->rig.catalog), MR_U8, MR_NHWC, &m->plan, &error), MR_OK);
+    assert_int_equal(mr_pixels_create(&m->plan, &m->run.region->limits, false, &m->pixels, &error), MR_OK);
+    assert_int_equal(mr_reader_create(m->rig.catalog, &options, &m->reader, &error), MR_OK);
+    m->cached = mr_worker_cache_create(m->run.region, m->rig.catalog, m->pixels);
+    assert_non_null(m->cached);
+    m->source = (struct mr_sample_source){.catalog = m->rig.catalog, .pixels = m->pixels};
+    m->out = malloc(m->plan.out_bytes);
+    m->expected = malloc(m->plan.out_bytes);
+}
+
+static int set_up(void **state)
+{
+    struct marked *m = calloc(1, sizeof *m);
+    cache_rig_set_up(&m->rig, N);
+    m->rig.encoding = MR_PACKED_MARKED;
+    snprintf(m->path, sizeof m->path, "%s/class_0/001.jpg", m->rig.photos);
+    assert_int_equal(unlink(m->path), 0);
+    mr_test_rewrite(m->path, OLD, 10);
+    mr_test_sleep_ms(SETTLE_MS);
+    begin(m);
+    assert_int_equal(cache_run_fill_all(&m->run), N);
+    assert_int_equal(cache_run_count(&m->run), N);
+    *state = m;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct marked *m = *state;
+    mr_worker_cache_destroy(m->cached);
+    mr_reader_destroy(m->reader);
+    mr_pixels_destroy(m->pixels);
+    free(m->out);
+    free(m->expected);
+    cache_run_end(&m->run);
+    cache_rig_tear_down(&m->rig);
+    free(m);
+    return 0;
+}
+
+/* As a worker submits a sample: what is read is a part of the file. */
+static void submit(struct marked *m)
+{
+    uint64_t offset, len;
+    m->job = (struct mr_sample_job){.index = INDEX};
+    mr_rng_init(&m->job.draws, 3, 0, INDEX);
+    assert_int_equal(mr_worker_cache_prefetch(m->cached, &m->job, &offset, &len), MR_WORKER_CACHE_MARKS);
+    assert_true(m->job.by_marks && offset > 0 && len < m->job.file_bytes);
+    mr_reader_submit_range(m->reader, 0, INDEX, offset, len);
+}
+
+static void reap(struct marked *m)
+{
+    assert_true(mr_reader_reap(m->reader, true, &m->read));
+}
+
+static bool take(struct marked *m)
+{
+    int64_t label;
+    return mr_worker_cache_take(m->cached, &m->job, &m->read, &label, &m->fetched);
+}
+
+static mr_status run(struct marked *m)
+{
+    struct mr_pixels_report report;
+    mr_error error;
+    return mr_sample_fetch_run(&m->source, &m->job, &m->fetched, m->out, &report, &error);
+}
+
+/* The pixels of the whole file, as it is now. */
+static void expect_file(struct marked *m)
+{
+    struct mr_sample_job job = m->job;
+    struct mr_pixels_report report;
+    struct mr_fetched fetched;
+    struct mr_read read;
+    mr_error error;
+    int64_t label;
+    assert_int_equal(mr_sample_fetch_submit(&m->source, &job, false, m->reader, &error), MR_OK);
+    assert_true(mr_reader_reap(m->reader, true, &read));
+    assert_int_equal(mr_sample_fetch_take(&m->source, &read, &label, &fetched, &error), MR_OK);
+    assert_int_equal(mr_sample_fetch_run(&m->source, &job, &fetched, m->expected, &report, &error), MR_OK);
+    mr_reader_recycle(m->reader, &read);
+}
+
+static bool is_absent(struct marked *m)
+{
+    return mr_cache_region_state(m->run.region->words[INDEX]) == MR_CACHE_ABSENT;
+}
+
+static void sample_comes_from_marks_and_a_part_of_its_file(void **state)
+{
+    struct marked *m = *state;
+    submit(m);
+    reap(m);
+    assert_true(take(m));
+    assert_true(m->fetched.packed.marks_len > 0 && m->fetched.packed.marks != NULL);
+    assert_int_equal(run(m), MR_OK);
+    mr_reader_recycle(m->reader, &m->read);
+    expect_file(m);
+    assert_memory_equal(m->out, m->expected, m->plan.out_bytes);
+}
+
+static void file_that_changes_before_it_is_read_is_read_whole(void **state)
+{
+    struct marked *m = *state;
+    submit(m);
+    mr_test_rewrite(m->path, NEW, 20);
+    reap(m);
+    assert_false(take(m));
+    assert_int_equal(m->run.region->n_stale, 1);
+    assert_true(is_absent(m));
+    mr_reader_recycle(m->reader, &m->read);
+}
+
+static void file_that_changes_after_it_was_read_is_read_whole(void **state)
+{
+    struct marked *m = *state;
+    submit(m);
+    reap(m);
+    mr_test_rewrite(m->path, NEW, 20);
+    assert_false(take(m));
+    assert_int_equal(m->run.region->n_stale, 1);
+    assert_true(is_absent(m));
+    mr_reader_recycle(m->reader, &m->read);
+}
+
+/*
+ * Another worker has marked the new file meanwhile: its marks are not those of the bytes that were read, even if they
+ * lead to the same range.
+ */
+static void new_marks_are_not_used_on_old_bytes(void **state)
+{
+    static const uint32_t seeds[] = {NEW, OLD, OLD};
+    struct marked *m = *state;
+    for (unsigned i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        submit(m);
+        reap(m);
+        mr_test_rewrite(m->path, seeds[i], 20 + i);
+        mr_test_sleep_ms(SETTLE_MS);
+        mr_cache_use_drop(m->run.use, INDEX);
+        assert_int_equal(cache_run_fill_all(&m->run), 1);
+        assert_true(cache_run_has(&m->run, INDEX));
+        assert_false(take(m));
+        assert_int_equal(m->run.region->n_stale, 0);
+        assert_false(is_absent(m));
+        mr_reader_recycle(m->reader, &m->read);
+    }
+    submit(m); /* now they are */
+    reap(m);
+    assert_true(take(m));
+    assert_int_equal(run(m), MR_OK);
+    mr_reader_recycle(m->reader, &m->read);
+    expect_file(m);
+    assert_memory_equal(m->out, m->expected, m->plan.out_bytes);
+}
+
+static void file_that_is_cut_is_read_whole(void **state)
+{
+    struct marked *m = *state;
+    submit(m);
+    assert_int_equal(truncate(m->path, 900), 0);
+    reap(m);
+    assert_int_equal(m->read.status, MR_ERR_DAMAGED);
+    assert_false(take(m));
+    mr_reader_recycle(m->reader, &m->read);
+}
+
+static void flip_data(struct marked *m, off_t at)
+{
+    char data[700];
+    uint8_t byte;
+    cache_rig_find_file(m->rig.dir, MR_CACHE_DATA, data);
+    int fd = open(data, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 0x20;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void marks_with_a_wrong_byte_decode_nothing(void **state)
+{
+    struct marked *m = *state;
+    struct mr_cache_hit hit;
+    assert_true(mr_cache_use_find(m->run.use, INDEX, &hit));
+    uint64_t at = hit.offset, len = hit.len;
+    for (uint64_t i = 0; i < len; i += 1 + len / 23) {
+        flip_data(m, (off_t)(at + i));
+        submit(m);
+        reap(m);
+        assert_true(take(m)); /* a run trusts what it has made itself */
+        assert_int_equal(run(m), MR_ERR_DAMAGED);
+        mr_reader_recycle(m->reader, &m->read);
+        flip_data(m, (off_t)(at + i));
+    }
+    mr_worker_cache_drop(m->cached, INDEX);
+    assert_true(is_absent(m));
+}
+
+#define MARKS_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        MARKS_TEST(sample_comes_from_marks_and_a_part_of_its_file),
+        MARKS_TEST(file_that_changes_before_it_is_read_is_read_whole),
+        MARKS_TEST(file_that_changes_after_it_was_read_is_read_whole),
+        MARKS_TEST(new_marks_are_not_used_on_old_bytes),
+        MARKS_TEST(file_that_is_cut_is_read_whole),
+        MARKS_TEST(marks_with_a_wrong_byte_decode_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
