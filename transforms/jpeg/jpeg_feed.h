@@ -20,7 +20,7 @@ struct mr_jpeg_feed_source {
      * MR_PACKED_TILE_MCUS and none behind last_column. Rows come in order, and columns in each of them.
      */
     uint32_t (*take)(void *state, uint32_t row, uint32_t column);
-    /* n MCUs of feed->blocks are samples now: of component c those of first_column begin planes[c]. NULL: not called. */
+    /* n MCUs of feed->blocks are samples now. Those of first_column begin the rows planes[c][y]. NULL: not called. */
     void (*made)(void *state, uint32_t row, uint32_t column, uint32_t n, JSAMPIMAGE planes);
     /* libjpeg has read this row, whether the box needs it or not. NULL: not called. */
     void (*end_row)(void *state, uint32_t row);
