@@ -324,8 +324,10 @@ class Profile(unittest.TestCase):
                   "mr_resample_vertical_row_avx2": "resampling, vertical", "mr_tensor_write_planes_avx512": "storing",
                   "mr_tile_expand_dct_avx2": "expanding tiles", "mr_scan_store_avx2": "entropy decoding",
                   "mr_scan_skip_c": "entropy decoding", "mr_jpeg_scan_store": "entropy decoding",
-                  "fill_window": "entropy decoding", "mr_scan_table_make_ac": "entropy decoding",
-                  "transform_component": "IDCT", "jpeg_read_header": "JPEG headers and set-up",
+                  "fill_window": "entropy decoding", "mr_scan_lanes_avx2": "entropy decoding",
+                  "mr_jpeg_marks_parse": "entropy decoding", "continue_lane": "entropy decoding",
+                  "mr_scan_table_make_ac": "entropy decoding", "transform_component": "IDCT",
+                  "jpeg_read_header": "JPEG headers and set-up",
                   "mr_axis_fill_avx512": "resampling, tables and rows", "malloc": "memory",
                   "mr_worker_run": "the rest of the workers"}
         for symbol, group in groups.items():
