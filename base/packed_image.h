@@ -21,6 +21,12 @@ enum mr_packed_encoding {
     MR_PACKED_MARKED = 5,
 };
 
+/* The bytes of a file as they are. */
+static inline bool mr_packed_image_is_file(uint32_t encoding)
+{
+    return encoding == MR_PACKED_JPEG || encoding == MR_PACKED_MARKED;
+}
+
 /* The encodings made of rows of tiles. A new one of that kind is added here. */
 static inline bool mr_packed_image_has_tiles(uint32_t encoding)
 {

@@ -25,7 +25,7 @@ ENDS_WITH(mr_loader_options, trace);
 ENDS_WITH(mr_loader_stats, n_damaged_distinct);
 ENDS_WITH(mr_pack_options, user);
 ENDS_WITH(mr_pack_progress, seconds);
-ENDS_WITH(mr_pack_report, seconds);
+ENDS_WITH(mr_pack_report, n_marked);
 ENDS_WITH(mr_sample, error);
 ENDS_WITH(mr_sample_info, orientation);
 ENDS_WITH(mr_sampler_options, epoch);

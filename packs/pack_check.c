@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_dataset_check(): compares every byte of a pack with its checksums, and decodes every sample of any dataset.
+ * mr_dataset_check(): compares every byte of a pack with its checksums, its marks with marks made again, and decodes
+ * every sample of any dataset.
  *
  * A damaged sample is what the call looks for: it is reported and counted. Only failures of the work itself end the
  * call.
@@ -20,8 +21,7 @@ struct worker {
 };
 
 struct checked {
-    uint32_t encoding; /* of a pack, else 0 */
-    bool plain;
+    struct mr_packed_image image; /* of a pack, else zeros; its pointers are not used */
 };
 
 static mr_status open_worker(void *user, void **worker_out, mr_error *error)
@@ -53,9 +53,11 @@ static mr_status check_packed(struct worker *w, const struct mr_read *read, stru
     mr_status status = mr_pack_job_verify(w->job, read, &image, error);
     if (status != MR_OK)
         return status;
-    checked->encoding = image.encoding;
-    checked->plain = (image.flags & MR_PACKED_PLAIN) != 0;
-    return mr_packer_try(w->packer, &image, read->bytes, error);
+    checked->image = image;
+    status = mr_packer_try(w->packer, &image, read->bytes, error);
+    if (status == MR_OK && image.encoding == MR_PACKED_MARKED)
+        status = mr_packer_check_marks(w->packer, &image, read->bytes, read->marks, read->marks_len, error);
+    return status;
 }
 
 /* Records are whole when they have their size. */
@@ -97,9 +99,8 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     mr_pack_job_count(job, item);
     if (item->status == MR_ERR_DAMAGED)
         mr_pack_job_damage(job, item->index, item->error.text);
-    if (checked->encoding > 0 && checked->encoding < MR_PACK_MAX_ENCODINGS)
-        job->report.n_by_encoding[checked->encoding]++;
-    job->report.n_plain += checked->plain;
+    if (checked->image.encoding > 0)
+        mr_pack_job_count_image(&job->report, &checked->image);
     return MR_OK;
 }
 
@@ -107,7 +108,8 @@ mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options, 
                            mr_error *error)
 {
     struct checking checking;
-    struct mr_pipeline_work work = {.result_bytes = sizeof(struct checked),
+    struct mr_pipeline_work work = {.marks = true,
+                                    .result_bytes = sizeof(struct checked),
                                     .user = &checking,
                                     .index_at = index_at,
                                     .open = open_worker,

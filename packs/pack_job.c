@@ -39,6 +39,8 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
     if (o->restorable && (o->max_side > 0 || o->resize > 0 || o->quality > 0))
         return mr_error_set(error, MR_ERR_INVALID,
                             "restorable keeps files as they are; max_side, resize and quality change them");
+    if (o->no_marks && o->encoding != MR_PACK_JPEG)
+        return mr_error_set(error, MR_ERR_INVALID, "no_marks is for the encoding jpeg; the others have none");
     if (o->quality > 0 && o->encoding == MR_PACK_RAW)
         return mr_error_set(error, MR_ERR_INVALID, "quality applies to JPEGs, not to raw pixels");
     if (o->shard_size < MIN_SHARD_BYTES)
@@ -135,6 +137,16 @@ void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out)
     job->report.bytes_written = job->progress.bytes_written;
     job->report.seconds = job->progress.seconds;
     mr_out_struct_write(report_out, &job->report, sizeof job->report);
+}
+
+void mr_pack_job_count_image(mr_pack_report *report, const struct mr_packed_image *image)
+{
+    bool marked = image->encoding == MR_PACKED_MARKED;
+    uint32_t encoding = marked ? MR_PACKED_JPEG : image->encoding;
+    if (encoding < MR_PACK_MAX_ENCODINGS)
+        report->n_by_encoding[encoding]++;
+    report->n_plain += (image->flags & MR_PACKED_PLAIN) != 0;
+    report->n_marked += marked;
 }
 
 void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item)

@@ -29,6 +29,8 @@ mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work
 /* The report, unless report_out is NULL. */
 void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out);
 
+/* A sample of a pack, by its encoding. */
+void mr_pack_job_count_image(mr_pack_report *report, const struct mr_packed_image *image);
 /* An item was taken: count it. */
 void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item);
 /*

@@ -3,8 +3,8 @@
  * mr_dataset_pack(): workers read and pack the samples, the caller's thread writes them in the order of the pack.
  *
  * Invariant: an interrupted pack is continued only by the same call. So everything that changes a byte of the pack is
- * in the origin text: where the samples come from, a digest of their names and labels, and every option except the
- * number of workers and the decoder of JPEGs.
+ * in the origin text: where the samples come from, a digest of their names and labels, every option except the number
+ * of workers and the decoder of JPEGs, and whether marks are made.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -41,7 +41,8 @@ struct worker {
     void *label;
 };
 
-/* What a worker hands over: descriptions here; row catalog, label, bytes and what stands beside in the item's bytes. */
+/* What a worker hands over: descriptions here; row table, label, bytes, what stands beside, and marks in the item's
+ * bytes. */
 struct packed {
     struct mr_packed_image image;
     struct mr_packed_template template;
@@ -49,6 +50,7 @@ struct packed {
     size_t bytes_at;
     size_t beside_at;
     size_t beside_len;
+    size_t marks_at;
     uint64_t head_hash;
     bool made_anew;
     bool damaged;
@@ -105,7 +107,8 @@ static bool lay_out(struct packed *packed, size_t rows_len, size_t label_len, si
 {
     return mr_checked_add(rows_len, label_len, &packed->bytes_at) &&
            mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->beside_at) &&
-           mr_checked_add(packed->beside_at, packed->beside_len, len_out);
+           mr_checked_add(packed->beside_at, packed->beside_len, &packed->marks_at) &&
+           mr_checked_add(packed->marks_at, packed->image.marks_len, len_out);
 }
 
 static mr_status hand_over(const struct worker *w, const struct mr_packed_sample *sample, struct mr_pipeline_item *item)
@@ -133,6 +136,8 @@ static mr_status hand_over(const struct worker *w, const struct mr_packed_sample
         memcpy(item->bytes + packed->bytes_at, sample->bytes, (size_t)sample->image.len);
     if (sample->beside_len > 0)
         memcpy(item->bytes + packed->beside_at, sample->beside, sample->beside_len);
+    if (sample->image.marks_len > 0)
+        memcpy(item->bytes + packed->marks_at, sample->image.marks, sample->image.marks_len);
     return MR_OK;
 }
 
@@ -159,7 +164,7 @@ static int64_t index_at(const void *user, uint64_t position)
 /* Such a sample is no longer the file of its name, and its encoding does not say so. */
 static const char *ending_for(const struct packed *packed)
 {
-    return packed->made_anew && packed->image.encoding == MR_PACKED_JPEG ? MR_PACK_SAMPLE_NAME_JPEG : NULL;
+    return packed->made_anew && mr_packed_image_is_file(packed->image.encoding) ? MR_PACK_SAMPLE_NAME_JPEG : NULL;
 }
 
 static mr_status write_sample(struct packing *packing, const struct mr_pipeline_item *item, mr_error *error)
@@ -173,9 +178,10 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
                                   .head_hash = packed->head_hash,
                                   .name = name,
                                   .label = item->bytes + packed->label_at};
-    bool coefficients = mr_packed_image_has_tiles(packed->image.encoding);
-    entry.image.template = coefficients ? &packed->template : NULL;
-    entry.image.rows = coefficients ? (const uint32_t *)(const void *)item->bytes : NULL;
+    bool has_rows = mr_packed_image_has_rows(packed->image.encoding);
+    entry.image.template = has_rows ? &packed->template : NULL;
+    entry.image.rows = has_rows ? (const uint32_t *)(const void *)item->bytes : NULL;
+    entry.image.marks = item->bytes + packed->marks_at;
     mr_pack_sample_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);
     return mr_pack_writer_add(packing->writer, &entry, error);
 }
@@ -222,11 +228,12 @@ static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
     return mr_digest_end(&digest, (uint64_t)mr_catalog_count(job->catalog));
 }
 
-static void print_options(FILE *out, const mr_pack_options *o)
+static void print_options(FILE *out, const mr_pack_options *o, bool marks)
 {
     static const char *const encodings[] = {"default", "jpeg", "raw", "dct", "dct8"};
-    fprintf(out, "encoding %s, restorable %d, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
-            encodings[o->encoding], o->restorable, o->align, o->max_side, o->resize, o->quality);
+    fprintf(out, "encoding %s%s, restorable %d, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
+            encodings[o->encoding], marks ? " with marks" : "", o->restorable, o->align, o->max_side, o->resize,
+            o->quality);
     fprintf(out, ", shard_size %" PRIu64 ", max_pixels %" PRIu64 ", arrange ", o->shard_size, o->max_pixels);
     if (o->shuffle)
         fprintf(out, "shuffle seed %" PRIu64, o->seed);
@@ -234,8 +241,9 @@ static void print_options(FILE *out, const mr_pack_options *o)
         fprintf(out, "keep");
 }
 
-static mr_status describe_origin(const struct mr_pack_job *job, char **origin_out, mr_error *error)
+static mr_status describe_origin(const struct packing *packing, char **origin_out, mr_error *error)
 {
+    const struct mr_pack_job *job = &packing->job;
     size_t label_bytes = (size_t)job->kind->label_bytes, len;
     void *label = calloc(1, label_bytes > 0 ? label_bytes : 1);
     FILE *out = label ? open_memstream(origin_out, &len) : NULL;
@@ -243,7 +251,7 @@ static mr_status describe_origin(const struct mr_pack_job *job, char **origin_ou
         free(label);
         return mr_error_memory(error, label_bytes);
     }
-    print_options(out, &job->options); /* first: a message may cut a long path off */
+    print_options(out, &job->options, packing->packer.marks); /* first: a message may cut a long path off */
     fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s", mr_catalog_count(job->catalog),
             digest_samples(job, label), mr_catalog_absolute_root(job->catalog));
     free(label);
@@ -263,13 +271,14 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
 {
     struct mr_pack_job *job = &packing->job;
     char *origin = NULL;
-    mr_status status = describe_origin(job, &origin, error);
+    mr_status status = describe_origin(packing, &origin, error);
     if (status != MR_OK)
         return status;
     const struct mr_pack_writer_options options = {.kind = job->kind,
                                                    .n_samples = job->progress.n_samples,
                                                    .shard_bytes = job->options.shard_size,
                                                    .align = job->options.align ? PAGE_BYTES : 1,
+                                                   .marks = packing->packer.marks,
                                                    .origin = origin,
                                                    .n_classes = mr_catalog_n_classes(job->catalog),
                                                    .class_name = class_name,
@@ -285,13 +294,6 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
 }
 
 /* The whole. */
-
-static void count_sample(mr_pack_report *report, const struct mr_packed_image *image)
-{
-    if (image->encoding < MR_PACK_MAX_ENCODINGS)
-        report->n_by_encoding[image->encoding]++;
-    report->n_plain += (image->flags & MR_PACKED_PLAIN) != 0;
-}
 
 /* From the index that was written, because an interrupted call's samples count too; and so it has been opened once. */
 static mr_status count_pack(struct packing *packing, const char *dir, mr_error *error)
@@ -309,7 +311,7 @@ static mr_status count_pack(struct packing *packing, const char *dir, mr_error *
     for (int64_t i = 0; status == MR_OK && i < mr_catalog_count(catalog); i++) {
         status = mr_catalog_packed(catalog, i, &image, error);
         if (status == MR_OK)
-            count_sample(&packing->job.report, &image);
+            mr_pack_job_count_image(&packing->job.report, &image);
     }
     mr_dataset_destroy(pack);
     return status;
@@ -333,6 +335,20 @@ static mr_status run_packing(struct packing *packing, const char *dir, mr_error 
     return status == MR_OK ? count_pack(packing, dir, error) : status;
 }
 
+/* The origin says whether a pack has marks, so all workers must agree on it before it begins. */
+static mr_status decide_marks(struct packing *packing, mr_error *error)
+{
+    const mr_pack_options *o = &packing->job.options;
+    struct mr_packer *packer;
+    packing->packer.marks = o->encoding == MR_PACK_JPEG && !o->no_marks;
+    if (!packing->packer.marks)
+        return MR_OK;
+    mr_status status = mr_packer_create(&packing->packer, &packer, error);
+    packing->packer.marks = status == MR_OK && mr_packer_makes_marks(packer);
+    mr_packer_destroy(packer);
+    return status;
+}
+
 mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options,
                           mr_pack_report *report_out, mr_error *error)
 {
@@ -354,7 +370,9 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
                                                 .stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK};
     if (o->shuffle)
         mr_keyed_init(&packing.keyed, packing.job.progress.n_samples, o->seed, 0);
-    status = run_packing(&packing, dir, error);
+    status = decide_marks(&packing, error);
+    if (status == MR_OK)
+        status = run_packing(&packing, dir, error);
     if (status == MR_OK)
         mr_pack_job_end(&packing.job, report_out);
     return status;

@@ -64,7 +64,7 @@ static mr_status restore_sample(void *worker, const struct mr_read *read, struct
         return status;
     if (len > 0)
         memcpy(item->bytes, file, len);
-    unpacked->exact = unpacked->image.encoding == MR_PACKED_JPEG || read->len > unpacked->image.len;
+    unpacked->exact = mr_packed_image_is_file(unpacked->image.encoding) || read->len > unpacked->image.len;
     return MR_OK;
 }
 
@@ -126,9 +126,8 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     if (item->status == MR_ERR_DAMAGED)
         note_damage(unpacking, item);
     mr_pack_job_count(job, item);
-    if (item->status == MR_OK && unpacked->image.encoding < MR_PACK_MAX_ENCODINGS)
-        job->report.n_by_encoding[unpacked->image.encoding]++;
-    job->report.n_plain += item->status == MR_OK && (unpacked->image.flags & MR_PACKED_PLAIN) != 0;
+    if (item->status == MR_OK)
+        mr_pack_job_count_image(&job->report, &unpacked->image);
     return MR_OK;
 }
 

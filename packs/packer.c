@@ -21,6 +21,7 @@
 #include "packs/packer_resize.h"
 #include "packs/packer_restore.h"
 #include "packs/packer_tiles.h"
+#include "transforms/jpeg/jpeg_marks.h"
 #include "transforms/jpeg_integer.h"
 
 #include <stdio.h>
@@ -67,6 +68,7 @@ mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_pa
     mr_status status = mr_packer_decode_init(&packer->decode, &options->limits, error);
     if (status == MR_OK && packer->stock_jpeg)
         mr_codec_use_stock_jpeg(packer->decode.codec);
+    packer->options.marks = options->marks && status == MR_OK && mr_codec_reads_marks(packer->decode.codec);
     if (status == MR_OK)
         *packer_out = packer;
     else
@@ -87,6 +89,11 @@ void mr_packer_destroy(struct mr_packer *packer)
     mr_packer_bytes_fini(&packer->beside);
     mr_packer_bytes_fini(&packer->file);
     free(packer);
+}
+
+bool mr_packer_makes_marks(const struct mr_packer *packer)
+{
+    return packer->options.marks;
 }
 
 /* ---- Coefficients ---- */
@@ -307,6 +314,20 @@ static mr_status keep_file(struct mr_packer *packer, const struct input *input, 
     return status;
 }
 
+/* The same with marks. MR_ERR_UNSUPPORTED or MR_ERR_DAMAGED: the file can have none. */
+static mr_status mark_file(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
+                           mr_error *error)
+{
+    struct mr_packed_image image;
+    mr_status status = mr_codec_mark(packer->decode.codec, input->bytes, input->len, &image, error);
+    if (status != MR_OK)
+        return status;
+    sample->image = image;
+    sample->template = *image.template;
+    sample->bytes = input->bytes;
+    return MR_OK;
+}
+
 static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input, struct mr_packed_sample *sample,
                                 mr_error *error)
 {
@@ -316,9 +337,10 @@ static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input, s
     sample->made_anew = input->made_anew;
     if (status != MR_OK)
         return status;
-    if (packer->options.encoding == MR_PACKED_JPEG)
-        return keep_file(packer, input, sample, error);
-    return pack_coefficients(packer, input, sample, error);
+    if (packer->options.encoding != MR_PACKED_JPEG)
+        return pack_coefficients(packer, input, sample, error);
+    status = packer->options.marks ? mark_file(packer, input, sample, error) : MR_ERR_UNSUPPORTED;
+    return status == MR_OK || status == MR_ERR_NO_MEMORY ? status : keep_file(packer, input, sample, error);
 }
 
 mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t len,
@@ -358,7 +380,7 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
     mr_status status = mr_packed_check(image, &packer->decode.limits, error);
     if (status != MR_OK)
         return status;
-    if (image->encoding == MR_PACKED_JPEG) {
+    if (mr_packed_image_is_file(image->encoding)) {
         *file_out = bytes;
         *len_out = image->len;
         return MR_OK;
@@ -378,7 +400,36 @@ mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *
                         mr_error *error)
 {
     struct mr_image_head head;
-    if (image->encoding == MR_PACKED_JPEG)
+    if (mr_packed_image_is_file(image->encoding))
         return mr_packer_decode_file(&packer->decode, bytes, image->len, false, &head, error);
     return mr_packer_decode_sample(&packer->decode, mr_packed_copy(&packer->packed, image), bytes, NULL, error);
+}
+
+static bool same_description(const struct mr_packed_image *a, const struct mr_packed_image *b)
+{
+    return a->width == b->width && a->height == b->height && a->orientation == b->orientation && a->flags == b->flags &&
+           a->n_rows == b->n_rows && memcmp(a->template, b->template, sizeof *a->template) == 0 &&
+           memcmp(a->rows, b->rows, ((size_t)a->n_rows + 1) * sizeof *a->rows) == 0;
+}
+
+mr_status mr_packer_check_marks(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
+                                const uint8_t *marks, size_t marks_len, mr_error *error)
+{
+    struct mr_packed_image made;
+    struct mr_jpeg_marks parsed;
+    mr_error why;
+    if (!mr_jpeg_marks_parse(marks, marks_len, &parsed))
+        return mr_error_set(error, MR_ERR_DAMAGED, "its marks were altered: their checksum is wrong");
+    if (!mr_codec_reads_marks(packer->decode.codec))
+        return MR_OK;
+    mr_status status = mr_codec_mark(packer->decode.codec, bytes, (size_t)image->len, &made, &why);
+    if (status == MR_ERR_NO_MEMORY)
+        mr_error_copy(error, &why);
+    else if (status != MR_OK)
+        status = mr_error_set(error, MR_ERR_DAMAGED, "it has marks, but its file can have none: %.150s", why.text);
+    else if (made.marks_len != marks_len || memcmp(made.marks, marks, marks_len) != 0)
+        status = mr_error_set(error, MR_ERR_DAMAGED, "its marks are not those of its bytes");
+    else if (!same_description(&made, mr_packed_copy(&packer->packed, image)))
+        status = mr_error_set(error, MR_ERR_DAMAGED, "its entry in the index is not that of its bytes");
+    return status;
 }

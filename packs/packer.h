@@ -20,13 +20,14 @@ struct mr_packer_options {
     uint32_t quality;  /* 1 to 100, of JPEGs made anew: of any image that max_side or resize gives another size, and of
                           every JPEG where this is given; 0: 90 where one must be made */
     struct mr_codec_limits limits;
-    bool stock_jpeg; /* decode JPEGs by libjpeg alone (codec.h); the packs are the same */
+    bool stock_jpeg; /* decode JPEGs by libjpeg alone (codec.h), which makes no marks; all else is the same */
+    bool marks;      /* JPEG: also make marks of each file that can have some; it becomes MR_PACKED_MARKED */
 };
 
 /* Valid until the next call on the same packer. Its image's pointers lead into it. */
 struct mr_packed_sample {
     struct mr_packed_image image;
-    struct mr_packed_template template; /* of DCT and DCT8 */
+    struct mr_packed_template template; /* of DCT, DCT8 and MARKED */
     const uint8_t *bytes;               /* image.len of them */
     const uint8_t *beside;              /* what restoring needs; behind bytes in the file */
     size_t beside_len;
@@ -39,6 +40,9 @@ struct mr_packed_sample {
 mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_packer **packer_out, mr_error *error);
 void mr_packer_destroy(struct mr_packer *packer);
 
+/* Are marks wanted, and can they be made on this machine? */
+bool mr_packer_makes_marks(const struct mr_packer *packer);
+
 /*
  * Pack one file. Each sample of coefficients has been decoded again and compared with a full decode of the JPEG before
  * this returns. Fails with MR_ERR_NO_MEMORY only.
@@ -47,7 +51,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
                          struct mr_packed_sample *sample_out, mr_error *error);
 
 /*
- * A file again: the original byte for byte where beside has len > 0 or the sample is MR_PACKED_JPEG; else a JPEG with
+ * A file again: the original byte for byte where beside has len > 0 or the sample is a file; else a JPEG with
  * the same pixels (DCT, DCT8) or a PNG (RAW). bytes: the whole sample, with MR_TILE_SLACK bytes behind. *file_out is
  * valid until the next call. MR_ERR_DAMAGED, MR_ERR_NO_MEMORY.
  */
@@ -58,5 +62,12 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
 /* Decode the whole of a packed sample and throw the pixels away: MR_OK, or MR_ERR_DAMAGED with the decoder's words. */
 mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
                         mr_error *error);
+
+/*
+ * Compare a sample's marks, and what the index says beside them, with marks that are made again from its bytes.
+ * MR_ERR_DAMAGED: they differ. Where this packer's codec makes no marks, only their checksum is looked at.
+ */
+mr_status mr_packer_check_marks(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
+                                const uint8_t *marks, size_t marks_len, mr_error *error);
 
 #endif

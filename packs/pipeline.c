@@ -132,7 +132,7 @@ static void run_on(struct worker *w, const struct mr_read *read)
     struct mr_pipeline_item *item = &slot_of(p, read->tag)->item;
     void *result = item->result;
     *item = (struct mr_pipeline_item){
-        .position = read->tag, .index = read->index, .read_bytes = read->len, .result = result};
+        .position = read->tag, .index = read->index, .read_bytes = read->len + read->marks_len, .result = result};
     memset(result, 0, p->work->result_bytes);
     item->status = read->status;
     if (read->status == MR_OK)
@@ -253,8 +253,11 @@ static uint32_t files_per_reader(const struct pipeline *p)
 
 static mr_status make_workers(struct pipeline *p, mr_error *error)
 {
-    const struct mr_reader_options options = {
-        .kind = MR_READER_AUTO, .depth = AHEAD, .max_bytes = MAX_SAMPLE_BYTES, .max_files = files_per_reader(p)};
+    const struct mr_reader_options options = {.kind = MR_READER_AUTO,
+                                              .depth = AHEAD,
+                                              .max_bytes = MAX_SAMPLE_BYTES,
+                                              .max_files = files_per_reader(p),
+                                              .no_marks = !p->work->marks};
     mr_status status = MR_OK;
     p->workers = calloc(p->n_workers, sizeof *p->workers);
     if (!p->workers)

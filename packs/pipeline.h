@@ -26,6 +26,7 @@ struct mr_pipeline_work {
     uint64_t first; /* position to begin with */
     uint64_t end;   /* and the one behind the last */
     uint32_t n_workers;
+    bool marks; /* also read the marks of samples of a pack */
     size_t result_bytes;
     void *user;
     /* The sample at a position. Threads: any. */

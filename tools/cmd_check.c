@@ -94,8 +94,10 @@ static int run_check(struct check *check, struct check_args *args, mr_dataset *d
     int exit_status = mr_pack_watch_end(&check->watch, status, &error);
     if (exit_status != MR_EXIT_OK)
         return exit_status;
-    printf("%s: %" PRIu64 " of %" PRIu64 " samples damaged, read %s in %.1f s\n", args->path, report.n_damaged,
-           report.n_samples, mr_pack_watch_bytes(report.bytes_read).text, report.seconds);
+    printf("%s: %" PRIu64 " of %" PRIu64 " samples damaged, ", args->path, report.n_damaged, report.n_samples);
+    if (report.n_marked > 0)
+        printf("%" PRIu64 " with marks, ", report.n_marked);
+    printf("read %s in %.1f s\n", mr_pack_watch_bytes(report.bytes_read).text, report.seconds);
     return report.n_damaged > 0 ? MR_EXIT_FAILED : MR_EXIT_OK;
 }
 
@@ -130,8 +132,8 @@ int mr_cmd_check_run(int argc, char **argv)
         parse_option,
         "PATH",
         "Decode every sample and list those that are damaged, with the decoder's message; for a pack, "
-        "also verify every byte. PATH is a SPEC, a pack's folder, or a folder whose image files are "
-        "all checked, with its subfolders. The exit status is 1 if any is damaged or a folder cannot be read."
+        "also verify every byte, and make the marks again. PATH is a SPEC, a pack's folder, or a folder whose image "
+        "files are all checked, with its subfolders. The exit status is 1 if any is damaged or a folder cannot be read."
         "\v"
         "Example:\n"
         "  millrace check --workers 8 photos\n"

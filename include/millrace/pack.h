@@ -14,7 +14,8 @@ extern "C" {
 /** What a pack keeps of each sample. */
 typedef enum mr_pack_encoding {
     MR_PACK_DEFAULT = 0, /* MR_PACK_DCT */
-    MR_PACK_JPEG = 1,    /* the files' bytes unchanged: a million files become a few */
+    MR_PACK_JPEG = 1,    /* the files' bytes unchanged: a million files become a few; with marks, about 2 % more bytes, by
+                            which a crop is read and decoded alone */
     MR_PACK_RAW = 2,     /* u8 pixels */
     MR_PACK_DCT = 3,     /* a JPEG's coefficients, about 1.3 times its bytes */
     MR_PACK_DCT8 = 4     /* the same in about 1.7 times; faster to read without AVX-512 */
@@ -51,6 +52,7 @@ typedef struct mr_pack_options {
     mr_pack_encoding encoding;
     bool restorable;      /* dct, dct8: also keep what restores the files byte for byte; not with max_side, resize or
                              quality */
+    bool no_marks;        /* jpeg: the files alone */
     bool align;           /* begin each sample at a multiple of 4096 */
     bool shuffle;         /* arrange samples in a random order of seed; default: the dataset's order */
     uint64_t seed;        /* with shuffle */
@@ -60,7 +62,7 @@ typedef struct mr_pack_options {
                              and keep the others */
     uint64_t shard_size;  /* bytes, at least 1 MiB; 0: 1 GiB */
     uint32_t num_workers; /* threads, 1 to 256; 0: one for each usable CPU */
-    mr_jpeg_decoder jpeg_decoder;
+    mr_jpeg_decoder jpeg_decoder; /* MR_JPEG_STOCK makes no marks */
     uint64_t max_pixels; /* an image with more is damaged; 0: 178956970. Whatever it is, a JPEG whose scans together
                             visit more than 64000000 blocks of 8 x 8 is damaged (docs/formats.md) */
     /* Called in the caller's thread, at most ten times a second; true ends the call with MR_ERR_CANCELED. */
@@ -84,6 +86,7 @@ typedef struct mr_pack_report {
     uint64_t bytes_read;    /* by this call */
     uint64_t bytes_written; /* by this call */
     double seconds;
+    uint64_t n_marked; /* of a pack: of n_by_encoding[MR_PACK_JPEG], those with marks */
 } mr_pack_report;
 
 #define MR_PACK_REPORT_INIT MR_STRUCT_INIT(mr_pack_report)
@@ -94,8 +97,11 @@ typedef struct mr_pack_report {
  * Damaged files are packed as they are, counted and reported to notice; MR_PACK_JPEG only copies files and checks no
  * more than their headers. options, report_out and error may be NULL.
  *
- * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers or jpeg_decoder
- * changes the bytes.
+ * MR_PACK_JPEG: each baseline JPEG of one scan gets marks, unless no_marks is set or its own decoder is off
+ * (jpeg_decoder, or a libjpeg-turbo that it does not work with).
+ *
+ * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers changes the bytes;
+ * without marks, neither does jpeg_decoder.
  *
  * Returns MR_OK; MR_ERR_INVALID (an option; dir holds a complete pack, or a part of another one; the dataset has no
  * sample, or its samples are not image files); MR_ERR_UNSUPPORTED (callbacks); MR_ERR_DAMAGED (a sample that cannot be
@@ -108,7 +114,8 @@ MR_API mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_
                                  mr_pack_report *report_out, mr_error *error);
 
 /**
- * Read and decode every sample completely, and for a pack verify its checksum. Damaged samples, also those that cannot
+ * Read and decode every sample completely; for a pack verify its checksum, and make its marks again and compare them
+ * (with MR_JPEG_STOCK: verify their checksum). Damaged samples, also those that cannot
  * be read, are reported to notice. It uses only num_workers, max_pixels, jpeg_decoder, progress, notice and user of
  * options.
  *

@@ -144,6 +144,10 @@ void pack_rig_assert_same(const struct pack_rig *rig, const char *a, const char 
     snprintf(x, sizeof x, "%s/index", pack_rig_path(rig, a));
     snprintf(y, sizeof y, "%s/index", pack_rig_path(rig, b));
     assert_true(pack_rig_same_bytes(x, y));
+    snprintf(x, sizeof x, "%s/" MR_PACK_MARKS_FILE, pack_rig_path(rig, a));
+    snprintf(y, sizeof y, "%s/" MR_PACK_MARKS_FILE, pack_rig_path(rig, b));
+    assert_int_equal(access(x, F_OK), access(y, F_OK));
+    assert_true(access(x, F_OK) != 0 || pack_rig_same_bytes(x, y));
     for (unsigned i = 0;; i++) {
         snprintf(shard, sizeof shard, MR_PACK_SHARD, i);
         snprintf(x, sizeof x, "%s/%s", pack_rig_path(rig, a), shard);

@@ -51,7 +51,7 @@ mr_pack_report pack_rig_unpack(const struct pack_rig *rig, const char *pack, con
 /* To be freed. */
 uint8_t *pack_rig_read(const char *path, size_t *len_out);
 bool pack_rig_same_bytes(const char *a, const char *b);
-/* Index and shards of two packs, byte for byte. */
+/* Index, shards and marks of two packs, byte for byte. */
 void pack_rig_assert_same(const struct pack_rig *rig, const char *a, const char *b);
 
 #endif

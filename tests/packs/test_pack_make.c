@@ -126,6 +126,7 @@ static void files_as_they_are_need_no_reason(void **state)
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
     options.encoding = MR_PACK_JPEG;
+    options.no_marks = true;
     mr_pack_report report = pack_rig_pack(rig, "files", &options);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], rig->n);
     assert_int_equal(report.n_kept, 0);

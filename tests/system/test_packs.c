@@ -24,11 +24,10 @@ static const struct {
     const char *name;
     mr_pack_encoding encoding;
     bool restorable;
-} kinds[] = {{"dct", MR_PACK_DCT, false},
-             {"dct8", MR_PACK_DCT8, false},
-             {"jpeg", MR_PACK_JPEG, false},
-             {"raw", MR_PACK_RAW, false},
-             {"restorable", MR_PACK_DCT, true}};
+    bool no_marks;
+} kinds[] = {{"dct", MR_PACK_DCT, false, false},     {"dct8", MR_PACK_DCT8, false, false},
+             {"marked", MR_PACK_JPEG, false, false}, {"jpeg", MR_PACK_JPEG, false, true},
+             {"raw", MR_PACK_RAW, false, false},     {"restorable", MR_PACK_DCT, true, false}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static char *work;
@@ -40,6 +39,20 @@ static mr_dataset *open_pack(int kind)
     char spec[2 * PATH];
     snprintf(spec, sizeof spec, "pack:%s/%s", work, kinds[kind].name);
     return mr_test_dataset(spec);
+}
+
+static void make_pack(const char *spec, const char *dir, int kind)
+{
+    mr_dataset *dataset = mr_test_dataset(spec);
+    mr_pack_options options = MR_PACK_OPTIONS_INIT;
+    mr_error error;
+    options.encoding = kinds[kind].encoding;
+    options.restorable = kinds[kind].restorable;
+    options.no_marks = kinds[kind].no_marks;
+    options.num_workers = 2;
+    if (mr_dataset_pack(dataset, dir, &options, NULL, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    mr_dataset_destroy(dataset);
 }
 
 /* What a loader gave: checksums, and the words about what is damaged. */
@@ -288,7 +301,7 @@ static void sizes_that_the_images_bring_are_the_same(void **state)
     assert_int_equal(mr_test_packs_fill_equal(same), 6);
     for (int k = 0; k < N_KINDS; k++) {
         snprintf(dir, sizeof dir, "%s/same-%s", work, kinds[k].name);
-        mr_test_packs_make(same, dir, kinds[k].encoding, kinds[k].restorable);
+        make_pack(same, dir, k);
         snprintf(spec, sizeof spec, "pack:%s", dir);
         mr_dataset *dataset = mr_test_dataset(spec);
         for (size_t t = 0; t < 2; t++) {
@@ -336,7 +349,7 @@ static int set_up(void **state)
     for (int k = 0; k < N_KINDS; k++) {
         char dir[PATH];
         snprintf(dir, sizeof dir, "%s/%s", work, kinds[k].name);
-        mr_test_packs_make(folder, dir, kinds[k].encoding, kinds[k].restorable);
+        make_pack(folder, dir, k);
     }
     return 0;
 }

@@ -51,6 +51,11 @@ static void assert_same_packs(const char *a, const char *b)
     snprintf(x, sizeof x, "%s/index", a);
     snprintf(y, sizeof y, "%s/index", b);
     mr_run_assert_same_files(x, y);
+    snprintf(x, sizeof x, "%s/marks", a);
+    snprintf(y, sizeof y, "%s/marks", b);
+    assert_int_equal(mr_run_exists(x), mr_run_exists(y));
+    if (mr_run_exists(x))
+        mr_run_assert_same_files(x, y);
     for (int i = 0; i < 2; i++) {
         snprintf(x, sizeof x, "%s/shard-%05d", a, i);
         snprintf(y, sizeof y, "%s/shard-%05d", b, i);
@@ -93,19 +98,24 @@ static void restorable_pack_is_checked_and_gives_the_files_back(void **state)
 /* What a training loop receives is the same, whatever the pack is. */
 static void packs_export_as_their_folder_does(void **state)
 {
-    static const char *const encodings[] = {"dct", "DCT8", "jpeg"};
+    static const char *const encodings[] = {"dct", "DCT8", "jpeg", "jpeg"};
     struct mr_run run = {0};
 
     (void)state;
     mr_run_command(&run, "export", "--data", "photos", "--transform", "train:32", "--seed", "3", "--workers", "1",
                    "--out", "folder.npy", NULL);
     assert_status(&run, 0);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char out[16], spec[24];
         snprintf(out, sizeof out, "as%d", i);
         snprintf(spec, sizeof spec, "pack:as%d", i);
-        mr_run_command(&run, "pack", "photos", out, "--encoding", encodings[i], "--align", "--shard-size", "1m", NULL);
+        mr_run_command(&run, "pack", "photos", out, "--encoding", encodings[i], "--align", "--shard-size", "1m",
+                       i == 3 ? "--no-marks" : NULL, NULL);
         assert_status(&run, 0);
+        if (i == 2)
+            assert_contains(run.out, "as2: 120 samples: jpeg 120 (120 with marks)\n");
+        else
+            assert_null(strstr(run.out, "marks"));
         mr_run_command(&run, "export", "--data", spec, "--transform", "train:32", "--seed", "3", "--workers", "1",
                        "--out", "pack.npy", NULL);
         assert_status(&run, 0);
@@ -268,28 +278,63 @@ static void altered_pack_is_found_and_exits_1(void **state)
 static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
 {
     static const int signals[] = {SIGINT, SIGKILL};
+    static const char *const encodings[] = {"dct", "jpeg"};
     struct mr_run run = {0};
     unsigned n_signals = 0;
 
     (void)state;
-    mr_run_command(&run, "pack", "photos", "whole", NULL);
-    assert_status(&run, 0);
-    for (int k = 0; k < 2; k++) {
-        const char *const args[] = {"pack", "photos", k == 0 ? "pieces0" : "pieces1", "--workers", "1", NULL};
-        char index[32];
-        snprintf(index, sizeof index, "%s/index", args[2]);
+    for (int k = 0; k < 4; k++) {
+        char out[16], whole[16], index[32];
+        int number = signals[k % 2];
+        const char *const args[] = {"pack", "photos", out, "--encoding", encodings[k / 2], "--workers", "1", NULL};
+        snprintf(out, sizeof out, "pieces%d", k);
+        snprintf(whole, sizeof whole, "whole%d", k / 2);
+        snprintf(index, sizeof index, "%s/index", out);
+        if (!mr_run_exists(whole)) {
+            mr_run_command(&run, "pack", "photos", whole, "--encoding", encodings[k / 2], NULL);
+            assert_status(&run, 0);
+        }
         for (unsigned i = 0; i < 200 && !mr_run_exists(index); i++) {
-            mr_run_command_signal(&run, ".stdout", signals[k], 1 + i * i / 40, args);
+            mr_run_command_signal(&run, ".stdout", number, 1 + i * i / 40, args);
             if (run.status != 0)
-                assert_status(&run, 128 + signals[k]);
+                assert_status(&run, 128 + number);
             n_signals += run.status != 0;
             /* Else it came before or after the work; a leak checker that it meets there has words of its own. */
             if (strncmp(run.err, "millrace", 8) == 0)
                 assert_string_equal(run.err, "millrace pack: interrupted; the same command continues it\n");
         }
-        assert_same_packs("whole", args[2]);
+        assert_same_packs(whole, out);
     }
     assert_true(n_signals > 2);
+    mr_run_free(&run);
+}
+
+static void marks_are_checked_by_name(void **state)
+{
+    struct mr_run run = {0};
+    size_t len;
+
+    (void)state;
+    mr_run_command(&run, "pack", "photos", "marked", "--encoding", "jpeg", NULL);
+    assert_status(&run, 0);
+    mr_run_command(&run, "check", "marked", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "marked: 0 of 120 samples damaged, 120 with marks, read ");
+    char *marks = mr_run_read_file("marked/marks", &len);
+    marks[20] ^= 1;
+    mr_run_write_file("marked/marks", marks, len);
+    free(marks);
+    mr_run_command(&run, "check", "marked", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.out, "marked/shard-00000 (class_0/0.jpg, index 0): its marks were altered");
+    assert_contains(run.out, "marked: 1 of 120 samples damaged, 120 with marks, read ");
+    mr_run_command(&run, "unpack", "marked", "marked-again", NULL);
+    assert_status(&run, 0);
+    mr_run_assert_same_files("photos/class_0/0.jpg", "marked-again/class_0/0.jpg");
+    assert_int_equal(truncate("marked/marks", 100), 0);
+    mr_run_command(&run, "check", "marked", NULL);
+    assert_status(&run, 1);
+    assert_contains(run.err, "marked/marks");
     mr_run_free(&run);
 }
 
@@ -372,6 +417,7 @@ int main(void)
         cmocka_unit_test(check_goes_on_beside_a_folder_that_cannot_be_read),
         cmocka_unit_test(altered_pack_is_found_and_exits_1),
         cmocka_unit_test(interrupted_pack_goes_on_to_the_same_bytes),
+        cmocka_unit_test(marks_are_checked_by_name),
         cmocka_unit_test(other_options_and_complete_packs_are_refused),
         cmocka_unit_test(shuffled_pack_says_so_by_its_seed),
         cmocka_unit_test(output_that_cannot_be_made_exits_1_and_is_named),
