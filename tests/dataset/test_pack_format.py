@@ -24,7 +24,7 @@ SECRET = bytes.fromhex(
     "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
     "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
     "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
-ENCODINGS = {1: "jpeg", 2: "raw", 3: "dct", 4: "dct8"}
+ENCODINGS = {1: "jpeg", 2: "raw", 3: "dct", 4: "dct8", 5: "marked"}
 ZIGZAG = sorted(range(64), key=lambda k: (k // 8 + k % 8, k // 8 if (k // 8 + k % 8) % 2 else k % 8))
 
 
@@ -69,14 +69,20 @@ def read_index(folder):
     with open(os.path.join(folder, "index"), "rb") as file:
         data = file.read()
     magic, version, header_bytes, file_bytes, checksum, n = struct.unpack_from("<8sIIQQQ", data, 0)
-    assert (magic, version, header_bytes, file_bytes) == (b"mrpIndx1", 1, 256, len(data))
+    assert (magic, header_bytes, file_bytes) == (b"mrpIndx1", {1: 256, 2: 280}[version], len(data))
     assert xxh3(data[:24] + bytes(8) + data[32:]) == checksum, "the index's checksum"
     dtype, ndim = struct.unpack_from("<II", data, 40)
     assert (dtype, ndim, struct.unpack_from("<Q", data, 104)[0]) == (10, 0, 8)
-    places = struct.unpack_from("<18Q", data, 112)
+    places = struct.unpack_from("<18Q" if version == 1 else "<20Q", data, 112)
     assert all(place % 8 == 0 for place in places[::2])
-    samples, rows, templates, labels, names, classes, class_names, shards, origin = (
+    samples, rows, templates, labels, names, classes, class_names, shards, origin, *marks = (
         data[off : off + length] for off, length in zip(places[::2], places[1::2]))
+    if version == 2:
+        with open(os.path.join(folder, "marks"), "rb") as file:
+            all_marks = file.read()
+        assert len(marks[0]) == 16 * n and len(all_marks) == struct.unpack_from("<Q", data, 272)[0]
+    else:
+        assert not os.path.exists(os.path.join(folder, "marks"))
     assert len(samples) == 80 * n and len(labels) == 8 * n and origin.endswith(b"\0")
     for i, (size,) in enumerate(struct.iter_unpack("<Q", shards)):
         assert os.path.getsize(os.path.join(folder, f"shard-{i:05}")) == size
@@ -89,7 +95,13 @@ def read_index(folder):
         sample["name"] = text_at(names, sample["name"])
         sample["encoding"] = ENCODINGS[sample["encoding"]]
         sample["label"] = struct.unpack_from("<q", labels, 8 * i)[0]
-        if sample["encoding"].startswith("dct"):
+        if sample["encoding"] == "marked":
+            offset, length = struct.unpack_from("<QQ", marks[0], 16 * i)
+            assert offset % 8 == 0 and 0 < length <= 1 << 26 and offset + length <= len(all_marks)
+            sample["marks"] = all_marks[offset : offset + length]
+        elif version == 2:
+            assert struct.unpack_from("<QQ", marks[0], 16 * i) == (0, 0)
+        if sample["encoding"] in ("dct", "dct8", "marked"):
             sample["rows"] = struct.unpack_from(f"<{sample['n_rows'] + 1}I", rows, 4 * sample["rows"])
             sample["template"] = templates[528 * sample["template"] : 528 * sample["template"] + 528]
         with open(os.path.join(folder, f"shard-{sample['shard']:05}"), "rb") as shard:
@@ -180,6 +192,167 @@ def inverse_dct(block):
     return [[sum(COSINES[x][u] * columns[y][u] for u in range(8)) + 128 for x in range(8)] for y in range(8)]
 
 
+def read_marks(marks):
+    """Head, offset of the scan, places and predictors."""
+    checksum, h, scan_at, m, c = struct.unpack_from("<QIIII", marks, 0)
+    assert xxh3(marks[8:]) == checksum and len(marks) == 24 + h + (4 + 2 * c) * m and 1 <= c <= 4
+    predictors = struct.unpack_from(f"<{c * m}h", marks, 24 + h + 4 * m)
+    return marks[24 : 24 + h], scan_at, struct.unpack_from(f"<{m}I", marks, 24 + h), [
+        predictors[c * i : c * i + c] for i in range(m)]
+
+
+def read_head(head):
+    """A JPEG's header: its size, its components, its tables."""
+    assert head[:2] == b"\xff\xd8"
+    at, found = 2, {"codes": {}, "quant": {}, "restart": 0, "applications": []}
+    while at < len(head):
+        marker, (length,) = head[at + 1], struct.unpack_from(">H", head, at + 2)
+        body = head[at + 4 : at + 2 + length]
+        assert head[at] == 0xFF
+        at += 2 + length
+        if marker == 0xC4:
+            while body:
+                counts, n = body[1:17], sum(body[1:17])
+                symbols, code, table = iter(body[17 : 17 + n]), 0, {}
+                for bits, count in enumerate(counts, 1):
+                    for _ in range(count):
+                        table[bits, code] = next(symbols)
+                        code += 1
+                    code *= 2
+                found["codes"][body[0]] = table
+                body = body[17 + n :]
+        elif marker == 0xDB:
+            while body:
+                assert body[0] < 16
+                found["quant"][body[0]] = body[1:65]
+                body = body[65:]
+        elif marker in (0xC0, 0xC1):
+            found["size"] = struct.unpack_from(">HH", body, 1)
+            found["components"] = [tuple(body[6 + 3 * i : 9 + 3 * i]) for i in range(body[5])]
+        elif marker == 0xDD:
+            (found["restart"],) = struct.unpack(">H", body)
+        elif marker == 0xDA:
+            found["tables"] = [divmod(body[2 + 2 * i], 16) for i in range(body[0])]
+        else:
+            found["applications"].append((marker, length))
+    assert all(entry in ((0xE0, 16), (0xEE, 14)) for entry in found["applications"])
+    return found
+
+
+class Scan:
+    """Bits of a scan from a place on, without the zeros behind 0xff."""
+
+    def __init__(self, data, at, bit):
+        self.data, self.at, self.bit = data, at, bit
+
+    def take(self, n):
+        value = 0
+        for _ in range(n):
+            value = value << 1 | self.data[self.at] >> (7 - self.bit) & 1
+            self.bit += 1
+            if self.bit == 8:
+                self.at += 2 if self.data[self.at] == 0xFF else 1
+                self.bit = 0
+        return value
+
+    def number(self, n):
+        value = self.take(n)
+        return value if n == 0 or value >> n - 1 else value - (1 << n) + 1
+
+    def symbol(self, table):
+        bits = code = 0
+        while (bits, code) not in table:
+            code, bits = code << 1 | self.take(1), bits + 1
+            assert bits <= 16
+        return table[bits, code]
+
+    def block(self, dc, ac):
+        """64 coefficients in zigzag order; the first one is the difference."""
+        found, k = [self.number(self.symbol(dc))] + [0] * 63, 1
+        while k < 64:
+            symbol = self.symbol(ac)
+            if symbol == 0:
+                break
+            k += symbol >> 4
+            found[k] = self.number(symbol & 15) if symbol & 15 else 0
+            k += 1
+        return found
+
+    def pass_restart(self, number):
+        if self.bit:
+            self.at += 2 if self.data[self.at] == 0xFF else 1
+            self.bit = 0
+        assert self.data[self.at : self.at + 2] == bytes((0xFF, 0xD0 + number))
+        self.at += 2
+
+
+def decode_by_marks(sample, first_row, last_row, first_column, last_column):
+    """Blocks by (component, row, column), dequantised, of some MCUs, from their marks and the bytes of their rows."""
+    head, scan_at, places, predictors = read_marks(sample["marks"])
+    header, template, rows = read_head(head), sample["template"], sample["rows"]
+    n_components = len(header["components"])
+    h, v = template[2 : 2 + n_components], template[6 : 6 + n_components]
+    n_columns, n_rows = -(-sample["width"] // (8 * max(h))), -(-sample["height"] // (8 * max(v)))
+    each = -(-n_columns // 16)
+    assert header["size"] == (sample["height"], sample["width"]) and n_components == template[0]
+    assert n_rows == sample["n_rows"] == len(rows) - 1 and len(places) == n_rows * each
+    assert list(rows) == sorted(rows) and rows[-1] <= sample["len"]
+    quant = [struct.unpack_from("<64H", template, 16 + 128 * c) for c in range(n_components)]
+    for c, (_, factors, table) in enumerate(header["components"]):
+        assert n_components == 1 or divmod(factors, 16) == (h[c], v[c])
+        assert [quant[c][place] for place in ZIGZAG] == list(header["quant"][table])
+    begin = rows[first_row]
+    data = sample["bytes"][begin : min(rows[last_row + 1] + 2, sample["len"])]
+    found = {}
+    for row in range(first_row, last_row + 1):
+        start = first_column // 16 * 16
+        mark, mcu = row * each + start // 16, row * n_columns + start
+        scan = Scan(data, scan_at + places[mark] // 8 - begin, places[mark] % 8)
+        before = list(predictors[mark])
+        if mark == row * each:
+            assert scan_at + places[mark] // 8 == rows[row]
+        for column in range(start, last_column + 1):
+            if header["restart"] and mcu % header["restart"] == 0 and column > start:
+                scan.pass_restart((mcu // header["restart"] - 1) % 8)
+                before = [0] * n_components
+            if column % 16 == 0:  # where the next mark is
+                mark = row * each + column // 16
+                assert (scan.at + begin - scan_at) * 8 + scan.bit == places[mark] and before == list(predictors[mark])
+            mcu += 1
+            for c, (dc, ac) in enumerate(header["tables"]):
+                for y in range(v[c]):
+                    for x in range(h[c]):
+                        block = scan.block(header["codes"][dc], header["codes"][16 + ac])
+                        before[c] = block[0] = before[c] + block[0]
+                        natural = [0] * 64
+                        for place, value in zip(ZIGZAG, block):
+                            natural[place] = value * quant[c][place]
+                        if column >= first_column:
+                            found[c, row * v[c] + y, column * h[c] + x] = natural
+        if row == n_rows - 1 and last_column == n_columns - 1:
+            assert rows[-1] - 2 <= scan.at + begin <= rows[-1]
+    return found
+
+
+def compare_marks(marked, coefficients):
+    """Crops by marks have the coefficients that the encoding dct8 holds."""
+    n_compared = 0
+    for i, sample in enumerate(marked):
+        if sample["encoding"] != "marked":
+            continue
+        wanted, _ = read_blocks(coefficients[i])
+        h, v = sample["template"][2:6], sample["template"][6:10]
+        n_columns, n_rows = -(-sample["width"] // (8 * max(h))), sample["n_rows"]
+        boxes = [(0, n_rows - 1, 0, n_columns - 1)] if i < 2 else []
+        boxes.append((n_rows // 3, n_rows // 2, n_columns * 2 // 3, n_columns - 1 - i % 2))
+        for box in boxes:
+            found = decode_by_marks(sample, *box)
+            assert found and all(block == wanted[key] for key, block in found.items()), (sample["name"], box)
+            n_compared += len(found)
+            assert box[3] - box[2] < n_columns - 1 or len(found) == len(wanted)
+    assert n_compared > 1000
+
+
 def read_npy(path):
     with open(path, "rb") as file:
         data = file.read()
@@ -226,9 +399,9 @@ def compare_brightness(sample, shape, pixels):
     assert n_compared > 1000 and worst < 1.6, f"{sample['name']}: {n_compared} pixels, off by up to {worst}"
 
 
-def test(millrace, folder, out, encoding, references):
+def test(millrace, folder, out, encoding, references, *options):
     run(millrace, "pack", folder, out, "--encoding", encoding, "--shard-size", "1M",
-        *(["--restorable"] if encoding == "dct" else []))
+        *(["--restorable"] if encoding == "dct" else []), *options)
     samples = read_index(out)
     assert len(samples) == IMAGES
     for i, sample in enumerate(samples):
@@ -238,8 +411,10 @@ def test(millrace, folder, out, encoding, references):
             original = file.read()
         kept = (i == 12 and encoding != "raw") or (i == 10 and encoding == "dct")  # several scans are not restorable
         wanted = "jpeg" if kept else encoding
+        if encoding == "jpeg" and not options and i not in (10, 12):  # of several scans, no JPEG
+            wanted = "marked"
         assert sample["encoding"] == wanted, (name, sample["encoding"])
-        if wanted == "jpeg":
+        if wanted in ("jpeg", "marked"):
             assert sample["bytes"] == original
         elif wanted == "raw":
             shape, pixels = references[i]
@@ -253,6 +428,7 @@ def test(millrace, folder, out, encoding, references):
             assert (version, flags & ~1, zero) == (1, 0, 0) and sample["beside"][8 : 8 + n] == original[:n]
             assert original.endswith(sample["beside"][8 + n :])
     assert encoding != "dct" or sum(sample["beside_len"] > 0 for sample in samples) >= 10
+    return samples
 
 
 def main():
@@ -263,8 +439,10 @@ def main():
         run(make_folder, folder, str(CLASSES), str(IMAGES))
         references = {i: export(millrace, folder, f"class_0/{i:04}.{'png' if i == 12 else 'jpg'}", f"{base}/one.npy")
                       for i in range(IMAGES)}
-        for encoding in ENCODINGS.values():
-            test(millrace, folder, os.path.join(base, encoding), encoding, references)
+        samples = {encoding: test(millrace, folder, os.path.join(base, encoding), encoding, references)
+                   for encoding in ("jpeg", "raw", "dct", "dct8")}
+        compare_marks(samples["jpeg"], samples["dct8"])
+        test(millrace, folder, os.path.join(base, "plain"), "jpeg", references, "--no-marks")
     finally:
         shutil.rmtree(base)
 
