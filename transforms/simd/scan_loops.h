@@ -110,32 +110,40 @@ INLINE bool take_dc(struct scan_bits *b, const struct mr_scan_dc *table, uint32_
     return true;
 }
 
-/* A symbol that no table holds. block: NULL where nothing is stored. */
-APART enum scan_block_state take_escaped(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block)
+/* A symbol that is no end, and its value; block: NULL where nothing is stored. */
+INLINE enum scan_block_state take_value(struct scan_bits *b, uint32_t len, uint32_t size, uint32_t run, int16_t *block)
 {
-    refill(b);
-    uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)], parts = entry >> 16, symbol;
-    uint32_t len = parts & 31, size = parts >> 5 & 15, run = parts >> 9;
-    if ((entry & 0xffff) != MR_SCAN_ESCAPE || parts == 0) {
-        if (!find_symbol(&table->canon, b->bits, &len, &symbol))
-            return SCAN_ODD;
-        size = symbol & 15;
-        run = symbol >> 4;
-        if (size > MR_SCAN_MAX_AC_SIZE || (size == 0 && run != 0 && run != 15))
-            return SCAN_ODD;
-    }
-    bool ends = size == 0 && run == 0;
     int32_t value = value_of(b->bits << len, size);
     b->bits <<= len + size;
-    b->used += len + size + (ends ? 0 : (run + 1) << 8);
+    b->used += len + size + ((run + 1) << 8);
     uint32_t place = place_of(b);
-    if (ends)
-        return SCAN_COMPLETE;
-    if (place > 64)
+    if (UNLIKELY(place > 64))
         return SCAN_ODD;
     if (block && size > 0)
         block[scan_places[place]] = (int16_t)value;
     return place == 64 ? SCAN_COMPLETE : SCAN_GOES_ON;
+}
+
+/* A symbol of which the table has the code, but not the value. */
+INLINE enum scan_block_state take_parts(struct scan_bits *b, uint32_t parts, int16_t *block)
+{
+    return take_value(b, parts & 31, parts >> 5 & 15, parts >> 9, block);
+}
+
+/* A symbol whose code no table holds. */
+APART enum scan_block_state take_code(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block)
+{
+    uint32_t len, symbol;
+    if (!find_symbol(&table->canon, b->bits, &len, &symbol))
+        return SCAN_ODD;
+    uint32_t size = symbol & 15, run = symbol >> 4;
+    if (size > MR_SCAN_MAX_AC_SIZE || (size == 0 && run != 0 && run != 15))
+        return SCAN_ODD;
+    if (symbol != 0)
+        return take_value(b, len, size, run, block);
+    b->bits <<= len;
+    b->used += len;
+    return SCAN_COMPLETE;
 }
 
 INLINE bool is_complete(const struct scan_bits *b)
@@ -144,12 +152,18 @@ INLINE bool is_complete(const struct scan_bits *b)
     return place == 64 || (place > 128 && place < 192);
 }
 
-/* b in registers stays there, while a function apart works on a copy. */
-INLINE enum scan_block_state leave_table(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block)
+/* After an escape of the table for storing. b in registers stays there, while a function apart works on a copy. */
+INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry,
+                                           int16_t *block)
 {
+    if (UNLIKELY((entry & 0xffff) != MR_SCAN_ESCAPE))
+        return SCAN_ODD;
+    b->used -= MR_SCAN_ESCAPE;
+    refill(b);
+    if (entry >> 16 != 0)
+        return take_parts(b, entry >> 16, block);
     struct scan_bits copy = *b;
-    copy.used -= MR_SCAN_ESCAPE;
-    enum scan_block_state state = take_escaped(&copy, table, block);
+    enum scan_block_state state = take_code(&copy, table, block);
     *b = copy;
     return state;
 }
@@ -174,10 +188,7 @@ INLINE bool store_block(struct scan_bits *bits, const struct mr_scan_ac *table, 
     enum scan_block_state state = SCAN_GOES_ON;
     for (;;) {
         if (stops) {
-            if (is_complete(&b))
-                state = SCAN_COMPLETE;
-            else
-                state = (e & 0xffff) == MR_SCAN_ESCAPE ? leave_table(&b, table, block) : SCAN_ODD;
+            state = is_complete(&b) ? SCAN_COMPLETE : leave_storing(&b, table, e, block);
             if (state != SCAN_GOES_ON)
                 break;
         }
@@ -210,12 +221,21 @@ APART enum scan_block_state finish_block(struct scan_bits *b, const struct mr_sc
     return store_block(b, table, nowhere) ? SCAN_COMPLETE : SCAN_ODD;
 }
 
+/* An entry for skipping is an escape: the symbol may be in the other table. */
+APART enum scan_block_state take_escaped(struct scan_bits *b, const struct mr_scan_ac *table)
+{
+    b->used -= MR_SCAN_ESCAPE;
+    refill(b);
+    uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
+    bool has_parts = (entry & 0xffff) == MR_SCAN_ESCAPE && entry >> 16 != 0;
+    return has_parts ? take_parts(b, entry >> 16, NULL) : take_code(b, table, NULL);
+}
+
 INLINE enum scan_block_state leave_skipping(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry)
 {
-    if (entry == MR_SCAN_ESCAPE)
-        return leave_table(b, table, NULL);
     struct scan_bits copy = *b;
-    enum scan_block_state state = finish_block(&copy, table, entry);
+    enum scan_block_state state =
+        entry == MR_SCAN_ESCAPE ? take_escaped(&copy, table) : finish_block(&copy, table, entry);
     *b = copy;
     return state;
 }
