@@ -44,6 +44,7 @@ struct mr_packer_jpeg {
     struct mr_packer_tiles *tiles; /* of run() */
     const struct mr_kernel_ops *kernels;
     bool vectors_known; /* libjpeg's inverse DCT is the kernels' */
+    struct mr_jpeg_scan_codes codes;
     struct mr_jpeg_scan scan;
     struct mr_jpeg_feed feed;
 };
@@ -196,7 +197,7 @@ static void start_stream(struct mr_jpeg_box *box)
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(cinfo);
     mr_jpeg_box_crop(box);
-    if (jpeg->own && mr_scan_file_start(&jpeg->scan, cinfo, jpeg->kernels)) {
+    if (jpeg->own && mr_scan_file_start(&jpeg->scan, &jpeg->codes, cinfo, jpeg->kernels)) {
         jpeg->feed.source = &scans;
         mr_jpeg_feed_start(&jpeg->feed, box);
         return;

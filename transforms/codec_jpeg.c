@@ -38,6 +38,7 @@ struct jpeg {
     bool own;      /* the box has begun by our decoder */
     bool odd;      /* which gave up */
     uint64_t mcus; /* of the scan, that are behind it */
+    struct mr_jpeg_scan_codes codes;
     struct mr_jpeg_scan scan;
     struct mr_jpeg_feed feed;
 };
@@ -174,7 +175,7 @@ static const struct mr_jpeg_feed_source scans = {.take = take_mcus, .end_row = e
 
 static void start_scan(struct jpeg *jpeg)
 {
-    if (jpeg->stock || !mr_scan_file_start(&jpeg->scan, &jpeg->file.box.cinfo, jpeg->kernels))
+    if (jpeg->stock || !mr_scan_file_start(&jpeg->scan, &jpeg->codes, &jpeg->file.box.cinfo, jpeg->kernels))
         return;
     jpeg->own = true;
     jpeg->mcus = 0;

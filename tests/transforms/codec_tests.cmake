@@ -36,6 +36,7 @@ mr_test(test_codec_marked SOURCES test_codec_marked.c marked_box.c packed_sample
 mr_test(test_marks_damage SOURCES test_marks_damage.c marked_box.c packed_sample.c scan_pair.c
         LIBS mr_transforms mr_base mr_test_images)
 mr_test(test_codec_scan SOURCES test_codec_scan.c scan_pair.c LIBS mr_transforms mr_base mr_test_images)
+mr_test(test_scan_rows SOURCES test_scan_rows.c LIBS mr_transforms mr_base mr_test_images)
 # Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)

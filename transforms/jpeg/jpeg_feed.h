@@ -16,8 +16,9 @@
 /* Calls come inside a step of the box and get the box's client_data. They may escape. */
 struct mr_jpeg_feed_source {
     /*
-     * Put MCUs of a row that the box needs to feed->blocks, from a column on; returns how many, at most
-     * MR_PACKED_TILE_MCUS and none behind last_column. Rows come in order, and columns in each of them.
+     * Put MCUs of a row that the box needs to feed->blocks, or let feed->taken point to them, from a column on;
+     * returns how many, at most MR_PACKED_TILE_MCUS and none behind last_column. Rows come in order, and columns in
+     * each of them.
      */
     uint32_t (*take)(void *state, uint32_t row, uint32_t column);
     /* n MCUs of feed->blocks are samples now. Those of first_column begin the rows planes[c][y]. NULL: not called. */
@@ -38,7 +39,8 @@ struct mr_jpeg_feed {
     void (*idct_pair)(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
                       size_t at); /* the kernels'; NULL: libjpeg's, block by block */
 
-    _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* MCU by MCU, as a scan has them, in natural order */
+    int16_t (*taken)[64]; /* the blocks that the source has given: MCU by MCU, as a scan has them, in natural order */
+    _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* room for them */
 };
 
 /* Was this compiled for a version of libjpeg whose insides it knows? */

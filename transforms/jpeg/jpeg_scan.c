@@ -16,9 +16,9 @@
 
 /* Tables. */
 
-bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan *scan, uint32_t number, const struct mr_scan_code *code)
+bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan_codes *codes, uint32_t number, const struct mr_scan_code *code)
 {
-    struct mr_jpeg_scan_ac *ac = &scan->ac[number];
+    struct mr_jpeg_scan_ac *ac = &codes->ac[number];
     if (ac->made && memcmp(&ac->code, code, sizeof *code) == 0)
         return true;
     ac->code = *code;
@@ -26,9 +26,9 @@ bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan *scan, uint32_t number, const struc
     return ac->made;
 }
 
-bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan *scan, uint32_t number, const struct mr_scan_code *code)
+bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan_codes *codes, uint32_t number, const struct mr_scan_code *code)
 {
-    struct mr_jpeg_scan_dc *dc = &scan->dc[number];
+    struct mr_jpeg_scan_dc *dc = &codes->dc[number];
     if (dc->made && memcmp(&dc->code, code, sizeof *code) == 0)
         return true;
     dc->code = *code;
@@ -36,16 +36,16 @@ bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan *scan, uint32_t number, const struc
     return dc->made;
 }
 
-void mr_jpeg_scan_clear_mcu(struct mr_jpeg_scan *scan)
+void mr_jpeg_scan_clear_mcu(struct mr_jpeg_scan_codes *codes)
 {
-    scan->mcu.n_blocks = 0;
+    codes->mcu.n_blocks = 0;
 }
 
-void mr_jpeg_scan_add_block(struct mr_jpeg_scan *scan, uint32_t component, uint32_t dc, uint32_t ac)
+void mr_jpeg_scan_add_block(struct mr_jpeg_scan_codes *codes, uint32_t component, uint32_t dc, uint32_t ac)
 {
-    assert(scan->mcu.n_blocks < MR_SCAN_MAX_BLOCKS && scan->ac[ac].made && scan->dc[dc].made);
-    scan->mcu.blocks[scan->mcu.n_blocks++] =
-        (struct mr_scan_block){.ac = &scan->ac[ac].table, .dc = &scan->dc[dc].table, .component = component};
+    assert(codes->mcu.n_blocks < MR_SCAN_MAX_BLOCKS && codes->ac[ac].made && codes->dc[dc].made);
+    codes->mcu.blocks[codes->mcu.n_blocks++] =
+        (struct mr_scan_block){.ac = &codes->ac[ac].table, .dc = &codes->dc[dc].table, .component = component};
 }
 
 /* Bytes. */
@@ -112,10 +112,11 @@ static bool pass_restart(struct mr_jpeg_scan *scan)
     return true;
 }
 
-void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const uint8_t *bytes,
-                        size_t len, uint32_t restart)
+void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const struct mr_scan_mcu *mcu,
+                        const uint8_t *bytes, size_t len, uint32_t restart)
 {
     scan->kernels = kernels;
+    scan->mcu = mcu;
     scan->from = bytes;
     scan->end = bytes + len;
     scan->restart = restart;
@@ -124,10 +125,11 @@ void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *k
 }
 
 void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels,
-                           const struct mr_jpeg_scan_place *place, const uint8_t *end, uint32_t restart)
+                           const struct mr_scan_mcu *mcu, const struct mr_jpeg_scan_place *place, const uint8_t *end,
+                           uint32_t restart)
 {
     assert(place->bit < 8);
-    mr_jpeg_scan_start(scan, kernels, place->at, (size_t)(end - place->at), restart);
+    mr_jpeg_scan_start(scan, kernels, mcu, place->at, (size_t)(end - place->at), restart);
     scan->reader.bits <<= place->bit;
     scan->reader.used += place->bit;
     memcpy(scan->reader.before, place->predict, sizeof scan->reader.before);
@@ -177,30 +179,37 @@ const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan)
 
 /* MCUs. */
 
-/* MCUs of this segment, at most n; returns how many, 0 where something is odd. */
-static uint32_t run_part(struct mr_jpeg_scan *scan, uint32_t n, int16_t (*blocks)[64])
+uint32_t mr_jpeg_scan_prepare(struct mr_jpeg_scan *scan, uint64_t n)
 {
-    const struct mr_kernel_ops *kernels = scan->kernels;
+    if (scan->restart > 0 && scan->n_left == 0 && !pass_restart(scan))
+        return 0;
     if (!scan->ended && scan->reader.next > scan->reader.stop)
         move_window(scan);
-    uint32_t done = blocks ? kernels->scan_store(&scan->reader, &scan->mcu, n, blocks)
-                           : kernels->scan_skip(&scan->reader, &scan->mcu, n);
-    return bits_left(scan) < 0 ? 0 : done;
+    if (scan->reader.next > scan->reader.stop)
+        return 0;
+    uint32_t most = scan->restart > 0 ? scan->n_left : UINT32_MAX;
+    return n < most ? (uint32_t)n : most;
+}
+
+bool mr_jpeg_scan_pass(struct mr_jpeg_scan *scan, uint32_t n)
+{
+    if (scan->restart > 0)
+        scan->n_left -= n;
+    return bits_left(scan) >= 0;
 }
 
 static bool run_mcus(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64])
 {
+    const struct mr_kernel_ops *kernels = scan->kernels;
     while (n > 0) {
-        if (scan->restart > 0 && scan->n_left == 0 && !pass_restart(scan))
+        uint32_t most = mr_jpeg_scan_prepare(scan, n), done = 0;
+        if (most > 0)
+            done = blocks ? kernels->scan_store(&scan->reader, scan->mcu, most, blocks)
+                          : kernels->scan_skip(&scan->reader, scan->mcu, most);
+        if (done == 0 || !mr_jpeg_scan_pass(scan, done))
             return false;
-        uint32_t most = scan->restart > 0 ? scan->n_left : UINT32_MAX;
-        uint32_t done = run_part(scan, n < most ? (uint32_t)n : most, blocks);
-        if (done == 0)
-            return false;
-        if (scan->restart > 0)
-            scan->n_left -= done;
         n -= done;
-        blocks = blocks ? blocks + (size_t)done * scan->mcu.n_blocks : NULL;
+        blocks = blocks ? blocks + (size_t)done * scan->mcu->n_blocks : NULL;
     }
     return true;
 }

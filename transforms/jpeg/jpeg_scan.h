@@ -31,12 +31,17 @@ struct mr_jpeg_scan_dc {
     bool made;
 };
 
-/* Starts as zeros, at a multiple of 64 bytes; used for one image after the other. */
-struct mr_jpeg_scan {
+/* Of an image. Starts as zeros, at a multiple of 64 bytes; used for one image after the other. */
+struct mr_jpeg_scan_codes {
     struct mr_jpeg_scan_ac ac[4];
     struct mr_jpeg_scan_dc dc[4];
     struct mr_scan_mcu mcu;
+};
+
+/* A place in a scan, which moves on. An image may have several. */
+struct mr_jpeg_scan {
     const struct mr_kernel_ops *kernels;
+    const struct mr_scan_mcu *mcu;
     struct mr_scan_reader reader;
 
     const uint8_t *from, *end; /* of the file: bytes that are not yet clean */
@@ -53,16 +58,16 @@ struct mr_jpeg_scan {
 };
 
 /* Before start(): the tables, by the scan's numbers for them (0 to 3). False: it is no code. */
-bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan *scan, uint32_t number, const struct mr_scan_code *code);
-bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan *scan, uint32_t number, const struct mr_scan_code *code);
+bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan_codes *codes, uint32_t number, const struct mr_scan_code *code);
+bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan_codes *codes, uint32_t number, const struct mr_scan_code *code);
 
 /* Then the blocks of an MCU in the scan's order; the first call begins anew. At most MR_SCAN_MAX_BLOCKS. */
-void mr_jpeg_scan_clear_mcu(struct mr_jpeg_scan *scan);
-void mr_jpeg_scan_add_block(struct mr_jpeg_scan *scan, uint32_t component, uint32_t dc, uint32_t ac);
+void mr_jpeg_scan_clear_mcu(struct mr_jpeg_scan_codes *codes);
+void mr_jpeg_scan_add_block(struct mr_jpeg_scan_codes *codes, uint32_t component, uint32_t dc, uint32_t ac);
 
-/* To the first MCU. bytes: those behind the scan's header, which must stay valid; restart: MCUs, or 0. */
-void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const uint8_t *bytes,
-                        size_t len, uint32_t restart);
+/* To the first MCU. bytes: those behind the scan's header. They and mcu must stay valid. restart: MCUs, or 0. */
+void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const struct mr_scan_mcu *mcu,
+                        const uint8_t *bytes, size_t len, uint32_t restart);
 
 /* Where an MCU begins, and what must be known to decode it. */
 struct mr_jpeg_scan_place {
@@ -74,7 +79,8 @@ struct mr_jpeg_scan_place {
 
 /* As start(), to any MCU; bytes up to end may be read. */
 void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels,
-                           const struct mr_jpeg_scan_place *place, const uint8_t *end, uint32_t restart);
+                           const struct mr_scan_mcu *mcu, const struct mr_jpeg_scan_place *place, const uint8_t *end,
+                           uint32_t restart);
 
 /* Where the next MCU begins; place_out->mcu is the caller's to set. False: something is odd. */
 bool mr_jpeg_scan_find_place(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_place *place_out);
@@ -87,5 +93,12 @@ const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan);
  */
 bool mr_jpeg_scan_store(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64]);
 bool mr_jpeg_scan_skip(struct mr_jpeg_scan *scan, uint64_t n);
+
+/*
+ * For whoever calls the loops of the kernels by itself: before it, how many of the next n MCUs they may decode now, and
+ * after it, that they have decoded n of them. 0 and false: something is odd.
+ */
+uint32_t mr_jpeg_scan_prepare(struct mr_jpeg_scan *scan, uint64_t n);
+bool mr_jpeg_scan_pass(struct mr_jpeg_scan *scan, uint32_t n);
 
 #endif

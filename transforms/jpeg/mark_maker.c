@@ -29,6 +29,7 @@ struct mr_mark_maker {
     uint32_t rows[MR_PACKED_MAX_ROWS + 1];
     uint8_t *made; /* the marks' bytes */
     size_t room;   /* of made; only grows */
+    struct mr_jpeg_scan_codes codes;
     struct mr_jpeg_scan scan;
 };
 
@@ -152,7 +153,8 @@ static mr_status make_marks(struct mr_mark_maker *maker, struct mr_packed_image 
     if (jpeg_has_multiple_scans(cinfo))
         return refuse_file(error, "it has several scans");
     mr_status status = mr_jpeg_box_guard(&maker->file.box, start_decoder, error);
-    if (status == MR_OK && (maker->n_warnings > 0 || !mr_scan_file_start(&maker->scan, cinfo, mr_kernels_best())))
+    if (status == MR_OK &&
+        (maker->n_warnings > 0 || !mr_scan_file_start(&maker->scan, &maker->codes, cinfo, mr_kernels_best())))
         return refuse_file(error, maker->n_warnings > 0 ? "libjpeg warns of its header" : "it is not baseline");
     if (status == MR_OK)
         status = mr_packed_header_describe(cinfo, &maker->template, error);

@@ -28,33 +28,33 @@ static struct mr_scan_code code_of(const JHUFF_TBL *table)
 }
 
 /* jpeg_start_decompress() has seen that the tables are there. */
-static bool set_tables(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo)
+static bool set_tables(struct mr_jpeg_scan_codes *codes, const struct jpeg_decompress_struct *cinfo)
 {
-    mr_jpeg_scan_clear_mcu(scan);
+    mr_jpeg_scan_clear_mcu(codes);
     for (int i = 0; i < cinfo->num_components; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
         uint32_t dc = (uint32_t)component->dc_tbl_no, ac = (uint32_t)component->ac_tbl_no;
         struct mr_scan_code dc_code = code_of(cinfo->dc_huff_tbl_ptrs[dc]);
         struct mr_scan_code ac_code = code_of(cinfo->ac_huff_tbl_ptrs[ac]);
-        if (!mr_jpeg_scan_set_dc(scan, dc, &dc_code) || !mr_jpeg_scan_set_ac(scan, ac, &ac_code))
+        if (!mr_jpeg_scan_set_dc(codes, dc, &dc_code) || !mr_jpeg_scan_set_ac(codes, ac, &ac_code))
             return false;
         for (int k = 0; k < component->MCU_blocks; k++)
-            mr_jpeg_scan_add_block(scan, (uint32_t)i, dc, ac);
+            mr_jpeg_scan_add_block(codes, (uint32_t)i, dc, ac);
     }
     return true;
 }
 
-bool mr_scan_file_set(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo)
+bool mr_scan_file_set(struct mr_jpeg_scan_codes *codes, const struct jpeg_decompress_struct *cinfo)
 {
-    return is_plain(cinfo) && set_tables(scan, cinfo);
+    return is_plain(cinfo) && set_tables(codes, cinfo);
 }
 
-bool mr_scan_file_start(struct mr_jpeg_scan *scan, const struct jpeg_decompress_struct *cinfo,
-                        const struct mr_kernel_ops *kernels)
+bool mr_scan_file_start(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_codes *codes,
+                        const struct jpeg_decompress_struct *cinfo, const struct mr_kernel_ops *kernels)
 {
-    if (!mr_scan_file_set(scan, cinfo))
+    if (!mr_scan_file_set(codes, cinfo))
         return false;
-    mr_jpeg_scan_start(scan, kernels, cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer,
+    mr_jpeg_scan_start(scan, kernels, &codes->mcu, cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer,
                        cinfo->restart_interval);
     return true;
 }

@@ -40,6 +40,17 @@ struct mr_scan_reader {
     int32_t before[4];   /* DC coefficients of each component's last block */
 };
 
+#define MR_SCAN_LANES 3 /* that are decoded in turn; measured: two gain less, four gain no more */
+
+/* One of several streams of a scan that are decoded in turn. */
+struct mr_scan_lane {
+    struct mr_scan_reader *reader;
+    int16_t (*block)[64];        /* where the next one goes, or the present one; what it holds does not matter */
+    uint32_t n_mcus;             /* that are left, with the present one */
+    uint32_t index;              /* of the block in its MCU */
+    const struct mr_scan_ac *ac; /* of the block in which the reader stands; NULL in front of an MCU */
+};
+
 /* Bits from base to the position. */
 static inline int64_t mr_scan_reader_position(const struct mr_scan_reader *reader, const uint8_t *base)
 {

@@ -24,6 +24,7 @@
 struct mr_tensor_writer;
 struct mr_scan_reader;
 struct mr_scan_mcu;
+struct mr_scan_lane;
 
 /* A horizontal pass, prepared once for an image. */
 struct mr_resample_horizontal {
@@ -101,6 +102,12 @@ struct mr_kernel_ops {
                            int16_t (*blocks)[64]);
     /* The same without blocks. */
     uint32_t (*scan_skip)(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
+    /*
+     * The MCUs of n lanes, 1 to MR_SCAN_LANES, symbol by symbol in turn, until those of one are complete, or its next
+     * one begins behind its stop, where none begins at first. Returns that lane's number, the others stand anywhere; n
+     * where scan_store would return 0.
+     */
+    uint32_t (*scan_lanes)(struct mr_scan_lane *const *lanes, uint32_t n, const struct mr_scan_mcu *mcu);
 
     const struct mr_image_loops *image;
 };

@@ -53,9 +53,11 @@ size_t mr_scan_clean_c(const uint8_t **from, const uint8_t *end, uint8_t *to, si
 uint32_t mr_scan_store_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
                          int16_t (*blocks)[64]);
 uint32_t mr_scan_skip_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
+uint32_t mr_scan_lanes_c(struct mr_scan_lane *const *lanes, uint32_t n, const struct mr_scan_mcu *mcu);
 uint32_t mr_scan_store_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
                             int16_t (*blocks)[64]);
 uint32_t mr_scan_skip_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
+uint32_t mr_scan_lanes_avx2(struct mr_scan_lane *const *lanes, uint32_t n, const struct mr_scan_mcu *mcu);
 
 /* tile_encode_avx512.c */
 size_t mr_tile_encode_dct_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
