@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries whose checksums are right and whose content is nonsense: descriptions, tables of rows, templates and tiles
- * that somebody made up. They cost the entry, never the worker. AddressSanitizer sees the most of this.
+ * Entries whose checksums are right and whose content is nonsense: descriptions, tables of rows, templates, tiles and
+ * marks that somebody made up. They cost the entry, never the worker. AddressSanitizer sees the most of this.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/xxh3.h"
 #include "dataset/file.h"
 #include "dataset/file_cache.h"
 #include "cache/cache_folder.h"
@@ -28,6 +29,7 @@ enum { N = 8, N_ROUNDS = 60, MAX_BYTES = 1 << 20 };
 struct hostile {
     struct cache_rig rig;
     struct mr_packer *packer;
+    struct mr_codec *codec;
     uint32_t seed;
     uint8_t *bytes; /* of the entry that is made up */
     uint32_t rows[MR_CACHE_MAX_ROWS + 1];
@@ -40,12 +42,16 @@ static uint32_t next(struct hostile *hostile)
     return hostile->seed >> 8;
 }
 
+static uint32_t encoding = MR_PACKED_DCT;
+
 static int set_up(void **state)
 {
     struct hostile *hostile = calloc(1, sizeof *hostile);
     struct mr_packer_options options = {.encoding = MR_PACKED_DCT};
     cache_rig_set_up(&hostile->rig, N);
+    hostile->rig.encoding = encoding;
     assert_int_equal(mr_packer_create(&options, &hostile->packer, NULL), MR_OK);
+    assert_int_equal(mr_codec_create(&options.limits, &hostile->codec, NULL), MR_OK);
     hostile->bytes = malloc(MAX_BYTES);
     hostile->seed = (uint32_t)time(NULL);
     print_message("seed %u\n", hostile->seed);
@@ -57,40 +63,57 @@ static int tear_down(void **state)
 {
     struct hostile *hostile = *state;
     mr_packer_destroy(hostile->packer);
+    mr_codec_destroy(hostile->codec);
     cache_rig_tear_down(&hostile->rig);
     free(hostile->bytes);
     free(hostile);
     return 0;
 }
 
-/* The entry that a worker would write. */
-static struct mr_cache_entry pack(struct hostile *hostile, int64_t index)
+static uint8_t *read_file(const struct hostile *hostile, int64_t index, struct mr_cache_version *version_out)
 {
-    struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(MR_PACKED_DCT)}};
-    struct mr_packed_sample packed;
-    struct mr_cache_version version;
     size_t n;
     int fd = mr_file_cache_open(hostile->rig.catalog, (uint64_t)index, NULL);
     assert_true(fd >= 0);
-    assert_int_equal(mr_cache_key_look_at(fd, &version), 0);
-    uint8_t *file = malloc(version.file_bytes);
-    assert_int_equal(mr_file_read_at(fd, 0, file, version.file_bytes, &n), 0);
+    assert_int_equal(mr_cache_key_look_at(fd, version_out), 0);
+    uint8_t *file = malloc(version_out->file_bytes);
+    assert_int_equal(mr_file_read_at(fd, 0, file, version_out->file_bytes, &n), 0);
+    assert_int_equal(n, version_out->file_bytes);
     close(fd);
-    assert_int_equal(mr_packer_pack(hostile->packer, file, n, &packed, NULL), MR_OK);
-    assert_int_equal(packed.image.encoding, MR_PACKED_DCT);
-    assert_true(packed.image.len <= MAX_BYTES);
+    return file;
+}
+
+/* The entry that a worker would write. */
+static struct mr_cache_entry make_entry(struct hostile *hostile, int64_t index)
+{
+    struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(encoding), .encoding = (uint16_t)encoding}};
+    struct mr_packed_sample packed;
+    struct mr_packed_image image;
+    struct mr_cache_version version;
+    const uint8_t *bytes;
+    uint8_t *file = read_file(hostile, index, &version);
+    if (encoding == MR_PACKED_MARKED) {
+        assert_int_equal(mr_codec_mark(hostile->codec, file, version.file_bytes, &image, NULL), MR_OK);
+        bytes = image.marks;
+        entry.sample.len = image.marks_len;
+    } else {
+        assert_int_equal(mr_packer_pack(hostile->packer, file, version.file_bytes, &packed, NULL), MR_OK);
+        assert_int_equal(packed.image.encoding, MR_PACKED_DCT);
+        image = packed.image;
+        bytes = packed.bytes;
+        entry.sample.len = image.len;
+    }
+    assert_true(entry.sample.len <= MAX_BYTES);
     assert_true(mr_cache_key_hash(hostile->rig.catalog, index, &entry.sample.path_hash));
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
-    entry.sample.encoding = MR_PACKED_DCT;
-    entry.sample.width = packed.image.width;
-    entry.sample.height = packed.image.height;
-    entry.sample.orientation = (uint8_t)packed.image.orientation;
-    entry.sample.n_rows = packed.image.n_rows;
-    entry.sample.len = packed.image.len;
-    memcpy(hostile->bytes, packed.bytes, packed.image.len);
-    memcpy(hostile->rows, packed.image.rows, (packed.image.n_rows + 1) * sizeof *packed.image.rows);
-    hostile->template = *packed.image.template;
+    entry.sample.width = image.width;
+    entry.sample.height = image.height;
+    entry.sample.orientation = (uint8_t)image.orientation;
+    entry.sample.n_rows = image.n_rows;
+    memcpy(hostile->bytes, bytes, entry.sample.len);
+    memcpy(hostile->rows, image.rows, (image.n_rows + 1) * sizeof *image.rows);
+    hostile->template = *image.template;
     entry.bytes = hostile->bytes;
     entry.rows = hostile->rows;
     entry.template = &hostile->template;
@@ -123,13 +146,19 @@ static void make_up(struct hostile *hostile, struct mr_cache_entry *entry)
         }
     if (next(hostile) % 8 == 0)
         sample->encoding = MR_PACKED_DCT8;
+    if (encoding == MR_PACKED_MARKED && sample->len > 8 && next(hostile) % 4 > 0) {
+        uint64_t checksum = mr_xxh3(hostile->bytes + 8, sample->len - 8); /* which marks begin with */
+        memcpy(hostile->bytes, &checksum, sizeof checksum);
+    }
 }
 
 static void add_made_up(struct hostile *hostile, struct mr_cache_append *append)
 {
     struct mr_cache_place place;
     for (int64_t i = 0; i < N; i++) {
-        struct mr_cache_entry entry = pack(hostile, i);
+        if (!cache_rig_fits(&hostile->rig, i))
+            continue;
+        struct mr_cache_entry entry = make_entry(hostile, i);
         make_up(hostile, &entry);
         assert_int_equal(mr_cache_append_add(append, &entry, &place), 0);
     }
@@ -140,9 +169,12 @@ static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const s
 {
     struct mr_worker_cache *cached = mr_worker_cache_create(run->region, run->rig->catalog, pixels);
     struct mr_sample_source source = {.catalog = run->rig->catalog, .pixels = pixels};
+    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1 << 30};
+    struct mr_reader *reader;
     uint8_t *out = malloc(plan->out_bytes);
     unsigned n = 0;
     assert_non_null(cached);
+    assert_int_equal(mr_reader_create(run->rig->catalog, &options, &reader, NULL), MR_OK);
     for (int64_t i = 0; i < N; i++) {
         struct mr_fetched material;
         struct mr_pixels_report report;
@@ -151,14 +183,22 @@ static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const s
         int64_t label;
         mr_error error;
         mr_rng_init(&job.draws, 1, epoch, (uint64_t)i);
-        mr_worker_cache_prefetch(cached, &job, &offset, &len);
-        if (!mr_worker_cache_take(cached, &job, NULL, &label, &material))
-            continue;
-        if (mr_sample_fetch_run(&source, &job, &material, out, &report, &error) == MR_OK)
-            n++;
-        else
-            mr_worker_cache_drop(cached, i);
+        struct mr_read read;
+        bool by_marks = mr_worker_cache_prefetch(cached, &job, &offset, &len) == MR_WORKER_CACHE_MARKS;
+        if (by_marks) {
+            mr_reader_submit_range(reader, 0, i, offset, len);
+            assert_true(mr_reader_reap(reader, true, &read));
+        }
+        if (mr_worker_cache_take(cached, &job, by_marks ? &read : NULL, &label, &material)) {
+            if (mr_sample_fetch_run(&source, &job, &material, out, &report, &error) == MR_OK)
+                n++;
+            else
+                mr_worker_cache_drop(cached, i);
+        }
+        if (by_marks)
+            mr_reader_recycle(reader, &read);
     }
+    mr_reader_destroy(reader);
     mr_worker_cache_destroy(cached);
     free(out);
     return n;
@@ -196,5 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(made_up_entries_cost_no_more_than_themselves, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    encoding = MR_PACKED_MARKED;
+    return n_failed + cmocka_run_group_tests(tests, NULL, NULL);
 }
