@@ -130,6 +130,31 @@ static void damaged_marks_change_no_batch(void **state)
     free(sound);
 }
 
+/* The file of marks is cut while the pack is in use: what was read for nothing counts, as do the files. */
+static void marks_that_cannot_be_read_change_no_batch(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *sound = read_marks(&len);
+    mr_dataset *from_files = mr_test_dataset(folder), *dataset = open_pack(pack);
+    mr_loader_options options = plain();
+    struct given expected = take(from_files, "train:40", &options);
+    struct given by_marks = take(dataset, "train:40", &options);
+    assert_int_equal(truncate(marks, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        options.num_workers = i ? 2 : MR_NO_WORKERS;
+        options.reader = i ? MR_READER_AUTO : MR_READER_PREAD;
+        struct given got = take(dataset, "train:40", &options);
+        assert_int_equal(got.digest, expected.digest);
+        assert_int_equal(got.stats.n_damaged, expected.stats.n_damaged);
+        assert_true(got.stats.bytes_read > by_marks.stats.bytes_read);
+    }
+    write_marks(sound, len);
+    free(sound);
+    mr_dataset_destroy(dataset);
+    mr_dataset_destroy(from_files);
+}
+
 /* The second next, since some neighbours are of one size and have the same tables: their marks are not told apart. */
 static void swap_marks(uint8_t *index, int64_t i)
 {
@@ -209,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_marks_change_no_batch),
+        cmocka_unit_test(marks_that_cannot_be_read_change_no_batch),
         cmocka_unit_test(marks_of_another_picture_are_not_used),
         cmocka_unit_test(a_crop_reads_only_its_rows),
     };
