@@ -240,20 +240,20 @@ static void try_dataset(const uint8_t *bytes, size_t len)
 }
 
 /* The shards as they were when the seeds' journal was written. */
-static void make_part(void)
+static void make_part(const struct mr_pack_writer_options *options)
 {
-    struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
-    require(invented_write_some(folder, &options, FUZZ_PACK_SAMPLES - 1, NULL) == MR_OK, "cannot write a pack");
+    require(invented_write_some(folder, options, FUZZ_PACK_SAMPLES - 1, NULL) == MR_OK, "cannot write a pack");
 }
 
-static void try_journal(const uint8_t *bytes, size_t len)
+static void try_journal(const uint8_t *bytes, size_t len, bool marks)
 {
     struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
+    options.marks = marks;
     char spec[128];
     mr_dataset *dataset;
     mr_error error = {0};
     clear_folder();
-    make_part();
+    make_part(&options);
     put_file(MR_PACK_JOURNAL, bytes, len);
     mr_status status = invented_write_some(folder, &options, UINT64_MAX, &error);
     if (status != MR_OK) {
@@ -282,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (what & FUZZ_PACK_JOURNAL) {
         if (what & FUZZ_PACK_MEND)
             mend_journal(copy, n);
-        try_journal(copy, n);
+        try_journal(copy, n, what & FUZZ_PACK_MARKS);
     } else {
         if (what & FUZZ_PACK_MEND)
             mend_header(copy, n);

@@ -10,7 +10,7 @@
 enum {
     FUZZ_PACK_JOURNAL = 1, /* a journal, else an index */
     FUZZ_PACK_MEND = 2,    /* checksums are made right first, so that what they protect is looked at */
-    FUZZ_PACK_MARKS = 4    /* of the seeds: an index of version 2 */
+    FUZZ_PACK_MARKS = 4    /* the journal is of a pack with marks; the seed's index is of version 2 */
 };
 #define FUZZ_PACK_SAMPLES 6
 #define FUZZ_PACK_SHARD 1500

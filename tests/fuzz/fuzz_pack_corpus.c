@@ -19,8 +19,12 @@
 #include "tests/dataset/invented_pack.h"
 #include "tests/fuzz/fuzz_pack.h"
 
-static const uint8_t seeds[] = {0, FUZZ_PACK_MEND, FUZZ_PACK_MARKS | FUZZ_PACK_MEND, FUZZ_PACK_JOURNAL,
-                                FUZZ_PACK_JOURNAL | FUZZ_PACK_MEND};
+static const uint8_t seeds[] = {0,
+                                FUZZ_PACK_MEND,
+                                FUZZ_PACK_MARKS | FUZZ_PACK_MEND,
+                                FUZZ_PACK_JOURNAL,
+                                FUZZ_PACK_JOURNAL | FUZZ_PACK_MEND,
+                                FUZZ_PACK_JOURNAL | FUZZ_PACK_MARKS | FUZZ_PACK_MEND};
 
 static unsigned long n_inputs;
 
@@ -56,9 +60,10 @@ static uint8_t *make_seed(uint8_t what, size_t *len_out)
     char dir[] = "/tmp/fuzz-pack-seed-XXXXXX", path[64];
     struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
     uint64_t n = what & FUZZ_PACK_JOURNAL ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
+    options.marks = what & FUZZ_PACK_JOURNAL && what & FUZZ_PACK_MARKS; /* else by hand */
     if (!mkdtemp(dir) || invented_write_some(dir, &options, n, NULL) != MR_OK)
         abort();
-    if (what & FUZZ_PACK_MARKS)
+    if (what & FUZZ_PACK_MARKS && !options.marks)
         mark_pack(dir);
     snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_JOURNAL ? MR_PACK_JOURNAL : MR_PACK_INDEX);
     uint8_t *input = load(path, what, len_out);
@@ -121,7 +126,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return write_seeds(argv[1]);
     for (size_t i = 0; i < sizeof seeds; i++)
-        feed_seed(seeds[i], seeds[i] & FUZZ_PACK_MEND ? 4 : 97, 61);
+        feed_seed(seeds[i], !(seeds[i] & FUZZ_PACK_MEND) ? 97 : seeds[i] & FUZZ_PACK_MARKS ? 8 : 4, 61);
     printf("%lu inputs\n", n_inputs);
     return 0;
 }
