@@ -129,7 +129,7 @@ static void check_each_allocation(const char *spec, mr_loader_options options)
     fail_msg("there are more than %d allocations", MAX_ALLOCATIONS);
 }
 
-/* Of a folder, a list and records: the images with a cache and a trace. */
+/* Of a folder, a list and records: the images with a cache, of either form, and a trace. */
 static void check_datasets(const char *folder, mr_loader_options options)
 {
     char images[256], list[256], records[256], cache[256], trace[256];
@@ -143,6 +143,7 @@ static void check_datasets(const char *folder, mr_loader_options options)
     options.cache = cache;
     options.trace = trace;
     check_each_allocation(images, options);
+    options.cache_form = MR_CACHE_FORM_INDEX;
     check_each_allocation(list, options);
 }
 
