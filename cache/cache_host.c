@@ -199,7 +199,9 @@ static uint64_t find_room(const struct mr_cache_host *cache, uint64_t budget_byt
     uint64_t room;
     if (budget_bytes > 0)
         return budget_bytes;
-    if (fstatvfs(cache->folder, &disk) != 0 || __builtin_mul_overflow(disk.f_bavail, disk.f_frsize, &room) ||
+    /* File systems without a limit say that they have no blocks. */
+    if (fstatvfs(cache->folder, &disk) != 0 || disk.f_blocks == 0 ||
+        __builtin_mul_overflow(disk.f_bavail, disk.f_frsize, &room) ||
         __builtin_add_overflow(room, atomic_load(&cache->region->bytes), &room))
         return UINT64_MAX;
     return room;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forms of a cache: which one a run chooses, and two in one directory. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -13,6 +16,7 @@
 #include "cache/cache_form.h"
 #include "cache/cache_key.h"
 #include "tests/cache/cache_pixels.h"
+#include "tests/support/processes.h"
 
 enum { N = 10, N_MARKED = 8 };
 
@@ -96,6 +100,26 @@ static void budget_chooses_the_form(void **state)
     assert_int_equal(chosen(rig, 0, "and the disk has room for"), MR_PACKED_DCT);
 }
 
+static struct cache_rig *limitless;
+
+static int choose_without_a_limit(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", limitless->dir, "tmpfs", 0, "size=0") != 0)
+        return 77; /* only root may */
+    return chosen(limitless, 0, "the disk has room for 18446744073709551615") == MR_PACKED_DCT ? 0 : 1;
+}
+
+static void file_system_without_a_limit_has_room(void **state)
+{
+    limitless = *state;
+    assert_int_equal(mkdir(limitless->dir, 0777), 0);
+    int rc = mr_test_in_child(choose_without_a_limit);
+    if (rc == 77)
+        skip();
+    assert_int_equal(rc, 0);
+}
+
 /* Also those that are found in another form first are there. */
 static void what_is_there_chooses_the_form(void **state)
 {
@@ -169,9 +193,8 @@ static void two_forms_lie_in_one_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FORMS_TEST(budget_chooses_the_form),
-        FORMS_TEST(what_is_there_chooses_the_form),
-        FORMS_TEST(choice_without_the_decoder_is_dct),
+        FORMS_TEST(budget_chooses_the_form),        FORMS_TEST(file_system_without_a_limit_has_room),
+        FORMS_TEST(what_is_there_chooses_the_form), FORMS_TEST(choice_without_the_decoder_is_dct),
         FORMS_TEST(two_forms_lie_in_one_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
