@@ -159,6 +159,38 @@ static void samples_of_vectors_count_only_where_they_cannot_differ(void **state)
         compare_rows(&random, kernels);
 }
 
+/* Two blocks with nothing but a DC coefficient, and one of them beside a block that has another. */
+static void compare_flat(const struct mr_kernel_ops *kernels, int16_t dc, const uint16_t quant[64])
+{
+    int16_t flat[64] = {dc}, other[64] = {(int16_t)-dc, [63] = 1};
+    uint8_t alone[8][16], beside[8][16], *rows[2][8];
+    for (int y = 0; y < 8; y++) {
+        rows[0][y] = alone[y];
+        rows[1][y] = beside[y];
+    }
+    kernels->idct_pair(flat, flat, quant, rows[0], 0);
+    kernels->idct_pair(flat, other, quant, rows[1], 0);
+    for (int y = 0; y < 8; y++) {
+        assert_memory_equal(alone[y], beside[y], 8);
+        assert_memory_equal(alone[y] + 8, beside[y], 8);
+    }
+}
+
+static void flat_blocks_have_the_samples_of_all_others(void **state)
+{
+    (void)state;
+    const struct mr_kernel_ops *kernels = mr_kernels_best();
+    uint16_t quant[64];
+    if (!kernels->idct_pair)
+        skip();
+    for (uint32_t i = 0; i < 2; i++) {
+        for (int k = 0; k < 64; k++)
+            quant[k] = i == 0 ? 1 : 37;
+        for (int dc = INT16_MIN; dc <= INT16_MAX; dc++)
+            compare_flat(kernels, (int16_t)dc, quant);
+    }
+}
+
 static void inks_and_fractions_are_not_covered(void **state)
 {
     (void)state;
@@ -177,6 +209,7 @@ int main(void)
         cmocka_unit_test(usual_pictures_have_libjpegs_pixels),
         cmocka_unit_test(vectors_change_nothing_whatever_the_coefficients),
         cmocka_unit_test(samples_of_vectors_count_only_where_they_cannot_differ),
+        cmocka_unit_test(flat_blocks_have_the_samples_of_all_others),
         cmocka_unit_test(inks_and_fractions_are_not_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,8 @@
  *
  * Invariant: sums of inputs wrap in 16 bits, and what goes from one pass to the next saturates. A block whose rows
  * below the first are all zero skips the first pass, where its values wrap and do not saturate. Photographs never show
- * a difference; damaged files do.
+ * a difference; damaged files do. Two blocks of nothing but a DC coefficient skip the second pass too, to the same
+ * values.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
@@ -118,19 +119,37 @@ INLINE void put_rows(const __m256i v[8], uint8_t *const *rows, size_t at)
     }
 }
 
+/* Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of each half. */
+INLINE void put_flat(__m256i row, uint8_t *const *rows, size_t at)
+{
+    const int shift = PASS1_BITS + 3;
+    __m256i dc = _mm256_shuffle_epi8(row, _mm256_set1_epi16(0x0100));
+    dc = _mm256_srai_epi16(_mm256_adds_epi16(dc, _mm256_set1_epi16(1 << (shift - 1))), shift);
+    dc = _mm256_add_epi8(_mm256_packs_epi16(dc, dc), _mm256_set1_epi8((char)0x80));
+    __m128i bytes = _mm_unpacklo_epi64(_mm256_castsi256_si128(dc), _mm256_extracti128_si256(dc, 1));
+    for (int i = 0; i < 8; i++)
+        put16(rows[i] + at, bytes);
+}
+
 void mr_idct_pair_avx2(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
                        size_t at)
 {
-    __m256i v[8], below = _mm256_setzero_si256();
+    const __m256i beside = _mm256_setr_epi64x(-65536, -1, -65536, -1); /* all of a row but its first value */
+    __m256i v[8], below = _mm256_setzero_si256(), first_row = load_halves(first, second);
     for (int i = 0; i < 8; i++) {
         v[i] = load_halves(first + 8 * i, second + 8 * i);
         if (i > 0)
             below = _mm256_or_si256(below, v[i]);
         v[i] = _mm256_mullo_epi16(v[i], _mm256_broadcastsi128_si256(load128(quant + 8 * i)));
     }
+    __m256i row = _mm256_slli_epi16(v[0], PASS1_BITS),
+            others = _mm256_or_si256(below, _mm256_and_si256(first_row, beside));
+    if (_mm256_testz_si256(others, others)) {
+        put_flat(row, rows, at);
+        return;
+    }
     uint32_t zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(below, _mm256_setzero_si256()));
     bool first_flat = (zeros & 0xffff) == 0xffff, second_flat = zeros >> 16 == 0xffff;
-    __m256i row = _mm256_slli_epi16(v[0], PASS1_BITS);
     if (!first_flat || !second_flat)
         transform(v, CONST_BITS - PASS1_BITS);
     if (first_flat || second_flat) {
