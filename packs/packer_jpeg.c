@@ -165,7 +165,6 @@ static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
     mr_error error;
     uint32_t n = feed->n_columns - column;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
-    memset(feed->blocks, 0, (size_t)n * feed->n_blocks * sizeof feed->blocks[0]);
     if (!mr_jpeg_scan_store(&jpeg->scan, n, feed->blocks)) {
         jpeg->gave_up = true;
         mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);

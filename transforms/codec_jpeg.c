@@ -157,7 +157,6 @@ static uint32_t take_mcus(void *state, uint32_t row, uint32_t column)
     uint32_t n = feed->last_column + 1 - column;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
     skip_to(jpeg, (uint64_t)row * feed->n_columns + column);
-    memset(feed->blocks, 0, (size_t)n * feed->n_blocks * sizeof feed->blocks[0]);
     if (!mr_jpeg_scan_store(&jpeg->scan, n, feed->blocks))
         give_up(jpeg);
     jpeg->mcus += n;

@@ -106,7 +106,7 @@ static bool enter(void *state, struct mr_jpeg_scan *scan, uint32_t row)
 
 static bool decode_one_row(struct file *file, uint32_t row, int16_t (*blocks)[64])
 {
-    memset(blocks, 0, (size_t)file->n_mcus * file->codes.mcu.n_blocks * sizeof blocks[0]);
+    memset(blocks, 0x5a, (size_t)file->n_mcus * file->codes.mcu.n_blocks * sizeof blocks[0]);
     return enter(file, &single, row) && mr_jpeg_scan_store(&single, file->n_mcus, blocks);
 }
 

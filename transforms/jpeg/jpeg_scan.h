@@ -88,8 +88,8 @@ bool mr_jpeg_scan_find_place(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_plac
 const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan);
 
 /*
- * The next n MCUs: their blocks, which are zeros before, in natural order, or none. False: something is odd. The blocks
- * are then undefined, and only a start may follow.
+ * The next n MCUs: their blocks, whatever they hold before, in natural order, or none. False: something is odd. The
+ * blocks are then undefined, and only a start may follow.
  */
 bool mr_jpeg_scan_store(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64]);
 bool mr_jpeg_scan_skip(struct mr_jpeg_scan *scan, uint64_t n);

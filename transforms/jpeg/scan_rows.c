@@ -109,7 +109,6 @@ static bool store_part(struct mr_scan_rows *rows, uint32_t row, uint32_t first, 
     struct mr_jpeg_scan *scan = &rows->lanes[0].scan;
     if (first == 0 && !rows->crop.enter(rows->crop.state, scan, row))
         return false;
-    memset(room, 0, (size_t)n * rows->mcu->n_blocks * sizeof room[0]);
     return mr_jpeg_scan_store(scan, n, room);
 }
 

@@ -95,8 +95,8 @@ struct mr_kernel_ops {
     size_t (*scan_clean)(const uint8_t **from, const uint8_t *end, uint8_t *to, size_t room);
     /*
      * At most n MCUs from where the reader stands, fewer where they begin behind its stop; returns how many. 0: a code
-     * that is none, a block that is too long, a DC coefficient beyond 16 bits; the reader is undefined then. blocks
-     * are zeros.
+     * that is none, a block that is too long, a DC coefficient beyond 16 bits; the reader is undefined then. What
+     * blocks hold does not matter.
      */
     uint32_t (*scan_store)(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
                            int16_t (*blocks)[64]);

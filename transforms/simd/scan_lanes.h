@@ -14,15 +14,6 @@
 
 enum scan_lane_state { LANE_GOES_ON, LANE_STOPS, LANE_IS_ODD };
 
-/* In parts, or gcc makes it slower than decoding a few symbols. */
-INLINE void clear_block(int16_t *block)
-{
-    memset(block, 0, 32);
-    memset(block + 16, 0, 32);
-    memset(block + 32, 0, 32);
-    memset(block + 48, 0, 32);
-}
-
 /* The DC coefficient of a lane's next block, which is kept apart until the block is complete. */
 INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane, const struct mr_scan_mcu *mcu)
 {
