@@ -38,7 +38,8 @@ uint64_t mr_cache_form_estimate(const struct mr_catalog *catalog)
     double bytes = 0;
     for (uint64_t i = 0; i < n_looked; i++) {
         struct mr_cache_version version;
-        if (mr_cache_key_look(catalog, (int64_t)(n / n_looked * i), &version) != 0)
+        uint64_t index = n / n_looked * i + n % n_looked * i / n_looked;
+        if (mr_cache_key_look(catalog, (int64_t)index, &version) != 0)
             continue;
         bytes += (double)version.file_bytes;
         n_seen++;

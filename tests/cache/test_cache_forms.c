@@ -16,6 +16,7 @@
 #include "cache/cache_form.h"
 #include "cache/cache_key.h"
 #include "tests/cache/cache_pixels.h"
+#include "tests/support/folder.h"
 #include "tests/support/processes.h"
 
 enum { N = 10, N_MARKED = 8 };
@@ -98,6 +99,23 @@ static void budget_chooses_the_form(void **state)
     assert_int_equal(chosen(rig, need, words), MR_PACKED_DCT);
     assert_int_equal(chosen(rig, need - 1, "of form index: coefficients of this dataset need"), MR_PACKED_MARKED);
     assert_int_equal(chosen(rig, 0, "and the disk has room for"), MR_PACKED_DCT);
+}
+
+/* More files than are looked at, but not twice as many, and the last ones are the large ones. */
+static void estimate_looks_at_files_of_all_parts(void **state)
+{
+    enum { N_FILES = 240, LARGE = 3000 };
+    static const uint8_t bytes[LARGE];
+    struct cache_rig *rig = *state;
+    char name[40];
+    for (unsigned i = 0; i < N_FILES; i++) {
+        snprintf(name, sizeof name, "class_0/%03u.jpg", i);
+        mr_test_folder_write(rig->photos, name, bytes, i < N_FILES / 2 ? 1 : LARGE);
+    }
+    cache_rig_reopen(rig);
+    assert_int_equal(rig->n, N_FILES);
+    uint64_t is = mr_cache_form_estimate(rig->catalog), right = bytes_of_files(rig) * 140 / 100;
+    assert_in_range(is, right * 95 / 100, right * 105 / 100);
 }
 
 static struct cache_rig *limitless;
@@ -193,8 +211,11 @@ static void two_forms_lie_in_one_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FORMS_TEST(budget_chooses_the_form),        FORMS_TEST(file_system_without_a_limit_has_room),
-        FORMS_TEST(what_is_there_chooses_the_form), FORMS_TEST(choice_without_the_decoder_is_dct),
+        FORMS_TEST(budget_chooses_the_form),
+        FORMS_TEST(estimate_looks_at_files_of_all_parts),
+        FORMS_TEST(file_system_without_a_limit_has_room),
+        FORMS_TEST(what_is_there_chooses_the_form),
+        FORMS_TEST(choice_without_the_decoder_is_dct),
         FORMS_TEST(two_forms_lie_in_one_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
