@@ -79,12 +79,15 @@ enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
     return MR_WORKER_CACHE_MARKS;
 }
 
-/* Was this range read of the version of the file that the entry is of, and does it have what the draws need? */
+/*
+ * Was this range read of the version of the file that the entry is of, and does it have what the draws need? A range
+ * that could not be read may be of a file that has changed, which costs its entry too.
+ */
 static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
                       const struct mr_cache_hit *hit, uint64_t offset, uint64_t len)
 {
-    return read->status == MR_OK && read->offset == offset && read->len == len && job->file_bytes == hit->file_bytes &&
-           job->mtime_ns == hit->mtime_ns && mr_cache_use_is_current(cache->use, job->index, hit);
+    return mr_cache_use_is_current(cache->use, job->index, hit) && read->status == MR_OK && read->offset == offset &&
+           read->len == len && job->file_bytes == hit->file_bytes && job->mtime_ns == hit->mtime_ns;
 }
 
 /* The marks beside the range that was read. */

@@ -209,6 +209,8 @@ static void file_that_is_cut_is_read_whole(void **state)
     reap(m);
     assert_int_equal(m->read.status, MR_ERR_DAMAGED);
     assert_false(take(m));
+    assert_int_equal(m->run.region->n_stale, 1);
+    assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
 }
 
