@@ -33,8 +33,9 @@ enum { N_MET = 1024 }; /* a power of two */
 /* What unused time may add up to, so that a long pause is not followed by a long standstill. */
 #define MAX_CREDIT_NS INT64_C(50000000)
 
-/* Packing needs about ten bytes a pixel. Those for images larger than this are given back. */
+/* Packing needs about ten bytes a pixel. What larger images and files have needed is given back. */
 #define KEPT_PIXELS (UINT64_C(1) << 24)
+#define KEPT_BYTES ((size_t)1 << 24)
 
 struct mr_cache_fill {
     struct mr_cache_region *region;
@@ -241,7 +242,6 @@ static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, str
 {
     if (!need_codec(fill))
         return MR_CACHE_ABSENT;
-    *made_out = (struct made){0};
     mr_status status = mr_codec_mark(fill->codec, fill->bytes, len, &made_out->image, NULL);
     if (status == MR_OK) {
         made_out->bytes = made_out->image.marks;
@@ -308,26 +308,32 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
     return word_of(region, entry, &place);
 }
 
-/* The word of a claimed sample after all that could be done. */
-static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
+/* The word of a claimed sample after all that could be done. *made_out starts as zeros. */
+static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made *made_out)
 {
     struct mr_cache_version version;
-    struct made made;
     bool marks = fill->region->encoding == MR_PACKED_MARKED;
     struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
     if (!mr_cache_key_hash(fill->catalog, index, &entry.sample.path_hash))
         return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
     enum mr_cache_state state = read_file(fill, index, &version);
     if (state == MR_CACHE_GOOD)
-        state = (marks ? mark_file : pack_file)(fill, (size_t)version.file_bytes, &made);
+        state = (marks ? mark_file : pack_file)(fill, (size_t)version.file_bytes, made_out);
     if (state != MR_CACHE_GOOD)
         return mr_cache_region_word(state, 0, 0);
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
-    describe_entry(&made, &entry);
-    uint64_t word = write_entry(fill, &entry);
-    if ((uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
-        give_back(fill); /* one panorama must not leave every worker with its buffers */
+    describe_entry(made_out, &entry);
+    return write_entry(fill, &entry);
+}
+
+/* A panorama must not leave every worker with its buffers, whatever became of it. */
+static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
+{
+    struct made made = {0};
+    uint64_t word = add_entry(fill, index, &made);
+    if (fill->capacity > KEPT_BYTES || (uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
+        give_back(fill);
     return word;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forms of a cache: which one a run chooses, and two in one directory. */
+#include <malloc.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -206,6 +208,25 @@ static void two_forms_lie_in_one_directory(void **state)
     assert_int_equal(report.n_filled_stale, 1);
 }
 
+/* A progressive file, which has no marks. Allocations of this size are mappings of their own. */
+static void large_file_without_marks_leaves_no_buffer(void **state)
+{
+    enum { LARGE = 40 << 20 };
+    struct cache_rig *rig = *state;
+    struct cache_run run;
+    char path[700];
+    snprintf(path, sizeof path, "%s/class_0/004.jpg", rig->photos);
+    assert_int_equal(truncate(path, LARGE), 0);
+    rig->encoding = MR_PACKED_MARKED;
+    cache_rig_reopen(rig);
+    cache_run_begin(&run, rig, NULL);
+    size_t before = mallinfo2().hblkhd;
+    assert_int_equal(cache_run_fill_all(&run), N);
+    assert_true(mallinfo2().hblkhd < before + LARGE / 2);
+    assert_int_equal(cache_run_count(&run), N_MARKED);
+    cache_run_end(&run);
+}
+
 #define FORMS_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -217,6 +238,7 @@ int main(void)
         FORMS_TEST(what_is_there_chooses_the_form),
         FORMS_TEST(choice_without_the_decoder_is_dct),
         FORMS_TEST(two_forms_lie_in_one_directory),
+        FORMS_TEST(large_file_without_marks_leaves_no_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
