@@ -118,7 +118,7 @@ mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes,
     jpeg->gave_up = false;
     const enum mr_codec_jpeg_decoder decoder = mr_packed_selftest_decoder();
     jpeg->own = way == MR_PACKER_JPEG_ONE_PASS && decoder != MR_CODEC_JPEG_STOCK;
-    jpeg->vectors_known = decoder == MR_CODEC_JPEG_OWN && jpeg->kernels->idct_pair;
+    jpeg->vectors_known = decoder == MR_CODEC_JPEG_OWN && jpeg->kernels->idct_blocks;
     mr_status status = mr_jpeg_file_read(&jpeg->file, bytes, len, error);
     if (status != MR_OK)
         return status;

@@ -179,7 +179,7 @@ static void start_scan(struct jpeg *jpeg)
     jpeg->own = true;
     jpeg->mcus = 0;
     jpeg->feed.source = &scans;
-    jpeg->feed.idct_pair = jpeg->decoder == MR_CODEC_JPEG_OWN ? jpeg->kernels->idct_pair : NULL;
+    jpeg->feed.idct_blocks = jpeg->decoder == MR_CODEC_JPEG_OWN ? jpeg->kernels->idct_blocks : NULL;
     mr_jpeg_feed_start(&jpeg->feed, &jpeg->file.box);
 }
 

@@ -203,7 +203,7 @@ static void start_box(struct mr_jpeg_box *box)
     if (!mr_scan_file_set(&marked->codes, cinfo))
         fail_marks(marked, "scan");
     marked->feed.source = &marked_rows;
-    marked->feed.idct_pair = marked->libjpeg_idct ? NULL : marked->kernels->idct_pair;
+    marked->feed.idct_blocks = marked->libjpeg_idct ? NULL : marked->kernels->idct_blocks;
     mr_jpeg_feed_start(&marked->feed, box);
     if (!check_marks(marked))
         fail_marks(marked, "image");

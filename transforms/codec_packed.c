@@ -185,7 +185,7 @@ mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
     packed->n_warnings = 0;
     packed->box.rows_left = 0;
     packed->feed.source = &tiles;
-    packed->feed.idct_pair = packed->libjpeg_idct ? NULL : kernels->idct_pair;
+    packed->feed.idct_blocks = packed->libjpeg_idct ? NULL : kernels->idct_blocks;
     packed->expand = image->encoding == MR_PACKED_DCT ? kernels->expand_dct : kernels->expand_dct8;
     mr_packed_layout(image, &packed->layout);
     mr_status status = mr_jpeg_box_guard(&packed->box, read_header, error);

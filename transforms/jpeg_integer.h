@@ -47,7 +47,7 @@ mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr
 
 /*
  * The blocks of n_mcus MCUs of a row of MCUs, from column on. samples: NULL, or what vectors of 16 bits (the kernels'
- * idct_pair, libjpeg-turbo's) made of the row's blocks inside the image: samples[c][y] is row y of component c. They
+ * idct_blocks, libjpeg-turbo's) made of the row's blocks inside the image: samples[c][y] is row y of component c. They
  * are copied where they cannot differ from the integers'.
  */
 void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,

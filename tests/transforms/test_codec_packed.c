@@ -366,7 +366,7 @@ static void the_kernels_transform_where_libjpeg_has_vectors_too(void **state)
     (void)state;
 #if defined(__x86_64__) && defined(WITH_SIMD)
     const char *none = getenv("JSIMD_FORCENONE");
-    bool may = mr_kernels_best()->idct_pair != NULL;
+    bool may = mr_kernels_best()->idct_blocks != NULL;
     assert_int_equal(may && mr_packed_selftest_own_idct(), may && !(none && strcmp(none, "1") == 0));
 #else
     print_message("%s\n", mr_packed_selftest_own_idct() ? "by the kernels" : "by libjpeg");

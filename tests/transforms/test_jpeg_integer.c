@@ -131,14 +131,19 @@ static void compare_rows(uint32_t *random, const struct mr_kernel_ops *kernels)
     struct mr_packed_image image = {.encoding = MR_PACKED_DCT, .width = 64, .height = 8, .template = &template};
     struct mr_jpeg_integer alone = {0}, helped = {0};
     uint8_t samples[8][64], *rows[8], **planes[1] = {rows};
+    int16_t *pointers[8];
     for (int k = 0; k < 64; k++)
         template.quant[0][k] = (uint16_t)(1 + draw(random, draw(random, 8) ? 12 : 20000));
     for (int i = 0; i < 8; i++) {
         draw_block(random, template.quant[0], blocks[i]);
         rows[i] = samples[i];
+        pointers[i] = blocks[i];
     }
-    for (size_t i = 0; i < 8; i += 2)
-        kernels->idct_pair(blocks[i], blocks[i + 1], template.quant[0], rows, 8 * i);
+    for (uint32_t i = 0, n; i < 8; i += n) {
+        n = 2 + draw(random, 2) * 2;
+        n = i + n <= 8 ? n : 2;
+        assert_int_equal(kernels->idct_blocks(pointers + i, n, template.quant[0], rows, 8 * i), n);
+    }
     assert_int_equal(mr_jpeg_integer_begin(&alone, &image, NULL), MR_OK);
     assert_int_equal(mr_jpeg_integer_begin(&helped, &image, NULL), MR_OK);
     mr_jpeg_integer_blocks(&alone, 0, 0, 8, (const int16_t(*)[64])blocks, NULL);
@@ -153,26 +158,28 @@ static void samples_of_vectors_count_only_where_they_cannot_differ(void **state)
 {
     (void)state;
     const struct mr_kernel_ops *kernels = mr_kernels_best();
-    if (!kernels->idct_pair)
+    if (!kernels->idct_blocks)
         skip();
     for (uint32_t i = 0, random = 1; i < 3000; i++)
         compare_rows(&random, kernels);
 }
 
-/* Two blocks with nothing but a DC coefficient, and one of them beside a block that has another. */
+/* Blocks with nothing but a DC coefficient, and such a block beside others. */
 static void compare_flat(const struct mr_kernel_ops *kernels, int16_t dc, const uint16_t quant[64])
 {
     int16_t flat[64] = {dc}, other[64] = {(int16_t)-dc, [63] = 1};
-    uint8_t alone[8][16], beside[8][16], *rows[2][8];
+    int16_t *alike[6] = {flat, flat, flat, flat, flat, flat}, *mixed[6] = {other, flat, other, other, flat, other};
+    uint8_t alone[8][48], beside[8][48], *rows[2][8];
     for (int y = 0; y < 8; y++) {
         rows[0][y] = alone[y];
         rows[1][y] = beside[y];
     }
-    kernels->idct_pair(flat, flat, quant, rows[0], 0);
-    kernels->idct_pair(flat, other, quant, rows[1], 0);
+    assert_int_equal(kernels->idct_blocks(alike, 6, quant, rows[0], 0), 6);
+    assert_int_equal(kernels->idct_blocks(mixed, 6, quant, rows[1], 0), 6);
     for (int y = 0; y < 8; y++) {
-        assert_memory_equal(alone[y], beside[y], 8);
-        assert_memory_equal(alone[y] + 8, beside[y], 8);
+        for (int i = 0; i < 6; i++)
+            assert_memory_equal(alone[y] + 8 * i, beside[y] + 8, 8);
+        assert_memory_equal(beside[y] + 32, beside[y] + 8, 8);
     }
 }
 
@@ -181,7 +188,7 @@ static void flat_blocks_have_the_samples_of_all_others(void **state)
     (void)state;
     const struct mr_kernel_ops *kernels = mr_kernels_best();
     uint16_t quant[64];
-    if (!kernels->idct_pair)
+    if (!kernels->idct_blocks)
         skip();
     for (uint32_t i = 0; i < 2; i++) {
         for (int k = 0; k < 64; k++)

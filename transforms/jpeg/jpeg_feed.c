@@ -47,10 +47,10 @@ static void transform_blocks(struct mr_jpeg_feed *feed, int c, int16_t *const *b
     const struct inverse_dct *idct = (const struct inverse_dct *)cinfo->idct;
     jpeg_component_info *component = &cinfo->comp_info[c];
     uint32_t i = 0;
-    for (; feed->idct_pair && i + 2 <= n; i += 2, at += 2 * DCTSIZE)
-        feed->idct_pair(blocks[i], blocks[i + 1], component->quant_table->quantval, rows, at);
-    for (; i < n; i++, at += DCTSIZE)
-        idct->inverse_dct[c](cinfo, component, blocks[i], rows, at);
+    if (feed->idct_blocks)
+        i = feed->idct_blocks(blocks, n, component->quant_table->quantval, rows, at);
+    for (; i < n; i++)
+        idct->inverse_dct[c](cinfo, component, blocks[i], rows, at + i * DCTSIZE);
 }
 
 /*

@@ -36,8 +36,8 @@ struct mr_jpeg_feed {
     uint8_t h[4], v[4];             /* of each component: blocks in an MCU */
     uint32_t first_column, last_column;
     uint32_t first_row, last_row; /* MCUs that the box needs; libjpeg may read others too */
-    void (*idct_pair)(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
-                      size_t at); /* the kernels'; NULL: libjpeg's, block by block */
+    uint32_t (*idct_blocks)(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
+                            size_t at); /* the kernels'; NULL: libjpeg's, block by block */
 
     int16_t (*taken)[64]; /* the blocks that the source has given: MCU by MCU, as a scan has them, in natural order */
     _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* room for them */
@@ -48,7 +48,7 @@ bool mr_jpeg_feed_knows_libjpeg(void);
 
 /*
  * Inside a step, after mr_jpeg_box_crop() of a file of one scan with the components in the header's order: blocks come
- * from source from now on. source and idct_pair are set; the rest is found here.
+ * from source from now on. source and idct_blocks are set; the rest is found here.
  */
 void mr_jpeg_feed_start(struct mr_jpeg_feed *feed, struct mr_jpeg_box *box);
 

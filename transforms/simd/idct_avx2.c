@@ -131,8 +131,8 @@ INLINE void put_flat(__m256i row, uint8_t *const *rows, size_t at)
         put16(rows[i] + at, bytes);
 }
 
-void mr_idct_pair_avx2(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
-                       size_t at)
+INLINE void transform_pair(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
+                           size_t at)
 {
     const __m256i beside = _mm256_setr_epi64x(-65536, -1, -65536, -1); /* all of a row but its first value */
     __m256i v[8], below = _mm256_setzero_si256(), first_row = load_halves(first, second);
@@ -160,4 +160,13 @@ void mr_idct_pair_avx2(const int16_t *first, const int16_t *second, const uint16
     transpose(v);
     transform(v, CONST_BITS + PASS1_BITS + 3);
     put_rows(v, rows, at);
+}
+
+uint32_t mr_idct_blocks_avx2(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
+                             size_t at)
+{
+    uint32_t i = 0;
+    for (; i + 2 <= n; i += 2, at += 16)
+        transform_pair(blocks[i], blocks[i + 1], quant, rows, at);
+    return i;
 }

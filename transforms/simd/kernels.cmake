@@ -19,9 +19,9 @@ set(mr_avx512_flags
 
 # mr_kernel_set(set flags...): the files of a set, and their word in kernels.c.
 function(mr_kernel_set set)
-  set(parts axis image_loops image_map resample resample_vertical tensor_write tile warp)
+  set(parts axis idct image_loops image_map resample resample_vertical tensor_write tile warp)
   if(set STREQUAL avx2)
-    list(APPEND parts idct scan) # AVX-512 has no better ones
+    list(APPEND parts scan) # AVX-512 has no better one
   endif()
   foreach(part IN LISTS parts)
     target_sources(mr_transforms PRIVATE simd/${part}_${set}.c)

@@ -79,11 +79,12 @@ struct mr_kernel_ops {
     bool (*expand_dct8)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                         int16_t (*out)[64]);
     /*
-     * The inverse DCT of two blocks of coefficients, bit for bit as libjpeg-turbo's vectors do it: the first to columns
-     * at to at + 7 of eight rows, the second to the eight columns behind. NULL: libjpeg's own, block by block.
+     * The inverse DCT of n blocks of coefficients, bit for bit as libjpeg-turbo's vectors do it: of block i to columns
+     * at + 8 i to at + 8 i + 7 of eight rows. Returns how many it did, all or all but the last. NULL: libjpeg's own,
+     * block by block.
      */
-    void (*idct_pair)(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
-                      size_t at);
+    uint32_t (*idct_blocks)(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
+                            size_t at);
     /* Blocks to a tile, as mr_tile_encode_dct() and mr_tile_encode_dct8(). */
     size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
     size_t (*encode_dct8)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);

@@ -34,9 +34,11 @@ void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const 
 void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                                    uint32_t first, uint32_t channels, void *out);
 
-/* idct_avx2.c */
-void mr_idct_pair_avx2(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
-                       size_t at);
+/* idct_<set>.c */
+uint32_t mr_idct_blocks_avx2(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
+                             size_t at);
+uint32_t mr_idct_blocks_avx512(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
+                               size_t at);
 
 /* tile_<set>.c */
 bool mr_tile_expand_dct_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
