@@ -115,9 +115,8 @@ MR_API mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_
 
 /**
  * Read and decode every sample completely; for a pack verify its checksum, and make its marks again and compare them
- * (with MR_JPEG_STOCK: verify their checksum). Damaged samples, also those that cannot
- * be read, are reported to notice. It uses only num_workers, max_pixels, jpeg_decoder, progress, notice and user of
- * options.
+ * (with MR_JPEG_STOCK: verify their checksum). Damaged samples, also those that cannot be read, are reported to notice.
+ * It uses only num_workers, max_pixels, jpeg_decoder, progress, notice and user of options.
  *
  * Returns MR_OK, also if samples are damaged: report_out->n_damaged counts them. MR_ERR_INVALID, MR_ERR_UNSUPPORTED
  * (callbacks), MR_ERR_IO, MR_ERR_CANCELED, MR_ERR_NO_MEMORY.
