@@ -11,83 +11,10 @@
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
 
-#define CONST_BITS 13
-#define PASS1_BITS 2
-
-/* 32-bit values of the first and the last four of the eight of each block. */
-struct wide {
-    __m256i lo, hi;
-};
-
-INLINE struct wide add(struct wide a, struct wide b)
-{
-    return (struct wide){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
-}
-
-INLINE struct wide sub(struct wide a, struct wide b)
-{
-    return (struct wide){_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
-}
-
-/* a x + b y */
-INLINE struct wide mix(__m256i x, int a, __m256i y, int b)
-{
-    const __m256i ab = _mm256_set1_epi32((int)((uint32_t)b << 16 | ((uint32_t)a & 0xffff)));
-    return (struct wide){_mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), ab),
-                         _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), ab)};
-}
-
-/* x 2^CONST_BITS */
-INLINE struct wide scale(__m256i x)
-{
-    const __m256i zero = _mm256_setzero_si256();
-    return (struct wide){_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, x), 16 - CONST_BITS),
-                         _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, x), 16 - CONST_BITS)};
-}
-
-INLINE __m256i descale(struct wide x, int shift)
-{
-    return _mm256_packs_epi32(_mm256_srai_epi32(x.lo, shift), _mm256_srai_epi32(x.hi, shift));
-}
-
-/* Eight one-dimensional transforms of each block at once; v[i] is the i-th value of all. */
-INLINE void transform(__m256i v[8], int shift)
-{
-    const struct wide half = {_mm256_set1_epi32(1 << (shift - 1)), _mm256_set1_epi32(1 << (shift - 1))};
-    struct wide t0 = add(scale(_mm256_add_epi16(v[0], v[4])), half);
-    struct wide t1 = add(scale(_mm256_sub_epi16(v[0], v[4])), half);
-    struct wide t2 = mix(v[2], 4433, v[6], 4433 - 15137);
-    struct wide t3 = mix(v[2], 4433 + 6270, v[6], 4433);
-    const struct wide even[4] = {add(t0, t3), add(t1, t2), sub(t1, t2), sub(t0, t3)};
-
-    __m256i z3 = _mm256_add_epi16(v[7], v[3]), z4 = _mm256_add_epi16(v[5], v[1]);
-    struct wide m3 = mix(z3, 9633 - 16069, z4, 9633), m4 = mix(z3, 9633, z4, 9633 - 3196);
-    const struct wide odd[4] = {
-        add(mix(v[7], -7373, v[1], 12299 - 7373), m4), add(mix(v[5], -20995, v[3], 25172 - 20995), m3),
-        add(mix(v[5], 16819 - 20995, v[3], -20995), m4), add(mix(v[7], 2446 - 7373, v[1], -7373), m3)};
-    for (int i = 0; i < 4; i++) {
-        v[i] = descale(add(even[i], odd[i]), shift);
-        v[7 - i] = descale(sub(even[i], odd[i]), shift);
-    }
-}
-
-/* Rows become columns, in each block. */
-INLINE void transpose(__m256i v[8])
-{
-    __m256i a[8], b[8];
-    for (int i = 0; i < 4; i++) {
-        a[2 * i] = _mm256_unpacklo_epi16(v[i], v[i + 4]);
-        a[2 * i + 1] = _mm256_unpackhi_epi16(v[i], v[i + 4]);
-    }
-    for (int i = 0; i < 4; i++) {
-        b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
-        b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
-    }
-    for (int i = 0; i < 4; i++) {
-        v[2 * i] = _mm256_unpacklo_epi16(b[i], b[i + 4]);
-        v[2 * i + 1] = _mm256_unpackhi_epi16(b[i], b[i + 4]);
-    }
-}
+#define VEC __m256i
+#define VEC_OP(name) _mm256_##name
+#define VEC_ZERO _mm256_setzero_si256
+#include "transforms/simd/idct_passes.h"
 
 INLINE void put16(void *to, __m128i value)
 {
