@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options by name: reads a value's text by the table, for bindings, configuration files and the command.
+ * Options by name: reads and writes a value's text by the table, for bindings, configuration files and the command.
  *
  * Invariant: the caller's struct is written last, when nothing can fail any more.
  */
@@ -101,6 +101,12 @@ static mr_status parse_switch(const struct mr_option *option, const char *text, 
                         text);
 }
 
+static mr_status refuse_list(const struct mr_option *option, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_INVALID, "%s: a list has no text form; use the field of mr_loader_options",
+                        option->name);
+}
+
 /* The bytes of the field's new value. */
 union field {
     bool on;
@@ -129,8 +135,7 @@ static mr_status parse_field(const struct mr_option *option, const char *text, u
     case MR_OPTION_U64: *len_out = sizeof field_out->u64; return parse_value(option, text, &field_out->u64, error);
     case MR_OPTION_LIST: break;
     }
-    return mr_error_set(error, MR_ERR_INVALID, "%s: a list has no text form; set the field of mr_loader_options",
-                        option->name);
+    return refuse_list(option, error);
 }
 
 mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value, mr_error *error)
@@ -149,5 +154,67 @@ mr_status mr_loader_options_set(mr_loader_options *options, const char *name, co
         return mr_error_set(error, MR_ERR_INVALID, "%s: the struct_size %zu of the options ends before it", name,
                             options->struct_size);
     memcpy((char *)options + option->offset, &field, len);
+    return MR_OK;
+}
+
+const char *mr_loader_option_name(size_t i)
+{
+    return i < MR_OPTION_TABLE_N ? mr_option_table[i].name : NULL;
+}
+
+/* A number of the table's words is that word; zero is "default" where zero itself is no value. */
+static const char *format_number(const struct mr_option *option, uint64_t value, char digits_out[24])
+{
+    for (const struct mr_option_word *w = option->words; w && w->word; w++)
+        if (w->value == value)
+            return w->word;
+    if (value == 0 && (option->hi == 0 || option->lo > 0))
+        return "default";
+    snprintf(digits_out, 24, "%llu", (unsigned long long)value);
+    return digits_out;
+}
+
+/* The text of a field, which may lie in the field or in digits_out; NULL for a list. */
+static const char *format_field(const struct mr_option *option, const union field *field, char digits_out[24])
+{
+    switch (option->type) {
+    case MR_OPTION_BOOL: return field->on ? "true" : "false";
+    case MR_OPTION_TEXT: return field->text ? field->text : "";
+    case MR_OPTION_I32:
+    case MR_OPTION_U32: return format_number(option, field->u32, digits_out);
+    case MR_OPTION_U64: return format_number(option, field->u64, digits_out);
+    case MR_OPTION_LIST: break;
+    }
+    return NULL;
+}
+
+static size_t size_field(enum mr_option_type type)
+{
+    static const size_t sizes[] = {
+        [MR_OPTION_BOOL] = sizeof(bool),    [MR_OPTION_I32] = sizeof(uint32_t),      [MR_OPTION_U32] = sizeof(uint32_t),
+        [MR_OPTION_U64] = sizeof(uint64_t), [MR_OPTION_TEXT] = sizeof(const char *), [MR_OPTION_LIST] = 0};
+    return sizes[type];
+}
+
+mr_status mr_loader_options_get(const mr_loader_options *options, const char *name, char *text_out, size_t size,
+                                size_t *len_out, mr_error *error)
+{
+    if (!options || !name)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", !options ? "options" : "name");
+    const struct mr_option *option = find_option(name);
+    if (!option)
+        return refuse_name(name, error);
+    union field field = {0};
+    char digits[24];
+    size_t len = size_field(option->type);
+    if (options->struct_size >= option->offset + len) /* otherwise the caller's version has the default */
+        memcpy(&field, (const char *)options + option->offset, len);
+    const char *text = format_field(option, &field, digits);
+    if (!text)
+        return refuse_list(option, error);
+    if (text_out && size > 0)
+        snprintf(text_out, size, "%s", text);
+    if (len_out)
+        *len_out = strlen(text);
     return MR_OK;
 }

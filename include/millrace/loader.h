@@ -157,6 +157,20 @@ typedef struct mr_loader_options {
 MR_API mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value,
                                        mr_error *error);
 
+/** Name of the i-th option that mr_loader_options_set() and mr_loader_options_get() know; NULL past the last. */
+MR_API const char *mr_loader_option_name(size_t i);
+
+/**
+ * Write the value of an option as the text that mr_loader_options_set() reads: "64", "true", "skip", "default".
+ *
+ * A string that is NULL is "".
+ * text_out  at most size bytes with the final NUL; NULL only measures
+ * len_out   NULL, or receives the text's length without the NUL
+ * Returns MR_OK; MR_ERR_INVALID: an unknown name, or a list, which has no text form.
+ */
+MR_API mr_status mr_loader_options_get(const mr_loader_options *options, const char *name, char *text_out, size_t size,
+                                       size_t *len_out, mr_error *error);
+
 typedef struct mr_loader mr_loader;
 
 /**

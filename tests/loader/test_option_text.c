@@ -114,7 +114,7 @@ static void wrong_names_are_refused_with_a_hint(void **state)
     refuse("colour", "8", "'colour' is not an option of a loader");
     refuse("", "8", "'' is not an option of a loader");
     refuse("struct_size", "8", "'struct_size' is not an option");
-    refuse("devices", "cuda:0,cuda:1", "devices: a list has no text form; set the field of mr_loader_options");
+    refuse("devices", "cuda:0,cuda:1", "devices: a list has no text form; use the field of mr_loader_options");
     refuse("n_affinity_cpus", "1", "n_affinity_cpus: a list has no text form");
     refuse(NULL, "8", "name is NULL");
     refuse("device", NULL, "value is NULL");
@@ -175,6 +175,76 @@ static void only_the_lists_are_refused(void **state)
     assert_int_equal(n_lists, 4); /* affinity_cpus, devices and their lengths */
 }
 
+static void expect_text(const mr_loader_options *options, const char *name, const char *expected)
+{
+    char text[64];
+    size_t len = 0;
+    mr_error error = {0};
+    if (mr_loader_options_get(options, name, text, sizeof text, &len, &error) != MR_OK)
+        fail_msg("%s: %s", name, error.text);
+    assert_string_equal(text, expected);
+    assert_int_equal(len, strlen(expected));
+}
+
+static void texts_that_are_read_are_written_again(void **state)
+{
+    (void)state;
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    static const char *const values[][2] = {
+        {"batch_size", "7"},        {"dtype", "f16"},    {"layout", "nhwc"},        {"pad_channels", "4"},
+        {"drop_last", "true"},      {"rank", "0"},       {"seed", "12345678901"},   {"num_workers", "none"},
+        {"num_workers", "3"},       {"nice", "19"},      {"affinity", "spread"},    {"on_error", "skip"},
+        {"cache_bytes", "1048576"}, {"trace", "a file"}, {"cache_slowdown", "idle"}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        set(&o, values[i][0], values[i][1]);
+        expect_text(&o, values[i][0], values[i][1]);
+    }
+    expect_text(&o, "order", "torch");
+    expect_text(&o, "start", "default");
+    expect_text(&o, "read_ahead", "default");
+    expect_text(&o, "pin_memory", "false");
+    expect_text(&o, "cache", "");
+}
+
+static void every_name_but_a_list_has_a_text(void **state)
+{
+    (void)state;
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT, again = MR_LOADER_OPTIONS_INIT;
+    mr_error error;
+    char text[64];
+    size_t n = 0, n_lists = 0;
+    for (const char *name; (name = mr_loader_option_name(n)) != NULL; n++) {
+        if (mr_loader_options_get(&o, name, text, sizeof text, NULL, &error) == MR_OK) {
+            set(&again, name, text);
+        } else {
+            assert_non_null(strstr(error.text, "a list has no text form"));
+            n_lists++;
+        }
+    }
+    assert_int_equal(n, MR_OPTION_TABLE_N);
+    assert_int_equal(n_lists, 4);
+}
+
+static void a_text_is_cut_to_the_size(void **state)
+{
+    (void)state;
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    mr_error error;
+    char text[4] = "xxx";
+    size_t len = 0;
+    assert_int_equal(mr_loader_options_get(&o, "batch_size", text, 3, &len, NULL), MR_OK);
+    assert_string_equal(text, "de");
+    assert_int_equal(len, 7);
+    assert_int_equal(mr_loader_options_get(&o, "batch_size", NULL, 0, &len, NULL), MR_OK);
+    assert_int_equal(mr_loader_options_get(&o, "bacth_size", text, 3, &len, &error), MR_ERR_INVALID);
+    assert_non_null(strstr(error.text, "did you mean 'batch_size'?"));
+    assert_int_equal(mr_loader_options_get(NULL, "seed", text, 3, &len, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_loader_options_get(&o, NULL, text, 3, &len, NULL), MR_ERR_INVALID);
+    set(&o, "seed", "8");
+    o.struct_size = offsetof(mr_loader_options, seed);
+    expect_text(&o, "seed", "0"); /* the caller's version has no such field */
+}
+
 static void dtypes_and_layouts_are_called_as_elsewhere(void **state)
 {
     (void)state;
@@ -214,6 +284,9 @@ int main(void)
         cmocka_unit_test(wrong_names_are_refused_with_a_hint),
         cmocka_unit_test(every_field_of_the_struct_is_in_the_table),
         cmocka_unit_test(only_the_lists_are_refused),
+        cmocka_unit_test(texts_that_are_read_are_written_again),
+        cmocka_unit_test(every_name_but_a_list_has_a_text),
+        cmocka_unit_test(a_text_is_cut_to_the_size),
         cmocka_unit_test(dtypes_and_layouts_are_called_as_elsewhere),
         cmocka_unit_test(limits_of_values_and_of_texts_are_the_same),
     };
