@@ -63,6 +63,7 @@ static const struct {
     VALUE(MR_DEVICE_CUDA),
     SIZE(mr_device),
     VALUE(MR_MAX_NDIM),
+    VALUE(MR_NO_BUFFER),
     SIZE(mr_array),
     /* dataset.h */
     SIZE(mr_dataset_options),

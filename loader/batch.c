@@ -269,6 +269,11 @@ static mr_status refuse_fork(mr_batch *batch)
     return mr_error_set(&batch->error, MR_ERR_STATE, "a batch cannot be used in a forked child");
 }
 
+mr_status mr_batch_check_process(mr_batch *batch)
+{
+    return is_usable(batch) ? MR_OK : refuse_fork(batch);
+}
+
 mr_status mr_batch_use(mr_batch *batch, void *stream)
 {
     if (!is_usable(batch))
@@ -312,6 +317,10 @@ static mr_status give_back(struct mr_batch *batch)
     struct mr_core *core = batch->core;
     mr_status status = MR_OK;
     bool waits = false;
+    if (batch->is_copy) {
+        mr_batch_free_copy(batch);
+        return MR_OK;
+    }
     if (core->slot_streams)
         status = mr_slot_streams_release(core->slot_streams, batch->slot, &waits, &batch->error);
     else if (!core->placement.lends_slots)

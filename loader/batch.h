@@ -20,6 +20,10 @@ void mr_batch_release_anyway(mr_batch *batch);
 #define MR_OWED_NAP_MS 10u
 /* Try to give back what is owed. */
 void mr_batch_settle_owed(struct mr_core *core);
+/* MR_ERR_STATE with words in a forked child. */
+mr_status mr_batch_check_process(mr_batch *batch);
+/* Free what mr_batch_copy() made; its last hold has ended. */
+void mr_batch_free_copy(struct mr_batch *batch);
 /* The batch that this is a part of. */
 mr_batch *mr_batch_whole(mr_batch *batch);
 

@@ -49,6 +49,7 @@ struct mr_batch {
     bool is_lent;      /* lock; returned by next() */
     uint64_t freed_at; /* lock; core->n_freed when it was given back last */
     bool is_owed;      /* lock; nobody holds it, but a stream was in a capture when its last hold ended */
+    bool is_copy;      /* made by mr_batch_copy(): it has no slot, and its core is its own */
     bool keeps_slot;   /* lock; its copy has ended, but the slot has records to tell when it is lent */
     uint32_t n_arrays;
     mr_array arrays[MR_BATCH_ARRAYS];

@@ -203,3 +203,16 @@ uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
                ? mr_supervisor_pids(loader->supervisor, pids_out, n)
                : 0;
 }
+
+uint32_t mr_loader_n_lent(const mr_loader *loader)
+{
+    uint32_t n = 0;
+    if (!loader || loader->core->pid != getpid())
+        return 0;
+    struct mr_core *core = loader->core;
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; i < core->n_batch_objects; i++)
+        n += core->batches[i].is_lent;
+    pthread_mutex_unlock(&core->lock);
+    return n;
+}

@@ -94,9 +94,12 @@ MR_API const mr_array *mr_batch_array(const mr_batch *batch, const char *name);
 /** Data pointer of the array of a name; NULL if there is no such array. Ownership: lent with the batch. */
 MR_API void *mr_batch_data(const mr_batch *batch, const char *name);
 
+/** Value of mr_batch_buffer() for a copy. */
+#define MR_NO_BUFFER UINT32_MAX
+
 /**
  * Number of the buffer that holds the batch, 0 to n_buffers - 1; for a batch in plain host memory its slot, 0 to
- * n_slots - 1. The same number means the same addresses while the loader lives: one CUDA graph per buffer is enough.
+ * n_slots - 1; for a copy MR_NO_BUFFER. The same number means the same addresses while the loader lives: one CUDA graph per buffer is enough.
  */
 MR_API uint32_t mr_batch_buffer(const mr_batch *batch);
 
@@ -141,6 +144,18 @@ MR_API mr_status mr_batch_release(mr_batch *batch);
  * lent.
  */
 MR_API mr_status mr_batch_release_on(mr_batch *batch, void *stream);
+
+/**
+ * Copy a batch that lies in host memory, to keep its samples while its slot or buffer is given back.
+ *
+ * The copy has the same arrays and numbers, and all functions of a batch work on it. It occupies no slot or buffer, and
+ * it may live longer than the loader. Its memory is plain, and streams mean nothing to it.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED if an array is in a GPU's memory, or if the batch has several parts;
+ * MR_ERR_NO_MEMORY; MR_ERR_STATE in a forked child. mr_batch_error() has the text.
+ * Ownership: *copy_out is the caller's until mr_batch_release(); NULL on failure. The batch itself stays lent.
+ * Threads: any, one at a time per batch.
+ */
+MR_API mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out);
 
 /**
  * The error of the last call on this batch that failed. After a release, valid only if it failed and the batch is still

@@ -274,6 +274,11 @@ MR_API void mr_loader_cancel(mr_loader *loader);
 /** Number of batches, and of this rank's samples, in the present epoch. */
 MR_API uint64_t mr_loader_n_batches(const mr_loader *loader);
 MR_API int64_t mr_loader_n_samples(const mr_loader *loader);
+/**
+ * Number of batches that are lent now, of n_slots or, on a device, n_buffers; also those that only tensors of DLPack
+ * hold. Copies of batches do not count. Returns 0 in a forked child. Threads: any.
+ */
+MR_API uint32_t mr_loader_n_lent(const mr_loader *loader);
 /** The loader's present epoch. */
 MR_API uint64_t mr_loader_epoch(const mr_loader *loader);
 /** The options that the loader uses, with every default filled in. Ownership: the loader's. */

@@ -103,6 +103,7 @@ static void batches(void **state)
     (void)state;
     struct DLManagedTensor *tensor;
     struct DLManagedTensorVersioned *versioned;
+    mr_batch *copy = (mr_batch *)1;
     IS_VALUE(0, mr_batch_size, NULL);
     IS_VALUE(0, mr_batch_valid, NULL);
     IS_VALUE(0, mr_batch_epoch, NULL);
@@ -114,6 +115,8 @@ static void batches(void **state)
     IS_VALUE(0, mr_batch_buffer, NULL);
     IS_VALUE(0, mr_batch_n_parts, NULL);
     IS_VALUE(NULL, mr_batch_part, NULL, 0);
+    IS_INVALID(mr_batch_copy, NULL, &copy);
+    assert_null(copy);
     IS_INVALID(mr_batch_use, NULL, NULL);
     IS_OK(mr_batch_release, NULL);
     IS_OK(mr_batch_release_on, NULL, NULL);
@@ -198,6 +201,7 @@ static void loaders(void **state)
     NOTHING(mr_loader_cancel, NULL);
     IS_VALUE(0, mr_loader_n_batches, NULL);
     IS_VALUE(0, mr_loader_n_samples, NULL);
+    IS_VALUE(0, mr_loader_n_lent, NULL);
     IS_VALUE(0, mr_loader_epoch, NULL);
     IS_VALUE(NULL, mr_loader_resolved, NULL);
     IS_INVALID(mr_loader_save, NULL, &position);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A copy of a batch in memory of its own, so that the batch's slot or buffer can be given back.
+ *
+ * The copy lives longer than the loader, so it refers to a core of its own, in which only the lock, the process and the
+ * way of lending are set: what release, use and DLPack look at in a batch without streams.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/batch.h"
+
+enum { ALIGNMENT = 64 }; /* as in a slot */
+
+/* One block of memory, and behind it the arrays' data. */
+struct copy {
+    struct mr_batch batch;
+    struct mr_core core;
+};
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+static size_t size_array(const mr_array *array)
+{
+    return (size_t)(array->shape[0] * array->strides[0]);
+}
+
+static mr_status refuse_array(struct mr_batch *batch, const mr_array *array)
+{
+    if (array->device.kind != MR_DEVICE_HOST)
+        return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' is in a GPU's memory", array->name);
+    return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' has rows of different lengths", array->name);
+}
+
+static mr_status check_arrays(struct mr_batch *batch)
+{
+    if (batch->n_parts != 1)
+        return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "the batch has %u parts", batch->n_parts);
+    for (uint32_t i = 0; i < batch->n_arrays; i++)
+        if (batch->arrays[i].device.kind != MR_DEVICE_HOST || batch->arrays[i].row_offsets)
+            return refuse_array(batch, &batch->arrays[i]);
+    return MR_OK;
+}
+
+static void fill_copy(struct copy *copy, const struct mr_batch *batch)
+{
+    uint8_t *data = (uint8_t *)copy + round_up(sizeof *copy);
+    struct mr_batch *made = &copy->batch;
+    *made = (struct mr_batch){.core = &copy->core,
+                              .whole = made,
+                              .parts = made,
+                              .n_parts = 1,
+                              .buffer = MR_NO_BUFFER,
+                              .n_rows = batch->n_rows,
+                              .n_valid = batch->n_valid,
+                              .epoch = batch->epoch,
+                              .number = batch->number,
+                              .n_holds = 1,
+                              .is_lent = true,
+                              .is_copy = true,
+                              .n_arrays = batch->n_arrays};
+    for (uint32_t i = 0; i < batch->n_arrays; i++) {
+        made->arrays[i] = batch->arrays[i];
+        made->arrays[i].data = data;
+        memcpy(data, batch->arrays[i].data, size_array(&batch->arrays[i]));
+        data += round_up(size_array(&batch->arrays[i]));
+    }
+}
+
+mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
+{
+    if (copy_out)
+        *copy_out = NULL;
+    if (!batch)
+        return MR_ERR_INVALID;
+    if (!copy_out)
+        return mr_error_set(&batch->error, MR_ERR_INVALID, "copy_out is NULL");
+    mr_status status = mr_batch_check_process(batch);
+    if (status == MR_OK)
+        status = check_arrays(batch);
+    if (status != MR_OK)
+        return status;
+    size_t bytes = round_up(sizeof(struct copy));
+    for (uint32_t i = 0; i < batch->n_arrays; i++)
+        bytes += round_up(size_array(&batch->arrays[i]));
+    struct copy *copy = aligned_alloc(ALIGNMENT, bytes);
+    if (!copy)
+        return mr_error_memory(&batch->error, bytes);
+    memset(&copy->core, 0, sizeof copy->core);
+    if (pthread_mutex_init(&copy->core.lock, NULL) != 0) {
+        free(copy);
+        return mr_error_memory(&batch->error, sizeof copy->core.lock);
+    }
+    copy->core.pid = batch->core->pid;
+    copy->core.placement.lends_slots = true;
+    fill_copy(copy, batch);
+    *copy_out = &copy->batch;
+    return MR_OK;
+}
+
+void mr_batch_free_copy(struct mr_batch *batch)
+{
+    struct copy *copy = (struct copy *)batch; /* its first member */
+    pthread_mutex_destroy(&copy->core.lock);
+    free(copy);
+}
