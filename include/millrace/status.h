@@ -112,6 +112,21 @@ typedef void (*mr_log_fn)(void *user, mr_log_level level, const char *line);
 MR_API void mr_log_set(mr_log_fn fn, void *user);
 
 /**
+ * Keep log lines in memory for mr_log_take(), in place of a function: for bindings to languages whose functions cannot
+ * be called from any thread. 64 lines are kept, later ones are counted. What was kept before is dropped; a forked child
+ * calls it again, before any other function of the library. Threads: as mr_log_set().
+ */
+MR_API void mr_log_keep(void);
+
+/**
+ * Take the oldest line that mr_log_keep() has kept, without a newline; after lines were lost, one that counts them.
+ *
+ * line_out  at most size bytes with the final NUL; 1200 are enough
+ * Returns MR_OK; MR_END if there is none; MR_ERR_INVALID. Threads: any.
+ */
+MR_API mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size);
+
+/**
  * Make a seed for one purpose ("sampler", "init", ...) from the one seed of a run. It is the same on all ranks;
  * mr_group_seed() in run.h gives each rank its own. No two purposes or ranks share a stream (Philox, by counter).
  *

@@ -76,12 +76,47 @@ static void without_a_function_they_go_to_stderr(void **state)
     close(saved);
 }
 
+static void expect_kept(const char *expected, mr_log_level expected_level)
+{
+    mr_log_level level;
+    char line[1200];
+    assert_int_equal(mr_log_take(&level, line, sizeof line), MR_OK);
+    assert_string_equal(line, expected);
+    assert_int_equal(level, expected_level);
+}
+
+static void kept_lines_are_taken_in_order(void **state)
+{
+    (void)state;
+    mr_log_level level;
+    char line[8], text[32];
+    mr_log_keep();
+    assert_int_equal(mr_log_take(&level, line, sizeof line), MR_END);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 70; i++)
+            mr_log_line(i % 2 ? MR_LOG_INFO : MR_LOG_WARNING, "line %d", i);
+        for (int i = 0; i < 64; i++) {
+            snprintf(text, sizeof text, "line %d", i);
+            expect_kept(text, i % 2 ? MR_LOG_INFO : MR_LOG_WARNING);
+        }
+        expect_kept("6 log lines were not kept", MR_LOG_WARNING);
+        mr_log_line(MR_LOG_ERROR, "a long line");
+        assert_int_equal(mr_log_take(&level, line, sizeof line), MR_OK);
+        assert_string_equal(line, "a long ");
+        assert_int_equal(mr_log_take(&level, line, sizeof line), MR_END);
+    }
+    assert_int_equal(mr_log_take(NULL, line, sizeof line), MR_ERR_INVALID);
+    assert_int_equal(mr_log_take(&level, NULL, 0), MR_ERR_INVALID);
+    mr_log_set(NULL, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_go_to_the_caller_s_function),
         cmocka_unit_test(a_hostile_name_does_not_break_the_line),
         cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(kept_lines_are_taken_in_order),
         cmocka_unit_test(without_a_function_they_go_to_stderr),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps log lines until the program asks for them. For programs whose own function cannot be called from any thread, at
+ * any time: one in an interpreter with one lock would wait for that lock while a thread of the library holds another.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#include <millrace/status.h>
+
+enum { MAX_KEPT = 64, MAX_LINE = 1200 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    unsigned first;
+    unsigned n;
+    uint64_t n_lost; /* since the last line that was kept */
+    struct {
+        mr_log_level level;
+        char text[MAX_LINE];
+    } lines[MAX_KEPT];
+} kept;
+
+static void keep_line(void *user, mr_log_level level, const char *line)
+{
+    (void)user;
+    pthread_mutex_lock(&lock);
+    if (kept.n == MAX_KEPT) {
+        kept.n_lost++;
+    } else {
+        unsigned i = (kept.first + kept.n++) % MAX_KEPT;
+        kept.lines[i].level = level;
+        snprintf(kept.lines[i].text, MAX_LINE, "%s", line);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void mr_log_keep(void)
+{
+    pthread_mutex_init(&lock, NULL); /* in a forked child, another thread may have held it */
+    kept.first = kept.n = 0;
+    kept.n_lost = 0;
+    mr_log_set(keep_line, NULL);
+}
+
+mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size)
+{
+    mr_status status = MR_OK;
+    if (!level_out || !line_out || size == 0)
+        return MR_ERR_INVALID;
+    pthread_mutex_lock(&lock);
+    if (kept.n > 0) {
+        *level_out = kept.lines[kept.first].level;
+        snprintf(line_out, size, "%s", kept.lines[kept.first].text);
+        kept.first = (kept.first + 1) % MAX_KEPT;
+        kept.n--;
+    } else if (kept.n_lost > 0) {
+        *level_out = MR_LOG_WARNING;
+        snprintf(line_out, size, "%llu log lines were not kept", (unsigned long long)kept.n_lost);
+        kept.n_lost = 0;
+    } else {
+        status = MR_END;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
