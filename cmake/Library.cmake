@@ -146,11 +146,11 @@ endforeach()
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
 foreach(room base sampler dataset transforms transforms/image_ops transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
-        dist/group dist/gloo dist/mpi dist/nccl tools examples tests bench)
+        dist/group dist/gloo dist/mpi dist/nccl tools examples python tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
 foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/extending.md docs/formats.md
-        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/recipes.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
+        docs/gpu.md docs/pack-format.md docs/plug-in.md docs/python.md docs/recipes.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One array of a batch, for whoever speaks DLPack, NumPy's array interface or, from Python 3.12, the buffer protocol."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from . import _abi, _dlpack
+from ._errors import make_error
+from ._lease import Lease
+from ._library import lib
+
+# dtype: its name here, NumPy's type string, the buffer protocol's format. "" where there is none.
+_TYPES = {
+    _abi.U8: ("u8", "|u1", "B"), _abi.F32: ("f32", "<f4", "f"), _abi.F16: ("f16", "<f2", "e"),
+    _abi.BF16: ("bf16", "", ""), _abi.F64: ("f64", "<f8", "d"), _abi.I8: ("i8", "|i1", "b"),
+    _abi.U16: ("u16", "<u2", "H"), _abi.I16: ("i16", "<i2", "h"), _abi.I32: ("i32", "<i4", "i"),
+    _abi.I64: ("i64", "<i8", "q"),
+}
+
+
+class Array:
+    """An array in a batch's memory, without a copy.
+
+    numpy.asarray(array) and torch.from_dlpack(array) see the same memory, and may write to it. The batch's slot is not
+    used again while this object, or anything made of it, is alive.
+    """
+
+    __slots__ = ("_lease", "_batch", "_data", "_type", "name", "shape", "strides", "device", "itemsize", "__weakref__")
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Bytes from one element to the next, in each dimension."""
+    device: str
+    """"host" or "cuda:N"."""
+    itemsize: int
+
+    def __init__(self, lease: Lease, batch: int, array: _abi.mr_array) -> None:
+        """Of the batch or part at the address `batch`, which the lease holds."""
+        self._lease, self._batch, self._data = lease, batch, array.data
+        self._type = array.dtype
+        self.name = array.name.decode()
+        self.shape = tuple(array.shape[: array.ndim])
+        self.strides = tuple(array.strides[: array.ndim])
+        self.device = f"cuda:{array.device.id}" if array.device.kind == _abi.DEVICE_CUDA else "host"
+        self.itemsize = lib.mr_dtype_size(array.dtype)
+
+    @property
+    def dtype(self) -> str:
+        """The library's name of the elements' type: "u8", "f32", "f16", "bf16", "i64", ..."""
+        return _TYPES[self._type][0]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.shape[0] * self.strides[0]
+
+    def __len__(self) -> int:
+        """Rows: samples in the batch."""
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<millrace.Array {self.name} {self.dtype}{list(self.shape)} on {self.device}>"
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        text = _TYPES[self._type][1]
+        if self.device != "host" or not text:
+            raise AttributeError(f"no array interface for {self.dtype} on {self.device}; use DLPack")
+        return {"version": 3, "shape": self.shape, "typestr": text, "data": (self._data, False), "strides": None}
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        """NumPy asks here only where there is no array interface."""
+        raise TypeError(f"NumPy has no view of {self.dtype} on {self.device}; use DLPack")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, _, number = self.device.partition(":")
+        return (_dlpack.CUDA, int(number)) if kind == "cuda" else (_dlpack.CPU, 0)
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """A capsule for torch.from_dlpack() and the like. It holds the slot by itself until its consumer is done.
+
+        stream       on a GPU, DLPack's number for the consumer's stream: it waits for the data, and the memory is used
+                     again only when it has done what is in it at the release
+        max_version  (1, 0) or later gives a versioned capsule
+        dl_device    only the array's own
+        copy         True: of memory of its own, host only
+        """
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"array '{self.name}' is on {self.device}; it is exported there only")
+        versioned = max_version is not None and max_version[0] >= 1
+        pointer = _dlpack.consumer_stream(stream)
+        name = self.name.encode()
+        with self._lease.lock:
+            if not copy:
+                return _dlpack.make_capsule(self._batch, name, pointer, versioned, False)
+            if self.device != "host":
+                raise BufferError(f"array '{self.name}' is on {self.device}; copies are made on the host only")
+            made = Lease()
+            status = lib.mr_batch_copy(self._batch, made.handle)
+            if status != _abi.OK:
+                raise make_error(status, lib.mr_batch_error(self._batch).contents)
+            return _dlpack.make_capsule(made.address, name, pointer, versioned, True)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The buffer protocol from Python 3.12 on; before, a memoryview for whoever calls this."""
+        shape_format = _TYPES[self._type][2]
+        if self.device != "host" or not shape_format:
+            raise BufferError(f"no buffer of {self.dtype} on {self.device}; use DLPack")
+        memory: Any = (ctypes.c_char * self.nbytes).from_address(self._data)
+        memory.lease = self._lease
+        plain: Any = memoryview(memory).cast("B")
+        if self.nbytes == 0:
+            return plain
+        try:
+            return plain.cast(shape_format, self.shape)
+        except ValueError:
+            raise BufferError(f"this Python has no buffers of {self.dtype}; use DLPack or NumPy") from None
+
+    def tobytes(self) -> bytes:
+        """A copy of all elements' bytes. Host only."""
+        if self.device != "host":
+            raise BufferError(f"array '{self.name}' is on {self.device}")
+        return ctypes.string_at(self._data, self.nbytes)
+
+    def tolist(self) -> list[Any]:
+        """The elements as nested lists, for labels, indices and small arrays. Host only, not bf16 or f16."""
+        return self.__buffer__(0).tolist()

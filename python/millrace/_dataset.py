@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Datasets: from an index to bytes and a label."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import Any
+
+from . import _abi, _log
+from ._errors import make_error
+from ._library import check, lib
+
+_NAME_BYTES = 8192
+
+
+class Dataset:
+    """An open dataset.
+
+    spec  a line of text (docs/formats.md): "imagefolder:DIR", or just DIR, "cifar10:DIR?split=train", "list:FILE",
+          "records:FILE?dtype=u16&shape=1025", "pack:DIR"
+    allow_empty_classes  of an imagefolder: a class folder without an image is no error
+
+    It blocks while it reads directories.
+    """
+
+    def __init__(self, spec: str | os.PathLike[str], *, allow_empty_classes: bool = False) -> None:
+        options, error, handle = _abi.make(_abi.mr_dataset_options), _abi.mr_error(), ctypes.c_void_p()
+        options.allow_empty_classes = allow_empty_classes
+        self.spec = os.fspath(spec)
+        status = lib.mr_dataset_open(os.fsencode(self.spec), options, handle, error)
+        _log.drain()
+        check(status, error)
+        self._handle = handle
+        weakref.finalize(self, lib.mr_dataset_destroy, handle)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return lib.mr_dataset_count(self._handle)
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes, in the order of their labels; empty where there are none."""
+        n = lib.mr_dataset_n_classes(self._handle)
+        return [os.fsdecode(lib.mr_dataset_class_name(self._handle, i)) for i in range(n)]
+
+    def name(self, index: int) -> str:
+        """The path of a sample, with "#record" for records."""
+        text = ctypes.create_string_buffer(_NAME_BYTES)
+        status = lib.mr_dataset_name(self._handle, index, text, _NAME_BYTES)
+        if status < 0:
+            raise make_error(status, None, f"index {index} is not from 0 to {len(self) - 1}")
+        return os.fsdecode(text.value)
+
+    def label(self, index: int) -> int:
+        """The label of a sample, without decoding the sample."""
+        error, label = _abi.mr_error(), ctypes.c_int64()
+        check(lib.mr_dataset_label(self._handle, index, label, error), error)
+        return label.value
+
+    def inspect(self, index: int) -> dict[str, Any]:
+        """Format and size of a sample as its first bytes show them: format, width, height, channels, len_bytes,
+        orientation."""
+        error, info = _abi.mr_error(), _abi.make(_abi.mr_sample_info)
+        check(lib.mr_dataset_inspect(self._handle, index, info, error), error)
+        return struct_dict(info)
+
+    def __repr__(self) -> str:
+        return f"<millrace.Dataset {self.spec}: {len(self)} samples>"
+
+
+def struct_dict(struct: ctypes.Structure) -> dict[str, Any]:
+    """The fields of a struct behind struct_size, texts as str."""
+    found = {}
+    for name, *_ in struct._fields_[1:]:
+        value = getattr(struct, name)
+        found[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return found

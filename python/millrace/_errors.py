@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One exception for each status of the library, with the library's own message."""
+
+from __future__ import annotations
+
+from . import _abi
+
+
+class Error(Exception):
+    """A call of libmillrace failed. str() is the library's message, which names the file of a damaged sample.
+
+    status    the number of the mr_status
+    os_error  errno of the failed system call, 0 if none
+    index     dataset index of the sample, -1 if none
+    """
+
+    status = 0
+    os_error = 0
+    index = _abi.NO_INDEX
+
+
+class InvalidError(Error, ValueError):
+    """An argument or option is wrong."""
+
+
+class NoMemoryError(Error, MemoryError):
+    """Memory, or a limit on it, is too small."""
+
+
+class FileError(Error, OSError):
+    """The operating system refused something; os_error says why."""
+
+
+class DamagedError(Error, ValueError):
+    """A sample cannot be decoded or read; iteration may go on with the batch after it."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """This build or this machine cannot do it."""
+
+
+class WorkerError(Error, RuntimeError):
+    """The workers cannot continue; the loader is at its end."""
+
+
+class CanceledError(Error):
+    """Loader.cancel() was called."""
+
+
+class StateError(Error, RuntimeError):
+    """Not allowed now, for example in a forked child."""
+
+
+class NoDeviceError(Error, RuntimeError):
+    """The device does not exist."""
+
+
+class DeviceError(Error, RuntimeError):
+    """The device failed."""
+
+
+class PeerTimeoutError(Error, TimeoutError):
+    """Other ranks did not arrive or answer in time."""
+
+
+class PeerError(Error, ConnectionError):
+    """Another rank disconnected, fell silent, or differs in what must be the same."""
+
+
+_CLASSES = {
+    _abi.ERR_INVALID: InvalidError,
+    _abi.ERR_NO_MEMORY: NoMemoryError,
+    _abi.ERR_IO: FileError,
+    _abi.ERR_DAMAGED: DamagedError,
+    _abi.ERR_UNSUPPORTED: UnsupportedError,
+    _abi.ERR_WORKER: WorkerError,
+    _abi.ERR_CANCELED: CanceledError,
+    _abi.ERR_STATE: StateError,
+    _abi.ERR_NO_DEVICE: NoDeviceError,
+    _abi.ERR_DEVICE: DeviceError,
+    _abi.ERR_TIMEOUT: PeerTimeoutError,
+    _abi.ERR_PEER: PeerError,
+}
+
+
+def make_error(status: int, error: _abi.mr_error | None = None, text: str = "") -> Error:
+    """The exception of a status, with the words of an mr_error or a text."""
+    if error is not None and error.status == status:
+        text = error.text.decode(errors="surrogateescape")
+    made = _CLASSES.get(status, Error)(text)
+    made.status = status
+    if error is not None and error.status == status:
+        made.os_error = error.os_error
+        made.index = error.index
+        if isinstance(made, OSError):
+            made.errno = error.os_error or None
+    return made

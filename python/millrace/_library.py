@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and opens libmillrace, and turns its statuses into exceptions.
+
+The library of $MILLRACE_LIBRARY is used; otherwise the one in the package's own folder; otherwise the one that the
+system's loader finds. Its version must be the package's, because structs may have more fields in a later one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from . import _abi
+from ._errors import make_error
+
+VERSION = "0.1.0"
+SONAME = "libmillrace.so.0"
+
+
+def _path() -> str:
+    path = os.environ.get("MILLRACE_LIBRARY")
+    if path:
+        return path
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", SONAME)
+    return path if os.path.exists(path) else SONAME
+
+
+def _open() -> ctypes.CDLL:
+    path = _path()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"millrace: {error}; MILLRACE_LIBRARY names the library where it is elsewhere") from None
+    library.mr_version.restype = ctypes.c_char_p
+    version = library.mr_version().decode()
+    if version != VERSION:
+        raise ImportError(f"millrace: {path} has version {version}, the package {VERSION}")
+    return _abi.declare(library)
+
+
+lib = _open()
+
+
+def check(status: int, error: _abi.mr_error) -> None:
+    """Raise the exception of a failed call that has written an mr_error."""
+    if status < 0:
+        raise make_error(status, error)

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader: batches in order, made by the library's worker processes while Python trains."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import hashlib
+import os
+import threading
+import time
+import warnings
+import weakref
+from typing import Any, Iterable, Iterator
+
+from . import _abi, _log
+from ._batch import Batch, make_state_error
+from ._dataset import Dataset, struct_dict
+from ._errors import DamagedError, Error, InvalidError, make_error
+from ._lease import Lease
+from ._library import check, lib
+from ._options import make_options, read_options
+from ._transform import Transform
+
+_SLICE_MS = 50  # Python's signals are handled between slices of a wait
+_MAX_WORKERS = 1024
+
+_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child: another thread may have held a lock. The library itself refuses to use the loaders here."""
+    for loader in list(_loaders):
+        loader._lock, loader._look = threading.Lock(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Loader:
+    """Batches of a dataset, epoch after epoch.
+
+    dataset    a Dataset, or the spec of one: "imagefolder:photos/train"
+    transform  a Transform or its text; None is "train:224" for files and nothing for pixels and records
+    options    the fields of mr_loader_options (<millrace/loader.h>) by name: batch_size=64, num_workers=8, seed=1,
+               dtype="f16", device="cuda:0", on_error="skip", ... None is the default; num_workers=0 means no workers
+
+    The workers start at once. One pass over the loader is one epoch. A pass goes on where set_epoch() or
+    load_state_dict() has put the loader; without either it is the epoch after the one before, so each pass draws anew.
+
+    Every method may be called from any thread; next() and what changes the position wait for each other.
+    """
+
+    def __init__(self, dataset: Dataset | str | os.PathLike[str], transform: Transform | str | None = None,
+                 **options: Any) -> None:
+        self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        self._lock = threading.Lock()  # one thread at a time may ask for a batch or move the loader
+        self._look = threading.Lock()  # what only looks, beside the former
+        self._passed = False  # a pass has begun since the position was set
+        self._pass = 0
+        self._warned = False
+        self._order: array.array[int] | None = None
+        self._base = 0  # samples of an own order that were yielded before a state was loaded
+        self._yielded = 0  # samples of an own order since then
+        made, kept = make_options(options)
+        error, handle = _abi.mr_error(), ctypes.c_void_p()
+        recipe = Transform(transform) if isinstance(transform, str) else transform
+        status = lib.mr_loader_create(self.dataset._handle, recipe._handle if recipe else None, made, handle, error)
+        del kept
+        _log.drain()
+        check(status, error)
+        self._handle = handle
+        self._end = weakref.finalize(self, lib.mr_loader_destroy, handle)
+        _loaders.add(self)
+        n = lib.mr_loader_resolved(handle).contents
+        slots = n.n_slots if not self.stats()["n_buffers"] else n.n_buffers
+        # So many batches may be lent; the one after them is copied out. Workers need two slots to go on without pause.
+        self._most_lent = max(slots - 2, min(2, slots - 1))
+
+    # One pass
+
+    def __iter__(self) -> Iterator[Batch]:
+        """One epoch. An earlier pass that is not at its end cannot go on."""
+        with self._lock:
+            self._check_use()
+            if self._passed:
+                self._move(lib.mr_loader_set_epoch(self._handle, lib.mr_loader_epoch(self._handle) + 1))
+            self._passed = True
+            self._pass += 1
+            return _Pass(self, self._pass)
+
+    def __len__(self) -> int:
+        """Batches in the present epoch."""
+        with self._look:
+            self._check_use()
+            return lib.mr_loader_n_batches(self._handle) + self._base // self.batch_size
+
+    def next(self, timeout: float | None = None) -> Batch | None:
+        """The next batch of this epoch; None after the last. It waits outside of Python's lock, and Ctrl-C ends the wait.
+
+        timeout  seconds; 0 polls once; None waits without limit
+        Raises TimeoutError when the time has passed, DamagedError in place of a batch with a damaged sample.
+        """
+        with self._lock:
+            self._check_use()
+            self._passed = True
+            return self._take(timeout)
+
+    def _take(self, timeout: float | None) -> Batch | None:
+        """With the lock held."""
+        lease = Lease()  # made before the wait, so that a batch is given back whatever interrupts the next lines
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left_ms = _SLICE_MS if end is None else max(0, min(_SLICE_MS, int((end - time.monotonic()) * 1000 + 0.999)))
+            status = lib.mr_loader_next(self._handle, left_ms, lease.handle)
+            if status != _abi.PENDING:
+                break
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"no batch within {timeout} s")
+        _log.drain()
+        if status == _abi.END:
+            return None
+        if status != _abi.OK:
+            self._fail(status)
+        if self._order is not None:
+            self._yielded += lib.mr_batch_size(lease.handle)
+        if lib.mr_loader_n_lent(self._handle) > self._most_lent:
+            lease = self._copy_out(lease)
+        return Batch(lease)
+
+    def _copy_out(self, lease: Lease) -> Lease:
+        """A lease of a copy, where the batch lies on the host in one part; otherwise the same."""
+        made = Lease()
+        if lib.mr_batch_copy(lease.handle, made.handle) != _abi.OK:
+            return lease
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further ones are copied out of their "
+                "slots, which takes memory and time: release batches earlier, or raise n_slots",
+                RuntimeWarning, stacklevel=4)
+        return made
+
+    # Position
+
+    def set_epoch(self, epoch: int, indices: Iterable[int] | None = None) -> None:
+        """Go to the start of an epoch.
+
+        indices  the caller's own order of this rank's samples, for example weighted or a subset; default: the options'
+        """
+        with self._lock:
+            self._check_use()
+            if indices is None:
+                self._move(lib.mr_loader_set_epoch(self._handle, epoch))
+            else:
+                order = array.array("q", indices)
+                self._move(self._set_order(epoch, order))
+                self._order = order
+
+    def _set_order(self, epoch: int, order: array.array[int]) -> int:
+        address, n = order.buffer_info()
+        return lib.mr_loader_set_epoch_order(self._handle, epoch,
+                                             ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), n)
+
+    def _move(self, status: int) -> None:
+        """The position has changed, or the call that was to change it has failed."""
+        _log.drain()
+        if status != _abi.OK:
+            self._fail(status)
+        self._passed = False
+        self._pass += 1
+        self._order, self._base, self._yielded = None, 0, 0
+
+    @property
+    def epoch(self) -> int:
+        with self._look:
+            self._check_use()
+            return lib.mr_loader_epoch(self._handle)
+
+    @property
+    def n_samples(self) -> int:
+        """This rank's samples in the present epoch."""
+        with self._look:
+            self._check_use()
+            return lib.mr_loader_n_samples(self._handle) + self._base
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position: what was yielded, not what was read ahead. Ints and strings only.
+
+        After set_epoch() with indices it holds their fingerprint and the number of samples that were yielded.
+        """
+        with self._lock:
+            self._check_use()
+            if self._order is not None:
+                return {"version": 1, "epoch": lib.mr_loader_epoch(self._handle), "order": _digest(self._order),
+                        "samples": self._base + self._yielded}
+            state = _abi.mr_loader_state()
+            status = lib.mr_loader_save(self._handle, state)
+            if status != _abi.OK:
+                raise make_error(status, None, "the position cannot be saved")
+            return {"version": 1, "epoch": lib.mr_loader_epoch(self._handle), "position": bytes(state.bytes).hex()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where a state was saved, also with another world_size or batch_size if a step of this loader ends there.
+
+        A state of indices of the caller's own needs set_epoch() with the same indices first.
+        """
+        if state.get("version") != 1:
+            raise InvalidError(f"the state has version {state.get('version')}, not 1")
+        with self._lock:
+            self._check_use()
+            if "order" in state:
+                self._load_order(state)
+                return
+            saved = _abi.mr_loader_state.from_buffer_copy(bytes.fromhex(state["position"]))
+            self._move(lib.mr_loader_restore(self._handle, saved))
+
+    def _load_order(self, state: dict[str, Any]) -> None:
+        order = self._order
+        if order is None or _digest(order) != state["order"]:
+            raise InvalidError("the state is of other indices: call set_epoch() with those that were used")
+        done = state["samples"]
+        self._move(self._set_order(state["epoch"], order[done:]))
+        self._order, self._base = order, done
+
+    # What it does
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that the loader uses, with every default filled in."""
+        with self._look:
+            self._check_use()
+            return read_options(lib.mr_loader_resolved(self._handle))
+
+    @property
+    def batch_size(self) -> int:
+        return lib.mr_loader_resolved(self._handle).contents.batch_size
+
+    def stats(self) -> dict[str, Any]:
+        """Statistics since the loader was made, by the names of mr_loader_stats: n_batches, n_samples, n_damaged, ..."""
+        stats = _abi.make(_abi.mr_loader_stats)
+        with self._look:
+            self._check_use()
+            status = lib.mr_loader_get_stats(self._handle, stats)
+        if status != _abi.OK:
+            raise make_error(status, None, "no statistics")
+        return struct_dict(stats)
+
+    def verdict(self) -> str:
+        """Who has waited for whom, in one line: "loader-bound: consumer waited 62 % of the time"."""
+        text = ctypes.create_string_buffer(256)
+        with self._look:
+            self._check_use()
+            lib.mr_loader_verdict(self._handle, text, len(text))
+        return text.value.decode()
+
+    def damaged(self) -> list[Error]:
+        """The damaged samples of the batches so far, each once, the first 1000: DamagedErrors with .index."""
+        found: list[Error] = []
+        with self._lock:
+            self._check_use()
+            error = _abi.mr_error()
+            while lib.mr_loader_damaged(self._handle, len(found), error) == _abi.OK:
+                made = DamagedError(error.text.decode(errors="surrogateescape"))
+                made.status, made.os_error, made.index = error.status, error.os_error, error.index
+                found.append(made)
+        return found
+
+    def fingerprint(self) -> int:
+        """A hash of what this loader feeds: the same on all ranks, and in a run that goes on with the same data."""
+        with self._look:
+            self._check_use()
+            return lib.mr_loader_fingerprint(self._handle)
+
+    def worker_pids(self) -> list[int]:
+        """Process ids of the living workers."""
+        pids = (ctypes.c_int64 * _MAX_WORKERS)()
+        with self._look:
+            self._check_use()
+            n = lib.mr_loader_worker_pids(self._handle, pids, _MAX_WORKERS)
+        return pids[:n]
+
+    def fileno(self) -> int:
+        """A descriptor for event loops: readable while next(timeout=0) would not raise TimeoutError. Not without workers."""
+        number = ctypes.c_int()
+        with self._lock:
+            self._check_use()
+            status = lib.mr_loader_fd(self._handle, number)
+            if status != _abi.OK:
+                self._fail(status)
+        return number.value
+
+    def cancel(self) -> None:
+        """Make next() raise CanceledError once, now or at its next call. From any thread."""
+        with self._look:
+            self._check_use()
+            lib.mr_loader_cancel(self._handle)
+
+    # The end
+
+    def close(self) -> None:
+        """End the workers. Batches that are still held stay valid. It happens by itself when the loader is gone."""
+        with self._look:
+            if self._end.alive:
+                lib.mr_loader_cancel(self._handle)  # a thread may wait in next()
+        with self._lock, self._look:
+            self._end()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._end.alive else ", closed"
+        return f"<millrace.Loader of {self.dataset!r}{state}>"
+
+    def _check_use(self) -> None:
+        if not self._end.alive:
+            raise make_state_error("the loader is closed")
+
+    def _fail(self, status: int) -> None:
+        raise make_error(status, lib.mr_loader_error(self._handle).contents)
+
+
+class _Pass:
+    """One epoch's iterator."""
+
+    def __init__(self, loader: Loader, number: int) -> None:
+        self._loader: Loader | None = loader
+        self._number = number
+
+    def __iter__(self) -> "_Pass":
+        return self
+
+    def __next__(self) -> Batch:
+        loader = self._loader
+        if loader is None:
+            raise StopIteration
+        with loader._lock:
+            loader._check_use()
+            if loader._pass != self._number:
+                raise make_state_error("the loader was moved, or another pass over it has begun")
+            batch = loader._take(None)
+        if batch is None:
+            self._loader = None
+            raise StopIteration
+        return batch
+
+
+def _digest(order: array.array[int]) -> str:
+    return hashlib.blake2b(order.tobytes(), digest_size=16).hexdigest()

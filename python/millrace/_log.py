@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's log lines go to logging's logger "millrace".
+
+The library writes lines from threads of its own, also while they hold locks of the library, so it cannot call Python.
+It keeps the lines, and the package takes them after its own calls.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import logging
+import os
+
+from . import _abi
+from ._library import lib
+
+logger = logging.getLogger("millrace")
+
+_LEVELS = {_abi.LOG_ERROR: logging.ERROR, _abi.LOG_WARNING: logging.WARNING, _abi.LOG_INFO: logging.INFO}
+_LINE_BYTES = 1200
+
+
+def drain() -> None:
+    """Hand on the lines that the library has kept since the last call."""
+    level, line = ctypes.c_int(), ctypes.create_string_buffer(_LINE_BYTES)
+    while lib.mr_log_take(level, line, _LINE_BYTES) == _abi.OK:
+        logger.log(_LEVELS.get(level.value, logging.INFO), "%s", line.value.decode(errors="replace"))
+
+
+lib.mr_log_keep()
+os.register_at_fork(after_in_child=lib.mr_log_keep)
+atexit.register(drain)

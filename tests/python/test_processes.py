@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of their own: how they end, what they leave behind, and what a fork may do."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import support
+
+PROLOGUE = """
+import os, signal, sys, threading
+import millrace as mr
+loader = mr.Loader(sys.argv[1], "eval:20:16", batch_size=1, num_workers=2, n_slots=2)
+print(*loader.worker_pids(), flush=True)
+"""
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class ProcessTest(support.FolderCase):
+    def run_program(self, text):
+        return support.run_python(PROLOGUE + text, self.images)
+
+    def expect_no_workers(self, output):
+        pids = [int(word) for word in output.splitlines()[0].split()]
+        self.assertEqual(len(pids), 2)
+        for _ in range(200):  # the kernel may take a moment
+            left = [pid for pid in pids if is_alive(pid)]
+            if not left:
+                return
+            time.sleep(0.02)
+        self.fail(f"workers {left} are left behind")
+
+    def test_every_end_of_a_program_ends_the_workers(self):
+        ends = {
+            "pass": 0,
+            "for batch in loader: pass": 0,
+            "for batch in loader: break": 0,
+            "kept = list(loader); loader = None": 0,
+            "sys.exit(3)": 3,
+            "for batch in loader: raise ValueError(batch)": 1,
+            "image = next(iter(loader)).image": 0,
+            "loader.self = loader; passes = iter(loader); next(passes)": 0,
+            "threading.Thread(target=lambda: [0 for batch in loader]).start()": 0,
+            "os.kill(os.getpid(), signal.SIGKILL)": -9,
+            "os._exit(4)": 4,
+        }
+        for text, expected in ends.items():
+            with self.subTest(text):
+                ended = self.run_program(text)
+                self.assertEqual(ended.returncode, expected, ended.stderr)
+                if expected == 0:
+                    self.assertNotIn("Traceback", ended.stderr)
+                self.expect_no_workers(ended.stdout)
+
+    def test_ctrl_c_ends_a_wait_at_once(self):
+        text = PROLOGUE + """
+for pid in loader.worker_pids():
+    os.kill(pid, signal.SIGSTOP)
+try:
+    while True:
+        for batch in loader:
+            print("batch", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", loader.stats()["n_batches"] > 0, flush=True)
+"""
+        with subprocess.Popen([sys.executable, "-B", "-c", text, self.images], stdout=subprocess.PIPE, text=True) as program:
+            first = program.stdout.readline()
+            time.sleep(0.5)
+            begin = time.monotonic()
+            program.send_signal(signal.SIGINT)
+            rest = program.communicate(timeout=30)[0]
+            took = time.monotonic() - begin
+        self.assertIn("interrupted", rest)
+        self.assertEqual(program.returncode, 0)
+        self.assertLess(took, 10)  # slices are 50 ms; the machine may be busy
+        self.expect_no_workers(first)
+
+    def test_a_forked_child_is_refused_with_words(self):
+        ended = self.run_program("""
+batch = loader.next()
+before = batch.index.tolist()
+holder = threading.Thread(target=lambda: loader._lock.acquire() and threading.Event().wait(0.5))
+holder.start()  # a lock is held at the fork
+child = os.fork()
+if child == 0:
+    words = []
+    for call in (loader.next, lambda: loader.set_epoch(1), loader.stats):
+        try:
+            call()
+        except mr.StateError as error:
+            words.append(str(error))
+    assert len(words) == 3 and "forked child" in words[0], words
+    assert batch.index.tolist() == before
+    del batch
+    loader.close()
+    sys.exit(5)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+loader._lock.release()
+assert batch.index.tolist() == before
+assert loader.next() is not None
+""")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.expect_no_workers(ended.stdout)
+
+    def test_a_child_makes_loaders_of_its_own(self):
+        ended = self.run_program("""
+child = os.fork()
+if child == 0:
+    own = mr.Loader(loader.dataset, "eval:20:16", batch_size=1, num_workers=1)
+    assert sum(batch.size for batch in own) == 21
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_the_package_imports_little(self):
+        ended = support.run_python("import millrace, sys; print(*sorted(sys.modules))")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        for name in ("numpy", "torch", "PIL", "multiprocessing"):
+            self.assertNotIn(name, ended.stdout.split())
+
+    def test_a_missing_library_is_named(self):
+        ended = support.run_python("import millrace", env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
+        self.assertIn("ImportError: millrace: /nowhere/libmillrace.so", ended.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
