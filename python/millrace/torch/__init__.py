@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A drop-in for torch.utils.data.DataLoader.
+
+    from millrace.torch import DataLoader, ImageFolder
+
+The rest of the program stays: docs/python.md says what is recognised and what differs.
+"""
+
+from ._dataloader import DataLoader, explain
+from ._source import ImageFolder
+
+__all__ = ["DataLoader", "ImageFolder", "explain"]

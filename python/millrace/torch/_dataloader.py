@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's DataLoader with the library's workers, where what it is given is recognised."""
+
+from __future__ import annotations
+
+import array
+import warnings
+import weakref
+from typing import Any, Iterator
+
+import torch
+from torch.utils import data
+from torch.utils.data.distributed import DistributedSampler
+
+from .. import Batch, Error, Loader
+from ._recipe import Recipe, Unknown, recognise
+from ._source import open_source
+
+
+class DataLoader(data.DataLoader):
+    """torch.utils.data.DataLoader: the same arguments, the same order, the same batches, from the library's workers.
+
+    What is recognised: docs/python.md. Anything else is loaded by torch's own DataLoader, which this one is, after a warning that
+    names the reason. explain(loader) has the reason too.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._native: Loader | None = None
+        self._present: weakref.ref[_Pass] | None = None
+        self._recipe: Recipe | None = None
+        self._reason = ""
+        self._draws = _Draws()
+        try:
+            self._batches = _find_batches(self)
+            self._source = open_source(self.dataset)
+            self._recipe = recognise(self._source.transform)
+        except (Unknown, Error) as reason:
+            self._reason = str(reason)
+            warnings.warn(f"millrace: torch's own DataLoader is used: {reason}", stacklevel=2)
+            return
+        if self.worker_init_fn is not None:
+            warnings.warn("millrace: worker_init_fn is not called: the workers run no Python", stacklevel=2)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Name the epoch of the next pass's draws; without it each pass is the epoch after the one before. A
+        DistributedSampler's set_epoch() names it too."""
+        self._draws.named = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        return super().__iter__() if self._recipe is None else _Pass(self)
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.close()
+
+    def _lend(self, user: _Pass) -> Loader:
+        """The native loader for a pass. It lives as long as this object; a pass beside an unfinished one has its own."""
+        present = self._present() if self._present is not None else None
+        if present is not None and not present.ended:
+            return self._open()
+        self._present = weakref.ref(user)
+        if self._native is None:
+            self._native = self._open()
+        return self._native
+
+    def _open(self) -> Loader:
+        recipe, batches = self._recipe, self._batches
+        assert recipe is not None
+        return Loader(
+            self._source.dataset, recipe.text, batch_size=batches.batch_size, drop_last=batches.drop_last,
+            num_workers=self.num_workers, dtype=recipe.dtype, seed=self._draws.seed, no_shuffle=True,
+            allow_same_epoch=True, allow_empty_epoch=True)
+
+
+class _Draws:
+    """The seed, and the epoch that names a pass's draws."""
+
+    def __init__(self) -> None:
+        self.seed: int | None = None
+        self.named: int | None = None
+        self._last: int | None = None
+        self._repeats = 0
+        self._passes = 0
+
+    def draw_seed(self, generator: torch.Generator | None) -> None:
+        """Draw torch's base seed. The first one is the seed of all passes; the others only move the generator."""
+        base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        if self.seed is None:
+            self.seed = base_seed
+
+    def begin(self, sampler: Any) -> int:
+        """Of a pass that begins. An epoch that is named again without a change is not drawn the same again."""
+        self._passes += 1
+        named = self.named if self.named is not None else getattr(sampler, "epoch", None)
+        if named is None or not (self.named is not None or isinstance(sampler, DistributedSampler)):
+            return self._passes - 1
+        self._repeats = self._repeats + 1 if named == self._last and self.named is None else 0
+        self._last, self.named = named, None
+        return named + (self._repeats << 32)
+
+
+def _find_batches(loader: data.DataLoader) -> data.BatchSampler:
+    batches = loader.batch_sampler
+    if loader.batch_size is None and batches is None:
+        raise Unknown("batch_size None")
+    if type(batches) is not data.BatchSampler:
+        raise Unknown(f"the batch sampler {type(batches).__name__}")
+    if not hasattr(batches.sampler, "__len__"):
+        raise Unknown(f"the sampler {type(batches.sampler).__name__}, which has no length")
+    return batches
+
+
+class _Pass:
+    """One epoch. torch draws its base seed first, and its samplers draw when they are asked for the first index: with
+    workers at once, without at the first batch."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+        self._sampler = loader._batches.sampler
+        if loader._draws.seed is None or not loader.persistent_workers:  # which keep their seed
+            loader._draws.draw_seed(loader.generator)
+        self._epoch = loader._draws.begin(self._sampler)
+        self._native: Loader | None = None
+        self.ended = False
+        if loader.num_workers > 0:
+            self._native = self._begin()
+
+    def _begin(self) -> Loader:
+        indices = self._loader._source.indices
+        native = self._loader._lend(self)
+        order = array.array("q", self._sampler)
+        native.set_epoch(self._epoch, order if indices is None else indices[order].tolist())
+        return native
+
+    def __iter__(self) -> "_Pass":
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        if self.ended:
+            raise StopIteration
+        if self._native is None:
+            self._native = self._begin()
+        batch = self._take(self._native)
+        if batch is None:
+            self.ended = True
+            raise StopIteration
+        image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
+        collate = self._loader.collate_fn
+        if collate is data.default_collate:
+            return [image, label]
+        return collate([(x, y) for x, y in zip(image.unbind(), label.tolist())])
+
+    def _take(self, native: Loader) -> Batch | None:
+        timeout = self._loader.timeout if self._loader.num_workers > 0 else 0
+        try:
+            return native.next(timeout or None)
+        except TimeoutError:
+            raise RuntimeError(f"DataLoader timed out after {timeout} seconds") from None
+
+
+def explain(loader: data.DataLoader) -> dict[str, Any]:
+    """How a DataLoader loads: {"native": bool, "reason": why not, "transform": the text of the millrace transform}."""
+    recipe, reason = getattr(loader, "_recipe", None), getattr(loader, "_reason", "it is torch's own DataLoader")
+    return {"native": recipe is not None, "reason": reason, "transform": recipe.text if recipe else ""}

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognises torchvision's transforms, and writes them as the text of a millrace transform.
+
+Only what gives the same pixels is recognised: operations on PIL images, then the conversion to a tensor, then flips and
+a Normalize. Whatever is not in the tables is Unknown, and its text says what it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, NamedTuple
+
+import torch
+
+from .. import Error, Transform
+
+
+class Unknown(Exception):
+    """Something that millrace does not do as torch does; str() is the reason."""
+
+
+class Recipe(NamedTuple):
+    text: str
+    dtype: str
+
+
+def _number(value: Any) -> str:
+    text = repr(float(value))
+    if "e" in text or "n" in text:
+        text = f"{float(value):.20f}".rstrip("0") + "0"
+    return text[:-2] if text.endswith(".0") else text
+
+
+def _join(values: Iterable[Any]) -> str:
+    return ":".join(_number(v) for v in values)
+
+
+def _size(value: Any) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return ":".join(str(int(v)) for v in value)
+
+
+def _word(interpolation: Any) -> str:
+    word = getattr(interpolation, "value", interpolation)
+    if word not in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"):
+        raise Unknown(f"interpolation {word}")
+    return word
+
+
+def _fill(fill: Any) -> str:
+    """The argument of a fill, with its comma; "" for zero."""
+    if fill is None or fill == 0:
+        return ""
+    if isinstance(fill, dict):
+        raise Unknown(f"a fill by type: {fill}")
+    return f",fill={_join(fill) if isinstance(fill, (list, tuple)) else _number(fill)}"
+
+
+def _needs(condition: bool, name: str) -> None:
+    if not condition:
+        raise Unknown(name)
+
+
+def _random_resized_crop(t: Any) -> str:
+    return (f"random_resized_crop({_size(t.size)},scale={_join(t.scale)},ratio={_join(t.ratio)},"
+            f"interp={_word(t.interpolation)})")
+
+
+def _resize(t: Any) -> str:
+    _needs(t.max_size is None, "Resize with max_size")
+    size = t.size if isinstance(t.size, int) or len(t.size) == 2 else t.size[0]
+    return f"resize({_size(size)},interp={_word(t.interpolation)})"
+
+
+def _random_crop(t: Any) -> str:
+    _needs(not t.pad_if_needed, "RandomCrop with pad_if_needed")
+    padding = t.padding or 0
+    if not isinstance(padding, int):
+        _needs(len(set(padding)) == 1, "RandomCrop with unequal padding")
+        padding = padding[0]
+    return f"random_crop({_size(t.size)},padding={padding}{_fill(t.fill)},padding_mode={_word_of(t.padding_mode)})"
+
+
+def _word_of(value: Any) -> str:
+    return str(getattr(value, "value", value))
+
+
+def _color_jitter(t: Any) -> str:
+    parts = [f"{name}={_join(getattr(t, name))}" for name in ("brightness", "contrast", "saturation", "hue")
+             if getattr(t, name) is not None]
+    return f"color_jitter({','.join(parts)})"
+
+
+def _gaussian_blur(t: Any) -> str:
+    _needs(len(set(t.kernel_size)) == 1, "GaussianBlur with a kernel that is no square")
+    return f"gaussian_blur({t.kernel_size[0]},sigma={_join(t.sigma)})"
+
+
+def _rotation(t: Any) -> str:
+    _needs(not t.expand, "RandomRotation with expand")
+    center = f",center={_join(t.center)}" if t.center is not None else ""
+    return f"rotation({_join(t.degrees)},interp={_word(t.interpolation)}{center}{_fill(t.fill)})"
+
+
+def _affine(t: Any) -> str:
+    parts = [f"{name}={_join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
+             if getattr(t, name) is not None]
+    return f"affine({','.join([_join(t.degrees), *parts])},interp={_word(t.interpolation)}{_fill(t.fill)})"
+
+
+def _perspective(t: Any) -> str:
+    return f"perspective({_number(t.distortion_scale)},{_number(t.p)},interp={_word(t.interpolation)}{_fill(t.fill)})"
+
+
+def _policy(name: str, fields: tuple[str, ...]) -> Callable[[Any], str]:
+    def write(t: Any) -> str:
+        values = [f"{field}={_word_of(getattr(t, field))}" for field in fields]
+        return f"{name}({','.join([*values, 'interp=' + _word(t.interpolation)])}{_fill(t.fill)})"
+    return write
+
+
+def _chain(transforms: Iterable[Any]) -> str:
+    return "+".join(_operation(t) for t in transforms)
+
+
+def _random_apply(t: Any) -> str:
+    return f"random_apply({_chain(t.transforms)},{_number(t.p)})"
+
+
+def _alternatives(name: str) -> Callable[[Any], str]:
+    def write(t: Any) -> str:
+        weights = getattr(t, "p", None)
+        _needs(weights is None or len(set(weights)) == 1, "RandomChoice with weights")
+        return f"{name}({','.join(_operation(inner) for inner in t.transforms)})"
+    return write
+
+
+# Class of torchvision.transforms and, where it draws and computes the same on PIL images, of its v2.
+_OPERATIONS: dict[str, Callable[[Any], str]] = {
+    "RandomResizedCrop": _random_resized_crop,
+    "Resize": _resize,
+    "CenterCrop": lambda t: f"center_crop({_size(t.size)})",
+    "RandomCrop": _random_crop,
+    "RandomHorizontalFlip": lambda t: f"hflip({_number(t.p)})",
+    "RandomVerticalFlip": lambda t: f"vflip({_number(t.p)})",
+    "ColorJitter": _color_jitter,
+    "Grayscale": lambda t: f"grayscale({t.num_output_channels})",
+    "RandomGrayscale": lambda t: f"random_grayscale({_number(t.p)})",
+    "RGB": lambda t: "rgb",
+    "GaussianBlur": _gaussian_blur,
+    "RandomInvert": lambda t: f"invert({_number(t.p)})",
+    "RandomAutocontrast": lambda t: f"autocontrast({_number(t.p)})",
+    "RandomEqualize": lambda t: f"equalize({_number(t.p)})",
+    "RandomPosterize": lambda t: f"posterize({t.bits},{_number(t.p)})",
+    "RandomSolarize": lambda t: f"solarize({_number(t.threshold)},{_number(t.p)})",
+    "RandomAdjustSharpness": lambda t: f"adjust_sharpness({_number(t.sharpness_factor)},{_number(t.p)})",
+    "RandomRotation": _rotation,
+    "RandomAffine": _affine,
+    "RandomPerspective": _perspective,
+    "RandomApply": _random_apply,
+    "RandomChoice": _alternatives("random_choice"),
+    "RandomOrder": _alternatives("random_order"),
+}
+_V1_OPERATIONS: dict[str, Callable[[Any], str]] = {
+    "RandAugment": _policy("rand_augment", ("num_ops", "magnitude", "num_magnitude_bins")),
+    "TrivialAugmentWide": _policy("trivial_augment_wide", ("num_magnitude_bins",)),
+    "AutoAugment": _policy("auto_augment", ("policy",)),
+}
+_FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
+
+
+def _is_v2(t: Any) -> bool:
+    return type(t).__module__.startswith("torchvision.transforms.v2")
+
+
+def _class_of(t: Any) -> str:
+    """The name of torchvision's own class; a subclass of it may do something else."""
+    if not type(t).__module__.startswith("torchvision.transforms"):
+        raise Unknown(f"the transform {type(t).__name__}")
+    return type(t).__name__
+
+
+def _operation(t: Any) -> str:
+    name = _class_of(t)
+    write = _OPERATIONS.get(name) or (None if _is_v2(t) else _V1_OPERATIONS.get(name))
+    if write is None:
+        raise Unknown(f"the transform {'v2.' if _is_v2(t) else ''}{name}")
+    return write(t)
+
+
+def _normalize(mean: Iterable[float], std: Iterable[float]) -> str:
+    return f"normalize(mean={_join(mean)},std={_join(std)},exact)"
+
+
+class _Writer:
+    """What stands so far, and what an image is at this point: "pil", "u8" or "f32" (a tensor)."""
+
+    def __init__(self) -> None:
+        self.items: list[str] = []
+        self.form = "pil"
+        self.normal = ""
+        self.multiplies = False  # v2 makes floats as x * (1 / 255), which is the library's way too, the others as x / 255
+
+    def add(self, t: Any) -> None:
+        name = _class_of(t) if not isinstance(t, torch.nn.Identity) else "Identity"
+        if name == "Compose":
+            for inner in t.transforms:
+                self.add(inner)
+        elif name == "ImageClassification":
+            self.add_preset(t)
+        elif name in ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype"):
+            self.convert(name, t)
+        elif name == "Normalize":
+            _needs(self.form == "f32" and not self.normal, "Normalize where the image is not a tensor of floats")
+            self.normal = _normalize(t.mean, t.std)
+        elif name not in ("Identity", "ToPureTensor"):
+            _needs(self.form == "pil" or name in _FLIPS, f"{name} on a tensor, whose pixels differ from those on an image")
+            self.items.append(_operation(t))
+
+    def convert(self, name: str, t: Any) -> None:
+        if name == "ToTensor":
+            _needs(self.form == "pil", "ToTensor of a tensor")
+            self.form = "f32"
+        elif name in ("PILToTensor", "ToImage"):
+            _needs(self.form == "pil", f"{name} of a tensor")
+            self.form = "u8"
+        else:
+            _needs(t.dtype == torch.float32 and getattr(t, "scale", True), f"{name} to another type than scaled float32")
+            _needs(self.form != "pil", f"{name} of an image that is no tensor")
+            self.form, self.multiplies = "f32", _is_v2(t)
+
+    def add_preset(self, t: Any) -> None:
+        """The transforms() of a network's weights."""
+        _needs(self.form == "pil", "a preset on a tensor")
+        word = _word(t.interpolation)
+        self.items += [f"resize({_size(t.resize_size[0])},interp={word})", f"center_crop({_size(t.crop_size[0])})"]
+        self.form, self.normal = "f32", _normalize(t.mean, t.std)
+
+
+def recognise(transform: Any) -> Recipe:
+    """The text and the dtype that make of an image file what the transform makes of its PIL image. Raises Unknown."""
+    _needs(transform is not None, "no transform: samples are PIL images")
+    writer = _Writer()
+    writer.add(transform)
+    _needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
+    divides = writer.form == "f32" and not writer.multiplies
+    normal = writer.normal or (_normalize([0], [1]) if divides else "")
+    text = "+".join([*writer.items, *([normal] if normal else [])]) or "none"
+    try:
+        return Recipe(str(Transform(text)), writer.form)
+    except Error as error:
+        raise Unknown(str(error)) from None

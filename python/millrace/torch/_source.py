@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognises torchvision's datasets, and opens them as datasets of the library.
+
+What Python already knows is handed over in files in memory, so the samples and labels are exactly those of the Python
+object: an ImageFolder's paths as a list, CIFAR's arrays as records.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any, Iterable, Iterator, NamedTuple
+
+import numpy
+from torch.utils.data import Subset
+from torchvision import datasets
+from torchvision.datasets.folder import default_loader
+
+from .. import Dataset
+from ._recipe import Unknown
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+class ImageFolder(datasets.ImageFolder):
+    """torchvision's ImageFolder, as it is. Use either: DataLoader recognises both."""
+
+
+class MemoryFile:
+    """A file in memory, for as long as this object lives. Worker processes find it by its path."""
+
+    def __init__(self, name: str, parts: Iterable[Any]) -> None:
+        number = os.memfd_create(name)
+        weakref.finalize(self, os.close, number)
+        with open(number, "wb", closefd=False) as file:
+            file.writelines(parts)
+        self.path = f"/proc/{os.getpid()}/fd/{number}"
+
+
+class Source(NamedTuple):
+    dataset: Dataset
+    transform: Any
+    indices: Any
+    """Index of the dataset for each index of the Python object; None if they are the same."""
+    memory: MemoryFile
+
+
+def _list_lines(samples: Iterable[tuple[str, int]]) -> Iterator[bytes]:
+    for path, label in samples:
+        if not path.lower().endswith(_SUFFIXES):
+            raise Unknown(f"{path} is neither JPEG nor PNG")
+        name = os.fsencode(os.path.abspath(path))
+        for byte, escape in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n")):
+            name = name.replace(byte, escape)
+        yield b"%s\t%d\n" % (name, label)
+
+
+def _open_folder(folder: Any) -> MemoryFile:
+    if folder.loader is not default_loader:
+        raise Unknown("an ImageFolder with a loader of its own")
+    return MemoryFile("millrace-list", _list_lines(folder.samples))
+
+
+def _cifar_rows(cifar: Any) -> Iterator[Any]:
+    """Eight bytes of label before each picture."""
+    labels = numpy.asarray(cifar.targets, dtype="<i8")
+    for first in range(0, len(labels), 4096):
+        part = labels[first : first + 4096]
+        pictures = cifar.data[first : first + 4096].reshape(len(part), -1)
+        yield numpy.concatenate([part.view("u1").reshape(-1, 8), pictures], axis=1).tobytes()
+
+
+def _open_cifar(cifar: Any) -> MemoryFile:
+    data = cifar.data
+    if not isinstance(data, numpy.ndarray) or data.dtype != numpy.uint8 or data.ndim != 4 or len(data) != len(cifar.targets):
+        raise Unknown("a CIFAR whose data is no array of u8 pictures")
+    return MemoryFile("millrace-cifar", _cifar_rows(cifar))
+
+
+def _compose(dataset: Any, others: list[Any]) -> Any:
+    """An index of the outermost Subset as an index of the dataset."""
+    indices = None
+    for subset in reversed(others):
+        own = numpy.asarray(subset.indices, dtype=numpy.int64)
+        indices = own if indices is None else indices[own]
+    return indices
+
+
+def open_source(dataset: Any) -> Source:
+    """The dataset behind a Python object. Raises Unknown."""
+    subsets = []
+    while type(dataset) is Subset:
+        subsets.append(dataset)
+        dataset = dataset.dataset
+    if getattr(dataset, "target_transform", None) is not None:
+        raise Unknown("a target_transform")
+    if type(dataset) in (datasets.ImageFolder, ImageFolder):
+        memory = _open_folder(dataset)
+        spec = f"list:{memory.path}?label=i64"
+    elif type(dataset) in (datasets.CIFAR10, datasets.CIFAR100):
+        memory = _open_cifar(dataset)
+        side, channels = dataset.data.shape[1:3], dataset.data.shape[3]
+        spec = (f"records:{memory.path}?shape={side[0]}x{side[1]}x{channels}&layout=hwc&header=8"
+                f"&stride={8 + side[0] * side[1] * channels}&label_off=-8&label_bytes=8")
+    else:
+        raise Unknown(f"the dataset {type(dataset).__name__}")
+    return Source(Dataset(spec), dataset.transform, _compose(dataset, subsets), memory)
