@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os_words.h"
+
 void mr_error_keep_one_line(char *text)
 {
     for (char *c = text; *c; c++)
@@ -44,7 +46,7 @@ mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const cha
         fill_record(error, status, os_error, format, args);
         va_end(args);
         size_t len = strlen(error->text);
-        const char *words = strerrordesc_np(os_error);
+        const char *words = mr_os_words_error(os_error);
         if (words)
             snprintf(error->text + len, sizeof error->text - len, ": %s", words);
         else

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/os_words.h"
 #include "cache/cache_folder.h"
 #include "cache/cache_form.h"
 #include "cache/cache_key.h"
@@ -163,7 +164,7 @@ static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
                     region->path, (unsigned long long)region->budget_bytes);
     else
         mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written (%s): going on without writing", region->path,
-                    strerrordesc_np(stop_errno) ? strerrordesc_np(stop_errno) : "unknown error");
+                    mr_os_words_error(stop_errno) ? mr_os_words_error(stop_errno) : "unknown error");
 }
 
 /* Segments that were removed leave room, for this run too; the bounds are apart so that it does not flutter. */

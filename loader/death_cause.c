@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os_words.h"
+
 static const char *signal_name(int signal)
 {
-    const char *name = sigabbrev_np(signal);
+    const char *name = mr_os_words_signal(signal);
     return name ? name : "?";
 }
 

@@ -10,6 +10,7 @@
 #include "dist/launch/launch.h"
 
 #include "base/log.h"
+#include "base/os_words.h"
 #include "base/options.h"
 #include "base/out_struct.h"
 #include "dist/launch/launch_monitor.h"
@@ -285,7 +286,7 @@ static void log_verdict(const struct mr_launch_monitor_verdict *verdict)
     for (int i = 0; i < MR_RANK_STREAMS; i++)
         if (verdict->output_errno[i] != 0 && verdict->output_errno[i] != EPIPE)
             mr_log_line(MR_LOG_ERROR, "%s of the ranks is lost: %s", names[i],
-                        strerrordesc_np(verdict->output_errno[i]));
+                        mr_os_words_error(verdict->output_errno[i]));
 }
 
 static mr_status run_monitor(struct run *run, mr_launch_result *result_out, mr_error *error)

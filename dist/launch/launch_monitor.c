@@ -13,6 +13,7 @@
 #include "dist/launch/launch_monitor.h"
 
 #include "base/clock.h"
+#include "base/os_words.h"
 #include "dist/launch/rank_child.h"
 #include "dist/launch/rank_notes.h"
 
@@ -139,9 +140,9 @@ static void describe_end(const struct monitor *monitor, uint32_t local_rank, con
                          size_t size)
 {
     int exec_errno = monitor->plan->ranks[local_rank].exec_errno;
-    const char *name = info->si_code == CLD_EXITED ? NULL : sigabbrev_np(info->si_status);
+    const char *name = info->si_code == CLD_EXITED ? NULL : mr_os_words_signal(info->si_status);
     if (exec_errno != 0)
-        snprintf(text, size, "cannot run '%s': %s", monitor->plan->job.argv[0], strerrordesc_np(exec_errno));
+        snprintf(text, size, "cannot run '%s': %s", monitor->plan->job.argv[0], mr_os_words_error(exec_errno));
     else if (info->si_code == CLD_EXITED)
         snprintf(text, size, "exited with status %d", info->si_status);
     else if (name)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The error record: always one line, cut to size, optional everywhere. */
 #include "base/error.h"
+#include "base/os_words.h"
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
@@ -83,6 +85,19 @@ static void every_status_has_its_name(void **state)
     assert_string_equal(mr_status_name((mr_status)99), "MR_?");
 }
 
+static void numbers_of_the_system_have_words(void **state)
+{
+    (void)state;
+    assert_string_equal(mr_os_words_error(ENOENT), "No such file or directory");
+    assert_string_equal(mr_os_words_signal(SIGSEGV), "SEGV");
+    assert_string_equal(mr_os_words_signal(SIGKILL), "KILL");
+    assert_null(mr_os_words_error(-1));
+    assert_null(mr_os_words_error(100000));
+    assert_null(mr_os_words_signal(0));
+    assert_null(mr_os_words_signal(-1));
+    assert_null(mr_os_words_signal(100000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +107,7 @@ int main(void)
         cmocka_unit_test(an_unknown_errno_is_a_number),
         cmocka_unit_test(a_null_record_is_accepted),
         cmocka_unit_test(every_status_has_its_name),
+        cmocka_unit_test(numbers_of_the_system_have_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
