@@ -38,7 +38,8 @@ else()
 endif()
 
 # Outside libraries of both libraries, and their pkg-config names for programs that link libmillrace.a.
-# The shared library always takes them shared: Debian's archives are not position-independent.
+# The shared library takes them shared, because Debian's archives are not position-independent, unless MILLRACE_PIC_DEPS says
+# that these are.
 set(mr_outside Threads::Threads ${CMAKE_DL_LIBS} m)
 set(mr_outside_shared Threads::Threads ${CMAKE_DL_LIBS} m)
 set(MR_PC_REQUIRES "")
@@ -52,7 +53,11 @@ foreach(module libjpeg libpng zlib liburing)
   if(TARGET mr_dep_${module})
     string(TOUPPER ${module} mr_prefix)
     list(APPEND mr_outside mr_dep_${module})
-    list(APPEND mr_outside_shared PkgConfig::${mr_prefix})
+    if(MILLRACE_PIC_DEPS)
+      list(APPEND mr_outside_shared mr_dep_${module})
+    else()
+      list(APPEND mr_outside_shared PkgConfig::${mr_prefix})
+    endif()
     list(APPEND MR_PC_REQUIRES ${module})
   endif()
 endforeach()
@@ -92,8 +97,7 @@ mr_library(millrace millrace ${PROJECT_SOURCE_DIR}/cmake/millrace.map OBJECTS ${
            INSTALLED_LIBS millrace::millrace_dependencies)
 target_link_libraries(millrace_shared PRIVATE ${mr_outside_shared})
 if(MR_CUDA)
-  # A program may have a CUDA runtime of its own, so ours is not exported.
-  target_link_options(millrace_shared PRIVATE -Wl,--exclude-libs,libcudart_static.a)
+  # A program may have a CUDA runtime of its own; the map hides ours.
   add_dependencies(millrace_shared mr_kernel_finish_cuda)
   add_dependencies(millrace_static mr_kernel_finish_cuda)
 endif()

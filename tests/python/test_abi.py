@@ -4,6 +4,7 @@
 Both sides are parsed. Offsets, sizes and values come from the compiler: a generated program prints them. The environment
 has CC and MR_HEADERS.
 """
+import ast
 import ctypes
 import os
 import re
@@ -144,6 +145,13 @@ class AbiTest(unittest.TestCase):
                 parts = [] if c_arguments.strip() == "void" else c_arguments.split(",")
                 self.assertEqual([kind_of_ctypes(a) for a in arguments], [kind_of(a) for a in parts])
                 self.assertEqual(kind_of_ctypes(result), kind_of(c_result))
+
+    def test_the_package_is_python_of_3_9(self):
+        folder = os.path.dirname(_abi.__file__)
+        for path in (os.path.join(where, name) for where, _, names in os.walk(folder) for name in names):
+            if path.endswith(".py"):
+                with open(path, encoding="utf-8") as file:
+                    ast.parse(file.read(), path, feature_version=(3, 9))
 
     def test_the_version_is_the_headers(self):
         from millrace import _library

@@ -127,6 +127,12 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         for name in ("numpy", "torch", "PIL", "multiprocessing"):
             self.assertNotIn(name, ended.stdout.split())
 
+    def test_the_command_is_the_librarys(self):
+        command = os.environ["MR_COMMAND"]
+        ended = subprocess.run([sys.executable, "-B", "-m", "millrace", "version"], capture_output=True, text=True,
+                               check=False, env={**os.environ, "MILLRACE_COMMAND": command})
+        self.assertEqual(ended.stdout, subprocess.check_output([command, "version"], text=True), ended.stderr)
+
     def test_a_missing_library_is_named(self):
         ended = support.run_python("import millrace", env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
         self.assertIn("ImportError: millrace: /nowhere/libmillrace.so", ended.stderr)

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `millrace`: python -m millrace, and the script that pip installs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Become the package's own program; without one, that of $MILLRACE_COMMAND."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "millrace")
+    if not os.path.exists(path):
+        path = os.environ.get("MILLRACE_COMMAND", "")
+    if not path:
+        sys.exit("millrace: this package has no program; MILLRACE_COMMAND names one")
+    os.execv(path, ["millrace", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
