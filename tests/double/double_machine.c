@@ -127,7 +127,9 @@ static uint32_t take_number(void)
 
 static void choose_policy(const char *value, struct double_options *options)
 {
-    if (strncmp(value, "early", 5) == 0)
+    if (strncmp(value, "late", 4) == 0)
+        options->policy = DOUBLE_LATE;
+    else if (strncmp(value, "early", 5) == 0)
         options->policy = DOUBLE_EARLY;
     else if (strncmp(value, "random", 6) == 0)
         options->policy = DOUBLE_RANDOM;

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,34 @@ static void a_program_gets_its_machine_from_the_environment(void **state)
     (void)unsetenv("MR_CUDA_DOUBLE");
 }
 
+/* Does a copy run before anybody waits for it? */
+static int copy_and_look(void)
+{
+    uint8_t *from, seen;
+    void *to;
+    cudaStream_t stream;
+    bool good = cudaHostAlloc((void **)&from, 8, 0) == cudaSuccess && cudaMalloc(&to, 8) == cudaSuccess &&
+                cudaStreamCreate(&stream) == cudaSuccess && cudaMemset(to, 0, 8) == cudaSuccess &&
+                cudaDeviceSynchronize() == cudaSuccess;
+    memset(from, 1, 8);
+    good = good && cudaMemcpyAsync(to, from, 8, cudaMemcpyHostToDevice, stream) == cudaSuccess;
+    seen = *(uint8_t *)double_host_view(to);
+    good = good && cudaStreamSynchronize(stream) == cudaSuccess && cudaFree(to) == cudaSuccess &&
+           cudaFreeHost(from) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess;
+    return good ? seen : 2;
+}
+
+static void a_programs_policy_is_that_of_the_environment(void **state)
+{
+    (void)state;
+    (void)setenv("MR_CUDA_DOUBLE", "policy=late", 1);
+    assert_int_equal(run(copy_and_look), 0);
+    (void)setenv("MR_CUDA_DOUBLE", "policy=early", 1);
+    assert_int_equal(run(copy_and_look), 1);
+    (void)unsetenv("MR_CUDA_DOUBLE");
+    assert_int_equal(run(copy_and_look), 1);
+}
+
 static void a_program_that_is_right_ends_as_it_likes(void **state)
 {
     (void)state;
@@ -98,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_gets_its_machine_from_the_environment),
+        cmocka_unit_test(a_programs_policy_is_that_of_the_environment),
         cmocka_unit_test(a_program_that_is_right_ends_as_it_likes),
         cmocka_unit_test(what_was_found_changes_the_exit_status),
     };
