@@ -2,8 +2,9 @@
 /*
  * How many processors the process may use, and which instruction sets processor and system offer.
  *
- * A processor that has the instructions is not enough: the system must save the wide registers too. The compiler's own
- * detection looks at both (CPUID and XGETBV); only F16C has no name there.
+ * A processor that has the instructions is not enough: the system must save the wide registers too.
+ * __builtin_cpu_supports() looks at both (CPUID and XGETBV), but needs a run-time library of the compiler, and zig's
+ * finds nothing.
  */
 #include "base/cpu.h"
 
@@ -31,25 +32,45 @@ const char *mr_cpu_name(enum mr_cpu cpu)
 }
 
 #if defined(__x86_64__)
-static bool has_f16c(void)
+/* CPUID's words about instructions, and the registers that the system saves (XGETBV's low word). */
+struct cpu_words {
+    unsigned ecx_1;
+    unsigned ebx_7;
+    unsigned ecx_7;
+    unsigned saved;
+};
+
+enum { SAVES_YMM = 0x6, SAVES_ZMM = 0xe6 };
+
+static struct cpu_words read_words(void)
 {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    struct cpu_words words = {0};
+    unsigned a, b, d, high;
+    if (!__get_cpuid(1, &a, &b, &words.ecx_1, &d) || !(words.ecx_1 & bit_OSXSAVE) ||
+        !__get_cpuid_count(7, 0, &a, &words.ebx_7, &words.ecx_7, &d))
+        return (struct cpu_words){0};
+    __asm__ volatile("xgetbv" : "=a"(words.saved), "=d"(high) : "c"(0));
+    return words;
+}
+
+static bool has_all(unsigned word, unsigned bits)
+{
+    return (word & bits) == bits;
 }
 
 static bool has_avx2(void)
 {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-           has_f16c();
+    struct cpu_words words = read_words();
+    return has_all(words.saved, SAVES_YMM) && has_all(words.ecx_1, bit_FMA | bit_F16C) &&
+           has_all(words.ebx_7, bit_AVX2 | bit_BMI2);
 }
 
 static bool has_avx512(void)
 {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-           __builtin_cpu_supports("avx512vnni");
+    struct cpu_words words = read_words();
+    return has_avx2() && has_all(words.saved, SAVES_ZMM) &&
+           has_all(words.ebx_7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
+           has_all(words.ecx_7, bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI);
 }
 #else
 static bool has_avx2(void)
