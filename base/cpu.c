@@ -2,13 +2,14 @@
 /*
  * How many processors the process may use, and which instruction sets processor and system offer.
  *
- * A processor that has the instructions is not enough: the system must save the wide registers too.
- * __builtin_cpu_supports() looks at both (CPUID and XGETBV), but needs a run-time library of the compiler, and zig's
- * finds nothing.
+ * A processor that has the instructions is not enough: the system must save the wide registers too. CPUID tells the
+ * one, XGETBV the other. The compiler's own detection is not used: that of clang as PyPI's ziglang has it finds
+ * nothing.
  */
 #include "base/cpu.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,45 +33,50 @@ const char *mr_cpu_name(enum mr_cpu cpu)
 }
 
 #if defined(__x86_64__)
-/* CPUID's words about instructions, and the registers that the system saves (XGETBV's low word). */
-struct cpu_words {
-    unsigned ecx_1;
-    unsigned ebx_7;
-    unsigned ecx_7;
-    unsigned saved;
-};
-
-enum { SAVES_YMM = 0x6, SAVES_ZMM = 0xe6 };
-
-static struct cpu_words read_words(void)
-{
-    struct cpu_words words = {0};
-    unsigned a, b, d, high;
-    if (!__get_cpuid(1, &a, &b, &words.ecx_1, &d) || !(words.ecx_1 & bit_OSXSAVE) ||
-        !__get_cpuid_count(7, 0, &a, &words.ebx_7, &words.ecx_7, &d))
-        return (struct cpu_words){0};
-    __asm__ volatile("xgetbv" : "=a"(words.saved), "=d"(high) : "c"(0));
-    return words;
-}
+/* What XGETBV says that the system saves: the registers of AVX, and those of AVX-512 too. */
+enum { SAVES_AVX = 0x6, SAVES_AVX512 = 0xe6 };
+enum { ASKED = 1, HAS_AVX2 = 2, HAS_AVX512 = 4 };
 
 static bool has_all(unsigned word, unsigned bits)
 {
     return (word & bits) == bits;
 }
 
+static unsigned ask_cpu(void)
+{
+    const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    const unsigned avx512_more = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI;
+    unsigned a, b, c, d, saves, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_all(c, bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C))
+        return ASKED;
+    __asm__ volatile("xgetbv" : "=a"(saves), "=d"(high) : "c"(0));
+    if (!has_all(saves, SAVES_AVX) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !has_all(b, bit_AVX2 | bit_BMI2))
+        return ASKED;
+    if (!has_all(saves, SAVES_AVX512) || !has_all(b, avx512) || !has_all(c, avx512_more))
+        return ASKED | HAS_AVX2;
+    return ASKED | HAS_AVX2 | HAS_AVX512;
+}
+
+/* Asked once: on a virtual machine CPUID may take microseconds. Every thread finds the same answer. */
+static unsigned cpu_answer(void)
+{
+    static _Atomic unsigned answer;
+    unsigned known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (!known) {
+        known = ask_cpu();
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known;
+}
+
 static bool has_avx2(void)
 {
-    struct cpu_words words = read_words();
-    return has_all(words.saved, SAVES_YMM) && has_all(words.ecx_1, bit_FMA | bit_F16C) &&
-           has_all(words.ebx_7, bit_AVX2 | bit_BMI2);
+    return cpu_answer() & HAS_AVX2;
 }
 
 static bool has_avx512(void)
 {
-    struct cpu_words words = read_words();
-    return has_avx2() && has_all(words.saved, SAVES_ZMM) &&
-           has_all(words.ebx_7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
-           has_all(words.ecx_7, bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI);
+    return cpu_answer() & HAS_AVX512;
 }
 #else
 static bool has_avx2(void)
