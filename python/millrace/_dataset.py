@@ -33,7 +33,7 @@ class Dataset:
         _log.drain()
         check(status, error)
         self._handle = handle
-        weakref.finalize(self, lib.mr_dataset_destroy, handle)
+        weakref.finalize(self, lib.mr_dataset_destroy, handle).atexit = False  # a daemon thread may be using it
 
     def __len__(self) -> int:
         """Number of samples."""

@@ -17,7 +17,7 @@ class Lease:
 
     def __init__(self) -> None:
         self.handle = ctypes.c_void_p()
-        self.lock = threading.Lock()  # a batch is used by one thread at a time
+        self.lock = threading.RLock()  # a batch is used by one thread at a time
 
     @property
     def address(self) -> int:

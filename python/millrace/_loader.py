@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import atexit
 import ctypes
 import hashlib
 import os
@@ -24,6 +25,8 @@ from ._transform import Transform
 
 _SLICE_MS = 50  # Python's signals are handled between slices of a wait
 _MAX_WORKERS = 1024
+_EXIT_SECONDS = 5.0  # at the program's end, for a thread that is in next()
+_IN_PLACE_OF_A_BATCH = (_abi.ERR_DAMAGED, _abi.ERR_IO, _abi.ERR_NO_MEMORY)  # the next batch comes after it
 
 _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -31,10 +34,17 @@ _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 def _after_fork() -> None:
     """In a forked child: another thread may have held a lock. The library itself refuses to use the loaders here."""
     for loader in list(_loaders):
-        loader._lock, loader._look = threading.Lock(), threading.Lock()
+        loader._lock, loader._look = threading.RLock(), threading.RLock()
+
+
+def _close_all() -> None:
+    """At the program's end. A daemon thread may be in a call of the library, so memory is freed only behind the locks."""
+    for loader in list(_loaders):
+        loader._close(_EXIT_SECONDS)
 
 
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_close_all)
 
 
 class Loader:
@@ -48,20 +58,22 @@ class Loader:
     The workers start at once. One pass over the loader is one epoch. A pass goes on where set_epoch() or
     load_state_dict() has put the loader; without either it is the epoch after the one before, so each pass draws anew.
 
-    Every method may be called from any thread; next() and what changes the position wait for each other.
+    Every method may be called from any thread; next() and what changes the position wait for each other. A signal's handler
+    may call them too, also while its thread waits in next().
     """
 
     def __init__(self, dataset: Dataset | str | os.PathLike[str], transform: Transform | str | None = None,
                  **options: Any) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-        self._lock = threading.Lock()  # one thread at a time may ask for a batch or move the loader
-        self._look = threading.Lock()  # what only looks, beside the former
+        self._lock = threading.RLock()  # one thread at a time may ask for a batch or move the loader
+        self._look = threading.RLock()  # what only looks, beside the former
+        self._closed = False
         self._passed = False  # a pass has begun since the position was set
         self._pass = 0
         self._warned = False
         self._order: array.array[int] | None = None
         self._base = 0  # samples of an own order that were yielded before a state was loaded
-        self._yielded = 0  # samples of an own order since then
+        self._taken = 0  # batches since the position was set, and errors in place of one
         made, kept = make_options(options)
         error, handle = _abi.mr_error(), ctypes.c_void_p()
         recipe = Transform(transform) if isinstance(transform, str) else transform
@@ -71,9 +83,11 @@ class Loader:
         check(status, error)
         self._handle = handle
         self._end = weakref.finalize(self, lib.mr_loader_destroy, handle)
+        self._end.atexit = False  # _close_all() does it
         _loaders.add(self)
-        n = lib.mr_loader_resolved(handle).contents
-        slots = n.n_slots if not self.stats()["n_buffers"] else n.n_buffers
+        resolved = lib.mr_loader_resolved(handle).contents
+        self._batch_size = resolved.batch_size
+        slots = resolved.n_buffers if self.stats()["n_buffers"] else resolved.n_slots
         # So many batches may be lent; the one after them is copied out. Workers need two slots to go on without pause.
         self._most_lent = max(slots - 2, min(2, slots - 1))
 
@@ -93,7 +107,7 @@ class Loader:
         """Batches in the present epoch."""
         with self._look:
             self._check_use()
-            return lib.mr_loader_n_batches(self._handle) + self._base // self.batch_size
+            return lib.mr_loader_n_batches(self._handle) + -(-self._base // self._batch_size)
 
     def next(self, timeout: float | None = None) -> Batch | None:
         """The next batch of this epoch; None after the last. It waits outside of Python's lock, and Ctrl-C ends the wait.
@@ -120,10 +134,9 @@ class Loader:
         _log.drain()
         if status == _abi.END:
             return None
+        self._taken += status == _abi.OK or status in _IN_PLACE_OF_A_BATCH
         if status != _abi.OK:
             self._fail(status)
-        if self._order is not None:
-            self._yielded += lib.mr_batch_size(lease.handle)
         if lib.mr_loader_n_lent(self._handle) > self._most_lent:
             lease = self._copy_out(lease)
         return Batch(lease)
@@ -169,7 +182,7 @@ class Loader:
             self._fail(status)
         self._passed = False
         self._pass += 1
-        self._order, self._base, self._yielded = None, 0, 0
+        self._order, self._base, self._taken = None, 0, 0
 
     @property
     def epoch(self) -> int:
@@ -192,8 +205,9 @@ class Loader:
         with self._lock:
             self._check_use()
             if self._order is not None:
+                done = min(self._base + self._taken * self._batch_size, len(self._order))
                 return {"version": 1, "epoch": lib.mr_loader_epoch(self._handle), "order": _digest(self._order),
-                        "samples": self._base + self._yielded}
+                        "samples": done}
             state = _abi.mr_loader_state()
             status = lib.mr_loader_save(self._handle, state)
             if status != _abi.OK:
@@ -234,7 +248,7 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
-        return lib.mr_loader_resolved(self._handle).contents.batch_size
+        return self._batch_size
 
     def stats(self) -> dict[str, Any]:
         """Statistics since the loader was made, by the names of mr_loader_stats: n_batches, n_samples, n_damaged, ..."""
@@ -300,11 +314,21 @@ class Loader:
 
     def close(self) -> None:
         """End the workers. Batches that are still held stay valid. It happens by itself when the loader is gone."""
+        self._close(-1)
+
+    def _close(self, seconds: float) -> None:
+        """Wait so long for a thread that is in next(); without it the memory stays. -1: without limit."""
         with self._look:
-            if self._end.alive:
-                lib.mr_loader_cancel(self._handle)  # a thread may wait in next()
-        with self._lock, self._look:
-            self._end()
+            self._closed = True
+            lib.mr_loader_cancel(self._handle)
+        if not self._lock.acquire(timeout=seconds):
+            return
+        try:
+            with self._look:
+                self._end()
+                self._handle.value = None  # a signal's handler may have closed what its thread is using: then NULL is refused
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> "Loader":
         return self
@@ -313,14 +337,15 @@ class Loader:
         self.close()
 
     def __repr__(self) -> str:
-        state = "" if self._end.alive else ", closed"
+        state = ", closed" if self._closed else ""
         return f"<millrace.Loader of {self.dataset!r}{state}>"
 
     def _check_use(self) -> None:
-        if not self._end.alive:
+        if self._closed:
             raise make_state_error("the loader is closed")
 
     def _fail(self, status: int) -> None:
+        self._check_use()
         raise make_error(status, lib.mr_loader_error(self._handle).contents)
 
 

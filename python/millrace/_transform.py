@@ -23,7 +23,7 @@ class Transform:
         error, handle = _abi.mr_error(), ctypes.c_void_p()
         check(lib.mr_transform_parse(text.encode(), handle, error), error)
         self._handle = handle
-        weakref.finalize(self, lib.mr_transform_destroy, handle)
+        weakref.finalize(self, lib.mr_transform_destroy, handle).atexit = False  # a daemon thread may be using it
 
     def __str__(self) -> str:
         size = lib.mr_transform_format(self._handle, None, 0) + 1

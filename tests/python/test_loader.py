@@ -199,6 +199,16 @@ class PositionTest(LoaderCase):
         third.load_state_dict(other.state_dict())
         self.assertEqual(indices(third), order[6:])
 
+    def test_a_state_of_an_own_order_may_be_its_end(self):
+        loader, order = self.loader(), [5, 4, 3, 2, 1, 0]
+        loader.set_epoch(7, order)
+        self.assertEqual(indices(loader), order)
+        state = loader.state_dict()
+        self.assertEqual(state["samples"], 6)
+        loader.set_epoch(0, order)
+        loader.load_state_dict(state)
+        self.assertEqual((loader.epoch, len(loader), indices(loader)), (7, 2, []))
+
     def test_a_wrong_state_is_refused(self):
         loader = self.loader()
         self.assertRaisesRegex(mr.InvalidError, "version", loader.load_state_dict, {})
@@ -269,6 +279,14 @@ class ErrorTest(LoaderCase):
             self.assertEqual(good, list(range(8)))
             self.assertEqual(loader.next().index.tolist(), [12, 13, 14, 15])  # it may go on
 
+    def test_a_state_of_an_own_order_is_behind_a_damaged_batch(self):
+        loader, order = self.loader(), [*range(4), *range(8, 21)]
+        loader.set_epoch(0, order)
+        self.assertRaises(mr.DamagedError, list, loader)
+        self.assertEqual(loader.state_dict()["samples"], 8)
+        self.assertEqual(loader.next().index.tolist(), order[8:12])
+        self.assertEqual(loader.state_dict()["samples"], 12)
+
     def test_damage_can_be_passed_over(self):
         loader = self.loader(no_shuffle=True, on_error="zero")
         batches = [(batch.n_valid, batch.mask.tolist()) for batch in loader]
@@ -289,8 +307,10 @@ class ErrorTest(LoaderCase):
         loader.close()
         loader.close()
         for call in (loader.next, loader.stats, loader.state_dict, lambda: next(going), lambda: iter(loader),
-                     lambda: loader.set_epoch(1), lambda: len(loader), loader.cancel):
+                     lambda: loader.set_epoch(1), lambda: len(loader), loader.cancel, lambda: loader.options,
+                     loader.verdict, loader.worker_pids, loader.damaged, loader.fileno):
             self.assertRaisesRegex(mr.StateError, "closed", call)
+        self.assertEqual(loader.batch_size, 4)
 
 
 class ThreadTest(LoaderCase):
@@ -339,6 +359,21 @@ class ThreadTest(LoaderCase):
         loader.close()
         thread.join()
         self.assertIsInstance(got[0], (mr.CanceledError, mr.StateError))
+
+    def test_a_signals_handler_may_use_the_loader_that_its_thread_waits_for(self):
+        loader, seen = self.loader(batch_size=1, n_slots=2), []
+        stop_workers(loader)
+
+        def handle(*_):
+            seen.append(loader.state_dict()["epoch"])
+            loader.close()
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handle))
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with self.assertRaisesRegex(mr.StateError, "closed"):
+            while loader.next() is not None:
+                pass
+        self.assertEqual(seen, [0])
 
 
 if __name__ == "__main__":
