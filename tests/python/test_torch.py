@@ -9,7 +9,7 @@ import support
 
 numpy, torch, torchvision = (support.module(name) for name in ("numpy", "torch", "torchvision"))
 if not (numpy and torch and torchvision):
-    print("skipped: NumPy, torch and torchvision are not all here")
+    print("skipped: NumPy, torch and torchvision are not all here, or too old")
     sys.exit(77)
 
 from torch.utils import data
@@ -22,6 +22,8 @@ from millrace.torch import DataLoader, ImageFolder, explain
 try:
     from torchvision.transforms import v2
 except ImportError:
+    v2 = None
+if not hasattr(v2, "ToPureTensor"):  # its first versions were drafts
     v2 = None
 
 NORMAL = T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
@@ -36,9 +38,7 @@ def passes(loader, n=2, seed=3):
 class TorchCase(support.FolderCase):
     def setUp(self):
         self.folder_dataset = ImageFolder(self.images, EVAL)
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*copied out.*")
-        warnings.filterwarnings("ignore", message=".*suggested max number of worker.*")
+        warnings.filterwarnings("error", message="millrace:")
 
     def assert_same(self, dataset, n=2, **options):
         """Both loaders give the same batches, pass by pass, from the same state of torch's generator."""
@@ -155,6 +155,18 @@ class PassTest(TorchCase):
         self.assertTrue(torch.equal(self.images_of(loader), first))
         sampler.set_epoch(1)
         self.assertTrue(torch.equal(self.images_of(loader), third))
+
+    def test_the_transform_may_change_between_passes(self):
+        loader = DataLoader(self.folder_dataset, batch_size=21)
+        self.assertEqual(next(iter(loader))[0].shape[2:], (16, 16))
+        self.folder_dataset.transform = T.Compose([T.Resize(24), T.CenterCrop(20), T.ToTensor()])
+        self.assertEqual(next(iter(loader))[0].shape[2:], (20, 20))
+        self.folder_dataset.transform.transforms[1] = T.CenterCrop(12)
+        self.assertEqual(next(iter(loader))[0].shape[2:], (12, 12))
+        self.folder_dataset.transform = T.Compose([T.Lambda(lambda image: image), T.CenterCrop(8), T.ToTensor()])
+        with self.assertWarnsRegex(UserWarning, "the transform Lambda") as seen:
+            self.assertEqual(next(iter(loader))[0].shape[2:], (8, 8))
+        self.assertEqual((seen.filename, explain(loader)["native"]), (__file__, False))
 
     def test_two_passes_at_once(self):
         loader = DataLoader(self.folder_dataset, batch_size=4, num_workers=1)

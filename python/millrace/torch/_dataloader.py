@@ -34,10 +34,9 @@ class DataLoader(data.DataLoader):
         try:
             self._batches = _find_batches(self)
             self._source = open_source(self.dataset)
-            self._recipe = recognise(self._source.transform)
+            self._recipe = recognise(self._source.owner.transform)
         except (Unknown, Error) as reason:
-            self._reason = str(reason)
-            warnings.warn(f"millrace: torch's own DataLoader is used: {reason}", stacklevel=2)
+            self._leave(reason)
             return
         if self.worker_init_fn is not None:
             warnings.warn("millrace: worker_init_fn is not called: the workers run no Python", stacklevel=2)
@@ -48,12 +47,19 @@ class DataLoader(data.DataLoader):
         self._draws.named = epoch
 
     def __iter__(self) -> Iterator[Any]:
+        if self._recipe is not None:
+            try:
+                recipe = recognise(self._source.owner.transform)  # which the program may have changed since
+                if recipe != self._recipe:
+                    self._recipe, self._native = recipe, None
+            except Unknown as reason:
+                self._leave(reason)
         return super().__iter__() if self._recipe is None else _Pass(self)
 
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.close()
+    def _leave(self, reason: Exception) -> None:
+        """From now on this is torch's own DataLoader."""
+        self._recipe, self._native, self._reason = None, None, str(reason)
+        warnings.warn(f"millrace: torch's own DataLoader is used: {reason}", stacklevel=3)
 
     def _lend(self, user: _Pass) -> Loader:
         """The native loader for a pass. It lives as long as this object; a pass beside an unfinished one has its own."""

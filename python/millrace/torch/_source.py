@@ -31,7 +31,7 @@ class MemoryFile:
 
     def __init__(self, name: str, parts: Iterable[Any]) -> None:
         number = os.memfd_create(name)
-        weakref.finalize(self, os.close, number)
+        weakref.finalize(self, os.close, number).atexit = False  # workers may be reading
         with open(number, "wb", closefd=False) as file:
             file.writelines(parts)
         self.path = f"/proc/{os.getpid()}/fd/{number}"
@@ -39,7 +39,8 @@ class MemoryFile:
 
 class Source(NamedTuple):
     dataset: Dataset
-    transform: Any
+    owner: Any
+    """The Python object that has the samples and the transform, behind all Subsets."""
     indices: Any
     """Index of the dataset for each index of the Python object; None if they are the same."""
     memory: MemoryFile
@@ -104,4 +105,4 @@ def open_source(dataset: Any) -> Source:
                 f"&stride={8 + side[0] * side[1] * channels}&label_off=-8&label_bytes=8")
     else:
         raise Unknown(f"the dataset {type(dataset).__name__}")
-    return Source(Dataset(spec), dataset.transform, _compose(dataset, subsets), memory)
+    return Source(Dataset(spec), dataset, _compose(dataset, subsets), memory)
