@@ -322,7 +322,7 @@ def check_needed(root, files, report):
     readme = set(re.findall(r"`([^`\s]+)`", "\n".join(read_lines(root, "README.md")))) if "README.md" in files else None
     for path in files if readme is not None else ():
         if path == "script/setup":
-            pattern = r"packages='([^']*)'|--ci\) packages=\"\$packages ([^\"]*)\""
+            pattern = r"(?:packages|extra)='([^']*)'|--ci\)\s+packages=\"\$packages ([^\"]*)\""
         elif path.endswith((".cmake", "CMakeLists.txt")):
             pattern = r"(?:apt-get install|\(package|\"package) ([a-z0-9-]+)"
         else:
