@@ -5,18 +5,23 @@ tests/python/CMakeLists.txt sets the environment: MILLRACE_LIBRARY, PYTHONPATH, 
 and MR_COMMAND (the command millrace).
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 
+OLDEST = {"numpy": (1, 22), "torch": (1, 13), "torchvision": (0, 14)}
+
+
 def module(name):
-    """A module from outside, or None."""
+    """A module from outside; None if it is not here, cannot be opened, or is too old."""
     try:
-        return __import__(name)
-    except ImportError:
+        found = __import__(name)
+    except (ImportError, OSError):
         return None
+    return found if tuple(int(n) for n in re.findall(r"\d+", found.__version__)[:2]) >= OLDEST[name] else None
 
 
 class FolderCase(unittest.TestCase):
