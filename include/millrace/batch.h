@@ -99,7 +99,8 @@ MR_API void *mr_batch_data(const mr_batch *batch, const char *name);
 
 /**
  * Number of the buffer that holds the batch, 0 to n_buffers - 1; for a batch in plain host memory its slot, 0 to
- * n_slots - 1; for a copy MR_NO_BUFFER. The same number means the same addresses while the loader lives: one CUDA graph per buffer is enough.
+ * n_slots - 1; for a copy MR_NO_BUFFER. The same number means the same addresses while the loader lives: one CUDA graph
+ * per buffer is enough.
  */
 MR_API uint32_t mr_batch_buffer(const mr_batch *batch);
 
