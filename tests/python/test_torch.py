@@ -204,7 +204,7 @@ class PassTest(TorchCase):
 
 class RecogniseTest(TorchCase):
     def text(self, transform):
-        loader = DataLoader(ImageFolder(self.images, transform))
+        loader = DataLoader(ImageFolder(self.images, transform), batch_size=2)
         return explain(loader)["transform"]
 
     def reason(self, transform=EVAL, dataset=None, **options):
@@ -275,6 +275,9 @@ class RecogniseTest(TorchCase):
         self.assertIn("max_size", self.reason(T.Compose([T.Resize(20, max_size=30), T.ToTensor()])))
         self.assertIn("batch_size None", self.reason(batch_size=None))
         self.assertIn("target_transform", self.reason(dataset=ImageFolder(self.images, EVAL, target_transform=abs)))
+        sizes = T.Compose([T.Resize(9), T.ToTensor()])
+        self.assertIn("different sizes", self.reason(sizes))
+        self.assertIn("different sizes", self.reason(sizes, batch_size=4, collate_fn=list))
         self.assertIn("a loader of its own", self.reason(dataset=ImageFolder(self.images, EVAL, loader=open)))
         self.assertIn("TensorDataset", self.reason(dataset=data.TensorDataset(torch.zeros(3))))
 

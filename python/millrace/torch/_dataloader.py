@@ -11,6 +11,7 @@ from typing import Any, Iterator
 import torch
 from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
+from torchvision import datasets
 
 from .. import Batch, Error, Loader
 from ._recipe import Recipe, Unknown, recognise
@@ -34,7 +35,7 @@ class DataLoader(data.DataLoader):
         try:
             self._batches = _find_batches(self)
             self._source = open_source(self.dataset)
-            self._recipe = recognise(self._source.owner.transform)
+            self._recipe = self._recognise()
         except (Unknown, Error) as reason:
             self._leave(reason)
             return
@@ -49,12 +50,19 @@ class DataLoader(data.DataLoader):
     def __iter__(self) -> Iterator[Any]:
         if self._recipe is not None:
             try:
-                recipe = recognise(self._source.owner.transform)  # which the program may have changed since
+                recipe = self._recognise()  # the program may have changed the transform since
                 if recipe != self._recipe:
                     self._recipe, self._native = recipe, None
             except Unknown as reason:
                 self._leave(reason)
         return super().__iter__() if self._recipe is None else _Pass(self)
+
+    def _recognise(self) -> Recipe:
+        recipe = recognise(self._source.owner.transform)
+        stacks = self._batches.batch_size > 1 and self.collate_fn is data.default_collate  # torch too needs one size then
+        if not (recipe.has_size or stacks) and isinstance(self._source.owner, datasets.ImageFolder):
+            raise Unknown("images that come out with different sizes")
+        return recipe
 
     def _leave(self, reason: Exception) -> None:
         """From now on this is torch's own DataLoader."""

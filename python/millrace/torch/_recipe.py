@@ -21,6 +21,8 @@ class Unknown(Exception):
 class Recipe(NamedTuple):
     text: str
     dtype: str
+    has_size: bool
+    """All images come out with one size."""
 
 
 def _number(value: Any) -> str:
@@ -167,6 +169,7 @@ _V1_OPERATIONS: dict[str, Callable[[Any], str]] = {
     "AutoAugment": _policy("auto_augment", ("policy",)),
 }
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
+_CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop")
 
 
 def _is_v2(t: Any) -> bool:
@@ -199,6 +202,7 @@ class _Writer:
         self.items: list[str] = []
         self.form = "pil"
         self.normal = ""
+        self.has_size = False
         self.multiplies = False  # v2 makes floats as x * (1 / 255), which is the library's way too, the others as x / 255
 
     def add(self, t: Any) -> None:
@@ -216,6 +220,7 @@ class _Writer:
         elif name not in ("Identity", "ToPureTensor"):
             _needs(self.form == "pil" or name in _FLIPS, f"{name} on a tensor, whose pixels differ from those on an image")
             self.items.append(_operation(t))
+            self.has_size |= name in _CROPS or name == "Resize" and not isinstance(t.size, int) and len(t.size) == 2
 
     def convert(self, name: str, t: Any) -> None:
         if name == "ToTensor":
@@ -234,7 +239,7 @@ class _Writer:
         _needs(self.form == "pil", "a preset on a tensor")
         word = _word(t.interpolation)
         self.items += [f"resize({_size(t.resize_size[0])},interp={word})", f"center_crop({_size(t.crop_size[0])})"]
-        self.form, self.normal = "f32", _normalize(t.mean, t.std)
+        self.form, self.normal, self.has_size = "f32", _normalize(t.mean, t.std), True
 
 
 def recognise(transform: Any) -> Recipe:
@@ -247,6 +252,6 @@ def recognise(transform: Any) -> Recipe:
     normal = writer.normal or (_normalize([0], [1]) if divides else "")
     text = "+".join([*writer.items, *([normal] if normal else [])]) or "none"
     try:
-        return Recipe(str(Transform(text)), writer.form)
+        return Recipe(str(Transform(text)), writer.form, writer.has_size)
     except Error as error:
         raise Unknown(str(error)) from None
