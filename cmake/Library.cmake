@@ -38,8 +38,8 @@ else()
 endif()
 
 # Outside libraries of both libraries, and their pkg-config names for programs that link libmillrace.a.
-# The shared library takes them shared, because Debian's archives are not position-independent, unless MILLRACE_PIC_DEPS says
-# that these are.
+# The shared library takes what pkg-config names, and not MILLRACE_STATIC_DEPS' archives: Debian's are not
+# position-independent. For script/wheel pkg-config names archives that are.
 set(mr_outside Threads::Threads ${CMAKE_DL_LIBS} m)
 set(mr_outside_shared Threads::Threads ${CMAKE_DL_LIBS} m)
 set(MR_PC_REQUIRES "")
@@ -53,11 +53,7 @@ foreach(module libjpeg libpng zlib liburing)
   if(TARGET mr_dep_${module})
     string(TOUPPER ${module} mr_prefix)
     list(APPEND mr_outside mr_dep_${module})
-    if(MILLRACE_PIC_DEPS)
-      list(APPEND mr_outside_shared mr_dep_${module})
-    else()
-      list(APPEND mr_outside_shared PkgConfig::${mr_prefix})
-    endif()
+    list(APPEND mr_outside_shared PkgConfig::${mr_prefix})
     list(APPEND MR_PC_REQUIRES ${module})
   endif()
 endforeach()
