@@ -11,6 +11,12 @@
 #include <string.h>
 #include <cmocka.h>
 
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 32)
+#define HAS_GLIBC_WORDS 1
+#endif
+#endif
+
 static void the_record_holds_status_and_words(void **state)
 {
     (void)state;
@@ -98,6 +104,26 @@ static void numbers_of_the_system_have_words(void **state)
     assert_null(mr_os_words_signal(100000));
 }
 
+/* Where the libc has these words itself. */
+static void words_of_the_system_are_glibcs(void **state)
+{
+    (void)state;
+#ifdef HAS_GLIBC_WORDS
+    for (int i = 0; i < 200; i++) {
+        if (strerrordesc_np(i))
+            assert_string_equal(mr_os_words_error(i), strerrordesc_np(i));
+        else
+            assert_null(mr_os_words_error(i));
+        if (sigabbrev_np(i))
+            assert_string_equal(mr_os_words_signal(i), sigabbrev_np(i));
+        else
+            assert_null(mr_os_words_signal(i));
+    }
+#else
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +134,7 @@ int main(void)
         cmocka_unit_test(a_null_record_is_accepted),
         cmocka_unit_test(every_status_has_its_name),
         cmocka_unit_test(numbers_of_the_system_have_words),
+        cmocka_unit_test(words_of_the_system_are_glibcs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
