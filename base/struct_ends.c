@@ -28,4 +28,4 @@ ENDS_WITH(mr_pack_progress, seconds);
 ENDS_WITH(mr_pack_report, n_marked);
 ENDS_WITH(mr_sample, error);
 ENDS_WITH(mr_sample_info, orientation);
-ENDS_WITH(mr_sampler_options, epoch);
+ENDS_WITH(mr_sampler_options, n_weight_values);

@@ -19,7 +19,18 @@
 static_assert(sizeof(struct mr_position) == 64, "fits mr_loader_state");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a saved position is little-endian");
 
-enum { NO_SHUFFLE = 1, DROP_LAST = 2, TAIL_SHIFT = 2, ORDER_SHIFT = 4, ENDED = 64, ALL_FLAGS = 127 };
+enum {
+    NO_SHUFFLE = 1,
+    DROP_LAST = 2,
+    TAIL_SHIFT = 2,
+    ORDER_SHIFT = 4,
+    ENDED = 64,
+    WEIGHTS = 128,
+    NO_REPLACEMENT = 256,
+    TIMM = 512,
+    ALL_FLAGS = 1023,
+    REPEAT_SHIFT = 16 /* repeat has the upper half */
+};
 
 static uint32_t check_of(const struct mr_position *position)
 {
@@ -29,7 +40,11 @@ static uint32_t check_of(const struct mr_position *position)
 static uint32_t flags_of(const mr_sampler_options *options, bool drop_last, bool ended)
 {
     return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
-           (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT | (ended ? ENDED : 0u);
+           (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT | (ended ? ENDED : 0u) |
+           (options->weights || options->weight_values ? WEIGHTS : 0u) |
+           (options->no_replacement ? NO_REPLACEMENT : 0u) |
+           (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
+           options->repeat << REPEAT_SHIFT;
 }
 
 void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last, uint64_t batches,
@@ -37,19 +52,21 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
 {
     assert(!mr_sampler_has_order(sampler));
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    uint64_t steps = mr_sampler_own_steps(sampler, batch_size, drop_last), n = (uint64_t)options->n_samples;
+    uint64_t steps = mr_sampler_own_steps(sampler, batch_size, drop_last);
     bool ended = batches >= steps;
     uint64_t used = (ended ? steps : batches) * batch_size * options->world_size;
+    uint64_t length = mr_sampler_order_length(sampler);
     *position_out = (struct mr_position){
         .magic = MR_POSITION_MAGIC,
         .flags = flags_of(options, drop_last, ended),
         .seed = options->seed,
         .epoch = options->epoch,
-        .n_samples = n,
-        .used = used < n ? used : n,
+        .n_samples = (uint64_t)options->n_samples,
+        .used = used < length ? used : length,
         .world_size = options->world_size,
         .batch_size = batch_size,
         .rank = options->rank,
+        .digest = mr_sampler_digest(sampler),
     };
     position_out->check = check_of(position_out);
 }
@@ -60,8 +77,10 @@ static mr_status check_intact(const struct mr_position *position, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID,
                             "these bytes are not a saved position: they begin with 0x%08x, not 0x%08x", position->magic,
                             MR_POSITION_MAGIC);
-    if (position->check != check_of(position) || position->spare != 0 || position->flags > ALL_FLAGS ||
-        position->used > position->n_samples)
+    bool has_weights = (position->flags & WEIGHTS) != 0;
+    uint64_t repeat = position->flags >> REPEAT_SHIFT, longest = position->n_samples * (repeat ? repeat : 1);
+    if (position->check != check_of(position) || has_weights != (position->digest != 0) ||
+        (position->flags & 0xffff) > ALL_FLAGS || (!has_weights && position->used > longest))
         return mr_error_set(error, MR_ERR_INVALID, "the saved position is damaged: its check is 0x%08x, not 0x%08x",
                             position->check, check_of(position));
     return MR_OK;
@@ -85,6 +104,16 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
     if (differ & NO_SHUFFLE)
         return mr_error_set(error, MR_ERR_INVALID, "the position was saved %s shuffling, this loader is %s it",
                             saved & NO_SHUFFLE ? "without" : "with", mine & NO_SHUFFLE ? "without" : "with");
+    if (differ >> REPEAT_SHIFT || (differ & TIMM))
+        return mr_error_set(
+            error, MR_ERR_INVALID, "the position was saved with repeat %u%s, this loader has %u%s; 0 is none",
+            saved >> REPEAT_SHIFT, saved & TIMM ? " of timm" : "", mine >> REPEAT_SHIFT, mine & TIMM ? " of timm" : "");
+    if (differ & WEIGHTS)
+        return mr_error_set(error, MR_ERR_INVALID, "the position was saved %s weights, this loader is %s them",
+                            saved & WEIGHTS ? "with" : "without", mine & WEIGHTS ? "with" : "without");
+    if (differ & NO_REPLACEMENT)
+        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with no_replacement %s, this loader has %s",
+                            saved & NO_REPLACEMENT ? "true" : "false", mine & NO_REPLACEMENT ? "true" : "false");
     if (differ & DROP_LAST)
         return mr_error_set(error, MR_ERR_INVALID, "the position was saved with drop_last %s, this loader has %s",
                             saved & DROP_LAST ? "true" : "false", mine & DROP_LAST ? "true" : "false");
@@ -120,6 +149,9 @@ mr_status mr_position_restore(const struct mr_position *position, const mr_sampl
         status = compare_options(position, options, drop_last, error);
     if (status != MR_OK)
         return status;
+    if (position->digest != mr_sampler_digest(sampler))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with other weights or another n_draws than this loader's");
     bool ended = (position->flags & ENDED) != 0;
     uint64_t step = (uint64_t)batch_size * options->world_size;
     if (!ended && position->used % step != 0)

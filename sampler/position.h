@@ -8,7 +8,8 @@
 /* The position of a loader: plain, little-endian, fits mr_loader_state. */
 struct mr_position {
     uint32_t magic; /* MR_POSITION_MAGIC, which also versions it */
-    uint32_t flags; /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch was at its end */
+    uint32_t flags; /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch was at its end, 7 weights,
+                       8 no_replacement, 9 repeat is timm's, 16-31 repeat */
     uint64_t seed;
     uint64_t epoch;
     uint64_t n_samples;
@@ -16,8 +17,8 @@ struct mr_position {
     uint32_t world_size;
     uint32_t batch_size;
     uint32_t rank;
-    uint32_t check; /* crc or hash of the bytes before it */
-    uint64_t spare;
+    uint32_t check;  /* crc or hash of the bytes before it */
+    uint64_t digest; /* of weights and n_draws; 0 without weights */
 };
 #define MR_POSITION_MAGIC 0x31504d52u
 

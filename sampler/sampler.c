@@ -4,14 +4,17 @@
  *
  * There is one order of all samples, and rank r of W takes its positions r, r + W, ... A shuffled torch order is
  * computed once and only this rank's shard of it is kept; the other orders are arithmetic. Padding wraps around as
- * often as needed, since n may be below W.
+ * often as needed, since n may be below W. With `repeat` the order has each sample that many times in turn, and ranks
+ * take no more of it than n / 256 * 256 positions together; with weights the order is one of draws.
  */
 #include "sampler/sampler.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/xxh3.h"
 #include "sampler/keyed.h"
+#include "sampler/multinomial.h"
 #include "sampler/randperm.h"
 
 #include <assert.h>
@@ -19,16 +22,54 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { REPEAT_ROUND = 256, MAX_REPEAT = 65535 };
 enum source { SEQUENTIAL, KEYED, TABLE_U32, TABLE_U64 };
 
 struct mr_sampler {
     mr_sampler_options options; /* resolved */
     uint64_t length;            /* of this rank */
     enum source source;
-    bool custom; /* the table is the caller's own order */
-    void *table; /* this rank's indices, of 4 or 8 bytes; NULL for the other sources */
+    bool custom;           /* the table is the caller's own order */
+    void *table;           /* this rank's indices, of 4 or 8 bytes; NULL for the other sources */
+    uint32_t *occurrences; /* of draws with replacement, beside the table; else NULL */
+    struct mr_weights *weights;
     struct mr_keyed keyed;
 };
+
+static mr_status check_repeat(const mr_sampler_options *options, mr_error *error)
+{
+    if (options->repeat > MAX_REPEAT)
+        return mr_error_set(error, MR_ERR_INVALID, "repeat %u is above the limit of %d", options->repeat, MAX_REPEAT);
+    if ((unsigned)options->repeat_form > MR_REPEAT_TIMM)
+        return mr_error_set(error, MR_ERR_INVALID, "repeat_form %u is not an mr_repeat_form",
+                            (unsigned)options->repeat_form);
+    if (options->tail != MR_TAIL_PAD)
+        return mr_error_set(error, MR_ERR_INVALID, "repeat has its own tail: ranks take as many samples each");
+    if (options->weights || options->weight_values)
+        return mr_error_set(error, MR_ERR_INVALID, "repeat and weights exclude each other");
+    return MR_OK;
+}
+
+static mr_status check_weights(const mr_sampler_options *options, mr_error *error)
+{
+    if (!options->weights && !options->weight_values) {
+        if (options->n_draws != 0 || options->no_replacement)
+            return mr_error_set(error, MR_ERR_INVALID, "%s needs weights",
+                                options->n_draws != 0 ? "n_draws" : "no_replacement");
+        return MR_OK;
+    }
+    if (options->weights && options->weight_values)
+        return mr_error_set(error, MR_ERR_INVALID, "weights and weight_values exclude each other");
+    if (options->weight_values && options->n_weight_values != (uint64_t)options->n_samples)
+        return mr_error_set(error, MR_ERR_INVALID, "%llu weight_values for %lld samples",
+                            (unsigned long long)options->n_weight_values, (long long)options->n_samples);
+    if (options->no_shuffle || options->order != MR_ORDER_TORCH)
+        return mr_error_set(error, MR_ERR_INVALID, "weights exclude %s",
+                            options->no_shuffle ? "no_shuffle" : "the keyed order");
+    if (options->n_draws > MR_KEYED_MAX_N)
+        return mr_error_set(error, MR_ERR_INVALID, "n_draws %llu is above 2^40", (unsigned long long)options->n_draws);
+    return MR_OK;
+}
 
 static mr_status check_options(const mr_sampler_options *options, mr_error *error)
 {
@@ -42,13 +83,38 @@ static mr_status check_options(const mr_sampler_options *options, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID, "tail %u is not an mr_tail", (unsigned)options->tail);
     if ((unsigned)options->order > MR_ORDER_KEYED)
         return mr_error_set(error, MR_ERR_INVALID, "order %u is not an mr_order", (unsigned)options->order);
-    return MR_OK;
+    return options->repeat != 0 ? check_repeat(options, error) : check_weights(options, error);
+}
+
+static bool has_weights(const mr_sampler_options *options)
+{
+    return options->weights || options->weight_values;
+}
+
+/* Positions of the order of all ranks, without padding. */
+static uint64_t order_length(const mr_sampler_options *options)
+{
+    uint64_t n = (uint64_t)options->n_samples;
+    if (has_weights(options))
+        return options->n_draws;
+    return options->repeat != 0 ? n * options->repeat : n;
+}
+
+/* What RASampler and RepeatAugSampler call num_selected_samples. */
+static uint64_t selected_length(const mr_sampler_options *options)
+{
+    uint64_t n = (uint64_t)options->n_samples, world = options->world_size;
+    if (n < REPEAT_ROUND && options->repeat_form == MR_REPEAT_TIMM)
+        return (n + world - 1) / world;
+    return n / REPEAT_ROUND * REPEAT_ROUND / world;
 }
 
 /* Indices of a rank; rank 0 has the longest shard in every mode. */
 static uint64_t shard_length(const mr_sampler_options *options, uint32_t rank)
 {
-    uint64_t n = (uint64_t)options->n_samples, world = options->world_size;
+    uint64_t n = order_length(options), world = options->world_size;
+    if (options->repeat != 0)
+        return selected_length(options);
     switch (options->tail) {
     case MR_TAIL_PAD: return (n + world - 1) / world;
     case MR_TAIL_DROP: return n / world;
@@ -57,12 +123,19 @@ static uint64_t shard_length(const mr_sampler_options *options, uint32_t rank)
     return 0;
 }
 
-/* Where position p of this rank lies in the order of all samples; n is not 0. */
+/* Where position p of this rank lies in the order of all ranks, whose length is not 0. */
 static uint64_t global_position(const mr_sampler *sampler, uint64_t p)
 {
-    uint64_t n = (uint64_t)sampler->options.n_samples;
+    uint64_t n = order_length(&sampler->options);
     uint64_t at = sampler->options.rank + p * sampler->options.world_size;
     return at < n ? at : at % n;
+}
+
+/* Where position p of this rank lies in the permutation of all samples. */
+static uint64_t sample_position(const mr_sampler *sampler, uint64_t p)
+{
+    uint64_t at = global_position(sampler, p);
+    return sampler->options.repeat != 0 ? at / sampler->options.repeat : at;
 }
 
 /* A table of n elements; refused where memory cannot hold it, because an overcommitting kernel would not refuse it. */
@@ -114,19 +187,73 @@ static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t
         mr_randperm_u32(all, n, seed, n >= MR_RANDPERM_WIDE);
     else
         mr_randperm_u64(all, n, seed);
-    if (sampler->options.world_size == 1)
+    if (sampler->options.world_size == 1 && sampler->options.repeat == 0)
         return all;
     void *shard = allocate_table(length, table_element(source), error);
     for (uint64_t p = 0; shard && p < length; p++)
-        table_put(source, shard, p, table_at(source, all, global_position(sampler, p)));
+        table_put(source, shard, p, table_at(source, all, sample_position(sampler, p)));
     free(all);
     return shard;
 }
 
+/* Where the draws of an order go. */
+struct shard {
+    uint32_t *indices;
+    uint32_t *occurrences; /* or NULL */
+    uint64_t world_size;
+    uint64_t rank;
+    uint64_t padded; /* the position of the order that this rank's last place repeats; UINT64_MAX: none */
+    uint64_t length;
+};
+
+static void put_draw(const struct shard *shard, uint64_t p, uint32_t index, uint32_t occurrence)
+{
+    shard->indices[p] = index;
+    if (shard->occurrences)
+        shard->occurrences[p] = occurrence;
+}
+
+static void take_draw(void *user, uint64_t position, uint32_t index, uint32_t occurrence)
+{
+    const struct shard *shard = user;
+    uint64_t p = position / shard->world_size;
+    if (position - p * shard->world_size == shard->rank && p < shard->length)
+        put_draw(shard, p, index, occurrence);
+    if (position == shard->padded)
+        put_draw(shard, shard->length - 1, index, occurrence);
+}
+
+/* The drawn order of an epoch, of which this rank's part is kept. */
+static mr_status draw_tables(const mr_sampler *sampler, uint64_t length, uint64_t seed, void **table_out,
+                             uint32_t **occurrences_out, mr_error *error)
+{
+    const mr_sampler_options *o = &sampler->options;
+    bool repeats = sampler->weights->cumulative != NULL;
+    struct shard shard = {.world_size = o->world_size, .rank = o->rank, .padded = UINT64_MAX, .length = length};
+    if (length > 0 && o->rank + (length - 1) * o->world_size >= o->n_draws)
+        shard.padded = global_position(sampler, length - 1);
+    shard.indices = allocate_table(length, sizeof *shard.indices, error);
+    shard.occurrences = shard.indices && repeats ? allocate_table(length, sizeof *shard.occurrences, error) : NULL;
+    mr_status status = !shard.indices || (repeats && !shard.occurrences) ? MR_ERR_NO_MEMORY : MR_OK;
+    if (status == MR_OK)
+        status = mr_multinomial_draw(sampler->weights, o->n_draws, seed, take_draw, &shard, error);
+    if (status != MR_OK) {
+        free(shard.indices);
+        free(shard.occurrences);
+        return status;
+    }
+    *table_out = shard.indices;
+    *occurrences_out = shard.occurrences;
+    return MR_OK;
+}
+
 /* Put a new order in place of the old one. */
-static void take_order(mr_sampler *sampler, enum source source, void *table, uint64_t length, uint64_t epoch)
+static void take_order(mr_sampler *sampler, enum source source, void *table, uint32_t *occurrences, uint64_t length,
+                       uint64_t epoch)
 {
     free(sampler->table);
+    free(sampler->occurrences);
+    sampler->occurrences = occurrences;
     sampler->source = source;
     sampler->table = table;
     sampler->length = length;
@@ -140,8 +267,14 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
     uint64_t n = (uint64_t)options->n_samples, length = shard_length(options, options->rank);
     enum source source = SEQUENTIAL;
     void *table = NULL;
+    uint32_t *occurrences = NULL;
 
-    if (!options->no_shuffle && options->order == MR_ORDER_KEYED) {
+    if (sampler->weights) {
+        source = TABLE_U32;
+        mr_status status = draw_tables(sampler, length, options->seed + epoch, &table, &occurrences, error);
+        if (status != MR_OK)
+            return status;
+    } else if (!options->no_shuffle && options->order == MR_ORDER_KEYED) {
         source = KEYED;
         mr_keyed_init(&sampler->keyed, n, options->seed, epoch);
     } else if (!options->no_shuffle) {
@@ -150,9 +283,42 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
         if (!table)
             return MR_ERR_NO_MEMORY;
     }
-    take_order(sampler, source, table, length, epoch);
+    take_order(sampler, source, table, occurrences, length, epoch);
     sampler->custom = false;
     return MR_OK;
+}
+
+/* The weights of the options; torch draws once as it does without replacement. */
+static mr_status take_weights(const mr_sampler_options *options, struct mr_weights **weights_out, mr_error *error)
+{
+    uint64_t n = (uint64_t)options->n_samples;
+    bool cumulate = !options->no_replacement && options->n_draws != 1;
+    mr_status status = options->weights ? mr_weights_load(options->weights, n, cumulate, weights_out, error)
+                                        : mr_weights_create(options->weight_values, n, cumulate, weights_out, error);
+    if (status != MR_OK)
+        return status;
+    uint64_t limit = cumulate && n > 0 ? options->n_draws : (*weights_out)->n_positive;
+    return options->n_draws <= limit ? MR_OK
+                                     : mr_error_set(error, MR_ERR_INVALID,
+                                                    "n_draws %llu is above the %llu samples that have a weight above 0",
+                                                    (unsigned long long)options->n_draws, (unsigned long long)limit);
+}
+
+/* weights may be NULL; the sampler keeps its own reference. */
+static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights, mr_sampler **sampler_out,
+                              mr_error *error)
+{
+    mr_sampler *sampler = calloc(1, sizeof *sampler);
+    if (!sampler)
+        return mr_error_memory(error, sizeof *sampler);
+    sampler->options = *options;
+    sampler->weights = weights ? mr_weights_ref(weights) : NULL;
+    mr_status status = build_order(sampler, options->epoch, error);
+    if (status == MR_OK)
+        *sampler_out = sampler;
+    else
+        mr_sampler_destroy(sampler);
+    return status;
 }
 
 mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error)
@@ -167,18 +333,23 @@ mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **samp
     if (resolved.world_size == 0)
         resolved.world_size = 1;
     status = check_options(&resolved, error);
-    if (status != MR_OK)
-        return status;
-    mr_sampler *sampler = calloc(1, sizeof *sampler);
-    if (!sampler)
-        return mr_error_memory(error, sizeof *sampler);
-    sampler->options = resolved;
-    status = build_order(sampler, resolved.epoch, error);
+    if (status == MR_OK && has_weights(&resolved) && resolved.n_draws == 0)
+        resolved.n_draws = (uint64_t)resolved.n_samples;
+    struct mr_weights *weights = NULL;
+    if (status == MR_OK && has_weights(&resolved))
+        status = take_weights(&resolved, &weights, error);
     if (status == MR_OK)
-        *sampler_out = sampler;
-    else
-        mr_sampler_destroy(sampler);
+        status = make_sampler(&resolved, weights, sampler_out, error);
+    mr_weights_unref(weights);
     return status;
+}
+
+mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_sampler **sampler_out, mr_error *error)
+{
+    mr_sampler_options options = like->options;
+    *sampler_out = NULL;
+    options.epoch = epoch;
+    return make_sampler(&options, like->weights, sampler_out, error);
 }
 
 void mr_sampler_destroy(mr_sampler *sampler)
@@ -186,6 +357,8 @@ void mr_sampler_destroy(mr_sampler *sampler)
     if (!sampler)
         return;
     free(sampler->table);
+    free(sampler->occurrences);
+    mr_weights_unref(sampler->weights);
     free(sampler);
 }
 
@@ -222,7 +395,7 @@ mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_
         return MR_ERR_NO_MEMORY;
     for (int64_t i = 0; i < n; i++)
         table_put(source, table, (uint64_t)i, (uint64_t)indices[i]);
-    take_order(sampler, source, table, (uint64_t)n, epoch);
+    take_order(sampler, source, table, NULL, (uint64_t)n, epoch);
     sampler->custom = true;
     return MR_OK;
 }
@@ -248,12 +421,36 @@ int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position)
     if (!sampler || p >= sampler->length)
         return MR_NO_INDEX;
     switch (sampler->source) {
-    case SEQUENTIAL: return (int64_t)global_position(sampler, p);
-    case KEYED: return (int64_t)mr_keyed_at(&sampler->keyed, global_position(sampler, p));
+    case SEQUENTIAL: return (int64_t)sample_position(sampler, p);
+    case KEYED: return (int64_t)mr_keyed_at(&sampler->keyed, sample_position(sampler, p));
     case TABLE_U32:
     case TABLE_U64: return (int64_t)table_at(sampler->source, sampler->table, p);
     }
     return MR_NO_INDEX;
+}
+
+uint32_t mr_sampler_occurrence(const mr_sampler *sampler, int64_t position)
+{
+    uint64_t p = (uint64_t)position;
+    if (!sampler || p >= sampler->length || sampler->custom)
+        return 0;
+    if (sampler->occurrences)
+        return sampler->occurrences[p];
+    return sampler->options.repeat != 0 ? (uint32_t)(global_position(sampler, p) % sampler->options.repeat) : 0;
+}
+
+uint64_t mr_sampler_order_length(const mr_sampler *sampler)
+{
+    return order_length(&sampler->options);
+}
+
+uint64_t mr_sampler_digest(const mr_sampler *sampler)
+{
+    if (!sampler->weights)
+        return 0;
+    const uint64_t words[] = {sampler->weights->digest, sampler->options.n_draws};
+    uint64_t digest = mr_xxh3(words, sizeof words);
+    return digest != 0 ? digest : 1;
 }
 
 static uint64_t steps_of(uint64_t length, uint32_t batch_size, bool drop_last)

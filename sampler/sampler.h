@@ -18,6 +18,15 @@ bool mr_sampler_has_order(const mr_sampler *sampler);
 /* The options as checked, with world_size filled in and epoch the present one. Ownership: the sampler's. */
 const mr_sampler_options *mr_sampler_resolved(const mr_sampler *sampler);
 
+/* A sampler with the options of another one, which has its weights too, at an epoch. Returns as mr_sampler_create(). */
+mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_sampler **sampler_out, mr_error *error);
+
+/* Length of the order of all ranks, without padding. */
+uint64_t mr_sampler_order_length(const mr_sampler *sampler);
+
+/* A digest of the weights and the number of draws; 0 without weights. */
+uint64_t mr_sampler_digest(const mr_sampler *sampler);
+
 /* Number of steps every rank takes with batch_size: in exact mode that of the longest shard. */
 uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index.
+ * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index; with `repeat`
+ * torchvision's RASampler, with weights PyTorch's WeightedRandomSampler, dealt out to ranks.
  *
  * A loader makes its own sampler from its options; this header is for programs that need only the order.
  */
@@ -26,6 +27,12 @@ typedef enum mr_order {
     MR_ORDER_KEYED = 1  /* keyed permutation: any position in O(1) time and memory */
 } mr_order;
 
+/** Whose sampler of repeated augmentation `repeat` follows. They differ for fewer than 256 samples only. */
+typedef enum mr_repeat_form {
+    MR_REPEAT_TORCHVISION = 0, /* RASampler of torchvision's training script: an epoch of fewer than 256 is empty */
+    MR_REPEAT_TIMM = 1         /* timm's RepeatAugSampler: an epoch of fewer than 256 has each rank's part of them */
+} mr_repeat_form;
+
 /** Options of mr_sampler_create(). */
 typedef struct mr_sampler_options {
     size_t struct_size;
@@ -37,6 +44,15 @@ typedef struct mr_sampler_options {
     mr_order order;
     uint64_t seed;
     uint64_t epoch;
+    uint32_t repeat;            /* 1 to 65535: each sample of the order that many times in turn, of which ranks take
+                                   n_samples / 256 * 256 / world_size places each, so an epoch is as long as without; not
+                                   with a tail or weights; 0: no repetition */
+    mr_repeat_form repeat_form; /* with repeat */
+    bool no_replacement;        /* with weights: draw no sample twice in an epoch */
+    uint64_t n_draws;           /* with weights: draws of an epoch over all ranks, up to 2^40; 0 means n_samples */
+    const char *weights;        /* draw samples in proportion to the weights in this file of numpy.save(), <f8 or <f4 */
+    const double *weight_values; /* or to these, one for each sample, which are copied; up to 2^32 - 1 */
+    uint64_t n_weight_values;
 } mr_sampler_options;
 
 #define MR_SAMPLER_OPTIONS_INIT MR_STRUCT_INIT(mr_sampler_options)
@@ -66,6 +82,14 @@ MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
  * Threads: any, except during mr_sampler_set_epoch().
  */
 MR_API int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position);
+
+/**
+ * How often the order of all ranks has had the index of this position before, on purpose: by repeat or by weights. The
+ * loader gives each occurrence of an index draws of its own. Padding is no occurrence. 0 outside the order.
+ *
+ * Threads: as mr_sampler_at().
+ */
+MR_API uint32_t mr_sampler_occurrence(const mr_sampler *sampler, int64_t position);
 
 #ifdef __cplusplus
 }

@@ -158,6 +158,7 @@ static void samplers_and_transforms(void **state)
     HAS_WORDS(mr_sampler_set_epoch, NULL, 1, &error);
     IS_VALUE(0, mr_sampler_length, NULL);
     IS_VALUE(MR_NO_INDEX, mr_sampler_at, NULL, 0);
+    IS_VALUE(0, mr_sampler_occurrence, NULL, 0);
     NOTHING(mr_transform_destroy, NULL);
     IS_VALUE(0, mr_transform_format, NULL, text, sizeof text);
     assert_string_equal(text, "");

@@ -231,7 +231,7 @@ static void the_bytes_of_a_position_stay_as_they_are(void **state)
     assert_memory_equal(
         &position,
         "RMP1\0\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\350\3\0\0\0\0\0\0\300\0\0\0\0\0\0\0\2\0\0\0 \0\0\0\1\0\0\0", 52);
-    assert_int_equal(position.spare, 0);
+    assert_int_equal(position.digest, 0);
     mr_sampler_destroy(sampler);
 }
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torch.multinomial: with replacement a search of a uniform number among the sums (at::native::multinomial_with_
+ * replacement_kernel_impl), without replacement the largest of weight / exponential number (the exponential trick; so
+ * also for one draw, as torch takes that way).
+ *
+ * Draws with replacement go through tables of many megabytes in no order. They are made in blocks, and each step of a
+ * block asks for the memory of the next step, so that the misses of a block are under way together.
+ */
+#include "sampler/multinomial.h"
+
+#include "base/error.h"
+#include "base/mt19937.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 128, MANTISSA = 53, DIGIT_BITS = 11, N_DIGITS = 6 };
+
+/* at::uniform_real_distribution<double>(0, 1), as a multiple of 2^-53. */
+static uint64_t draw_mantissa(struct mr_mt19937 *mt)
+{
+    uint64_t high = mr_mt19937_u32(mt);
+    return (high << 32 | mr_mt19937_u32(mt)) & ((UINT64_C(1) << MANTISSA) - 1);
+}
+
+/* The first place of [low, high] whose sum reaches value; the sum at high does. */
+static uint32_t search_sums(const double *sums, uint32_t low, uint32_t high, double value)
+{
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (sums[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, size_t n, const uint32_t *counts,
+                       uint32_t indices_out[BLOCK])
+{
+    uint64_t mantissas[BLOCK];
+    uint32_t low[BLOCK], high[BLOCK];
+    unsigned shift = MANTISSA - weights->guide_bits;
+    for (size_t i = 0; i < n; i++) {
+        mantissas[i] = draw_mantissa(mt);
+        __builtin_prefetch(&weights->guide[mantissas[i] >> shift]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t *guide = &weights->guide[mantissas[i] >> shift];
+        low[i] = guide[0];
+        high[i] = guide[1];
+        __builtin_prefetch(&weights->cumulative[low[i]]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double value = (double)mantissas[i] * 0x1p-53;
+        indices_out[i] = search_sums(weights->cumulative, low[i], high[i], value);
+        __builtin_prefetch(&counts[indices_out[i]], 1);
+    }
+}
+
+static mr_status draw_with_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
+                                       mr_multinomial_take take, void *user, mr_error *error)
+{
+    uint32_t *counts = mr_weights_allocate(weights->n, sizeof *counts, error);
+    uint32_t indices[BLOCK];
+    if (!counts)
+        return MR_ERR_NO_MEMORY;
+    memset(counts, 0, weights->n * sizeof *counts);
+    for (uint64_t done = 0; done < n;) {
+        size_t len = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
+        find_block(weights, mt, len, counts, indices);
+        for (size_t i = 0; i < len; i++, done++)
+            take(user, done, indices[i], counts[indices[i]]++);
+    }
+    free(counts);
+    return MR_OK;
+}
+
+/* `order` grows where the quotient falls. */
+struct candidate {
+    uint64_t order;
+    uint32_t index;
+};
+
+/* Quotients are not negative, so their bits grow with them. */
+static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 *mt, struct candidate *candidates)
+{
+    for (uint64_t i = 0; i < weights->n; i++) {
+        double quotient = weights->values[i] / -log1p(-((double)draw_mantissa(mt) * 0x1p-53));
+        uint64_t bits;
+        memcpy(&bits, &quotient, sizeof bits);
+        candidates[i] = (struct candidate){.order = ~bits, .index = (uint32_t)i};
+    }
+}
+
+static void sort_digit(const struct candidate *from, struct candidate *to, uint64_t n, unsigned shift)
+{
+    uint64_t at[1 << DIGIT_BITS] = {0}, sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        at[from[i].order >> shift & ((1 << DIGIT_BITS) - 1)]++;
+    for (size_t digit = 0; digit < 1 << DIGIT_BITS; digit++) {
+        uint64_t count = at[digit];
+        at[digit] = sum;
+        sum += count;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        to[at[from[i].order >> shift & ((1 << DIGIT_BITS) - 1)]++] = from[i];
+}
+
+static mr_status draw_without_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
+                                          mr_multinomial_take take, void *user, mr_error *error)
+{
+    assert(n <= weights->n_positive);
+    struct candidate *candidates = mr_weights_allocate(weights->n, sizeof *candidates, error);
+    struct candidate *sorted = candidates ? mr_weights_allocate(weights->n, sizeof *sorted, error) : NULL;
+    if (sorted) {
+        fill_candidates(weights, mt, candidates);
+        for (unsigned digit = 0; digit < N_DIGITS; digit += 2) {
+            sort_digit(candidates, sorted, weights->n, digit * DIGIT_BITS);
+            sort_digit(sorted, candidates, weights->n, (digit + 1) * DIGIT_BITS);
+        }
+        for (uint64_t i = 0; i < n; i++)
+            take(user, i, candidates[i].index, 0);
+    }
+    free(candidates);
+    free(sorted);
+    return sorted ? MR_OK : MR_ERR_NO_MEMORY;
+}
+
+mr_status mr_multinomial_draw(const struct mr_weights *weights, uint64_t n, uint64_t seed, mr_multinomial_take take,
+                              void *user, mr_error *error)
+{
+    struct mr_mt19937 mt;
+    mr_mt19937_init(&mt, seed);
+    return weights->cumulative ? draw_with_replacement(weights, n, &mt, take, user, error)
+                               : draw_without_replacement(weights, n, &mt, take, user, error);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks weights and makes of them what draws need.
+ *
+ * Invariant: sums and quotients are those of torch.multinomial on the CPU, one after the other in f64, because an index
+ * depends on their last bits.
+ */
+#include "sampler/weights.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/xxh3.h"
+#include "sampler/weights_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20, MAX_GUIDE_BITS = 27 };
+
+void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error)
+{
+    size_t len;
+    if (!mr_checked_mul(n ? n : 1, element, &len) || len > SIZE_MAX / 2) {
+        mr_error_set(error, MR_ERR_NO_MEMORY, "%llu numbers of %zu bytes are more than memory can hold",
+                     (unsigned long long)n, element);
+        return NULL;
+    }
+    bool is_large = len >= 4 * (size_t)HUGE_PAGE;
+    void *table = is_large ? aligned_alloc(HUGE_PAGE, mr_align_up(len, HUGE_PAGE)) : malloc(len);
+    if (!table)
+        mr_error_memory(error, len);
+    else if (is_large)
+        madvise(table, mr_align_up(len, HUGE_PAGE), MADV_HUGEPAGE); /* advice: small pages are slower, no more */
+    return table;
+}
+
+static mr_status check_values(struct mr_weights *weights, mr_error *error)
+{
+    for (uint64_t i = 0; i < weights->n; i++) {
+        double value = weights->values[i];
+        if (!(value >= 0) || isinf(value))
+            return mr_error_set(error, MR_ERR_INVALID, "weight %g of sample %llu is not a finite number of 0 or more",
+                                value, (unsigned long long)i);
+        weights->n_positive += value > 0;
+    }
+    weights->digest = mr_xxh3(weights->values, weights->n * sizeof *weights->values);
+    if (weights->n_positive == 0 && weights->n > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "all of the %llu weights are 0", (unsigned long long)weights->n);
+    return MR_OK;
+}
+
+static mr_status sum_values(struct mr_weights *weights, mr_error *error)
+{
+    double *values = weights->values, sum = 0;
+    for (uint64_t i = 0; i < weights->n; i++)
+        values[i] = sum += values[i];
+    if (isinf(sum))
+        return mr_error_set(error, MR_ERR_INVALID, "the sum of the weights is above the largest f64");
+    for (uint64_t i = 0; i < weights->n; i++)
+        values[i] /= sum;
+    if (weights->n > 0)
+        values[weights->n - 1] = 1;
+    weights->cumulative = values;
+    weights->values = NULL;
+    return MR_OK;
+}
+
+/* From here a search has few places left to look at, which lie together. */
+static mr_status make_guide(struct mr_weights *weights, mr_error *error)
+{
+    while (weights->guide_bits < MAX_GUIDE_BITS && UINT64_C(2) << weights->guide_bits <= weights->n)
+        weights->guide_bits++;
+    uint64_t n_buckets = UINT64_C(1) << weights->guide_bits;
+    weights->guide = mr_weights_allocate(n_buckets + 1, sizeof *weights->guide, error);
+    if (!weights->guide)
+        return MR_ERR_NO_MEMORY;
+    double width = 1.0 / (double)n_buckets; /* exact, and so is every multiple */
+    uint32_t at = 0;
+    for (uint64_t b = 0; b <= n_buckets; b++) {
+        while (at + 1 < weights->n && weights->cumulative[at] < (double)b * width)
+            at++;
+        weights->guide[b] = at;
+    }
+    return MR_OK;
+}
+
+/* Takes the values over, also on failure. */
+static mr_status make_weights(double *values, uint64_t n, bool cumulate, struct mr_weights **weights_out,
+                              mr_error *error)
+{
+    struct mr_weights *weights = calloc(1, sizeof *weights);
+    if (!weights) {
+        free(values);
+        return mr_error_memory(error, sizeof *weights);
+    }
+    *weights = (struct mr_weights){.n_refs = 1, .n = n, .values = values};
+    mr_status status = check_values(weights, error);
+    if (status == MR_OK && cumulate)
+        status = sum_values(weights, error);
+    if (status == MR_OK && cumulate)
+        status = make_guide(weights, error);
+    if (status == MR_OK)
+        *weights_out = weights;
+    else
+        mr_weights_unref(weights);
+    return status;
+}
+
+static mr_status check_count(uint64_t n, mr_error *error)
+{
+    return n <= UINT32_MAX ? MR_OK
+                           : mr_error_set(error, MR_ERR_INVALID, "weights of %llu samples are above the limit of %u",
+                                          (unsigned long long)n, UINT32_MAX);
+}
+
+mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate, struct mr_weights **weights_out,
+                            mr_error *error)
+{
+    mr_status status = check_count(n, error);
+    double *copy = status == MR_OK ? mr_weights_allocate(n, sizeof *copy, error) : NULL;
+    if (!copy)
+        return status == MR_OK ? MR_ERR_NO_MEMORY : status;
+    if (n > 0)
+        memcpy(copy, values, n * sizeof *copy);
+    return make_weights(copy, n, cumulate, weights_out, error);
+}
+
+mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate, struct mr_weights **weights_out, mr_error *error)
+{
+    mr_status status = check_count(n, error);
+    double *values = status == MR_OK ? mr_weights_allocate(n, sizeof *values, error) : NULL;
+    if (!values)
+        return status == MR_OK ? MR_ERR_NO_MEMORY : status;
+    status = mr_weights_file_read(path, values, n, error);
+    if (status == MR_OK)
+        return make_weights(values, n, cumulate, weights_out, error);
+    free(values);
+    return status;
+}
+
+struct mr_weights *mr_weights_ref(struct mr_weights *weights)
+{
+    atomic_fetch_add_explicit(&weights->n_refs, 1, memory_order_relaxed);
+    return weights;
+}
+
+void mr_weights_unref(struct mr_weights *weights)
+{
+    if (!weights || atomic_fetch_sub_explicit(&weights->n_refs, 1, memory_order_acq_rel) > 1)
+        return;
+    free(weights->values);
+    free(weights->cumulative);
+    free(weights->guide);
+    free(weights);
+}

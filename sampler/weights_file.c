@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a .npy file of one dimension. Its header is a dict of Python, which numpy writes in one way: three keys with
+ * their values. The file may be damaged or not of this form, so nothing in it is believed before it is checked.
+ */
+#include "sampler/weights_file.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFIX = 8, MAX_HEADER = 4096, BLOCK = 4096 };
+
+static mr_status refuse_file(const char *path, const char *why, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_INVALID, "%s: %s", path, why);
+}
+
+/* The header's text, with a final NUL. */
+static bool read_header(FILE *file, char text_out[MAX_HEADER + 1])
+{
+    unsigned char prefix[PREFIX], len_bytes[4] = {0};
+    if (fread(prefix, 1, sizeof prefix, file) != sizeof prefix || memcmp(prefix, "\x93NUMPY", 6) != 0 ||
+        prefix[6] < 1 || prefix[6] > 3)
+        return false;
+    size_t n = prefix[6] == 1 ? 2 : 4;
+    if (fread(len_bytes, 1, n, file) != n)
+        return false;
+    uint32_t len = (uint32_t)len_bytes[0] | (uint32_t)len_bytes[1] << 8 | (uint32_t)len_bytes[2] << 16 |
+                   (uint32_t)len_bytes[3] << 24;
+    if (len > MAX_HEADER || fread(text_out, 1, len, file) != len)
+        return false;
+    text_out[len] = '\0';
+    return true;
+}
+
+/* The text behind a key, or NULL. */
+static const char *find_value(const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+    return at ? at + strlen(key) : NULL;
+}
+
+static mr_status parse_header(const char *path, const char *header, uint64_t n, size_t *element_out, mr_error *error)
+{
+    const char *descr = find_value(header, "'descr': '"), *shape = find_value(header, "'shape': (");
+    if (!descr || !shape)
+        return refuse_file(path, "the header of this .npy file has no 'descr' or no 'shape'", error);
+    if (strncmp(descr, "<f8'", 4) != 0 && strncmp(descr, "<f4'", 4) != 0)
+        return refuse_file(path, "weights must be of dtype <f8 or <f4", error);
+    *element_out = descr[2] == '8' ? sizeof(double) : sizeof(float);
+    char *end;
+    errno = 0;
+    uint64_t count = strtoull(shape, &end, 10);
+    if (errno != 0 || end == shape || strncmp(end, ",)", 2) != 0)
+        return refuse_file(path, "weights must have one dimension", error);
+    if (count != n)
+        return mr_error_set(error, MR_ERR_INVALID, "%s: %llu weights for %llu samples", path, (unsigned long long)count,
+                            (unsigned long long)n);
+    return MR_OK;
+}
+
+static bool read_values(FILE *file, double *values_out, uint64_t n, size_t element)
+{
+    if (element == sizeof *values_out)
+        return fread(values_out, sizeof *values_out, n, file) == n;
+    float block[BLOCK];
+    for (uint64_t i = 0; i < n;) {
+        size_t wanted = n - i < BLOCK ? (size_t)(n - i) : BLOCK;
+        if (fread(block, sizeof *block, wanted, file) != wanted)
+            return false;
+        for (size_t k = 0; k < wanted; k++)
+            values_out[i++] = block[k];
+    }
+    return true;
+}
+
+mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n, mr_error *error)
+{
+    char header[MAX_HEADER + 1];
+    size_t element = 0;
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return mr_error_os(error, MR_ERR_IO, errno, "%s", path);
+    mr_status status = read_header(file, header) ? parse_header(path, header, n, &element, error)
+                                                 : refuse_file(path, "this is not a .npy file", error);
+    if (status == MR_OK && !read_values(file, values_out, n, element))
+        status =
+            mr_error_set(error, MR_ERR_IO, "%s: the file ends before its %llu weights", path, (unsigned long long)n);
+    fclose(file);
+    return status;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights in a file that numpy.save() has written. */
+#ifndef SAMPLER_WEIGHTS_FILE_H
+#define SAMPLER_WEIGHTS_FILE_H
+
+#include <millrace/status.h>
+
+/* Read the n values of a .npy file of one dimension, of <f8 or <f4. MR_ERR_IO, MR_ERR_INVALID. */
+mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n, mr_error *error);
+
+#endif
