@@ -21,7 +21,7 @@ ENDS_WITH(mr_explain_options, form);
 ENDS_WITH(mr_group_options, nccl_comm);
 ENDS_WITH(mr_launch_options, grace_ms);
 ENDS_WITH(mr_launch_result, pid);
-ENDS_WITH(mr_loader_options, trace);
+ENDS_WITH(mr_loader_options, n_weight_values);
 ENDS_WITH(mr_loader_stats, n_damaged_distinct);
 ENDS_WITH(mr_pack_options, user);
 ENDS_WITH(mr_pack_progress, seconds);

@@ -145,7 +145,8 @@ static uint32_t fill_wants(const struct mr_core *core, const struct mr_slot_view
     while (n < core->options.batch_size && first + n < length) {
         int64_t index = mr_sampler_at(sampler, (int64_t)(first + n));
         atomic_store_explicit(&view->want[n], index, memory_order_relaxed);
-        atomic_store_explicit(&view->occurrence[n], 0, memory_order_relaxed); /* no order repeats an index on purpose */
+        uint32_t occurrence = mr_sampler_occurrence(sampler, (int64_t)(first + n));
+        atomic_store_explicit(&view->occurrence[n], occurrence, memory_order_relaxed);
         n++;
     }
     return n;

@@ -79,8 +79,18 @@ static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error 
                                                  .epoch = o->epoch,
                                                  .no_shuffle = o->no_shuffle,
                                                  .tail = o->tail,
-                                                 .order = o->order};
-    return mr_sampler_create(&core->sampler_options, &core->sampler, error);
+                                                 .order = o->order,
+                                                 .repeat = o->repeat,
+                                                 .repeat_form = o->repeat_form,
+                                                 .no_replacement = o->no_replacement,
+                                                 .n_draws = o->n_draws,
+                                                 .weights = o->weights,
+                                                 .weight_values = o->weight_values,
+                                                 .n_weight_values = o->n_weight_values};
+    mr_status status = mr_sampler_create(&core->sampler_options, &core->sampler, error);
+    core->options.weight_values = NULL; /* the sampler has made its own of them */
+    core->options.n_weight_values = 0;
+    return status;
 }
 
 /* The CPU of the set that follows this one, the first one after the last; -1 in an empty set. */

@@ -105,16 +105,15 @@ void mr_epoch_open(struct mr_core *core)
     mr_core_publish(core);
 }
 
-/* One order, computed outside the lock; nobody else touches `next_sampler` while its state is WORKING. */
+/* One order, computed outside the lock; nobody changes either sampler while the state is WORKING. */
 static void make_next_epoch(struct mr_core *core)
 {
     mr_error error;
-    mr_sampler_options options = core->sampler_options;
-    options.epoch = core->next_epoch;
+    uint64_t epoch = core->next_epoch;
     core->next_epoch_state = MR_NEXT_EPOCH_WORKING;
     pthread_mutex_unlock(&core->lock);
-    mr_status status = core->next_sampler ? mr_sampler_set_epoch(core->next_sampler, options.epoch, &error)
-                                          : mr_sampler_create(&options, &core->next_sampler, &error);
+    mr_status status = core->next_sampler ? mr_sampler_set_epoch(core->next_sampler, epoch, &error)
+                                          : mr_sampler_create_like(core->sampler, epoch, &core->next_sampler, &error);
     pthread_mutex_lock(&core->lock);
     core->next_epoch_state =
         status == MR_OK ? MR_NEXT_EPOCH_READY : MR_NEXT_EPOCH_FAILED; /* failed: set_epoch() tries again and says why */

@@ -18,6 +18,7 @@
 #include "dataset/file.h"
 #include "dataset/pack_index.h"
 #include "loader/loader.h"
+#include "sampler/sampler.h"
 #include "transforms/transform.h"
 
 #include <assert.h>
@@ -236,6 +237,16 @@ static void add_options(struct mr_digest *digest, const mr_loader_options *o)
         mr_digest_add_u64(digest, words[i]);
 }
 
+/* Nothing for an order that has each sample once, whose hash is that of earlier versions. */
+static void add_draws(struct mr_digest *digest, const struct mr_core *core)
+{
+    const mr_loader_options *o = &core->options;
+    uint64_t weights = mr_sampler_digest(core->sampler);
+    const uint64_t words[] = {o->repeat, o->repeat_form, weights, o->no_replacement};
+    for (size_t i = 0; (o->repeat != 0 || weights != 0) && i < sizeof words / sizeof *words; i++)
+        mr_digest_add_u64(digest, words[i]);
+}
+
 uint64_t mr_loader_fingerprint(mr_loader *loader)
 {
     struct mr_digest digest;
@@ -245,5 +256,6 @@ uint64_t mr_loader_fingerprint(mr_loader *loader)
     bool is_complete = add_dataset(&digest, loader->dataset);
     add_transform(&digest, loader->core);
     add_options(&digest, &loader->core->options);
+    add_draws(&digest, loader->core);
     return mr_digest_end(&digest, is_complete);
 }

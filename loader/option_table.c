@@ -41,6 +41,8 @@ static const struct mr_option_word paddings[] = {{"0", 0}, {"4", 4}, {"8", 8}, {
 static const struct mr_option_word tails[] = {
     {"pad", MR_TAIL_PAD}, {"drop", MR_TAIL_DROP}, {"exact", MR_TAIL_EXACT}, {NULL, 0}};
 static const struct mr_option_word orders[] = {{"torch", MR_ORDER_TORCH}, {"keyed", MR_ORDER_KEYED}, {NULL, 0}};
+static const struct mr_option_word repeats[] = {
+    {"torchvision", MR_REPEAT_TORCHVISION}, {"timm", MR_REPEAT_TIMM}, {NULL, 0}};
 static const struct mr_option_word no_workers[] = {{"none", MR_NO_WORKERS}, {NULL, 0}};
 static const struct mr_option_word starts[] = {
     {"exec", MR_START_EXEC}, {"fork", MR_START_FORK}, {"thread", MR_START_THREAD}, {NULL, 0}};
@@ -101,6 +103,13 @@ const struct mr_option mr_option_table[] = {
     NUMBER(cache_bytes, .lo = 1, .hi = UINT64_MAX, .is_bytes = true),
     PLAIN(with_timing),
     PLAIN(trace),
+    NUMBER(repeat, .lo = 1, .hi = 65535),
+    ENUM(repeat_form, repeats),
+    PLAIN(no_replacement),
+    NUMBER(n_draws, .lo = 1, .hi = UINT64_C(1) << 40),
+    PLAIN(weights),
+    PLAIN(weight_values),
+    LENGTH(n_weight_values),
 };
 static_assert(sizeof mr_option_table / sizeof *mr_option_table == MR_OPTION_TABLE_N, "the header has the number");
 

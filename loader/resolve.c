@@ -105,5 +105,7 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
         status = mr_error_set(error, MR_ERR_INVALID, "pad_channels and finish_on_host exclude each other");
     if (status == MR_OK && o->cache && o->cache[0] == '\0')
         o->cache = NULL;
+    if (status == MR_OK && o->weights && o->weights[0] == '\0')
+        o->weights = NULL;
     return status;
 }

@@ -133,6 +133,15 @@ typedef struct mr_loader_options {
     bool with_timing;  /* measure the time of each stage for the statistics */
     const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
                           If another loader is writing FILE, FILE.2, FILE.3, ... is used */
+
+    /* Repetition and weights, as in mr_sampler_options. Each repetition of a sample has draws of its own */
+    uint32_t repeat; /* 1 to 65535: repeated augmentation; 0: none. Not with a tail or weights */
+    mr_repeat_form repeat_form;
+    bool no_replacement; /* with weights: draw no sample twice in an epoch */
+    uint64_t n_draws;    /* with weights: draws of an epoch over all ranks; 0 means the number of samples */
+    const char *weights; /* draw samples in proportion to the weights in this .npy file, <f8 or <f4; "" for none */
+    const double *weight_values; /* or to these, one for each sample, which are copied; NULL in mr_loader_resolved() */
+    uint64_t n_weight_values;
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -150,9 +159,9 @@ typedef struct mr_loader_options {
  * Words may be in any case. "default" is the default of a number or an enum, "none" is MR_NO_WORKERS as num_workers,
  * "idle" is MR_CACHE_WHEN_IDLE as cache_slowdown.
  * Returns MR_OK; MR_ERR_INVALID: the error names the option, the value and the limits, or the option that was perhaps
- * meant. The lists affinity_cpus and devices, with their lengths, are refused: set the fields. On failure the options
- * stay as they were.
- * Ownership: a string's text is not copied; it must live until mr_loader_create() has returned.
+ * meant. The lists affinity_cpus, devices and weight_values, with their lengths, are refused: set the fields. On
+ * failure the options stay as they were. Ownership: a string's text is not copied; it must live until
+ * mr_loader_create() has returned.
  */
 MR_API mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value,
                                        mr_error *error);
@@ -355,8 +364,8 @@ MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
 
 /**
  * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the options that must be
- * the same on all ranks (batch_size, seed, no_shuffle, order, tail, drop_last, world_size, dtype, layout, on_error,
- * max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
+ * the same on all ranks (batch_size, seed, no_shuffle, order, tail, repeat and weights, drop_last, world_size, dtype,
+ * layout, on_error, max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
  *
  * Names are relative to the root, so the same folder elsewhere, or opened by another path, has the same hash. For a
  * list they are the paths as its lines have them, for records the last parts of the paths. Sizes, and labels in files

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index that is drawn twice in an epoch: the same draws in every order of today, others by its occurrence. */
+/* An index that is drawn twice in an epoch: the same draws in a caller's order, others by its occurrence. */
 #include "loader/loader.h"
 #include "tests/loader/rig.h"
 

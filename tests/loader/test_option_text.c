@@ -172,7 +172,7 @@ static void only_the_lists_are_refused(void **state)
         else
             set(&o, option->name, option->type == MR_OPTION_BOOL ? "on" : "default");
     }
-    assert_int_equal(n_lists, 4); /* affinity_cpus, devices and their lengths */
+    assert_int_equal(n_lists, 6); /* affinity_cpus, devices, weight_values and their lengths */
 }
 
 static void expect_text(const mr_loader_options *options, const char *name, const char *expected)

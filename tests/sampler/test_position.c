@@ -120,6 +120,50 @@ static void an_epoch_goes_on_with_the_same_samples(void **state)
     assert_true(n_allowed > 1000);
 }
 
+/* Drawn and repeated orders have indices several times: the two parts together are what one run without a break has. */
+static void check_counted(mr_sampler_options options, struct world before, struct world after)
+{
+    mr_sampler *saver = make(options, before.size, 0), *restorer = make(options, after.size, 0);
+    uint64_t steps = mr_sampler_steps(saver, before.batch, false), end = mr_sampler_steps(restorer, after.batch, false);
+    for (uint64_t used = 0; used < steps; used++) {
+        unsigned counts[300] = {0}, whole[300] = {0};
+        struct mr_position position;
+        uint64_t epoch, batches;
+        mr_position_save(saver, before.batch, false, used, &position);
+        if (mr_position_restore(&position, restorer, after.batch, false, &epoch, &batches, NULL) != MR_OK)
+            continue;
+        give(options, before, false, 0, used, counts);
+        if (batches > end)
+            continue;
+        give(options, after, false, batches, end, counts);
+        give(options, after, false, 0, end, whole);
+        assert_memory_equal(counts, whole, sizeof whole);
+    }
+    mr_sampler_destroy(saver);
+    mr_sampler_destroy(restorer);
+}
+
+static void drawn_and_repeated_orders_go_on(void **state)
+{
+    (void)state;
+    double weights[300];
+    for (int i = 0; i < 300; i++)
+        weights[i] = i % 7;
+    for (int kind = 0; kind < 3; kind++) {
+        mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
+        options.n_samples = 300;
+        options.seed = 4;
+        options.repeat = kind == 0 ? 3 : 0;
+        options.weight_values = kind == 0 ? NULL : weights;
+        options.n_weight_values = kind == 0 ? 0 : 300;
+        options.n_draws = kind == 0 ? 0 : 240;
+        options.no_replacement = kind == 2;
+        check_counted(options, (struct world){4, 2}, (struct world){2, 4});
+        check_counted(options, (struct world){1, 6}, (struct world){3, 2});
+        check_counted(options, (struct world){2, 5}, (struct world){5, 2});
+    }
+}
+
 static mr_sampler_options usual(void)
 {
     mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
@@ -235,10 +279,49 @@ static void the_bytes_of_a_position_stay_as_they_are(void **state)
     mr_sampler_destroy(sampler);
 }
 
+#define OTHER_WEIGHTS "the position was saved with other weights or another n_draws than this loader's"
+
+static void positions_of_other_draws_are_refused(void **state)
+{
+    (void)state;
+    double weights[300] = {1, 2};
+    struct mr_position position;
+    mr_sampler_options saved = MR_SAMPLER_OPTIONS_INIT;
+    saved.n_samples = 300;
+    mr_sampler_options other = saved;
+    saved.repeat = 3;
+    mr_sampler *sampler = make(saved, 1, 0);
+    mr_position_save(sampler, 8, false, 2, &position);
+    mr_sampler_destroy(sampler);
+    expect_refused(&position, other, 1, 8, false, "the position was saved with repeat 3, this loader has 0; 0 is none");
+    other.repeat = 3;
+    other.repeat_form = MR_REPEAT_TIMM;
+    expect_refused(&position, other, 1, 8, false,
+                   "the position was saved with repeat 3, this loader has 3 of timm; 0 is none");
+    saved.repeat = 0;
+    saved.weight_values = weights;
+    saved.n_weight_values = 300;
+    sampler = make(saved, 1, 0);
+    mr_position_save(sampler, 8, false, 2, &position);
+    mr_sampler_destroy(sampler);
+    other = saved;
+    other.weight_values = NULL;
+    expect_refused(&position, other, 1, 8, false, "the position was saved with weights, this loader is without them");
+    other = saved;
+    other.n_draws = 299;
+    expect_refused(&position, other, 1, 8, false, OTHER_WEIGHTS);
+    double others[300] = {2, 1};
+    other = saved;
+    other.weight_values = others;
+    expect_refused(&position, other, 1, 8, false, OTHER_WEIGHTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_goes_on_with_the_same_samples),
+        cmocka_unit_test(drawn_and_repeated_orders_go_on),
+        cmocka_unit_test(positions_of_other_draws_are_refused),
         cmocka_unit_test(what_differs_is_named),
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(a_position_survives_the_order_option_of_a_sequential_loader),
