@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/command.h"
+#include "tools/sampler_args.h"
 #include "tools/say.h"
 
 enum { GEOMETRY_FIELDS = 8, NAME_BYTES = 8192 };
@@ -63,8 +64,27 @@ static bool grow_text(struct mr_explain_lines *lines, size_t needed)
     return true;
 }
 
+/* The loader's order once more, where the occurrence of an index counts. */
+static bool prepare_sampler(struct mr_explain_lines *lines, uint64_t epoch)
+{
+    const mr_loader_options *options = mr_loader_resolved(lines->feed->loader);
+    mr_sampler_options wanted = mr_sampler_args_options(options, mr_dataset_count(lines->feed->dataset));
+    mr_error error;
+    mr_status status;
+
+    if (options->repeat == 0 && options->weights == NULL)
+        return true;
+    wanted.epoch = epoch;
+    status = lines->sampler ? mr_sampler_set_epoch(lines->sampler, epoch, &error)
+                            : mr_sampler_create(&wanted, &lines->sampler, &error);
+    if (status != MR_OK)
+        mr_say_status(status, &error);
+    return status == MR_OK;
+}
+
 struct row {
     int64_t index;
+    uint64_t occurrence;
     uint64_t epoch;
     uint32_t width;
     uint32_t height;
@@ -79,9 +99,9 @@ static bool append_line(struct mr_explain_lines *lines, const struct row *row)
 
     for (;;) {
         size_t room = lines->size - lines->len;
-        mr_status status =
-            mr_transform_explain(lines->feed->transform, seed, row->epoch, row->index, 0, row->width, row->height,
-                                 &row->options, room > 0 ? lines->text + lines->len : NULL, room, &len, &error);
+        mr_status status = mr_transform_explain(lines->feed->transform, seed, row->epoch, row->index, row->occurrence,
+                                                row->width, row->height, &row->options,
+                                                room > 0 ? lines->text + lines->len : NULL, room, &len, &error);
         if (status != MR_OK) {
             mr_say_status(status, &error);
             return false;
@@ -123,9 +143,14 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
     const int32_t *geometry = mr_batch_data(batch, "geometry");
     char name[NAME_BYTES];
 
+    uint64_t first = mr_batch_number(batch) * mr_loader_resolved(lines->feed->loader)->batch_size;
+
     lines->len = 0;
+    if (!prepare_sampler(lines, mr_batch_epoch(batch)))
+        return false;
     for (uint32_t i = 0; i < mr_batch_size(batch); i++, geometry += GEOMETRY_FIELDS) {
         struct row row = {.index = indices[i], .epoch = mr_batch_epoch(batch), .options = MR_EXPLAIN_OPTIONS_INIT};
+        row.occurrence = mr_sampler_occurrence(lines->sampler, (int64_t)(first + i));
         if (mr_dataset_relative_name(lines->feed->dataset, row.index, name, sizeof name) == MR_OK)
             row.options.name = name;
         row.options.raw_channels = lines->raw_channels;
@@ -143,6 +168,7 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
 void mr_explain_lines_close(struct mr_explain_lines *lines)
 {
     mr_temporary_file_close(&lines->file);
+    mr_sampler_destroy(lines->sampler);
     free(lines->text);
     *lines = (struct mr_explain_lines){0};
 }

@@ -14,6 +14,7 @@ struct mr_explain_lines {
     const struct mr_feed *feed;
     uint32_t raw_channels; /* 0: image files */
     bool turns;            /* the transform begins with exif */
+    mr_sampler *sampler;   /* of orders that have an index several times; NULL: no occurrence but 0 */
     char *text;            /* lines of one batch */
     size_t len;
     size_t size;
