@@ -222,6 +222,11 @@ static void add_transform(struct mr_digest *digest, const struct mr_core *core)
     assert(len < sizeof text);
     (void)len;
     mr_digest_add_text(digest, text);
+    if (plan->erase.kind != 0) {
+        const struct mr_transform erasing = {.ops = {plan->erase}, .n_ops = 1};
+        mr_transform_format(&erasing, text, sizeof text);
+        mr_digest_add_text(digest, text);
+    }
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);
     mr_digest_add_u64(digest, core->image.ndim);

@@ -12,6 +12,7 @@
 #include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
 #include "transforms/plan_compile.h"
+#include "transforms/transform.h"
 
 /* Images ahead of the output are made in memory where image operations change them. */
 static mr_status check_images(const struct mr_plan *plan, const mr_loader_options *o, mr_error *error)
@@ -106,7 +107,10 @@ mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const 
     mr_status status = refuse_padding(core, kind->picture, error);
     if (status != MR_OK)
         return status;
-    bool left = is_left_to_device(core, kind, o->dtype);
+    bool erases = mr_transform_erases(transform);
+    if (erases && o->pad_channels != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels and random_erasing exclude each other");
+    bool left = !erases && is_left_to_device(core, kind, o->dtype); /* floats are erased where workers make them */
     status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
     if (status != MR_OK)
         return status;

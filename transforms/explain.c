@@ -5,6 +5,7 @@
  */
 #include "base/options.h"
 #include "transforms/call_text.h"
+#include "transforms/erase.h"
 #include "transforms/geometry.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
@@ -16,6 +17,8 @@ struct explanation {
     struct mr_plan plan;
     struct mr_geometry geometry;
     struct mr_geometry_steps steps;
+    struct mr_rng rng; /* behind the draws of the geometry */
+    struct mr_erase erase;
 };
 
 struct listing {
@@ -199,6 +202,44 @@ static void put_head(struct mr_text_writer *w, const struct facts *facts, const 
         mr_text_writer_put(w, ",\"size\":null,\"calls\":");
 }
 
+/* "random" where each element has a value of its own, else a value for each channel. */
+static void put_erased_value(struct mr_text_writer *w, const struct explanation *e, uint32_t k)
+{
+    float values[4];
+    if (e->plan.erase.erase_mode == MR_ERASE_RANDOM) {
+        mr_text_writer_put(w, "\"random\"");
+        return;
+    }
+    mr_erase_values(&e->plan, &e->rng, k, values);
+    for (uint32_t c = 0; c < e->plan.channels; c++) {
+        mr_text_writer_put(w, c ? "," : "[");
+        mr_text_writer_put_double(w, (double)values[c]);
+    }
+    mr_text_writer_put(w, "]");
+}
+
+/* What is done to the finished floats. */
+static void put_after(struct mr_text_writer *w, const struct explanation *e)
+{
+    mr_text_writer_put(w, ",\"after\":[");
+    for (uint32_t k = 0; k < e->erase.n; k++) {
+        const struct mr_erase_box *box = &e->erase.boxes[k];
+        mr_text_writer_put(w, "%s[\"erase\",{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d,\"v\":", k ? "," : "", box->i, box->j,
+                           box->h, box->w);
+        put_erased_value(w, e, k);
+        mr_text_writer_put(w, "}]");
+    }
+    mr_text_writer_put(w, "]");
+}
+
+static void put_erased_words(struct listing *l, const struct explanation *e)
+{
+    for (uint32_t k = 0; k < e->erase.n; k++) {
+        const struct mr_erase_box *box = &e->erase.boxes[k];
+        mr_text_writer_put(l->w, "%serase %dx%d+%d+%d", l->n++ ? ", " : "", box->w, box->h, box->j, box->i);
+    }
+}
+
 /* e NULL: a hole. */
 static size_t write_line(const struct explanation *e, const struct facts *facts, const mr_explain_options *options,
                          char *text_out, size_t size)
@@ -217,6 +258,10 @@ static size_t write_line(const struct explanation *e, const struct facts *facts,
         mr_text_writer_put(&w, "%s", is_json ? "[" : "");
         put_calls(&l, e, turns);
         mr_text_writer_put(&w, "%s", is_json ? "]" : "");
+        if (is_json && e->plan.erase.kind == MR_OP_RANDOM_ERASING)
+            put_after(&w, e);
+        else if (!is_json)
+            put_erased_words(&l, e);
     } else if (is_json) {
         mr_text_writer_put(&w, "null");
     }
@@ -257,7 +302,6 @@ static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const
                              const mr_explain_options *options, struct explanation *e, mr_error *error)
 {
     uint32_t width = facts->width, height = facts->height;
-    struct mr_rng rng;
     mr_status status = compile_plan(transform, width, height, options->raw_channels, &e->plan, error);
     if (status != MR_OK)
         return status;
@@ -265,9 +309,14 @@ static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const
         width = facts->height;
         height = facts->width;
     }
-    mr_rng_init(&rng, seed, facts->epoch, (uint64_t)facts->index);
-    mr_rng_set_occurrence(&rng, facts->occurrence);
-    return mr_geometry_record(&e->plan, width, height, &rng, &e->geometry, &e->steps, error);
+    mr_rng_init(&e->rng, seed, facts->epoch, (uint64_t)facts->index);
+    mr_rng_set_occurrence(&e->rng, facts->occurrence);
+    status = mr_geometry_record(&e->plan, width, height, &e->rng, &e->geometry, &e->steps, error);
+    if (status != MR_OK)
+        return status;
+    const struct mr_box *made = &e->geometry.stages[e->geometry.n_stages - 1].window;
+    mr_erase_draw(&e->plan, (uint32_t)made->width, (uint32_t)made->height, &e->rng, &e->erase);
+    return MR_OK;
 }
 
 mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch, int64_t index,

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "transforms/erase.h"
 #include "transforms/geometry.h"
 #include "transforms/packed.h"
 #include "transforms/resample.h"
@@ -249,6 +250,14 @@ static mr_status make_geometry(struct mr_pixels *pixels, uint32_t width, uint32_
     return MR_OK;
 }
 
+/* The draws follow those of the geometry. */
+static void erase_boxes(const struct mr_plan *plan, const struct run *run)
+{
+    struct mr_erase erase;
+    mr_erase_draw(plan, plan->out_width, plan->out_height, run->rng, &erase);
+    mr_erase_run(plan, &erase, run->rng, run->out);
+}
+
 /* The source is set. */
 static mr_status run_image(struct mr_pixels *pixels, struct run *run)
 {
@@ -256,7 +265,10 @@ static mr_status run_image(struct mr_pixels *pixels, struct run *run)
     if (status != MR_OK)
         return status;
     mr_geometry_report(&pixels->geometry, run->width, run->height, run->report->geometry);
-    return run_stages(pixels, run);
+    status = run_stages(pixels, run);
+    if (status == MR_OK && pixels->plan->erase.kind == MR_OP_RANDOM_ERASING)
+        erase_boxes(pixels->plan, run);
+    return status;
 }
 
 /* Read the whole source and turn it; the source is then an image in memory. */

@@ -29,12 +29,20 @@ enum mr_op_kind {
     MR_OP_EXIF,
     MR_OP_NORMALIZE,
     MR_OP_RGB,
+    MR_OP_RANDOM_ERASING,
     MR_OP_IMAGE, /* one of image_ops/ */
     /* Structures: of image operations and structures. */
     MR_OP_RANDOM_APPLY,
     MR_OP_RANDOM_CHOICE,
     MR_OP_RANDOM_ORDER,
     MR_OP_CHAIN /* an alternative of a choice or an order */
+};
+
+/* What random_erasing puts into its boxes. */
+enum mr_erase_mode {
+    MR_ERASE_CONSTANT = 0, /* `mean`, n_channels of them */
+    MR_ERASE_RANDOM,       /* a normal number for each element */
+    MR_ERASE_RAND          /* a normal number for each channel of a box */
 };
 
 /* A node of the list. A structure's children follow it, each with its own children behind it. */
@@ -61,13 +69,16 @@ struct mr_op {
     uint32_t interpolation; /* enum mr_interpolation, of operations that resize */
     uint32_t padding_mode;  /* enum mr_padding_mode */
     uint8_t fill[4];        /* of a constant padding: red, green, blue, 0 */
+    uint32_t erase_mode;    /* enum mr_erase_mode */
+    uint32_t count;         /* most boxes of random_erasing */
 };
 
 struct mr_plan {
     struct mr_sample_kind kind;
     struct mr_op ops[MR_PLAN_MAX_OPS]; /* the geometric ones and those of images, in order */
     uint32_t n_ops;
-    uint32_t copy; /* 1: a raw sample is copied as it is */
+    struct mr_op erase; /* what becomes of finished floats; of kind 0: nothing */
+    uint32_t copy;      /* 1: a raw sample is copied as it is */
     uint32_t use_exif;
     mr_dtype dtype;     /* of the output */
     mr_layout layout;   /* of a picture's output */

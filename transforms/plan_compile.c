@@ -157,6 +157,20 @@ static mr_status check_colors(const struct mr_plan *plan, const struct mr_op *op
     return MR_OK;
 }
 
+/* It works on floats: where there are none, 0 would be black and no mean. */
+static mr_status check_erasing(const struct mr_plan *plan, mr_error *error)
+{
+    if (plan->erase.kind != MR_OP_RANDOM_ERASING)
+        return MR_OK;
+    if (plan->dtype == MR_U8)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_erasing cannot be applied: dtype is u8, and it erases normalized floats");
+    if (plan->erase.n_channels == 3 && plan->channels == 1)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_erasing cannot be applied: value has 3 channels, the pictures have 1");
+    return MR_OK;
+}
+
 static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
 {
     const struct mr_op *normalize = NULL;
@@ -179,6 +193,8 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             plan->use_exif = plan->kind.encoded;
         else if (op->kind == MR_OP_RGB)
             plan->channels = 3;
+        else if (op->kind == MR_OP_RANDOM_ERASING)
+            plan->erase = *op;
         else
             plan->ops[plan->n_ops++] = *op;
         if (!inside && is_grayscale(op)) {
@@ -188,6 +204,9 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
         status = check_colors(plan, op, error);
     }
     status = status == MR_OK ? check_calls(plan, error) : status;
+    if (status != MR_OK)
+        return status;
+    status = check_erasing(plan, error);
     if (status != MR_OK)
         return status;
     plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&

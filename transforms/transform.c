@@ -3,7 +3,8 @@
  * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is checked
  * when the plan is compiled.
  *
- * Invariant: a normalise that a short text form implied stays last and gives way to an explicit one.
+ * Invariant: a normalise that a short text form implied stays last, but for random_erasing, and gives way to an
+ * explicit one.
  */
 #include "transforms/transform.h"
 
@@ -14,7 +15,7 @@
 
 #define MAX_SIDE 65535
 
-static_assert(sizeof(struct mr_op) == 12 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double), "no padding");
+static_assert(sizeof(struct mr_op) == 14 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double), "no padding");
 
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 {
@@ -42,6 +43,7 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_EXIF: return "exif";
     case MR_OP_NORMALIZE: return "normalize";
     case MR_OP_RGB: return "rgb";
+    case MR_OP_RANDOM_ERASING: return "random_erasing";
     case MR_OP_IMAGE: return mr_image_ops[op->image_op].name;
     case MR_OP_RANDOM_APPLY: return "random_apply";
     case MR_OP_RANDOM_CHOICE: return "random_choice";
@@ -69,11 +71,21 @@ uint32_t mr_transform_n_before_implied(const mr_transform *t)
     return t->n_ops && t->ops[t->n_ops - 1].implied ? t->n_ops - 1 : t->n_ops;
 }
 
+bool mr_transform_erases(const mr_transform *t)
+{
+    return t && t->n_ops > 0 && t->ops[t->n_ops - 1].kind == MR_OP_RANDOM_ERASING;
+}
+
 mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_error *error)
 {
     uint32_t at = mr_transform_n_before_implied(t);
     bool replaces = at < t->n_ops && op->kind == MR_OP_NORMALIZE;
-    if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE)
+    bool erases = op->kind == MR_OP_RANDOM_ERASING;
+    at = erases ? t->n_ops : at;
+    if (mr_transform_erases(t))
+        return mr_error_set(error, MR_ERR_INVALID, "%s stands after random_erasing, which must come last",
+                            mr_transform_op_name(op));
+    if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE && !erases)
         return mr_error_set(error, MR_ERR_INVALID, "%s stands after normalize, which must come last",
                             mr_transform_op_name(op));
     if (op->kind == MR_OP_EXIF && at > 0)

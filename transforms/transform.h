@@ -17,6 +17,9 @@ const char *mr_transform_op_name(const struct mr_op *op);
 /* How many operations stand before a normalise that was only implied. */
 uint32_t mr_transform_n_before_implied(const mr_transform *transform);
 
+/* True where the list ends with random_erasing. NULL: false. */
+bool mr_transform_erases(const mr_transform *transform);
+
 /* Append an operation that has been checked, before a normalise that was only implied. */
 mr_status mr_transform_append_op(mr_transform *transform, const struct mr_op *op, mr_error *error);
 

@@ -229,7 +229,9 @@ static uint32_t put_image(struct passes *p, uint32_t i)
 
 static const struct mr_op *find_normalize(const mr_transform *transform)
 {
-    const struct mr_op *last = transform->n_ops ? &transform->ops[transform->n_ops - 1] : NULL;
+    uint32_t n = transform->n_ops;
+    n -= n > 0 && transform->ops[n - 1].kind == MR_OP_RANDOM_ERASING;
+    const struct mr_op *last = n > 0 ? &transform->ops[n - 1] : NULL;
     return last && last->kind == MR_OP_NORMALIZE ? last : NULL;
 }
 
@@ -242,6 +244,8 @@ static void put_store(struct passes *p)
         put_row(p, "store", "x / 255");
     else
         put_row(p, "normalize", p->plan.exact ? "a table of 256 values a channel" : "one fma for each value");
+    if (p->plan.erase.kind == MR_OP_RANDOM_ERASING)
+        put_row(p, "erase", "boxes of the finished floats are overwritten");
 }
 
 /* The items of a stage, from items[i] on. Returns the item behind them. */

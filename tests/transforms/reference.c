@@ -413,7 +413,7 @@ bool reference_run(struct image *image, const mr_transform *t, const struct mr_p
     uint32_t in_plan = 0;
     for (uint32_t i = 0; i < t->n_ops && possible; i = mr_image_draw_skip(t->ops, i)) {
         uint32_t kind = t->ops[i].kind;
-        if (kind == MR_OP_EXIF || kind == MR_OP_NORMALIZE || kind == MR_OP_RGB) {
+        if (kind == MR_OP_EXIF || kind == MR_OP_NORMALIZE || kind == MR_OP_RGB || kind == MR_OP_RANDOM_ERASING) {
             reference_op(image, &t->ops[i], rng);
             continue;
         }

@@ -2,6 +2,7 @@
 /*
  * Writes the long text form of a transform, which parses back to the same operations.
  */
+#include "transforms/text/erase_text.h"
 #include "transforms/transform.h"
 
 #include "base/text_writer.h"
@@ -101,6 +102,7 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         put_doubles(w, ",std=", op->std, op->n_channels);
         mr_text_writer_put(w, "%s%s", op->exact ? ",exact" : "", op->implied ? ",if_float" : "");
         break;
+    case MR_OP_RANDOM_ERASING: mr_erase_text_put(w, op); break;
     case MR_OP_IMAGE: put_image_arguments(w, op); break;
     default: break;
     }

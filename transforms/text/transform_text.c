@@ -3,6 +3,7 @@
  * Parses transforms given as text: items joined by '+', each a short form (train:224) or an operation with arguments in
  * parentheses. Numbers are read in the C locale, whatever the program has set.
  */
+#include "transforms/text/erase_text.h"
 #include "transforms/text/image_op_text.h"
 #include "transforms/text/text_parser.h"
 #include "transforms/text/transform_recipe.h"
@@ -264,7 +265,8 @@ static const struct {
              {"random_crop", add_random_crop},
              {"hflip", add_hflip},
              {"vflip", add_vflip},
-             {"normalize", add_normalize}};
+             {"normalize", add_normalize},
+             {"random_erasing", mr_erase_text_add}};
 enum { N_ITEMS = sizeof items / sizeof *items };
 
 /* The builder's words are about values; the place in the text is put before them. */
