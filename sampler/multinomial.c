@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 128, MANTISSA = 53, DIGIT_BITS = 11, N_DIGITS = 6 };
+enum { BLOCK = 128, MANTISSA = 53, FEW = 8, DIGIT_BITS = 11, N_DIGITS = 6 };
 
 /* at::uniform_real_distribution<double>(0, 1), as a multiple of 2^-53. */
 static uint64_t draw_mantissa(struct mr_mt19937 *mt)
@@ -29,6 +29,12 @@ static uint64_t draw_mantissa(struct mr_mt19937 *mt)
 /* The first place of [low, high] whose sum reaches value; the sum at high does. */
 static uint32_t search_sums(const double *sums, uint32_t low, uint32_t high, double value)
 {
+    if (high - low <= FEW) { /* nearly always; all of them, as a branch on one would be a guess */
+        uint32_t at = low;
+        for (uint32_t i = low; i < high; i++)
+            at += sums[i] < value;
+        return at;
+    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (sums[middle] < value)
@@ -53,7 +59,10 @@ static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, 
         const uint32_t *guide = &weights->guide[mantissas[i] >> shift];
         low[i] = guide[0];
         high[i] = guide[1];
-        __builtin_prefetch(&weights->cumulative[low[i]]);
+        if (low[i] != high[i]) {
+            __builtin_prefetch(&weights->cumulative[low[i]]);
+            __builtin_prefetch(&weights->cumulative[high[i] - 1]);
+        }
     }
     for (size_t i = 0; i < n; i++) {
         double value = (double)mantissas[i] * 0x1p-53;

@@ -232,8 +232,8 @@ static mr_status draw_tables(const mr_sampler *sampler, uint64_t length, uint64_
     struct shard shard = {.world_size = o->world_size, .rank = o->rank, .padded = UINT64_MAX, .length = length};
     if (length > 0 && o->rank + (length - 1) * o->world_size >= o->n_draws)
         shard.padded = global_position(sampler, length - 1);
-    shard.indices = allocate_table(length, sizeof *shard.indices, error);
-    shard.occurrences = shard.indices && repeats ? allocate_table(length, sizeof *shard.occurrences, error) : NULL;
+    shard.indices = mr_weights_allocate(length, sizeof *shard.indices, error);
+    shard.occurrences = shard.indices && repeats ? mr_weights_allocate(length, sizeof *shard.occurrences, error) : NULL;
     mr_status status = !shard.indices || (repeats && !shard.occurrences) ? MR_ERR_NO_MEMORY : MR_OK;
     if (status == MR_OK)
         status = mr_multinomial_draw(sampler->weights, o->n_draws, seed, take_draw, &shard, error);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20, MAX_GUIDE_BITS = 27 };
 
@@ -28,6 +29,11 @@ void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error)
         return NULL;
     }
     bool is_large = len >= 4 * (size_t)HUGE_PAGE;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0 && len / (size_t)page >= (size_t)pages) { /* an overcommitting kernel would not refuse */
+        mr_error_memory(error, len);
+        return NULL;
+    }
     void *table = is_large ? aligned_alloc(HUGE_PAGE, mr_align_up(len, HUGE_PAGE)) : malloc(len);
     if (!table)
         mr_error_memory(error, len);
