@@ -101,6 +101,31 @@ static void each_row_has_a_line(void **state)
     mr_run_free(&run);
 }
 
+/* With weights and more draws than samples an index comes several times, each time with draws of its own. */
+static void an_occurrence_counts_the_rows_of_an_index(void **state)
+{
+    (void)state;
+    static const char npy[] = "\x93NUMPY\x01\x00\x3d\x00{'descr': '<f8', 'fortran_order': False, 'shape': (15,), }  \n";
+    const double weights[15] = {0, 1, 2, 3};
+    int64_t seen[15] = {0};
+    struct mr_run run = {0};
+    FILE *file = fopen("w.npy", "wb");
+    assert_non_null(file);
+    fwrite(npy, 1, sizeof npy - 1, file);
+    fwrite(weights, 1, sizeof weights, file);
+    assert_int_equal(fclose(file), 0);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--weights", "w.npy", "--draws", "40",
+                   "--workers", "0", "--batch-size", "7", "--out", "w_rows.npy", "--explain", "w.jsonl", NULL);
+    assert_int_equal(run.status, 0);
+    mr_run_free(&run);
+    json_t *lines = read_lines("w.jsonl");
+    assert_int_equal(json_array_size(lines), 40);
+    for (size_t i = 0; i < 40; i++)
+        assert_int_equal(integer(lines, i, "occurrence"), seen[integer(lines, i, "index")]++);
+    assert_int_equal(seen[1] + seen[2] + seen[3], 40);
+    json_decref(lines);
+}
+
 static json_t *explain_hurt(const char *policy)
 {
     struct mr_run run = {0};
@@ -186,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_has_a_line),
+        cmocka_unit_test(an_occurrence_counts_the_rows_of_an_index),
         cmocka_unit_test(a_hole_has_no_calls_and_a_stand_in_its_own),
         cmocka_unit_test(an_image_on_its_side_is_turned_first),
         cmocka_unit_test(raw_pictures_have_their_channels),
