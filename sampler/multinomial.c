@@ -108,11 +108,11 @@ static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 
 
 static void sort_digit(const struct candidate *from, struct candidate *to, uint64_t n, unsigned shift)
 {
-    uint64_t at[1 << DIGIT_BITS] = {0}, sum = 0;
+    uint32_t at[1 << DIGIT_BITS] = {0}, sum = 0; /* there are fewer than 2^32 */
     for (uint64_t i = 0; i < n; i++)
         at[from[i].order >> shift & ((1 << DIGIT_BITS) - 1)]++;
     for (size_t digit = 0; digit < 1 << DIGIT_BITS; digit++) {
-        uint64_t count = at[digit];
+        uint32_t count = at[digit];
         at[digit] = sum;
         sum += count;
     }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIX = 8, MAX_HEADER = 4096, BLOCK = 4096 };
+enum { PREFIX = 8, MAX_HEADER = 2048, BLOCK = 1024 };
 
 static mr_status refuse_file(const char *path, const char *why, mr_error *error)
 {
