@@ -119,6 +119,7 @@ typedef struct mr_explain_options {
 /**
  * Write how a sample is made of its image: functions of torchvision.transforms.functional and of Pillow, with the
  * arguments that this sample drew. A few lines of Python replay them, docs/formats.md. normalize is not among them.
+ * With random_erasing the boxes of the normalized tensor follow, as "after".
  *
  * transform   NULL: the loader's default
  * seed        the loader's
