@@ -82,4 +82,6 @@ if(MILLRACE_BUILD_TESTS)
                   "they are left out (package libjansson-dev)")
   mr_summary_line("refusal tests" "${LIBSECCOMP_FOUND}" "libseccomp ${LIBSECCOMP_VERSION}"
                   "they are left out (package libseccomp-dev)")
+  mr_summary_line("tar tests" "${LIBARCHIVE_FOUND}" "libarchive ${LIBARCHIVE_VERSION}"
+                  "those against libarchive are left out (package libarchive-dev)")
 endif()

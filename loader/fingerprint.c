@@ -86,7 +86,7 @@ static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog
     }
 }
 
-/* Labels that the catalog knows: by the folder or the list. label has room for one. */
+/* Labels that the catalog knows: by the folder, the list or the shards' indexes. label has room for one. */
 static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *catalog, void *label)
 {
     size_t len = mr_catalog_kind(catalog)->label_bytes;
@@ -142,7 +142,7 @@ static bool add_labels(struct mr_digest *digest, const struct mr_catalog *catalo
     void *label = malloc(mr_catalog_kind(catalog)->label_bytes + 1);
     if (!label)
         return false;
-    if (mr_catalog_loose_files(catalog))
+    if (mr_catalog_loose_files(catalog) || mr_catalog_kind(catalog)->encoded)
         add_known_labels(digest, catalog, label);
     else
         add_stored_labels(digest, catalog, label);

@@ -28,7 +28,7 @@ for name in dataset_kind reader; do
 done
 
 # What the patched CMakeLists.txt names, with the stand-in for io_uring.
-names=$(sed -n '/^set(sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_]*\.c')
+names=$(sed -n '/^set(sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/]*\.c')
 sources="extended.c dataset/reader_uring_absent.c $(echo base/*.c)"
 for name in $names; do sources="$sources dataset/$name"; done
 case $sources in *dataset/flat.c*dataset/reader_lseek.c*) ;; *) fail "CMakeLists.txt does not name the new files" ;; esac

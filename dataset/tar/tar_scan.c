@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks over the headers of a tar file. Data are stepped over, but for the names that GNU and pax keep there.
+ *
+ * Invariant: places grow, by a block at least each step, so any file is walked in a bounded number of steps.
+ */
+#include "dataset/tar/tar_scan.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "dataset/extent.h"
+#include "dataset/file.h"
+#include "dataset/tar/tar_header.h"
+
+/* More is no list of records that a program wrote. */
+enum { MAX_PAX = 1 << 20 };
+
+struct walk {
+    struct mr_tar_file *file;
+    const struct mr_tar_events *events;
+    uint64_t at;
+    uint64_t first_at; /* of the headers that belong to the next member */
+    bool has_name, has_size;
+    uint64_t size;
+    char name[MR_CATALOG_PATH]; /* of the next member, by GNU or pax */
+};
+
+const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t len, mr_error *error)
+{
+    assert(len <= MR_TAR_WINDOW && at <= file->size && len <= file->size - at);
+    if (at >= file->window_at && at - file->window_at <= file->window_len &&
+        len <= file->window_len - (size_t)(at - file->window_at))
+        return file->window + (at - file->window_at);
+    int rc = mr_file_read_at(file->fd, at, file->window, MR_TAR_WINDOW, &file->window_len);
+    file->window_at = at;
+    if (rc == 0 && file->window_len >= len)
+        return file->window;
+    file->window_len = 0;
+    if (rc < 0)
+        mr_error_os(error, MR_ERR_IO, -rc, "%s", file->shown);
+    else
+        mr_error_set(error, MR_ERR_IO, "%s shrank while it was read", file->shown);
+    return NULL;
+}
+
+static mr_status refuse_compressed(const struct mr_tar_file *file, const uint8_t *head, mr_error *error)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *name;
+    } forms[] = {{"\x1f\x8b", 2, "gzip"},    {"\x28\xb5\x2f\xfd", 4, "zstd"}, {"BZh", 3, "bzip2"},
+                 {"\xfd\x37zXZ", 5, "xz"},   {"\x04\x22\x4d\x18", 4, "lz4"},  {"\x5d\0\0", 3, "lzma"},
+                 {"\x1f\x9d", 2, "compress"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (memcmp(head, forms[i].bytes, forms[i].len) == 0)
+            return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                                "%s is compressed (%s), so no member is a range of it; decompress it, or unpack it and "
+                                "run millrace pack on the folder",
+                                file->shown, forms[i].name);
+    return MR_OK;
+}
+
+static mr_status refuse_sparse(const struct walk *walk, const char *name, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                        "%s/%s is stored with holes (sparse), so it is no range of the shard; write the shard without "
+                        "--sparse, or unpack it and run millrace pack on the folder",
+                        walk->file->shown, name);
+}
+
+static void forget_extras(struct walk *walk)
+{
+    walk->has_name = walk->has_size = false;
+}
+
+/* Is there a header that this pass can begin again with? */
+static bool is_new_start(const uint8_t *block)
+{
+    struct mr_tar_header header;
+    return mr_tar_header_parse(block, &header) == NULL && header.has_magic;
+}
+
+/* From a place that is no header to the next that is one, or to the end. */
+static mr_status skip_gap(struct walk *walk, const char *why, mr_error *error)
+{
+    struct mr_tar_gap gap = {.from = walk->first_at, .to = walk->file->size, .why = why};
+    for (uint64_t at = walk->at + MR_TAR_BLOCK; at < walk->file->size && walk->file->size - at >= MR_TAR_BLOCK;
+         at += MR_TAR_BLOCK) {
+        const uint8_t *block = mr_tar_file_look(walk->file, at, MR_TAR_BLOCK, error);
+        if (!block)
+            return MR_ERR_IO;
+        if (is_new_start(block)) {
+            gap.to = at;
+            break;
+        }
+    }
+    walk->at = walk->first_at = gap.to;
+    forget_extras(walk);
+    return walk->events->gap(walk->events->user, &gap, error);
+}
+
+/* False: the name cannot be a path. */
+static bool keep_name(struct walk *walk, const void *name, size_t len)
+{
+    if (len == 0 || len >= sizeof walk->name || memchr(name, '\0', len))
+        return false;
+    memcpy(walk->name, name, len);
+    walk->name[len] = '\0';
+    walk->has_name = true;
+    return true;
+}
+
+/* NULL, or what is wrong with the records. */
+static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len, bool global, bool *sparse_out)
+{
+    struct mr_tar_pax pax;
+    if (!mr_tar_header_parse_pax(bytes, len, &pax))
+        return "a pax header that is not well-formed";
+    *sparse_out = pax.is_sparse;
+    if (global)
+        return pax.path || pax.has_size ? "a pax header with one path or size for all members" : NULL;
+    if (pax.path && !keep_name(walk, pax.path, pax.path_len))
+        return "a pax header whose path is empty or too long";
+    if (pax.has_size) {
+        walk->has_size = true;
+        walk->size = pax.size;
+    }
+    return NULL;
+}
+
+static const char *take_long_name(struct walk *walk, const uint8_t *bytes, size_t len)
+{
+    return keep_name(walk, bytes, strnlen((const char *)bytes, len)) ? NULL : "a long name that is empty or too long";
+}
+
+/* Data that are about another member. len is below MAX_PAX and lies in the file. */
+static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t at, size_t len, const char **wrong_out,
+                            mr_error *error)
+{
+    size_t n = 0;
+    bool sparse = false;
+    uint8_t *bytes = malloc(len + 1);
+    if (!bytes)
+        return mr_error_memory(error, len + 1);
+    mr_status status = MR_OK;
+    int rc = mr_file_read_at(walk->file->fd, at, bytes, len, &n);
+    if (rc < 0)
+        status = mr_error_os(error, MR_ERR_IO, -rc, "%s", walk->file->shown);
+    else if (type == MR_TAR_LONG_NAME)
+        *wrong_out = take_long_name(walk, bytes, n);
+    else
+        *wrong_out = take_pax(walk, bytes, n, type == MR_TAR_PAX_GLOBAL, &sparse);
+    if (status == MR_OK && sparse)
+        status = refuse_sparse(walk, walk->has_name ? walk->name : "", error);
+    free(bytes);
+    return status;
+}
+
+/* Step over a header and len bytes of data with their padding; further than the end is the end. */
+static void step_over(struct walk *walk, uint64_t len)
+{
+    uint64_t rest = walk->file->size - walk->at - MR_TAR_BLOCK;
+    uint64_t padded = len <= rest ? (len + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK : rest;
+    walk->at += MR_TAR_BLOCK + (padded < rest ? padded : rest);
+}
+
+static mr_status take_extra(struct walk *walk, const struct mr_tar_header *header, mr_error *error)
+{
+    const char *wrong = NULL;
+    mr_status status = MR_OK;
+    if (header->size > MAX_PAX)
+        wrong = "a header about another of more than 1 MiB";
+    else if (header->size > walk->file->size - walk->at - MR_TAR_BLOCK)
+        wrong = "the file ends within a header";
+    else if (header->type != MR_TAR_LONG_LINK)
+        status = read_extra(walk, header->type, walk->at + MR_TAR_BLOCK, (size_t)header->size, &wrong, error);
+    if (status < 0)
+        return status;
+    if (wrong)
+        return skip_gap(walk, wrong, error);
+    step_over(walk, header->size);
+    return MR_OK;
+}
+
+static mr_status take_member(struct walk *walk, const struct mr_tar_header *header, mr_error *error)
+{
+    const char *name = walk->has_name ? walk->name : header->name;
+    uint64_t size = walk->has_size ? walk->size : header->size, rest = walk->file->size - walk->at - MR_TAR_BLOCK;
+    mr_status status = MR_OK;
+    if (header->type == MR_TAR_SPARSE)
+        return refuse_sparse(walk, name, error);
+    if (header->type == MR_TAR_FILE && *name) {
+        struct mr_tar_member member = {
+            .name = name, .offset = walk->at + MR_TAR_BLOCK, .len = size, .is_cut = size > rest};
+        status = walk->events->member(walk->events->user, &member, error);
+    }
+    step_over(walk, header->type == MR_TAR_EMPTY ? 0 : size);
+    walk->first_at = walk->at;
+    forget_extras(walk);
+    return status;
+}
+
+static mr_status take_header(struct walk *walk, const struct mr_tar_header *header, mr_error *error)
+{
+    switch (header->type) {
+    case MR_TAR_PAX:
+    case MR_TAR_PAX_GLOBAL:
+    case MR_TAR_LONG_NAME:
+    case MR_TAR_LONG_LINK: return take_extra(walk, header, error);
+    default: return take_member(walk, header, error);
+    }
+}
+
+static mr_status walk_headers(struct walk *walk, mr_error *error)
+{
+    mr_status status = MR_OK;
+    while (status == MR_OK && walk->file->size - walk->at >= MR_TAR_BLOCK) {
+        struct mr_tar_header header;
+        const uint8_t *block = mr_tar_file_look(walk->file, walk->at, MR_TAR_BLOCK, error);
+        if (!block)
+            return MR_ERR_IO;
+        if (mr_tar_header_is_end(block))
+            return MR_OK;
+        const char *wrong = mr_tar_header_parse(block, &header);
+        status = wrong ? skip_gap(walk, wrong, error) : take_header(walk, &header, error);
+    }
+    if (status == MR_OK && walk->first_at < walk->file->size)
+        status = skip_gap(walk, "the file ends within a header", error);
+    return status;
+}
+
+mr_status mr_tar_scan(struct mr_tar_file *file, const struct mr_tar_events *events, mr_error *error)
+{
+    if (file->size >= MR_TAR_BLOCK) {
+        const uint8_t *head = mr_tar_file_look(file, 0, MR_TAR_BLOCK, error);
+        struct mr_tar_header header;
+        if (!head)
+            return MR_ERR_IO;
+        if (mr_tar_header_parse(head, &header) != NULL && refuse_compressed(file, head, error) < 0)
+            return MR_ERR_UNSUPPORTED;
+    }
+    struct walk *walk = calloc(1, sizeof *walk);
+    if (!walk)
+        return mr_error_memory(error, sizeof *walk);
+    walk->file = file;
+    walk->events = events;
+    mr_status status = walk_headers(walk, error);
+    free(walk);
+    return status;
+}
