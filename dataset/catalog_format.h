@@ -23,6 +23,7 @@ enum mr_catalog_scheme {
     MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the files' paths, STARTS their first samples */
     MR_SCHEME_PACK =
         4, /* many samples per file; NAMES holds the shards' names, the index is mapped beside the catalog */
+    MR_SCHEME_TAR = 5, /* many samples per file; NAMES holds members' names, FOLDERS the shards, MEMBERS the places */
 };
 
 enum mr_catalog_section {
@@ -35,13 +36,34 @@ enum mr_catalog_section {
     MR_SECTION_STARTS,       /* u64: first sample of each file, then the number of samples */
     MR_SECTION_PREFIX,       /* NUL-terminated: what the user wrote before relative paths, with its slash */
     MR_SECTION_ABSOLUTE,     /* NUL-terminated: the root's absolute path */
+    MR_SECTION_MEMBERS,      /* struct mr_catalog_member, by sample */
     MR_CATALOG_N_SECTIONS
 };
 
 struct mr_catalog_folder {
-    uint64_t first_file;
-    uint64_t path;   /* offset in FOLDER_PATHS */
-    uint64_t class_; /* label of its files */
+    uint64_t first_file; /* of a shard: its first sample */
+    uint64_t path;       /* offset in FOLDER_PATHS */
+    uint64_t class_;     /* label of its files */
+};
+
+/* Why a sample of a shard is damaged before anything of it was read. */
+enum mr_catalog_problem {
+    MR_PROBLEM_NONE,
+    MR_PROBLEM_NO_IMAGE,
+    MR_PROBLEM_NO_LABEL,
+    MR_PROBLEM_BAD_LABEL,
+    MR_PROBLEM_TWICE, /* two images of one suffix, or two labels */
+    MR_PROBLEM_CUT,   /* the shard ends within it */
+    MR_PROBLEM_LOST,  /* no sample: a place of the shard without headers */
+    MR_N_PROBLEMS
+};
+
+/* The image of a sample in its shard. Kept indexes hold these too. */
+struct mr_catalog_member {
+    uint64_t offset;
+    uint64_t len : 56;
+    uint64_t problem : 8; /* enum mr_catalog_problem */
+    int64_t label;
 };
 
 /*

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the members of a shard to its samples, grouped as WebDataset groups them. */
+#ifndef DATASET_TAR_GROUP_H
+#define DATASET_TAR_GROUP_H
+
+#include "dataset/catalog_build.h"
+#include "dataset/extent.h"
+#include "dataset/tar/tar_scan.h"
+
+#define MR_TAR_MAX_IMAGES 16
+#define MR_TAR_RECIPE 512
+
+enum mr_tar_label { MR_TAR_LABEL_CLS, MR_TAR_LABEL_JSON, MR_TAR_LABEL_NONE };
+
+/* Which members make a sample; image and text hold what the keys of a SPEC said. */
+struct mr_tar_recipe {
+    enum mr_tar_label label;
+    char field[128]; /* of the JSON */
+    uint32_t n_images;
+    const char *images[MR_TAR_MAX_IMAGES]; /* suffixes in lower case; the first that a sample has is its image */
+    char storage[256];
+    char text[MR_TAR_RECIPE]; /* all of the above: equal texts make equal samples */
+};
+
+/* What is found in one shard. */
+struct mr_tar_samples {
+    uint64_t n;
+    struct mr_bytes members; /* struct mr_catalog_member */
+    struct mr_bytes names;   /* of the members, NUL-terminated */
+    struct mr_bytes notes;   /* lines about broken places, NUL-terminated */
+    bool is_broken;
+};
+
+void mr_tar_samples_fini(struct mr_tar_samples *samples);
+
+struct mr_tar_group;
+
+/* The path up to the first dot of its base name, and what follows the dot. False: it belongs to no sample. */
+bool mr_tar_group_split(const char *name, size_t *stem_len_out, const char **suffix_out);
+
+/* samples start empty. Ownership: file, recipe and samples stay the caller's until destroy. */
+mr_status mr_tar_group_create(struct mr_tar_file *file, const struct mr_tar_recipe *recipe,
+                              struct mr_tar_samples *samples, struct mr_tar_group **group_out, mr_error *error);
+void mr_tar_group_destroy(struct mr_tar_group *group);
+
+/* The next member, or the next gap; group is a struct mr_tar_group. These are events of mr_tar_scan(). */
+mr_status mr_tar_group_member(void *group, const struct mr_tar_member *member, mr_error *error);
+mr_status mr_tar_group_gap(void *group, const struct mr_tar_gap *gap, mr_error *error);
+/* No member follows. */
+mr_status mr_tar_group_finish(struct mr_tar_group *group, mr_error *error);
+
+#endif

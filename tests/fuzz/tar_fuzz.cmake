@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tar shards, fed with anything; as a plain test over its own corpus everywhere.
+add_executable(fuzz_tar_corpus fuzz_tar.c fuzz_tar_corpus.c)
+target_link_libraries(fuzz_tar_corpus PRIVATE mr_test_shards mr_dataset)
+add_test(NAME fuzz_tar_corpus COMMAND fuzz_tar_corpus)
+set_tests_properties(fuzz_tar_corpus PROPERTIES TIMEOUT 60)
+if(MILLRACE_HAVE_LIBFUZZER)
+  set(tar_sources tar_group.c tar_header.c tar_label.c tar_scan.c)
+  list(TRANSFORM tar_sources PREPEND ${PROJECT_SOURCE_DIR}/dataset/tar/)
+  add_executable(fuzz_tar fuzz_tar.c ${tar_sources})
+  target_compile_options(fuzz_tar PRIVATE -fsanitize=fuzzer)
+  target_link_options(fuzz_tar PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(fuzz_tar PRIVATE mr_test_shards mr_dataset)
+  add_test(NAME fuzz_tar COMMAND fuzz_tar -runs=20000 -seed=1 -max_len=8192)
+  set_tests_properties(fuzz_tar PROPERTIES TIMEOUT 60)
+  add_test(NAME fuzz_tar_long COMMAND fuzz_tar -max_total_time=120 -max_len=16384)
+  set_tests_properties(fuzz_tar_long PROPERTIES LABELS long TIMEOUT 300)
+endif()
