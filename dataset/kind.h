@@ -23,6 +23,7 @@ typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options
 struct mr_kind {
     const char *name;
     bool many_paths; /* a comma separates paths */
+    bool raw_paths;  /* %XX stays in them, for mr_spec_decode() */
     mr_kind_open_fn *open;
 };
 

@@ -6,6 +6,7 @@
 #include "dataset/list.h"
 #include "dataset/pack_open.h"
 #include "dataset/records.h"
+#include "dataset/tar/tar.h"
 
 const struct mr_kind mr_kinds[] = {
     {.name = "imagefolder", .open = mr_imagefolder_open},
@@ -13,5 +14,6 @@ const struct mr_kind mr_kinds[] = {
     {.name = "list", .open = mr_list_open},
     {.name = "records", .many_paths = true, .open = mr_records_open},
     {.name = "pack", .open = mr_pack_open},
+    {.name = "tar", .many_paths = true, .raw_paths = true, .open = mr_tar_open},
     {.name = NULL},
 };

@@ -27,7 +27,7 @@ static int hex_digit(char c)
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-static mr_status decode_escapes(char *text, mr_error *error)
+mr_status mr_spec_decode(char *text, mr_error *error)
 {
     char *out = text;
     for (const char *in = text; *in; in++) {
@@ -61,7 +61,7 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
         if (!value || value == item)
             return mr_error_set(error, MR_ERR_INVALID, "'%s' in the dataset is not key=value", item);
         *value++ = '\0';
-        if (decode_escapes(value, error) < 0)
+        if (mr_spec_decode(value, error) < 0)
             return MR_ERR_INVALID;
         for (size_t i = 0; i < spec->n_keys; i++)
             if (mr_word_is(spec->keys[i].key, item))
@@ -82,7 +82,7 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
     char *rest = text;
     for (size_t i = 0; i < n; i++) {
         char *path = many ? strsep(&rest, ",") : text;
-        if (decode_escapes(path, error) < 0)
+        if (!spec->kind->raw_paths && mr_spec_decode(path, error) < 0)
             return MR_ERR_INVALID;
         if (*path == '\0')
             return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' has no path", spec->kind->name);

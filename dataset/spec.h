@@ -15,7 +15,7 @@ struct mr_spec_key {
 
 struct mr_spec {
     const struct mr_kind *kind;
-    char **paths; /* decoded; one unless the kind has many_paths */
+    char **paths; /* decoded, unless the kind has raw_paths; one unless it has many_paths */
     size_t n_paths;
     struct mr_spec_key *keys;
     size_t n_keys;
@@ -29,6 +29,9 @@ struct mr_spec {
  */
 mr_status mr_spec_parse(const char *text, const struct mr_kind *kinds, struct mr_spec *spec_out, mr_error *error);
 void mr_spec_fini(struct mr_spec *spec);
+
+/* Undo %XX in place. MR_ERR_INVALID names what is no escape. */
+mr_status mr_spec_decode(char *text, mr_error *error);
 
 /* Value of a key (in any case), which is thereby known; NULL where it is not given. */
 const char *mr_spec_take(struct mr_spec *spec, const char *key);

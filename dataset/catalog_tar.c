@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scheme of tar shards: each sample's image is a member, a range of its shard; labels were read at opening. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dataset/catalog.h"
+#include "dataset/catalog_region.h"
+
+static bool has_members(const struct mr_catalog *catalog)
+{
+    uint64_t n = catalog->header->n_samples, n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0);
+    return catalog->header->n_files > 0 &&
+           mr_catalog_region_len(catalog, MR_SECTION_FOLDERS) / sizeof(struct mr_catalog_folder) >=
+               catalog->header->n_files &&
+           mr_catalog_region_len(catalog, MR_SECTION_MEMBERS) / sizeof(struct mr_catalog_member) >= n &&
+           mr_catalog_region_len(catalog, MR_SECTION_INDEX) / sizeof(uint64_t) >= n_steps;
+}
+
+static uint64_t find_shard(const struct mr_catalog *catalog, int64_t index)
+{
+    const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
+    return mr_catalog_region_last(&shards->first_file, catalog->header->n_files, sizeof *shards / sizeof(uint64_t),
+                                  (uint64_t)index);
+}
+
+static const struct mr_catalog_member *find_member(const struct mr_catalog *catalog, int64_t index)
+{
+    const struct mr_catalog_member *members = mr_catalog_region_section(catalog, MR_SECTION_MEMBERS);
+    return &members[index];
+}
+
+/* Of a sample that is damaged already nothing is read. */
+static uint32_t member_extent(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+{
+    const struct mr_catalog_member *member = find_member(catalog, index);
+    bool good = member->problem == MR_PROBLEM_NONE;
+    extents_out[0] = (struct mr_extent){.file = find_shard(catalog, index),
+                                        .offset = good ? member->offset : 0,
+                                        .len = good ? (uint64_t)member->len : 0};
+    return 1;
+}
+
+static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+{
+    const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
+    const char *paths = mr_catalog_region_section(catalog, MR_SECTION_FOLDER_PATHS);
+    snprintf(path_out, MR_CATALOG_PATH, "%s", paths + shards[file].path); /* its length was checked at opening */
+    return 0;
+}
+
+static void member_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+{
+    char suffix[MR_CATALOG_PATH + 1];
+    const char *name = "";
+    size_t len = 0;
+    mr_catalog_region_find(catalog, (uint64_t)index, '\0', &name, &len);
+    snprintf(suffix, sizeof suffix, "/%.*s", (int)len, name);
+    mr_catalog_region_name(catalog, index, find_shard(catalog, index), suffix, name_out, size);
+}
+
+static mr_status find_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
+                            struct mr_extent *extent_out, mr_error *error)
+{
+    static const char *const problems[MR_N_PROBLEMS] = {
+        [MR_PROBLEM_NO_IMAGE] = "the sample has no image member",
+        [MR_PROBLEM_NO_LABEL] = "the sample has no label member",
+        [MR_PROBLEM_BAD_LABEL] = "the sample's label is no integer",
+        [MR_PROBLEM_TWICE] = "two members of the sample have the same suffix",
+        [MR_PROBLEM_CUT] = "the shard ends within the sample",
+        [MR_PROBLEM_LOST] = "no tar headers are here; what the shard held here is lost",
+    };
+    (void)extent_out;
+    const struct mr_catalog_member *member = find_member(catalog, index);
+    if (member->problem == MR_PROBLEM_NONE) {
+        memcpy(label_out, &member->label, sizeof member->label);
+        return MR_OK;
+    }
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(catalog, index, which);
+    mr_error_set(error, MR_ERR_DAMAGED, "%s: %s", which,
+                 member->problem < MR_N_PROBLEMS ? problems[member->problem] : "its index is wrong");
+    return MR_ERR_DAMAGED;
+}
+
+const struct mr_catalog_ops mr_catalog_tar_ops = {
+    .is_sound = has_members,
+    .extents = member_extent,
+    .path = find_path,
+    .name = member_name,
+    .label = find_label,
+};

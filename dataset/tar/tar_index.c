@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens one shard and takes its samples from one pass over the headers. */
+#include "dataset/tar/tar_index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* As ordinary readers open a file: a fifo blocks nobody. */
+static mr_status open_shard(int root, const char *path, const char *shown, int *fd_out, struct stat *st_out,
+                            mr_error *error)
+{
+    int fd = openat(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot open the shard %s", shown);
+    *fd_out = fd;
+    if (fstat(fd, st_out) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat the shard %s", shown);
+    if (!S_ISREG(st_out->st_mode))
+        return mr_error_set(error, MR_ERR_IO, "the shard %s is not a regular file", shown);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* headers lie far apart */
+    return MR_OK;
+}
+
+/* Not one header was found. */
+static mr_status refuse_garbage(const struct mr_tar_file *file, const struct mr_tar_samples *samples, mr_error *error)
+{
+    const struct mr_catalog_member *first = (const void *)samples->members.data;
+    if (file->size == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "the shard %s is empty", file->shown);
+    if (samples->n == 1 && first->problem == MR_PROBLEM_LOST && first->offset == 0 && first->len == file->size)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is no tar file: no header is in its %" PRIu64 " bytes",
+                            file->shown, file->size);
+    return MR_OK;
+}
+
+static mr_status scan_shard(struct mr_tar_file *file, const struct mr_tar_recipe *recipe,
+                            struct mr_tar_samples *samples, mr_error *error)
+{
+    struct mr_tar_group *group = NULL;
+    mr_status status = mr_tar_group_create(file, recipe, samples, &group, error);
+    if (status < 0)
+        return status;
+    struct mr_tar_events events = {.member = mr_tar_group_member, .gap = mr_tar_group_gap, .user = group};
+    status = mr_tar_scan(file, &events, error);
+    if (status == MR_OK)
+        status = mr_tar_group_finish(group, error);
+    mr_tar_group_destroy(group);
+    return status < 0 ? status : refuse_garbage(file, samples, error);
+}
+
+mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, struct mr_tar_samples *samples_out,
+                             mr_error *error)
+{
+    char shown[2 * MR_CATALOG_PATH];
+    const char *path = source->paths + source->offs[i];
+    struct stat st;
+    int fd = -1;
+    *samples_out = (struct mr_tar_samples){0};
+    snprintf(shown, sizeof shown, "%s%s", source->written, path);
+    mr_status status = open_shard(source->root, path, shown, &fd, &st, error);
+    struct mr_tar_file *file = status == MR_OK ? calloc(1, sizeof *file) : NULL;
+    if (file) {
+        file->fd = fd;
+        file->shown = shown;
+        file->size = (uint64_t)st.st_size;
+        status = scan_shard(file, source->recipe, samples_out, error);
+    } else if (status == MR_OK) {
+        status = mr_error_memory(error, sizeof *file);
+    }
+    free(file);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
