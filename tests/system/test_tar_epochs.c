@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole epochs over tar shards. The oracle is a list of the same images, as files, in the order of the members: the
+ * order, the pixels and the labels must be the same, however the shards are read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+#include "tests/support/images.h"
+#include "tests/support/shards.h"
+
+enum { N_SHARDS = 7, N_EACH = 13, N = N_SHARDS * N_EACH };
+
+static char *folder;
+static mr_dataset *files, *shards;
+
+/* Image i, to a file and to its shard. */
+static void add_image(struct mr_test_shard *shard, int i, FILE *list)
+{
+    char name[64], label[16];
+    struct mr_test_image image;
+    if (i % 9 == 4)
+        image = mr_test_png(&(struct mr_test_png){.width = 40 + (uint32_t)i, .height = 50, .colour_type = 2});
+    else
+        image = mr_test_jpeg(&(struct mr_test_jpeg){
+            .width = 60 + (uint32_t)i, .height = 120 - (uint32_t)i, .seed = (uint32_t)i, .progressive = i % 5 == 0});
+    snprintf(name, sizeof name, "%03d.%s", i, i % 9 == 4 ? "png" : "jpg");
+    mr_test_folder_write(folder, name, image.bytes, image.len);
+    fprintf(list, "%s\t%d\n", name, i * 3);
+    mr_test_shard_add(shard, name, image.bytes, image.len);
+    snprintf(name, sizeof name, "%03d.cls", i);
+    snprintf(label, sizeof label, "%d", i * 3);
+    mr_test_shard_add_text(shard, name, label);
+    mr_test_image_free(&image);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    char path[4096];
+    folder = mr_test_folder_create();
+    snprintf(path, sizeof path, "%s/list.txt", folder);
+    FILE *list = fopen(path, "w");
+    assert_non_null(list);
+    for (int s = 0; s < N_SHARDS; s++) {
+        struct mr_test_shard shard = {0};
+        for (int i = s * N_EACH; i < (s + 1) * N_EACH; i++)
+            add_image(&shard, i, list);
+        mr_test_shard_end(&shard);
+        snprintf(path, sizeof path, "t-%02d.tar", s);
+        mr_test_folder_write(folder, path, shard.bytes, shard.len);
+        mr_test_shard_free(&shard);
+    }
+    fclose(list);
+    snprintf(path, sizeof path, "list:%s/list.txt", folder);
+    files = mr_test_dataset(path);
+    snprintf(path, sizeof path, "tar:%s/t-{00..%02d}.tar", folder, N_SHARDS - 1);
+    shards = mr_test_dataset(path);
+    assert_int_equal(mr_dataset_count(shards), N);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mr_dataset_destroy(files);
+    mr_dataset_destroy(shards);
+    mr_test_folder_remove(folder);
+    return 0;
+}
+
+static mr_loader_options base_options(void)
+{
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    o.batch_size = 8;
+    o.seed = 5;
+    return o;
+}
+
+static void expect_same_epoch(mr_loader *a, mr_loader *b, uint64_t number)
+{
+    struct mr_test_epoch x = mr_test_epoch_run(a, number), y = mr_test_epoch_run(b, number);
+    assert_int_equal(x.status, MR_END);
+    assert_int_equal(y.status, MR_END);
+    assert_int_equal(x.n_samples, y.n_samples);
+    assert_int_equal(x.n_valid, x.n_samples);
+    assert_memory_equal(x.indices, y.indices, x.n_samples * sizeof *x.indices);
+    assert_true(x.digest == y.digest);
+    mr_test_epoch_free(&x);
+    mr_test_epoch_free(&y);
+}
+
+static void bits_are_those_of_files_whatever_reads_them(void **state)
+{
+    (void)state;
+    static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
+    static const uint32_t workers[] = {MR_NO_WORKERS, 3};
+    for (size_t r = 0; r < 2; r++) {
+        for (size_t w = 0; w < 2; w++) {
+            mr_loader_options o = base_options();
+            o.num_workers = MR_NO_WORKERS;
+            mr_loader *a = mr_test_loader(files, "train:48", &o);
+            o.num_workers = workers[w];
+            o.reader = readers[r];
+            mr_loader *b = mr_test_loader(shards, "train:48", &o);
+            for (uint64_t e = 0; e < 2; e++)
+                expect_same_epoch(a, b, e);
+            mr_loader_destroy(a);
+            mr_loader_destroy(b);
+        }
+    }
+}
+
+/* The sampler, whose orders are compared with torch's own elsewhere, is asked for the order over all members. */
+static void orders_are_those_of_a_distributed_sampler_over_the_members(void **state)
+{
+    (void)state;
+    for (uint32_t world = 1; world <= 3; world++) {
+        for (uint32_t rank = 0; rank < world; rank++) {
+            mr_loader_options o = base_options();
+            o.world_size = world;
+            o.rank = rank;
+            o.num_workers = MR_NO_WORKERS;
+            mr_loader *loader = mr_test_loader(shards, "center_crop(8)", &o);
+            for (uint64_t e = 0; e < 3; e++) {
+                mr_sampler_options s = MR_SAMPLER_OPTIONS_INIT;
+                mr_sampler *sampler;
+                s.n_samples = N;
+                s.world_size = world;
+                s.rank = rank;
+                s.seed = o.seed;
+                s.epoch = e;
+                assert_int_equal(mr_sampler_create(&s, &sampler, NULL), MR_OK);
+                struct mr_test_epoch epoch = mr_test_epoch_run(loader, e);
+                assert_int_equal(epoch.n_samples, mr_sampler_length(sampler));
+                for (uint64_t p = 0; p < epoch.n_samples; p++)
+                    assert_int_equal(epoch.indices[p], mr_sampler_at(sampler, (int64_t)p));
+                mr_test_epoch_free(&epoch);
+                mr_sampler_destroy(sampler);
+            }
+            mr_loader_destroy(loader);
+        }
+    }
+}
+
+/* A shard that is cut after it was opened, and one that was cut before: the policy decides for their samples alone. */
+static void the_policy_decides_for_samples_that_a_shard_lost(void **state)
+{
+    (void)state;
+    struct mr_test_shard shard = {0};
+    char path[4096];
+    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48});
+    for (int i = 0; i < 6; i++) {
+        snprintf(path, sizeof path, "%d.cls", i);
+        mr_test_shard_add_text(&shard, path, "1");
+        snprintf(path, sizeof path, "%d.jpg", i);
+        size_t at = mr_test_shard_add(&shard, path, image.bytes, image.len);
+        if (i == 2) /* the headers of this sample */
+            memset(shard.bytes + at - 1024, 'x', 1024 + 512);
+    }
+    mr_test_folder_write(folder, "broken.tar", shard.bytes, shard.len - image.len / 2);
+    mr_test_shard_free(&shard);
+    mr_test_image_free(&image);
+    snprintf(path, sizeof path, "tar:%s/broken.tar", folder);
+    mr_dataset *dataset = mr_test_dataset(path);
+    assert_int_equal(mr_dataset_count(dataset), 6);
+    for (int r = 0; r < 2; r++) {
+        mr_loader_options o = base_options();
+        o.num_workers = r == 0 ? MR_NO_WORKERS : 2;
+        o.reader = r == 0 ? MR_READER_PREAD : MR_READER_AUTO;
+        o.on_error = MR_ON_ERROR_ZERO;
+        mr_loader *loader = mr_test_loader(dataset, "center_crop(8)", &o);
+        struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+        assert_int_equal(epoch.status, MR_END);
+        assert_int_equal(epoch.n_samples, 6);
+        assert_int_equal(epoch.n_valid, 4);
+        mr_test_epoch_free(&epoch);
+        mr_loader_destroy(loader);
+    }
+    mr_dataset_destroy(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_those_of_files_whatever_reads_them),
+        cmocka_unit_test(orders_are_those_of_a_distributed_sampler_over_the_members),
+        cmocka_unit_test(the_policy_decides_for_samples_that_a_shard_lost),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
