@@ -25,6 +25,7 @@ struct opening {
     const mr_dataset_options *options;
     struct mr_tar_source source;
     struct mr_tar_recipe recipe;
+    enum mr_tar_keep keep;
     const char *classes;           /* path of the file with their names; NULL: none */
     struct mr_bytes paths;         /* of the shards as they are written, NUL-terminated */
     struct mr_bytes offs;          /* size_t: where each path's part below the root begins */
@@ -70,12 +71,30 @@ static mr_status take_label(struct mr_spec *spec, struct mr_tar_recipe *recipe, 
     return MR_OK;
 }
 
+static mr_status take_keep(struct mr_spec *spec, enum mr_tar_keep *keep_out, mr_error *error)
+{
+    static const char *const words[] = {[MR_TAR_KEEP_AUTO] = "auto",
+                                        [MR_TAR_KEEP_BESIDE] = "beside",
+                                        [MR_TAR_KEEP_CACHE] = "cache",
+                                        [MR_TAR_KEEP_NONE] = "none"};
+    const char *text = mr_spec_take(spec, "index");
+    if (!text)
+        return MR_OK;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        *keep_out = (enum mr_tar_keep)i;
+        if (mr_word_is(text, words[i]))
+            return MR_OK;
+    }
+    return mr_error_set(error, MR_ERR_INVALID, "index '%s' of tar is none of auto, beside, cache, none", text);
+}
+
 static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_error *error)
 {
     if (take_images(spec, &opening->recipe, error) < 0 || take_label(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
-    return mr_spec_finish(spec, "image, label, classes", error);
+    mr_status status = take_keep(spec, &opening->keep, error);
+    return status < 0 ? status : mr_spec_finish(spec, "image, label, classes, index", error);
 }
 
 /* What the recipe says, as one text; suffixes have a byte in front of which no other text can end. */
@@ -222,6 +241,7 @@ static mr_status open_shards(struct mr_spec *spec, struct opening *opening, int 
     opening->source = (struct mr_tar_source){.root = fds[MR_CATALOG_FD_ROOT],
                                              .written = opening->written,
                                              .recipe = &opening->recipe,
+                                             .keep = opening->keep,
                                              .paths = (const char *)opening->paths.data,
                                              .offs = (const size_t *)(const void *)opening->offs.data,
                                              .n = n};

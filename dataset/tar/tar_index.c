@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens one shard and takes its samples from one pass over the headers. */
+/* Opens one shard and takes its samples from what was kept of it, or from one pass over the headers. */
 #include "dataset/tar/tar_index.h"
 
 #include <errno.h>
@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "dataset/tar/tar_wds.h"
 
 /* As ordinary readers open a file: a fifo blocks nobody. */
 static mr_status open_shard(int root, const char *path, const char *shown, int *fd_out, struct stat *st_out,
@@ -22,7 +24,6 @@ static mr_status open_shard(int root, const char *path, const char *shown, int *
         return mr_error_os(error, MR_ERR_IO, errno, "cannot stat the shard %s", shown);
     if (!S_ISREG(st_out->st_mode))
         return mr_error_set(error, MR_ERR_IO, "the shard %s is not a regular file", shown);
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* headers lie far apart */
     return MR_OK;
 }
 
@@ -38,19 +39,51 @@ static mr_status refuse_garbage(const struct mr_tar_file *file, const struct mr_
     return MR_OK;
 }
 
-static mr_status scan_shard(struct mr_tar_file *file, const struct mr_tar_recipe *recipe,
-                            struct mr_tar_samples *samples, mr_error *error)
+/* Members from an index that somebody else wrote, or from the headers. */
+static mr_status find_members(const struct mr_tar_source *source, const char *path, const struct stat *st,
+                              struct mr_tar_file *file, const struct mr_tar_events *events, mr_error *error)
+{
+    bool used = false;
+    mr_status status = mr_tar_wds_read(source->root, path, st, file, events, &used, error);
+    return status < 0 || used ? status : mr_tar_scan(file, events, error);
+}
+
+static mr_status scan_shard(const struct mr_tar_source *source, const char *path, const struct stat *st,
+                            struct mr_tar_file *file, struct mr_tar_samples *samples, mr_error *error)
 {
     struct mr_tar_group *group = NULL;
-    mr_status status = mr_tar_group_create(file, recipe, samples, &group, error);
+    mr_status status = mr_tar_group_create(file, source->recipe, samples, &group, error);
     if (status < 0)
         return status;
     struct mr_tar_events events = {.member = mr_tar_group_member, .gap = mr_tar_group_gap, .user = group};
-    status = mr_tar_scan(file, &events, error);
+    status = find_members(source, path, st, file, &events, error);
     if (status == MR_OK)
         status = mr_tar_group_finish(group, error);
     mr_tar_group_destroy(group);
     return status < 0 ? status : refuse_garbage(file, samples, error);
+}
+
+static mr_status read_shard(const struct mr_tar_source *source, const char *path, const char *shown, int fd,
+                            const struct stat *st, struct mr_tar_samples *samples, mr_error *error)
+{
+    struct mr_tar_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return mr_error_memory(error, sizeof *file);
+    file->fd = fd;
+    file->shown = shown;
+    file->size = (uint64_t)st->st_size;
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* headers lie far apart */
+    mr_status status = scan_shard(source, path, st, file, samples, error);
+    free(file);
+    return status;
+}
+
+/* A broken shard is not kept: its notes are for every opening. Neither is one that somebody writes to. */
+static bool is_unchanged(int fd, const struct stat *before)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_size == before->st_size && st.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+           st.st_mtim.tv_nsec == before->st_mtim.tv_nsec;
 }
 
 mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, struct mr_tar_samples *samples_out,
@@ -63,16 +96,11 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, str
     *samples_out = (struct mr_tar_samples){0};
     snprintf(shown, sizeof shown, "%s%s", source->written, path);
     mr_status status = open_shard(source->root, path, shown, &fd, &st, error);
-    struct mr_tar_file *file = status == MR_OK ? calloc(1, sizeof *file) : NULL;
-    if (file) {
-        file->fd = fd;
-        file->shown = shown;
-        file->size = (uint64_t)st.st_size;
-        status = scan_shard(file, source->recipe, samples_out, error);
-    } else if (status == MR_OK) {
-        status = mr_error_memory(error, sizeof *file);
+    if (status == MR_OK && !mr_tar_keep_load(source->keep, source->root, path, &st, source->recipe, samples_out)) {
+        status = read_shard(source, path, shown, fd, &st, samples_out, error);
+        if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
+            mr_tar_keep_save(source->keep, source->root, path, &st, source->recipe, samples_out);
     }
-    free(file);
     if (fd >= 0)
         close(fd);
     return status;

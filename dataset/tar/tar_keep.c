@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes and reads kept indexes: a header, the recipe, the members, their names, all under one checksum. It is a cache:
+ * native byte order, a version, and anything odd makes it as if it were not there.
+ *
+ * Invariant: readers see a whole file or none, since it is written under a temporary name first. What is read is
+ * checked as if anybody had written it: places lie in the shard, names end.
+ */
+#include "dataset/tar/tar_keep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/xxh3.h"
+#include "dataset/file.h"
+
+#define MAGIC 0x31786449726154ddu /* no text begins with it */
+enum { VERSION = 1, FRESH_S = 2, MAX_BYTES = 1 << 30 };
+
+struct keep_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t recipe_len;
+    uint64_t shard_bytes;
+    int64_t mtime_s;
+    int64_t mtime_ns;
+    uint64_t n;
+    uint64_t names_len;
+    uint64_t checksum; /* of all above and all that follows */
+};
+
+struct place {
+    int folder;
+    char path[PATH_MAX];
+};
+
+/* The file's name in the shard's folder. */
+static bool find_beside(int root, const char *path, const struct mr_tar_recipe *recipe, struct place *place_out)
+{
+    const char *slash = strrchr(path, '/');
+    int folder_len = slash ? (int)(slash - path) + 1 : 0;
+    uint32_t hash = (uint32_t)mr_xxh3(recipe->text, strlen(recipe->text));
+    place_out->folder = root;
+    int n = snprintf(place_out->path, sizeof place_out->path, "%.*s.%s.%08" PRIx32 ".millrace", folder_len, path,
+                     path + folder_len, hash);
+    return n > 0 && n - folder_len <= NAME_MAX && (size_t)n < sizeof place_out->path;
+}
+
+/* The user's cache folder for this; made if make is set. */
+static bool find_cache_folder(char folder_out[PATH_MAX], bool make)
+{
+    const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    int n;
+    if (base && *base == '/')
+        n = snprintf(folder_out, PATH_MAX, "%s", base);
+    else if (home && *home == '/')
+        n = snprintf(folder_out, PATH_MAX, "%s/.cache", home);
+    else
+        return false;
+    if (n < 0 || n > PATH_MAX - 64)
+        return false;
+    if (make)
+        (void)mkdir(folder_out, 0700);
+    snprintf(folder_out + n, PATH_MAX - (size_t)n, "/millrace");
+    if (make)
+        (void)mkdir(folder_out, 0700);
+    return true;
+}
+
+/* There a shard is known by its absolute path. */
+static bool find_in_cache(int root, const char *path, const struct mr_tar_recipe *recipe, bool make,
+                          struct place *place_out)
+{
+    char link[64], absolute[2 * PATH_MAX], folder[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", root);
+    ssize_t len = *path == '/' ? 0 : readlink(link, absolute, PATH_MAX - 1);
+    if (len < 0 || !find_cache_folder(folder, make))
+        return false;
+    size_t all = (size_t)len + (size_t)snprintf(absolute + len, sizeof absolute - (size_t)len, "/%s", path);
+    if (all >= sizeof absolute)
+        return false;
+    uint64_t hash = mr_xxh3_pair(absolute, all, recipe->text, strlen(recipe->text));
+    place_out->folder = AT_FDCWD;
+    int n = snprintf(place_out->path, sizeof place_out->path, "%s/%016" PRIx64 ".millrace", folder, hash);
+    return n > 0 && (size_t)n < sizeof place_out->path;
+}
+
+static uint64_t sum_file(const struct keep_header *header, const uint8_t *rest, size_t len)
+{
+    return mr_xxh3_pair(header, offsetof(struct keep_header, checksum), rest, len);
+}
+
+/* Do the parts fill what was read, and is it of this shard and recipe? */
+static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len, const struct stat *st,
+                        const struct mr_tar_recipe *recipe)
+{
+    uint64_t members, all;
+    return header->magic == MAGIC && header->version == VERSION && header->recipe_len == strlen(recipe->text) &&
+           header->shard_bytes == (uint64_t)st->st_size && header->mtime_s == st->st_mtim.tv_sec &&
+           header->mtime_ns == st->st_mtim.tv_nsec &&
+           mr_checked_mul_u64(header->n, sizeof(struct mr_catalog_member), &members) &&
+           mr_checked_add_u64(members, header->names_len, &all) && mr_checked_add_u64(all, header->recipe_len, &all) &&
+           all == len && memcmp(rest, recipe->text, header->recipe_len) == 0 &&
+           header->checksum == sum_file(header, rest, len);
+}
+
+/* As many names as members, none of them empty or too long; places in the shard. */
+static bool samples_fit(const struct mr_tar_samples *samples, uint64_t shard_bytes)
+{
+    const char *name = (const char *)samples->names.data, *end = name ? name + samples->names.len : name;
+    for (uint64_t i = 0; i < samples->n; i++) {
+        struct mr_catalog_member member;
+        uint64_t stop;
+        memcpy(&member, samples->members.data + i * sizeof member, sizeof member);
+        const char *nul = name < end ? memchr(name, '\0', (size_t)(end - name)) : NULL;
+        if (!nul || nul == name || nul - name >= MR_CATALOG_PATH || member.problem >= MR_N_PROBLEMS ||
+            !mr_checked_add_u64(member.offset, member.len, &stop) || stop > shard_bytes)
+            return false;
+        name = nul + 1;
+    }
+    return name == end;
+}
+
+static bool take_samples(const uint8_t *bytes, size_t len, const struct stat *st, const struct mr_tar_recipe *recipe,
+                         struct mr_tar_samples *samples)
+{
+    struct keep_header header;
+    if (len < sizeof header)
+        return false;
+    memcpy(&header, bytes, sizeof header);
+    const uint8_t *rest = bytes + sizeof header;
+    if (!header_fits(&header, rest, len - sizeof header, st, recipe))
+        return false;
+    const uint8_t *members = rest + header.recipe_len;
+    size_t members_len = header.n * sizeof(struct mr_catalog_member);
+    samples->n = header.n;
+    return mr_bytes_append(&samples->members, members, members_len, NULL) == MR_OK &&
+           mr_bytes_append(&samples->names, members + members_len, header.names_len, NULL) == MR_OK &&
+           samples_fit(samples, header.shard_bytes);
+}
+
+static bool load_place(const struct place *place, const struct stat *shard, const struct mr_tar_recipe *recipe,
+                       struct mr_tar_samples *samples_out)
+{
+    struct stat st;
+    size_t n = 0;
+    int fd = openat(place->folder, place->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return false;
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= MAX_BYTES;
+    uint8_t *bytes = good ? malloc((size_t)st.st_size) : NULL;
+    good = bytes && mr_file_read_at(fd, 0, bytes, (size_t)st.st_size, &n) == 0 &&
+           take_samples(bytes, n, shard, recipe, samples_out);
+    free(bytes);
+    close(fd);
+    if (!good)
+        mr_tar_samples_fini(samples_out);
+    return good;
+}
+
+bool mr_tar_keep_load(enum mr_tar_keep keep, int root, const char *path, const struct stat *st,
+                      const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples_out)
+{
+    struct place place;
+    if (keep == MR_TAR_KEEP_NONE)
+        return false;
+    if (keep != MR_TAR_KEEP_CACHE && find_beside(root, path, recipe, &place) &&
+        load_place(&place, st, recipe, samples_out))
+        return true;
+    return keep != MR_TAR_KEEP_BESIDE && find_in_cache(root, path, recipe, false, &place) &&
+           load_place(&place, st, recipe, samples_out);
+}
+
+static bool append_file(struct mr_bytes *file, const struct stat *st, const struct mr_tar_recipe *recipe,
+                        const struct mr_tar_samples *samples)
+{
+    struct keep_header header = {.magic = MAGIC,
+                                 .version = VERSION,
+                                 .recipe_len = (uint32_t)strlen(recipe->text),
+                                 .shard_bytes = (uint64_t)st->st_size,
+                                 .mtime_s = st->st_mtim.tv_sec,
+                                 .mtime_ns = st->st_mtim.tv_nsec,
+                                 .n = samples->n,
+                                 .names_len = samples->names.len};
+    if (mr_bytes_append(file, &header, sizeof header, NULL) < 0 ||
+        mr_bytes_append(file, recipe->text, header.recipe_len, NULL) < 0 ||
+        mr_bytes_append(file, samples->members.data, samples->members.len, NULL) < 0 ||
+        mr_bytes_append(file, samples->names.data, samples->names.len, NULL) < 0)
+        return false;
+    header.checksum = sum_file(&header, file->data + sizeof header, file->len - sizeof header);
+    memcpy(file->data, &header, sizeof header);
+    return true;
+}
+
+/* Under a temporary name, then under its own. */
+static bool save_place(const struct place *place, const struct mr_bytes *file)
+{
+    char temporary[PATH_MAX + 32];
+    const char *slash = strrchr(place->path, '/');
+    int folder_len = slash ? (int)(slash - place->path) + 1 : 0;
+    snprintf(temporary, sizeof temporary, "%.*s.millrace-%d-%" PRIx64 ".tmp", folder_len, place->path, (int)getpid(),
+             mr_xxh3(place->path, strlen(place->path)));
+    int fd = openat(place->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno == EEXIST; /* another thread keeps the same shard */
+    bool good = mr_file_write_at(fd, file->data, file->len, 0) == 0;
+    good = close(fd) == 0 && good && renameat(place->folder, temporary, place->folder, place->path) == 0;
+    if (!good)
+        (void)unlinkat(place->folder, temporary, 0);
+    return good;
+}
+
+static bool is_fresh(const struct stat *st)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_REALTIME, &now) != 0 || st->st_mtim.tv_sec > now.tv_sec - FRESH_S;
+}
+
+void mr_tar_keep_save(enum mr_tar_keep keep, int root, const char *path, const struct stat *st,
+                      const struct mr_tar_recipe *recipe, const struct mr_tar_samples *samples)
+{
+    struct place place;
+    struct mr_bytes file = {0};
+    if (keep == MR_TAR_KEEP_NONE || is_fresh(st) || !append_file(&file, st, recipe, samples)) {
+        mr_bytes_fini(&file);
+        return;
+    }
+    bool saved = keep != MR_TAR_KEEP_CACHE && find_beside(root, path, recipe, &place) && save_place(&place, &file);
+    if (!saved && keep != MR_TAR_KEEP_BESIDE && find_in_cache(root, path, recipe, true, &place))
+        (void)save_place(&place, &file);
+    mr_bytes_fini(&file);
+}

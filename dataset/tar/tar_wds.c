@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads indexes of wds2idx: a line "v1.2 N", then N lines, one for each sample, with "suffix offset size name" for each
+ * member. A name with a space in it makes a line that cannot be taken apart; the shard's own headers are read then.
+ *
+ * Invariant: all lines are checked before the first member is fed.
+ */
+#include "dataset/tar/tar_wds.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dataset/extent.h"
+#include "dataset/file.h"
+#include "dataset/tar/tar_group.h"
+#include "dataset/tar/tar_header.h"
+
+enum { MAX_BYTES = 1 << 30 };
+
+/* "dir/train.tar" to "dir/train.idx". */
+static bool find_index(const char *path, char index_out[MR_CATALOG_PATH])
+{
+    size_t len = strlen(path);
+    if (len <= 4 || strcmp(path + len - 4, ".tar") != 0)
+        return false;
+    int n = snprintf(index_out, MR_CATALOG_PATH, "%.*s.idx", (int)len - 4, path);
+    return n > 0 && n < MR_CATALOG_PATH;
+}
+
+static bool is_older(const struct stat *a, const struct stat *b)
+{
+    if (a->st_mtim.tv_sec != b->st_mtim.tv_sec)
+        return a->st_mtim.tv_sec < b->st_mtim.tv_sec;
+    return a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
+}
+
+/* The whole text with a NUL behind it. NULL: there is none that can be used. */
+static char *load_text(int root, const char *path, const struct stat *shard)
+{
+    struct stat st;
+    char index[MR_CATALOG_PATH], *text = NULL;
+    size_t n = 0;
+    int fd = find_index(path, index) ? openat(root, index, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && !is_older(&st, shard))
+        text = malloc((size_t)st.st_size + 1);
+    if (text && mr_file_read_at(fd, 0, text, (size_t)st.st_size, &n) < 0)
+        n = 0;
+    if (text)
+        text[n] = '\0';
+    close(fd);
+    return text;
+}
+
+static bool parse_number(const char *text, uint64_t *value_out)
+{
+    size_t len = strspn(text, "0123456789");
+    *value_out = strtoull(text, NULL, 10);
+    return len > 0 && len < 19 && text[len] == '\0';
+}
+
+/* The member that "suffix offset size name" describes; after is where the last one's data ended. */
+static bool take_member(char *suffix, char **rest, uint64_t after, uint64_t shard_bytes, struct mr_tar_member *member)
+{
+    const char *offset = strsep(rest, " "), *size = strsep(rest, " "), *name = strsep(rest, " "), *stated;
+    size_t stem_len;
+    if (!name || !*name || !parse_number(offset, &member->offset) || !parse_number(size, &member->len))
+        return false;
+    member->name = name;
+    member->is_cut = false;
+    if (mr_tar_group_split(name, &stem_len, &stated) && strcmp(stated, suffix) != 0)
+        return false;
+    return member->offset % MR_TAR_BLOCK == 0 && member->offset >= after + MR_TAR_BLOCK &&
+           member->offset <= shard_bytes && member->len <= shard_bytes - member->offset;
+}
+
+/* Is its header in front of it? */
+static bool has_header(struct mr_tar_file *file, const struct mr_tar_member *member)
+{
+    struct mr_tar_header header;
+    const uint8_t *block = mr_tar_file_look(file, member->offset - MR_TAR_BLOCK, MR_TAR_BLOCK, NULL);
+    return block && mr_tar_header_parse(block, &header) == NULL && header.type == MR_TAR_FILE;
+}
+
+struct members {
+    struct mr_tar_member *all;
+    size_t n;
+    size_t size;
+};
+
+static bool add_member(struct members *members, const struct mr_tar_member *member)
+{
+    if (members->n == members->size) {
+        size_t size = members->size * 2 + 64;
+        struct mr_tar_member *grown = realloc(members->all, size * sizeof *grown);
+        if (!grown)
+            return false;
+        members->all = grown;
+        members->size = size;
+    }
+    members->all[members->n++] = *member;
+    return true;
+}
+
+static bool take_line(char *line, struct mr_tar_file *file, struct members *members)
+{
+    for (char *rest = line, *suffix; (suffix = strsep(&rest, " "));) {
+        struct mr_tar_member member;
+        const struct mr_tar_member *last = members->n > 0 ? &members->all[members->n - 1] : NULL;
+        if (!take_member(suffix, &rest, last ? last->offset + last->len : 0, file->size, &member) ||
+            !add_member(members, &member))
+            return false;
+    }
+    return true;
+}
+
+/* All members, and the first and the last one have a header. */
+static bool parse_index(char *text, struct mr_tar_file *file, struct members *members)
+{
+    char *rest = text, *line = strsep(&rest, "\n");
+    uint64_t n_lines, n = 0;
+    if (strncmp(line, "v1.2 ", 5) != 0 || !parse_number(line + 5, &n_lines))
+        return false;
+    while ((line = strsep(&rest, "\n"))) {
+        if (*line == '\0' && !rest)
+            break;
+        if (++n > n_lines || !take_line(line, file, members))
+            return false;
+    }
+    return n == n_lines && members->n > 0 && has_header(file, &members->all[0]) &&
+           has_header(file, &members->all[members->n - 1]);
+}
+
+mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st, struct mr_tar_file *file,
+                          const struct mr_tar_events *events, bool *used_out, mr_error *error)
+{
+    struct members members = {0};
+    mr_status status = MR_OK;
+    char *text = load_text(root, path, st);
+    *used_out = text && parse_index(text, file, &members);
+    for (size_t i = 0; *used_out && status == MR_OK && i < members.n; i++)
+        status = events->member(events->user, &members.all[i], error);
+    free(members.all);
+    free(text);
+    return status;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kept indexes of shards: used while the shard is the same, and never believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "tests/dataset/tree.h"
+#include "tests/support/shards.h"
+
+enum { N = 5 };
+
+/* Shards of N samples with one label; equal sizes. Time: so many seconds after a fixed one. */
+static void write_shard(const struct tree *tree, const char *name, const char *label, int seconds)
+{
+    struct mr_test_shard shard = {0};
+    for (int i = 0; i < N; i++) {
+        char member[32];
+        snprintf(member, sizeof member, "%d.jpg", i);
+        mr_test_shard_add_text(&shard, member, "x");
+        snprintf(member, sizeof member, "%d.cls", i);
+        mr_test_shard_add_text(&shard, member, label);
+        snprintf(member, sizeof member, "%d.json", i);
+        mr_test_shard_add_text(&shard, member, "{\"y\":8}");
+    }
+    mr_test_shard_end(&shard);
+    tree_write(tree, name, shard.bytes, shard.len);
+    mr_test_shard_free(&shard);
+    const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000 + seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, name), times, 0), 0);
+}
+
+static void expect_labels(const struct tree *tree, const char *name, const char *keys, int64_t label)
+{
+    char spec[4096];
+    snprintf(spec, sizeof spec, "tar:%s/%s%s", tree->path, name, keys);
+    mr_dataset *dataset = open_dataset(spec);
+    assert_int_equal(mr_dataset_count(dataset), N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(label_of(dataset, i), label);
+    mr_dataset_destroy(dataset);
+}
+
+/* Kept indexes in a folder of the tree; the name of one of them, "" for none. */
+static int count_kept(const struct tree *tree, const char *folder, char name_out[256])
+{
+    int n = 0;
+    name_out[0] = '\0';
+    DIR *dir = opendir(tree_at(tree, folder));
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (dot && strcmp(dot, ".millrace") == 0) {
+            snprintf(name_out, 256, "%s", entry->d_name);
+            n++;
+        }
+        assert_null(strstr(entry->d_name, ".tmp"));
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static void what_is_kept_holds_until_size_or_time_change(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 1);
+    write_shard(&tree, "s.tar", "2", 0); /* nothing shows that it is another one, so what was kept shows */
+    expect_labels(&tree, "s.tar", "", 1);
+    expect_labels(&tree, "s.tar", "?index=none", 2);
+    write_shard(&tree, "s.tar", "2", 1);
+    expect_labels(&tree, "s.tar", "", 2);
+    expect_labels(&tree, "s.tar", "?label=json:y", 8); /* another recipe is kept beside the first */
+    assert_int_equal(count_kept(&tree, ".", name), 2);
+    expect_labels(&tree, "*.tar", "", 2); /* a glob does not take what was kept for a shard */
+    tree_destroy(&tree);
+}
+
+static void nothing_is_kept_where_it_must_not_be(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    expect_labels(&tree, "s.tar", "?index=none", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 0);
+    const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+    assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, "s.tar"), now, 0), 0); /* it may be written to */
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 0);
+    tree_destroy(&tree);
+}
+
+static void a_place_that_cannot_be_written_gives_way_to_the_cache_folder(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256], shard[256];
+    tree_create(&tree);
+    setenv("XDG_CACHE_HOME", tree_at(&tree, "cache"), 1);
+    memset(shard, 'a', 240); /* no room for a longer name */
+    snprintf(shard + 240, sizeof shard - 240, ".tar");
+    write_shard(&tree, shard, "1", 0);
+    expect_labels(&tree, shard, "?index=beside", 1);
+    assert_int_equal(count_kept(&tree, "cache/millrace", name), 0);
+    expect_labels(&tree, shard, "", 1);
+    assert_int_equal(count_kept(&tree, "cache/millrace", name), 1);
+    write_shard(&tree, shard, "2", 0);
+    expect_labels(&tree, shard, "", 1);
+    expect_labels(&tree, shard, "?index=beside", 2);
+    unsetenv("XDG_CACHE_HOME");
+    tree_destroy(&tree);
+}
+
+/* Whatever stands in the file, the samples are those of the shard. */
+static void a_kept_index_that_is_damaged_is_as_none(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256], bytes[4096];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 1);
+    FILE *file = fopen(tree_at(&tree, name), "rb");
+    assert_non_null(file);
+    size_t len = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_true(len > 100 && len < sizeof bytes);
+    for (size_t i = 0; i < len; i += 3) {
+        bytes[i] ^= 0x21;
+        tree_write(&tree, name, bytes, len);
+        expect_labels(&tree, "s.tar", "", 1);
+        bytes[i] ^= 0x21;
+        tree_write(&tree, name, bytes, i);
+        expect_labels(&tree, "s.tar", "", 1);
+    }
+    tree_destroy(&tree);
+}
+
+/* What wds2idx writes of the shard; the sizes of its members are 1, 1 and 7. Labels "2" are where it says "cls". */
+static void write_wds(const struct tree *tree, const char *version, int step, int seconds)
+{
+    char text[4096];
+    int len = snprintf(text, sizeof text, "%s %d\n", version, N);
+    for (int i = 0, at = 512; i < N; i++, at += 6 * 512)
+        len += snprintf(text + len, sizeof text - (size_t)len, "jpg %d 1 %d.jpg json %d 7 %d.json\n", at, i,
+                        at + 4 * 512 + step, i);
+    tree_write(tree, "s.idx", text, (size_t)len);
+    const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000 + seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, "s.idx"), times, 0), 0);
+}
+
+/* The index leaves the member cls out, so a label of it shows that the index was not used. */
+static void an_index_of_wds2idx_is_read_as_it_is(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    write_wds(&tree, "v1.2", 0, 0);
+    expect_labels(&tree, "s.tar", "?index=none&label=json:y", 8);
+    char spec[4096];
+    snprintf(spec, sizeof spec, "tar:%s/s.tar?index=none", tree.path);
+    mr_dataset *dataset = open_dataset(spec);
+    mr_error error;
+    int64_t label;
+    assert_int_equal(mr_dataset_count(dataset), N);
+    assert_int_equal(mr_dataset_label(dataset, 0, &label, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "no label member"));
+    mr_dataset_destroy(dataset);
+    write_wds(&tree, "v1.1", 0, 0);
+    expect_labels(&tree, "s.tar", "?index=none", 1);
+    write_wds(&tree, "v1.2", 1, 0); /* no member begins there */
+    expect_labels(&tree, "s.tar", "?index=none", 1);
+    write_wds(&tree, "v1.2", 512, 0);
+    expect_labels(&tree, "s.tar", "?index=none", 1);
+    write_wds(&tree, "v1.2", 0, -1); /* the shard is newer */
+    expect_labels(&tree, "s.tar", "?index=none", 1);
+    tree_destroy(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_kept_holds_until_size_or_time_change),
+        cmocka_unit_test(nothing_is_kept_where_it_must_not_be),
+        cmocka_unit_test(a_place_that_cannot_be_written_gives_way_to_the_cache_folder),
+        cmocka_unit_test(a_kept_index_that_is_damaged_is_as_none),
+        cmocka_unit_test(an_index_of_wds2idx_is_read_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
