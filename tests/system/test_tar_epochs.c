@@ -12,10 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include <millrace/run.h>
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
+#include "tests/support/packs.h"
 #include "tests/support/shards.h"
 
 enum { N_SHARDS = 7, N_EACH = 13, N = N_SHARDS * N_EACH };
@@ -120,6 +124,59 @@ static void bits_are_those_of_files_whatever_reads_them(void **state)
     }
 }
 
+/* A pack of shards: its names are those of the members, its bits are theirs. */
+static void a_pack_of_shards_has_their_names_and_bits(void **state)
+{
+    (void)state;
+    static const mr_pack_encoding encodings[] = {MR_PACK_JPEG, MR_PACK_DCT};
+    char spec[4200], dir[4096];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(spec, sizeof spec, "tar:%s/t-*.tar", folder);
+        snprintf(dir, sizeof dir, "%s/pack-%zu", folder, i);
+        mr_test_packs_make(spec, dir, encodings[i], false);
+        snprintf(spec, sizeof spec, "pack:%s", dir);
+        mr_dataset *pack = mr_test_dataset(spec);
+        assert_int_equal(mr_dataset_count(pack), N);
+        mr_dataset_relative_name(pack, N_EACH + 1, dir, sizeof dir);
+        assert_string_equal(dir, "t-01.tar/014.jpg");
+        mr_loader_options o = base_options();
+        o.num_workers = MR_NO_WORKERS;
+        mr_loader *a = mr_test_loader(shards, "train:48", &o), *b = mr_test_loader(pack, "train:48", &o);
+        expect_same_epoch(a, b, 0);
+        mr_loader_destroy(a);
+        mr_loader_destroy(b);
+        mr_dataset_destroy(pack);
+    }
+}
+
+/* Ranks whose shards have other labels are found out. */
+static void labels_of_shards_are_in_the_fingerprint(void **state)
+{
+    (void)state;
+    static const char *const labels[] = {"1", "1", "2"};
+    uint64_t prints[3];
+    char path[4096];
+    for (int i = 0; i < 3; i++) {
+        struct mr_test_shard shard = {0};
+        mr_test_shard_add_text(&shard, "a.jpg", "x");
+        mr_test_shard_add_text(&shard, "a.cls", labels[i]);
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        mkdir(path, 0777);
+        mr_test_folder_write(path, "s.tar", shard.bytes, shard.len);
+        mr_test_shard_free(&shard);
+        snprintf(path, sizeof path, "tar:%s/%d/s.tar", folder, i);
+        mr_dataset *dataset = mr_test_dataset(path);
+        mr_loader_options o = base_options();
+        o.num_workers = MR_NO_WORKERS;
+        mr_loader *loader = mr_test_loader(dataset, "train:48", &o);
+        prints[i] = mr_loader_fingerprint(loader);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+    assert_true(prints[0] == prints[1]);
+    assert_true(prints[0] != prints[2]);
+}
+
 /* The sampler, whose orders are compared with torch's own elsewhere, is asked for the order over all members. */
 static void orders_are_those_of_a_distributed_sampler_over_the_members(void **state)
 {
@@ -193,6 +250,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_files_whatever_reads_them),
+        cmocka_unit_test(a_pack_of_shards_has_their_names_and_bits),
+        cmocka_unit_test(labels_of_shards_are_in_the_fingerprint),
         cmocka_unit_test(orders_are_those_of_a_distributed_sampler_over_the_members),
         cmocka_unit_test(the_policy_decides_for_samples_that_a_shard_lost),
     };
