@@ -17,7 +17,8 @@ typedef struct mr_dataset mr_dataset;
 typedef struct mr_dataset_options {
     size_t struct_size;
     bool allow_empty_classes; /* imagefolder: unless set, a class folder without an image is an error */
-    /* Called from time to time while a folder is listed, with the number of files found so far; NULL: not called. */
+    /* Called from time to time while a folder is listed or shards are indexed, with the number of files or samples
+     * found so far; NULL: not called. */
     void (*progress)(void *user, uint64_t n_files);
     void *progress_user;
 } mr_dataset_options;
@@ -32,6 +33,8 @@ typedef struct mr_dataset_options {
  *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the list
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]
  *                                  [&label_dtype=][&label_shape=]
+ *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&classes=FILE&index=]
+ *                                  images in tar files, as WebDataset writes them; {000..099} and * in the names
  *   pack:DIR                       a pack, as mr_dataset_pack() and `millrace pack` write it (docs/pack-format.md)
  *
  * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case. options and error may be
@@ -39,7 +42,7 @@ typedef struct mr_dataset_options {
  * Returns MR_OK; MR_ERR_INVALID (the SPEC or an argument); MR_ERR_IO (names the file or folder that cannot be read);
  * MR_ERR_DAMAGED (names the file or folder with wrong content: a malformed list, an empty class folder, a file that
  * holds no record, a pack's index that was altered, a shard of another length); MR_ERR_UNSUPPORTED (a pack of another
- * version); MR_ERR_NO_MEMORY.
+ * version, a compressed tar file, a sparse member); MR_ERR_NO_MEMORY.
  * Ownership: *dataset_out is the caller's, to be destroyed; NULL on failure.
  * Blocks: while it reads directories and lists.
  */
@@ -104,7 +107,7 @@ MR_API uint32_t mr_dataset_n_classes(const mr_dataset *dataset);
 MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
 
 /**
- * Write the name of a sample for messages: the file's path, with "#record" for records. For a pack it is the path of
+ * Write the name of a sample for messages: the file's path, with "#record" for records, with "/member" for tar files. For a pack it is the path of
  * the packed file, below the folder that was packed. At most size bytes are written, with the final NUL.
  *
  * Returns MR_OK, or MR_ERR_INVALID if index is out of range.
