@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <millrace/run.h>
 
@@ -123,6 +125,61 @@ static void bits_are_those_of_files_whatever_reads_them(void **state)
         }
     }
 }
+
+/* The rest of an epoch after three batches of 8 at world 2, at another world, from one dataset to the other. */
+static struct mr_test_epoch take_rest(mr_dataset *first, mr_dataset *second, uint32_t workers)
+{
+    mr_loader_options o = base_options();
+    mr_loader_state position;
+    mr_batch *batch;
+    o.num_workers = workers;
+    o.world_size = 2;
+    mr_loader *loader = mr_test_loader(first, "train:48", &o);
+    assert_int_equal(mr_loader_set_epoch(loader, 2), MR_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+        mr_batch_release(batch);
+    }
+    assert_int_equal(mr_loader_save(loader, &position), MR_OK);
+    mr_loader_destroy(loader);
+    o.world_size = 1;
+    loader = mr_test_loader(second, "train:48", &o);
+    assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
+    struct mr_test_epoch rest = mr_test_epoch_rest(loader);
+    assert_int_equal(rest.status, MR_END);
+    mr_loader_destroy(loader);
+    return rest;
+}
+
+static void resuming_in_mid_epoch_with_another_world_is_exact(void **state)
+{
+    (void)state;
+    struct mr_test_epoch x = take_rest(files, files, MR_NO_WORKERS), y = take_rest(shards, shards, 2);
+    assert_int_equal(x.n_samples, y.n_samples);
+    assert_true(x.n_samples > N / 4);
+    assert_memory_equal(x.indices, y.indices, x.n_samples * sizeof *x.indices);
+    assert_true(x.digest == y.digest);
+    mr_test_epoch_free(&x);
+    mr_test_epoch_free(&y);
+}
+
+#ifndef MR_TEST_TSAN
+static void killed_workers_change_nothing(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options();
+    o.num_workers = MR_NO_WORKERS;
+    mr_loader *a = mr_test_loader(files, "train:48", &o);
+    o.num_workers = 2;
+    mr_loader *b = mr_test_loader(shards, "train:48", &o);
+    for (uint64_t e = 0; e < 3; e++) {
+        mr_test_signal_workers(getpid(), SIGKILL);
+        expect_same_epoch(a, b, e);
+    }
+    mr_loader_destroy(a);
+    mr_loader_destroy(b);
+}
+#endif
 
 /* A pack of shards: its names are those of the members, its bits are theirs. */
 static void a_pack_of_shards_has_their_names_and_bits(void **state)
@@ -250,6 +307,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_files_whatever_reads_them),
+        cmocka_unit_test(resuming_in_mid_epoch_with_another_world_is_exact),
+#ifndef MR_TEST_TSAN
+        cmocka_unit_test(killed_workers_change_nothing),
+#endif
         cmocka_unit_test(a_pack_of_shards_has_their_names_and_bits),
         cmocka_unit_test(labels_of_shards_are_in_the_fingerprint),
         cmocka_unit_test(orders_are_those_of_a_distributed_sampler_over_the_members),
