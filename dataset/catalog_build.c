@@ -16,6 +16,7 @@
 
 #include "base/checked.h"
 #include "base/shared_memory.h"
+#include "dataset/file.h"
 
 #define CATALOG_NAME "the dataset's catalog"
 
@@ -169,6 +170,21 @@ static size_t lay_out(struct mr_catalog_builder *builder)
     return off;
 }
 
+/* By calls and not through the mapping, and one after the other: a large section is in memory twice only for a moment,
+ * and never twice in this process. Returns 0 or a negative errno. */
+static int write_sections(struct mr_catalog_builder *builder)
+{
+    int rc = 0;
+    for (int i = 0; i < MR_CATALOG_N_SECTIONS && rc == 0; i++) {
+        if (i == MR_SECTION_NAMES)
+            continue;
+        struct mr_bytes *section = &builder->sections[i];
+        rc = mr_file_write_at(builder->fd, section->data, section->len, builder->header.sections[i].off);
+        mr_bytes_fini(section);
+    }
+    return rc;
+}
+
 mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
 {
     static_assert(sizeof(struct mr_catalog_header) % 8 == 0, "sections are 8-aligned");
@@ -177,12 +193,12 @@ mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_
     if (status < 0)
         return status;
     memcpy(builder->map, &builder->header, sizeof builder->header);
-    for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++)
-        if (i != MR_SECTION_NAMES && builder->sections[i].len > 0)
-            memcpy(builder->map + builder->header.sections[i].off, builder->sections[i].data, builder->sections[i].len);
     munmap(builder->map, builder->map_len);
     builder->map = MAP_FAILED;
-    int rc = mr_shared_memory_seal_content(builder->fd);
+    int rc = write_sections(builder);
+    if (rc < 0)
+        return mr_error_os(error, rc == -ENOSPC ? MR_ERR_NO_MEMORY : MR_ERR_IO, -rc, "cannot write " CATALOG_NAME);
+    rc = mr_shared_memory_seal_content(builder->fd);
     if (rc < 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot seal " CATALOG_NAME);
     *fd_out = builder->fd;
