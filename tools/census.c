@@ -122,25 +122,43 @@ static void print_classes(const mr_dataset *dataset, const int64_t *labels, int6
     walk_classes(&lines, labels, n);
 }
 
-int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
+/* The labels that are known, one behind the other; the first samples that have none are named. */
+static mr_status read_labels(mr_dataset *dataset, int64_t *labels, int64_t n, int64_t *n_known_out)
 {
-    int64_t n = mr_dataset_count(dataset);
-    int64_t *labels = new_array(n, sizeof *labels);
+    int64_t n_known = 0;
     mr_status status = MR_OK;
     mr_error error = {0};
 
+    for (int64_t i = 0; status != MR_ERR_UNSUPPORTED && i < n; i++) {
+        status = mr_dataset_label(dataset, i, &labels[n_known], &error);
+        if (status == MR_OK)
+            n_known++;
+        else if (status != MR_ERR_UNSUPPORTED && i - n_known < MAX_NAMED)
+            mr_say_error("%s", error.text);
+    }
+    *n_known_out = n_known;
+    return status;
+}
+
+int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
+{
+    int64_t n = mr_dataset_count(dataset), n_known;
+    int64_t *labels = new_array(n, sizeof *labels);
+    mr_status status = MR_OK;
+
     if (labels == NULL)
         return MR_EXIT_FAILED;
-    for (int64_t i = 0; status == MR_OK && i < n; i++)
-        status = mr_dataset_label(dataset, i, &labels[i], &error);
-    if (status == MR_OK) {
-        qsort(labels, (size_t)n, sizeof *labels, compare_i64);
-        print_classes(dataset, labels, n, all, stream);
-    } else if (status == MR_ERR_UNSUPPORTED) {
+    status = read_labels(dataset, labels, n, &n_known);
+    if (status == MR_ERR_UNSUPPORTED) {
         fprintf(stream, "labels are not numbers\n");
+    } else {
+        qsort(labels, (size_t)n_known, sizeof *labels, compare_i64);
+        print_classes(dataset, labels, n_known, all, stream);
+        if (n_known < n)
+            fprintf(stream, "     ? %8" PRId64 "  (the label cannot be read)\n", n - n_known);
     }
     free(labels);
-    return status < 0 && status != MR_ERR_UNSUPPORTED ? mr_say_status(status, &error) : MR_EXIT_OK;
+    return n_known < n && status != MR_ERR_UNSUPPORTED ? MR_EXIT_FAILED : MR_EXIT_OK;
 }
 
 static void count_format(struct census *census, const char *name)

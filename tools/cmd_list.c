@@ -77,8 +77,10 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args, struc
         printf(", %" PRIu32 " classes", mr_dataset_n_classes(dataset));
     printf("\n");
     exit_status = mr_census_classes(dataset, args->all_classes, stdout);
-    if (exit_status == MR_EXIT_OK && !args->no_inspect)
-        exit_status = mr_census_samples(dataset, progress, stdout);
+    if (!args->no_inspect) {
+        int samples_status = mr_census_samples(dataset, progress, stdout);
+        exit_status = exit_status == MR_EXIT_OK ? samples_status : exit_status;
+    }
     if (args->save != NULL)
         printf("\nsaved: %s\n", args->save);
     return exit_status;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/shards.h"
 #include "tests/tools/run_command.h"
 
 static void assert_contains(const char *text, const char *part)
@@ -45,6 +46,27 @@ static void classes_formats_and_sizes_are_counted(void **state)
     assert_int_equal(run.status, 0);
     assert_contains(run.out, "class_1\n");
     assert_null(strstr(run.out, "jpeg"));
+    mr_run_free(&run);
+}
+
+/* A sample that its shard lost is named and counted; the others are counted as ever. */
+static void a_broken_shard_is_counted_as_far_as_it_goes(void **state)
+{
+    struct mr_run run = {0};
+    struct mr_test_shard shard = {0};
+
+    (void)state;
+    mr_test_shard_add_text(&shard, "a.cls", "4");
+    mr_test_shard_add_text(&shard, "a.jpg", "no image");
+    mr_test_shard_add_text(&shard, "b.cls", "4");
+    mr_run_write_file("s.tar", shard.bytes, shard.len);
+    mr_test_shard_free(&shard);
+    mr_run_command(&run, "list", "--data", "tar:s.tar", NULL);
+    assert_int_equal(run.status, 1);
+    assert_contains(run.out, "tar:s.tar: 2 samples\n");
+    assert_contains(run.out, "     4        1  \n     ?        1  (the label cannot be read)\n");
+    assert_contains(run.out, "       1  empty   s.tar/b.cls\n");
+    assert_contains(run.err, "s.tar/b.cls (index 1): the sample has no image member");
     mr_run_free(&run);
 }
 
@@ -252,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_formats_and_sizes_are_counted),
+        cmocka_unit_test(a_broken_shard_is_counted_as_far_as_it_goes),
         cmocka_unit_test(a_pack_is_counted_without_its_shards_being_read),
         cmocka_unit_test(what_is_no_image_is_named),
         cmocka_unit_test(fifo_is_named_as_what_it_is_and_blocks_nobody),
