@@ -81,6 +81,8 @@ static const struct {
     VALUE(MR_TAIL_EXACT),
     VALUE(MR_ORDER_TORCH),
     VALUE(MR_ORDER_KEYED),
+    VALUE(MR_REPEAT_TORCHVISION),
+    VALUE(MR_REPEAT_TIMM),
     SIZE(mr_sampler_options),
     /* loader.h */
     VALUE(MR_NO_WORKERS),

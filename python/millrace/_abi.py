@@ -91,7 +91,8 @@ class mr_loader_options(Structure):
         ("device", c_char_p), ("devices", POINTER(c_char_p)), ("n_devices", c_uint32), ("n_buffers", c_uint32),
         ("label_device", c_char_p), ("pin_memory", c_bool), ("finish_on_host", c_bool), ("cache_slowdown", c_uint32),
         ("cache_form", c_int), ("cache", c_char_p), ("cache_bytes", c_uint64), ("with_timing", c_bool),
-        ("trace", c_char_p),
+        ("trace", c_char_p), ("repeat", c_uint32), ("repeat_form", c_int), ("no_replacement", c_bool),
+        ("n_draws", c_uint64), ("weights", c_char_p), ("weight_values", POINTER(c_double)), ("n_weight_values", c_uint64),
     ]
 
 

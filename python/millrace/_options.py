@@ -11,7 +11,11 @@ from . import _abi
 from ._library import check, lib
 
 # Arrays have no text. Each is a field, with its length in the field n_<name>.
-_LISTS = {"devices": ctypes.c_char_p, "affinity_cpus": ctypes.c_int32}
+_LISTS: dict[str, tuple[Any, Any]] = {
+    "devices": (ctypes.c_char_p, lambda device: os.fsencode(str(device))),
+    "affinity_cpus": (ctypes.c_int32, int),
+    "weight_values": (ctypes.c_double, float),
+}
 
 
 def _text_of(name: str, value: Any) -> str:
@@ -23,9 +27,9 @@ def _text_of(name: str, value: Any) -> str:
 
 
 def _set_list(options: _abi.mr_loader_options, name: str, values: Iterable[Any]) -> Any:
-    kind = _LISTS[name]
-    items = [os.fsencode(str(v)) if kind is ctypes.c_char_p else int(v) for v in values]
-    array: Any = (kind * len(items))(*items)  # type: ignore[misc]
+    kind, convert = _LISTS[name]
+    items = [convert(v) for v in values]
+    array: Any = (kind * len(items))(*items)
     setattr(options, name, array)
     setattr(options, "n_" + name, len(items))
     return array

@@ -222,7 +222,7 @@ static void every_name_but_a_list_has_a_text(void **state)
         }
     }
     assert_int_equal(n, MR_OPTION_TABLE_N);
-    assert_int_equal(n_lists, 4);
+    assert_int_equal(n_lists, 6);
 }
 
 static void a_text_is_cut_to_the_size(void **state)
