@@ -71,10 +71,10 @@ const char *mr_image_format_sniff(const uint8_t *bytes, size_t len)
         if (has_signature(&signatures[i], bytes, len))
             return signatures[i].format;
     if (looks_like_webp(bytes, len))
-        return MR_IMAGE_FORMAT_WEBP;
+        return "webp";
     if (looks_like_bmp(bytes, len))
-        return MR_IMAGE_FORMAT_BMP;
+        return "bmp";
     if (looks_like_ppm(bytes, len))
-        return MR_IMAGE_FORMAT_PPM;
+        return "ppm";
     return looks_like_text(bytes, len) ? "text" : "unknown";
 }

@@ -8,8 +8,18 @@
 
 #include <millrace/batch.h>
 
+#define MR_MAX_KEPT 3 /* byte arrays beside image and label */
+#define MR_KEPT_NAME 32
+
+/* Bytes that come with each sample, as they are: a row of its own length in an array of the batch. */
+struct mr_kept {
+    char name[MR_KEPT_NAME];         /* of the array */
+    char offsets[MR_KEPT_NAME + 16]; /* of the array that says where rows begin */
+    uint64_t max_bytes;              /* of a row */
+};
+
 struct mr_sample_kind {
-    uint32_t encoded; /* 1: bytes of an image file, of any size; the fields up to data_bytes are then zero */
+    uint32_t encoded; /* 1: JPEG or PNG bytes of any size; the fields up to data_bytes are then zero */
     uint32_t picture; /* 1: encoded, or raw u8 of 3 dimensions with 1 or 3 channels: image transforms apply */
     mr_dtype dtype;   /* of a raw sample's elements */
     uint32_t ndim;    /* of a raw sample, without the batch dimension */
@@ -20,6 +30,9 @@ struct mr_sample_kind {
     uint32_t label_ndim;
     int64_t label_shape[MR_MAX_NDIM - 1];
     uint64_t label_bytes; /* of one label as delivered: 8 for an integer */
+    uint32_t n_kept;
+    uint32_t spare;
+    struct mr_kept kept[MR_MAX_KEPT];
 };
 
 #endif

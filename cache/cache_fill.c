@@ -172,31 +172,36 @@ static bool has_settled(const struct mr_cache_version *version)
     return version->ctime_ns <= now_ns - settled_ns;
 }
 
-/* The whole file, and which version of it. MR_CACHE_GOOD when both are had; else what the sample's word becomes. */
-static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, struct mr_cache_version *version_out)
+/* The image, and which version of its file. MR_CACHE_GOOD when both are had; else what the sample's word becomes. */
+static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, int64_t index,
+                                          struct mr_cache_version *version_out, size_t *len_out)
 {
     struct mr_cache_version after;
     size_t n;
-    if (mr_cache_key_look_at(fd, version_out) != 0 || version_out->file_bytes == 0 ||
-        version_out->file_bytes > fill->region->max_file_bytes || version_out->file_bytes > SIZE_MAX / 2)
+    if (mr_cache_key_look_at(fd, version_out) != 0)
         return MR_CACHE_KEPT;
-    if (!has_settled(version_out) || !need_bytes(fill, (size_t)version_out->file_bytes))
+    struct mr_cache_range range = mr_cache_key_range(fill->catalog, index, version_out);
+    if (range.len == 0 || range.len > fill->region->max_file_bytes || range.len > SIZE_MAX / 2)
+        return MR_CACHE_KEPT;
+    *len_out = (size_t)range.len;
+    if (!has_settled(version_out) || !need_bytes(fill, *len_out))
         return MR_CACHE_ABSENT;
-    if (mr_file_read_at(fd, 0, fill->bytes, (size_t)version_out->file_bytes, &n) != 0)
+    if (mr_file_read_at(fd, range.offset, fill->bytes, *len_out, &n) != 0)
         return MR_CACHE_KEPT;
-    if (n != version_out->file_bytes || mr_cache_key_look_at(fd, &after) != 0 ||
-        after.file_bytes != version_out->file_bytes || after.mtime_ns != version_out->mtime_ns ||
-        after.ctime_ns != version_out->ctime_ns)
+    if (n != *len_out || mr_cache_key_look_at(fd, &after) != 0 || after.file_bytes != version_out->file_bytes ||
+        after.mtime_ns != version_out->mtime_ns || after.ctime_ns != version_out->ctime_ns)
         return MR_CACHE_ABSENT;
     return MR_CACHE_GOOD;
 }
 
-static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, struct mr_cache_version *version_out)
+static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, struct mr_cache_version *version_out,
+                                     size_t *len_out)
 {
-    int fd = mr_file_cache_open(fill->catalog, (uint64_t)index, NULL);
+    struct mr_cache_version none = {0};
+    int fd = mr_file_cache_open(fill->catalog, mr_cache_key_range(fill->catalog, index, &none).file, NULL);
     if (fd < 0)
         return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_KEPT;
-    enum mr_cache_state state = read_open_file(fill, fd, version_out);
+    enum mr_cache_state state = read_open_file(fill, fd, index, version_out, len_out);
     close(fd);
     return state;
 }
@@ -312,13 +317,14 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
 static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made *made_out)
 {
     struct mr_cache_version version;
+    size_t len = 0;
     bool marks = fill->region->encoding == MR_PACKED_MARKED;
     struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
     if (!mr_cache_key_hash(fill->catalog, index, &entry.sample.path_hash))
         return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
-    enum mr_cache_state state = read_file(fill, index, &version);
+    enum mr_cache_state state = read_file(fill, index, &version, &len);
     if (state == MR_CACHE_GOOD)
-        state = (marks ? mark_file : pack_file)(fill, (size_t)version.file_bytes, made_out);
+        state = (marks ? mark_file : pack_file)(fill, len, made_out);
     if (state != MR_CACHE_GOOD)
         return mr_cache_region_word(state, 0, 0);
     entry.sample.file_bytes = version.file_bytes;

@@ -41,7 +41,7 @@ uint64_t mr_cache_form_estimate(const struct mr_catalog *catalog)
         uint64_t index = n / n_looked * i + n % n_looked * i / n_looked;
         if (mr_cache_key_look(catalog, (int64_t)index, &version) != 0)
             continue;
-        bytes += (double)version.file_bytes;
+        bytes += (double)mr_cache_key_range(catalog, (int64_t)index, &version).len;
         n_seen++;
     }
     if (n_seen == 0)

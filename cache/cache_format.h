@@ -64,7 +64,7 @@ struct mr_cache_template {
  */
 struct mr_cache_sample {
     struct mr_cache_head head;
-    uint64_t path_hash;  /* XXH3 of the file's absolute path */
+    uint64_t path_hash;  /* XXH3 of the file's absolute path; of a member with its offset and length behind it (u64) */
     uint64_t file_bytes; /* of the file that was packed */
     int64_t mtime_ns;    /* likewise, since 1970 */
     uint64_t made_ns;    /* when it was made, since 1970: of two entries for a path the later one counts */

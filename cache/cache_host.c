@@ -254,8 +254,10 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options, cons
 {
     *cache_out = NULL;
     if (!mr_cache_key_suits(catalog))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "a cache holds image files, and this dataset's samples are no image files of their own");
+        return mr_error_set(
+            error, MR_ERR_UNSUPPORTED,
+            "a cache holds image files, and this dataset's samples are neither files of their own nor members of "
+            "tar files");
     mr_status status = mr_cache_form_check(options->encoding, &options->limits, options->stock_jpeg, error);
     if (status != MR_OK)
         return status;

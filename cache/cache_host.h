@@ -29,10 +29,10 @@ struct mr_cache_host_options {
  * If the encoding is to be chosen, it is the one that more samples of the dataset lie in the directory with; if there
  * are none, DCT where it fits into the budget, or without one into what the disk has free. A log line says so.
  *
- * MR_ERR_UNSUPPORTED where there is nothing to cache (samples that are no image files of their own) or this machine's
- * libjpeg cannot decode what was packed: the loader goes on without. MR_ERR_INVALID, MR_ERR_IO: the directory is no
- * cache, or cannot be made or read. MR_ERR_NO_MEMORY.
- * Blocks: reads the logs, about 200 bytes for each entry.
+ * MR_ERR_UNSUPPORTED where there is nothing to cache (samples that are neither image files nor members of tar files) or
+ * this machine's libjpeg cannot decode what was packed: the loader goes on without. MR_ERR_INVALID, MR_ERR_IO: the
+ * directory is no cache, or cannot be made or read. MR_ERR_NO_MEMORY. Blocks: reads the logs, about 200 bytes for each
+ * entry.
  */
 mr_status mr_cache_host_create(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
                                struct mr_cache_region *region, struct mr_cache_host **cache_out, mr_error *error);

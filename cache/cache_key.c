@@ -17,14 +17,17 @@
 
 bool mr_cache_key_suits(const struct mr_catalog *catalog)
 {
-    return catalog && mr_catalog_kind(catalog)->encoded && mr_catalog_loose_files(catalog);
+    return catalog && mr_catalog_kind(catalog)->encoded &&
+           (mr_catalog_loose_files(catalog) || mr_catalog_has_members(catalog));
 }
 
 bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out)
 {
     char path[MR_CATALOG_PATH];
     char whole[2 * MR_CATALOG_PATH];
-    if (mr_catalog_path(catalog, (uint64_t)index, path) != 0)
+    struct mr_extent image;
+    mr_catalog_image(catalog, index, &image);
+    if (mr_catalog_path(catalog, image.file, path) != 0)
         return false;
     const char *root = path[0] == '/' ? "" : mr_catalog_absolute_root(catalog);
     size_t root_len = strlen(root), path_len = strlen(path);
@@ -34,7 +37,9 @@ bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t
     memcpy(whole, root, root_len);
     whole[root_len] = '/';
     memcpy(whole + root_len + slash, path, path_len);
-    *hash_out = mr_xxh3(whole, root_len + slash + path_len);
+    uint64_t place[2] = {image.offset, image.len};
+    size_t len = root_len + slash + path_len;
+    *hash_out = mr_catalog_has_members(catalog) ? mr_xxh3_pair(whole, len, place, sizeof place) : mr_xxh3(whole, len);
     return true;
 }
 
@@ -60,7 +65,9 @@ int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr
 {
     char path[MR_CATALOG_PATH];
     struct stat st;
-    int rc = mr_catalog_path(catalog, (uint64_t)index, path);
+    struct mr_extent image;
+    mr_catalog_image(catalog, index, &image);
+    int rc = mr_catalog_path(catalog, image.file, path);
     if (rc != 0)
         return rc;
     return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0 ? -errno : describe_version(&st, version_out);
@@ -70,6 +77,16 @@ int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out)
 {
     struct stat st;
     return fstat(fd, &st) != 0 ? -errno : describe_version(&st, version_out);
+}
+
+struct mr_cache_range mr_cache_key_range(const struct mr_catalog *catalog, int64_t index,
+                                         const struct mr_cache_version *version)
+{
+    struct mr_extent image;
+    mr_catalog_image(catalog, index, &image);
+    return (struct mr_cache_range){.file = image.file,
+                                   .offset = image.offset,
+                                   .len = image.len == MR_LEN_UNKNOWN ? version->file_bytes : image.len};
 }
 
 static int compare_spots(const void *a, const void *b)

@@ -171,7 +171,8 @@ static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_err
     if (!dataset)
         return MR_OK;
     if (mr_dataset_callbacks(dataset) || !mr_cache_key_suits(mr_dataset_catalog(dataset)))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset's samples are not image files of their own");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "the dataset's samples are neither image files of their own nor members of tar files");
     census->catalog = mr_dataset_catalog(dataset);
     census->report->n_samples = (uint64_t)mr_dataset_count(dataset);
     mr_status status = mr_cache_key_map(census->catalog, &census->map, error);

@@ -199,7 +199,8 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
 {
     struct mr_cache_region *region = use->region;
     struct mr_cache_version version;
-    if (mr_cache_key_look(use->catalog, index, &version) != 0 || version.file_bytes > region->max_file_bytes)
+    if (mr_cache_key_look(use->catalog, index, &version) != 0 ||
+        mr_cache_key_range(use->catalog, index, &version).len > region->max_file_bytes)
         return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
         count(&region->n_stale);
@@ -232,9 +233,10 @@ static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word,
         count(why);
 }
 
-static bool describe_hit(struct mr_cache_use *use, uint64_t word, const struct mr_cache_sample *sample,
+static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word, const struct mr_cache_sample *sample,
                          struct mr_cache_hit *hit_out)
 {
+    struct mr_cache_version version = {.file_bytes = sample->file_bytes};
     int rc;
     uint32_t segment = mr_cache_region_segment(word);
     const struct mr_cache_files *files = need_segment(use, segment, &rc);
@@ -242,22 +244,23 @@ static bool describe_hit(struct mr_cache_use *use, uint64_t word, const struct m
         files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample) : NULL;
     if (!template)
         return false;
-    bool marked = sample->encoding == MR_PACKED_MARKED; /* then the sample is the file */
-    *hit_out = (struct mr_cache_hit){.image = {.encoding = sample->encoding,
-                                               .flags = sample->flags,
-                                               .width = sample->width,
-                                               .height = sample->height,
-                                               .orientation = sample->orientation,
-                                               .n_rows = sample->n_rows,
-                                               .len = marked ? sample->file_bytes : sample->len,
-                                               .template = template,
-                                               .rows = mr_cache_log_rows(sample),
-                                               .marks_len = marked ? (size_t)sample->len : 0},
-                                     .segment = segment,
-                                     .offset = sample->offset,
-                                     .len = sample->len,
-                                     .file_bytes = sample->file_bytes,
-                                     .mtime_ns = sample->mtime_ns};
+    bool marked = sample->encoding == MR_PACKED_MARKED; /* then the sample is the file, or its member */
+    *hit_out = (struct mr_cache_hit){
+        .image = {.encoding = sample->encoding,
+                  .flags = sample->flags,
+                  .width = sample->width,
+                  .height = sample->height,
+                  .orientation = sample->orientation,
+                  .n_rows = sample->n_rows,
+                  .len = marked ? mr_cache_key_range(use->catalog, index, &version).len : sample->len,
+                  .template = template,
+                  .rows = mr_cache_log_rows(sample),
+                  .marks_len = marked ? (size_t)sample->len : 0},
+        .segment = segment,
+        .offset = sample->offset,
+        .len = sample->len,
+        .file_bytes = sample->file_bytes,
+        .mtime_ns = sample->mtime_ns};
     return true;
 }
 
@@ -276,7 +279,7 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
     }
     if (state == MR_CACHE_FOUND && !look_at_first(use, index, word, sample))
         return false;
-    if (describe_hit(use, word, sample, hit_out))
+    if (describe_hit(use, index, word, sample, hit_out))
         return true;
     mr_cache_use_drop(use, index);
     return false;

@@ -14,7 +14,7 @@ struct mr_cache_use;
 
 /*
  * A sample in the cache. Valid until the next mr_cache_use_find() on the same object. If image is MR_PACKED_MARKED, the
- * entry is the marks of the sample's file and image.len the file's bytes; image.marks is NULL.
+ * entry is the marks of the sample's file or member, and image.len is its bytes; image.marks is NULL.
  */
 struct mr_cache_hit {
     struct mr_packed_image image;

@@ -134,6 +134,23 @@ uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index, str
     return catalog->ops->extents(catalog, index, extents_out);
 }
 
+bool mr_catalog_has_members(const struct mr_catalog *catalog)
+{
+    return catalog->ops->members;
+}
+
+void mr_catalog_image(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+{
+    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    assert(catalog->ops->members || catalog->ops->loose_files);
+    *extent_out = extents[mr_catalog_extents(catalog, index, extents) - 1];
+}
+
+uint64_t mr_catalog_kept(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT])
+{
+    return catalog->ops->kept ? catalog->ops->kept(catalog, index, lens_out) : 0;
+}
+
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
 {
     assert(file < catalog->header->n_files);

@@ -40,6 +40,16 @@ uint64_t mr_catalog_n_files(const struct mr_catalog *catalog);
  */
 uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out);
 
+/* Samples are encoded images that lie in ranges of files: the members of tar shards. */
+bool mr_catalog_has_members(const struct mr_catalog *catalog);
+/*
+ * For catalogs of such samples, and of loose files: where the image lies. It is the last of a sample's extents; those
+ * before it hold kind.n_kept byte arrays, of which each is left out where it is empty.
+ */
+void mr_catalog_image(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
+/* Lengths of the byte arrays; returns their sum. */
+uint64_t mr_catalog_kept(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT]);
+
 /* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
 

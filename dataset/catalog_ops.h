@@ -39,6 +39,7 @@ struct mr_catalog_ops {
     /* What MR_CATALOG_FD_NAMES is, for messages: a file that is mapped beside the region. NULL: there is none. */
     const char *beside;
     bool loose_files;
+    bool members;
 
     /* Are the sections long enough for what the functions below look up in them? NULL: they need nothing. */
     bool (*is_sound)(const struct mr_catalog *catalog);
@@ -48,6 +49,8 @@ struct mr_catalog_ops {
     void (*detach)(struct mr_catalog *catalog);
 
     uint32_t (*extents)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out);
+    /* NULL: kind.n_kept is 0. */
+    uint64_t (*kept)(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
     /* file NULL: the one with the sample's bytes. NULL: the name, and the index in parentheses. */

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scheme of tar shards: each sample's image is a member, a range of its shard; labels were read at opening. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "dataset/catalog.h"
 #include "dataset/catalog_region.h"
 
 static bool has_members(const struct mr_catalog *catalog)
 {
-    uint64_t n = catalog->header->n_samples, n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0);
-    return catalog->header->n_files > 0 &&
+    uint64_t n = catalog->header->n_samples, n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_further;
+    uint32_t n_kept = catalog->header->kind.n_kept;
+    return catalog->header->n_files > 0 && n_kept <= MR_MAX_KEPT && mr_checked_mul_u64(n, n_kept, &n_further) &&
+           mr_catalog_region_len(catalog, MR_SECTION_FURTHER) / sizeof(struct mr_catalog_further) >= n_further &&
            mr_catalog_region_len(catalog, MR_SECTION_FOLDERS) / sizeof(struct mr_catalog_folder) >=
                catalog->header->n_files &&
            mr_catalog_region_len(catalog, MR_SECTION_MEMBERS) / sizeof(struct mr_catalog_member) >= n &&
@@ -30,15 +34,39 @@ static const struct mr_catalog_member *find_member(const struct mr_catalog *cata
     return &members[index];
 }
 
-/* Of a sample that is damaged already nothing is read. */
-static uint32_t member_extent(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+/* The first of the sample's kind.n_kept further members. */
+static const struct mr_catalog_further *find_further(const struct mr_catalog *catalog, int64_t index)
 {
+    const struct mr_catalog_further *further = mr_catalog_region_section(catalog, MR_SECTION_FURTHER);
+    return &further[(uint64_t)index * catalog->header->kind.n_kept];
+}
+
+/* Of a sample that is damaged already nothing is read. */
+static uint64_t kept_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT])
+{
+    const struct mr_catalog_further *further = find_further(catalog, index);
+    bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < catalog->header->kind.n_kept; i++)
+        sum += lens_out[i] = good ? further[i].len : 0;
+    return sum;
+}
+
+/* The image comes last: decoders find zeros behind it, as behind a file. */
+static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+{
+    static_assert(MR_MAX_KEPT + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
     const struct mr_catalog_member *member = find_member(catalog, index);
+    const struct mr_catalog_further *further = find_further(catalog, index);
     bool good = member->problem == MR_PROBLEM_NONE;
-    extents_out[0] = (struct mr_extent){.file = find_shard(catalog, index),
-                                        .offset = good ? member->offset : 0,
-                                        .len = good ? (uint64_t)member->len : 0};
-    return 1;
+    uint64_t shard = find_shard(catalog, index);
+    uint32_t n = 0;
+    for (uint32_t i = 0; good && i < catalog->header->kind.n_kept; i++)
+        if (further[i].len > 0)
+            extents_out[n++] = (struct mr_extent){.file = shard, .offset = further[i].offset, .len = further[i].len};
+    extents_out[n++] =
+        (struct mr_extent){.file = shard, .offset = good ? member->offset : 0, .len = good ? (uint64_t)member->len : 0};
+    return n;
 }
 
 static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
@@ -59,6 +87,21 @@ static void member_name(const struct mr_catalog *catalog, int64_t index, char *n
     mr_catalog_region_name(catalog, index, find_shard(catalog, index), suffix, name_out, size);
 }
 
+/* Which member is too long. */
+static mr_status refuse_long(const struct mr_catalog *catalog, int64_t index, mr_error *error)
+{
+    const struct mr_catalog_further *further = find_further(catalog, index);
+    const struct mr_sample_kind *kind = &catalog->header->kind;
+    char which[MR_CATALOG_WHICH];
+    uint32_t i = 0;
+    while (i + 1 < kind->n_kept && further[i].len <= kind->kept[i].max_bytes)
+        i++;
+    mr_catalog_which(catalog, index, which);
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "%s: its member '%s' has %" PRIu64 " bytes, above the maximum of %" PRIu64, which,
+                        kind->kept[i].name, further[i].len, kind->kept[i].max_bytes);
+}
+
 static mr_status find_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
                             struct mr_extent *extent_out, mr_error *error)
 {
@@ -76,16 +119,19 @@ static mr_status find_label(const struct mr_catalog *catalog, int64_t index, voi
         memcpy(label_out, &member->label, sizeof member->label);
         return MR_OK;
     }
+    if (member->problem == MR_PROBLEM_LONG && catalog->header->kind.n_kept > 0)
+        return refuse_long(catalog, index, error);
     char which[MR_CATALOG_WHICH];
     mr_catalog_which(catalog, index, which);
-    mr_error_set(error, MR_ERR_DAMAGED, "%s: %s", which,
-                 member->problem < MR_N_PROBLEMS ? problems[member->problem] : "its index is wrong");
-    return MR_ERR_DAMAGED;
+    const char *problem = member->problem < MR_N_PROBLEMS ? problems[member->problem] : NULL;
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s: %s", which, problem ? problem : "its index is wrong");
 }
 
 const struct mr_catalog_ops mr_catalog_tar_ops = {
+    .members = true,
     .is_sound = has_members,
-    .extents = member_extent,
+    .extents = member_extents,
+    .kept = kept_lengths,
     .path = find_path,
     .name = member_name,
     .label = find_label,

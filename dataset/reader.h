@@ -15,7 +15,7 @@ struct mr_reader;
 struct mr_reader_options {
     mr_reader_kind kind;    /* MR_READER_AUTO probes io_uring and falls back */
     uint32_t depth;         /* reads in flight, 1 to 64 */
-    uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED; its marks do not count */
+    uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED; its marks and byte arrays do not count */
     uint32_t max_files;     /* shards kept open; 0, or more than mr_file_cache_limit(): that many */
     bool plain_descriptors; /* io_uring without fixed-file slots, as on kernels before 5.19; for tests */
     bool no_marks;          /* leave out the marks of described samples */
@@ -35,6 +35,8 @@ struct mr_read {
     uint32_t buffer; /* the reader's own */
     const uint8_t *marks; /* of a described sample that has some, whatever part of it was asked for; else NULL */
     size_t marks_len;
+    const uint8_t *kept; /* the sample's byte arrays (mr_catalog_kept()), one after the other */
+    size_t kept_len;
 };
 
 /* Returns MR_OK; MR_ERR_UNSUPPORTED when MR_READER_URING was asked for and the kernel refuses; MR_ERR_NO_MEMORY. */
@@ -54,10 +56,11 @@ uint32_t mr_reader_n_pending(const struct mr_reader *reader);
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index);
 
 /*
- * The same for a part: [offset, offset + len) of a described sample and of what stands beside it, or of a sample's own
- * file. The read has this offset too. len 0 is MR_OK; a part that lies outside, or behind the end of the file, is
- * MR_ERR_DAMAGED. max_bytes is compared with len. Of a file of its own, only a caller that looks at it after the read
- * knows whether it is the file that was meant: another one, or a device, may have taken its place.
+ * The same for a part: [offset, offset + len) of a described sample and of what stands beside it, of a sample's own
+ * file, or of an image in a tar shard, whose byte arrays are read as well. The read has this offset too. len 0 is
+ * MR_OK; a part that lies outside, or behind the end of the file, is MR_ERR_DAMAGED. max_bytes is compared with len. Of
+ * a file of its own, only a caller that looks at it after the read knows whether it is the file that was meant: another
+ * one, or a device, may have taken its place.
  */
 void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len);
 

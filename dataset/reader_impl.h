@@ -29,6 +29,7 @@ struct mr_reader_request {
     size_t len;
     size_t mapped;    /* bytes of the mapping, at least capacity + MR_READER_SLACK */
     size_t marks_len; /* of the first extent where that is marks, else 0 */
+    size_t kept_len;  /* of the extents before the last where they are byte arrays, else 0; marks_len is 0 then */
     uint32_t n_extents;
     uint32_t reading; /* the extent that ordinary calls are at: for the name of its file */
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
@@ -82,7 +83,7 @@ int mr_reader_reserve(struct mr_reader_request *request, size_t len);
 /* The read has ended; on failure request->error is written already. */
 void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len);
 
-/* Bytes that the request may have: marks come on top of a sample's. */
+/* Bytes that the request may have: marks and byte arrays come on top of a sample's. */
 uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_request *request);
 /* Sum of the lengths of the request's extents: MR_LEN_UNKNOWN when one is, one less than that when the sum overflows.
  */

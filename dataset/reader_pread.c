@@ -68,7 +68,8 @@ static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *
 {
     char name[MR_CATALOG_WHICH];
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
-                        name_of(reader, request, name), (unsigned long long)(n_bytes - request->marks_len),
+                        name_of(reader, request, name),
+                        (unsigned long long)(n_bytes - request->marks_len - request->kept_len),
                         (unsigned long long)reader->options.max_bytes);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "loader/ready_fd.h"
+#include "pinned/slot_kept.h"
 #include "transforms/pixels.h"
 
 static void set_strides(mr_array *array)
@@ -43,6 +44,25 @@ struct memory {
     uint32_t n_rows;
 };
 
+/* Rows of their own lengths, and an array that says where they begin. */
+static void add_kept(struct mr_batch *batch, const struct memory *at, uint32_t k)
+{
+    const struct mr_control *control = batch->core->shared.control;
+    const struct mr_slot_layout *l = &control->layout;
+    const struct mr_kept *kept = &control->plan.kind.kept[k];
+    const int64_t row_shape[1] = {(int64_t)kept->max_bytes};
+    int64_t *offsets = (void *)(at->small + (l->kept[k].offsets_off - l->label_off));
+    mr_array *values = &batch->arrays[batch->n_arrays++];
+    offsets += at->first_row;
+    *values = make_array(kept->name, MR_U8, at->n_rows, 1, row_shape, at->label_device,
+                         at->small + (l->kept[k].values_off - l->label_off));
+    values->strides[0] = 0;
+    values->row_offsets = offsets;
+    values->n_values = batch->n_values[k];
+    batch->arrays[batch->n_arrays++] =
+        make_array(kept->offsets, MR_I64, at->n_rows + 1, 0, NULL, at->label_device, offsets);
+}
+
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
     static const int64_t geometry_shape[1] = {MR_GEOMETRY_FIELDS};
@@ -66,6 +86,8 @@ static void fill_arrays(struct mr_batch *batch, const struct memory *at)
     a[4] = make_array("geometry", MR_I32, n, 1, geometry_shape, labels,
                       small + (l->geometry_off - l->label_off) + first * MR_GEOMETRY_FIELDS * sizeof(int32_t));
     batch->n_arrays = MR_BATCH_ARRAYS;
+    for (uint32_t k = 0; k < l->n_kept; k++)
+        add_kept(batch, at, k);
     batch->n_rows = n;
 }
 
@@ -144,12 +166,22 @@ mr_status mr_batch_make_all(struct mr_core *core, mr_error *error)
     return status;
 }
 
+/* Where the byte arrays end with this row. */
+static void measure_values(struct mr_batch *batch, const struct mr_slot_view *view, uint32_t end)
+{
+    const struct mr_slot_layout *layout = &batch->core->shared.control->layout;
+    for (uint32_t k = 0; k < layout->n_kept; k++)
+        batch->n_values[k] = mr_slot_kept_offsets(layout, view, k)[end];
+}
+
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
 {
     struct mr_slot_view view = mr_core_slot(batch->core, slot);
     batch->slot = slot;
     batch->n_rows = atomic_load_explicit(&view.slot->n_places, memory_order_relaxed);
     batch->n_valid = count_valid(&view, 0, batch->n_rows);
+    mr_slot_kept_join(&batch->core->shared.control->layout, &view, batch->n_rows);
+    measure_values(batch, &view, batch->n_rows);
     batch->n_warnings = atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     batch->epoch = atomic_load_explicit(&view.slot->epoch, memory_order_relaxed);
     batch->number = atomic_load_explicit(&view.slot->batch, memory_order_relaxed);
@@ -160,6 +192,7 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
         uint32_t first, n;
         batch->n_parts = mr_placement_split(batch->n_rows, batch->core->placement.n_parts, i, &first, &n);
         batch->parts[i].n_valid = count_valid(&view, first, n);
+        measure_values(&batch->parts[i], &view, first + n);
     }
 }
 

@@ -7,7 +7,7 @@
 
 /* Make the batches of a core whose options, placement and slab are known. */
 mr_status mr_batch_make_all(struct mr_core *core, mr_error *error);
-/* Copy what the slot's book says of its batch. */
+/* Copy what the slot's book says of its batch, and move rows of byte arrays together: once per batch. */
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
 /* With the lock held: lend it. Its arrays are filled in, and it holds the core. */
 void mr_batch_lend(struct mr_batch *batch);

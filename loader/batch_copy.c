@@ -5,6 +5,7 @@
  * The copy lives longer than the loader, so it refers to a core of its own, in which only the lock, the process and the
  * way of lending are set: what release, use and DLPack look at in a batch without streams.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ enum { ALIGNMENT = 64 }; /* as in a slot */
 struct copy {
     struct mr_batch batch;
     struct mr_core core;
+    struct mr_kept kept[MR_MAX_KEPT]; /* its names; the loader's go with it */
 };
 
 static size_t round_up(size_t bytes)
@@ -25,14 +27,7 @@ static size_t round_up(size_t bytes)
 
 static size_t size_array(const mr_array *array)
 {
-    return (size_t)(array->shape[0] * array->strides[0]);
-}
-
-static mr_status refuse_array(struct mr_batch *batch, const mr_array *array)
-{
-    if (array->device.kind != MR_DEVICE_HOST)
-        return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' is in a GPU's memory", array->name);
-    return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' has rows of different lengths", array->name);
+    return (size_t)(array->row_offsets ? array->n_values : array->shape[0] * array->strides[0]);
 }
 
 static mr_status check_arrays(struct mr_batch *batch)
@@ -40,9 +35,27 @@ static mr_status check_arrays(struct mr_batch *batch)
     if (batch->n_parts != 1)
         return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "the batch has %u parts", batch->n_parts);
     for (uint32_t i = 0; i < batch->n_arrays; i++)
-        if (batch->arrays[i].device.kind != MR_DEVICE_HOST || batch->arrays[i].row_offsets)
-            return refuse_array(batch, &batch->arrays[i]);
+        if (batch->arrays[i].device.kind != MR_DEVICE_HOST)
+            return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' is in a GPU's memory",
+                                batch->arrays[i].name);
     return MR_OK;
+}
+
+/* Byte arrays have names of the loader's, and point to their offsets, which are the array behind each. */
+static void own_kept(struct copy *copy, const struct mr_batch *batch)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i + 1 < batch->n_arrays; i++) {
+        mr_array *values = &copy->batch.arrays[i], *offsets = values + 1;
+        if (!values->row_offsets)
+            continue;
+        struct mr_kept *kept = &copy->kept[k++];
+        snprintf(kept->name, sizeof kept->name, "%s", values->name);
+        snprintf(kept->offsets, sizeof kept->offsets, "%s", offsets->name);
+        values->name = kept->name;
+        values->row_offsets = offsets->data;
+        offsets->name = kept->offsets;
+    }
 }
 
 static void fill_copy(struct copy *copy, const struct mr_batch *batch)
@@ -68,6 +81,7 @@ static void fill_copy(struct copy *copy, const struct mr_batch *batch)
         memcpy(data, batch->arrays[i].data, size_array(&batch->arrays[i]));
         data += round_up(size_array(&batch->arrays[i]));
     }
+    own_kept(copy, batch);
 }
 
 mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)

@@ -19,8 +19,9 @@
 
 #include <millrace/loader.h>
 
-#define MR_BATCH_ARRAYS 5
-#define MR_MAX_BUFFERS 64 /* on a device */
+#define MR_BATCH_ARRAYS 5                                       /* that every batch has */
+#define MR_BATCH_MAX_ARRAYS (MR_BATCH_ARRAYS + 2 * MR_MAX_KEPT) /* values and offsets of byte arrays */
+#define MR_MAX_BUFFERS 64                                       /* on a device */
 
 struct mr_core;
 
@@ -52,7 +53,8 @@ struct mr_batch {
     bool is_copy;      /* made by mr_batch_copy(): it has no slot, and its core is its own */
     bool keeps_slot;   /* lock; its copy has ended, but the slot has records to tell when it is lent */
     uint32_t n_arrays;
-    mr_array arrays[MR_BATCH_ARRAYS];
+    int64_t n_values[MR_MAX_KEPT]; /* where the last row of each byte array ends */
+    mr_array arrays[MR_BATCH_MAX_ARRAYS];
     mr_error error;
 };
 

@@ -187,8 +187,12 @@ static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int
     draft->plan = *plan;
     draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
     uint64_t head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots);
-    mr_status status = mr_slot_layout_init(&draft->layout, head_bytes, o->n_slots, draft->n_workers, o->batch_size,
-                                           plan->out_bytes, plan->kind.label_bytes, error);
+    uint64_t kept_bytes[MR_MAX_KEPT];
+    for (uint32_t k = 0; k < plan->kind.n_kept; k++)
+        kept_bytes[k] = plan->kind.kept[k].max_bytes;
+    mr_status status =
+        mr_slot_layout_init_kept(&draft->layout, head_bytes, o->n_slots, draft->n_workers, o->batch_size,
+                                 plan->out_bytes, plan->kind.label_bytes, plan->kind.n_kept, kept_bytes, error);
     if (status == MR_OK)
         status = mr_slab_create(draft->layout.slab_bytes, choose_pages(o), &core->slab, error);
     if (status == MR_OK) {

@@ -48,17 +48,20 @@ static struct mr_dl_type type_of(mr_dtype dtype)
     return (struct mr_dl_type){.code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
 }
 
+/* Of rows of different lengths the values, one after the other: one dimension. */
 static struct mr_dl_tensor describe_array(struct tensor *tensor, const mr_array *array)
 {
-    bool cuda = array->device.kind == MR_DEVICE_CUDA;
-    for (uint32_t i = 0; i < array->ndim; i++) {
+    bool cuda = array->device.kind == MR_DEVICE_CUDA, ragged = array->row_offsets != NULL;
+    tensor->shape[0] = array->n_values;
+    tensor->strides[0] = 1;
+    for (uint32_t i = 0; !ragged && i < array->ndim; i++) {
         tensor->shape[i] = array->shape[i];
         tensor->strides[i] = array->strides[i] / (int64_t)mr_dtype_size(array->dtype);
     }
     return (struct mr_dl_tensor){
         .data = array->data,
         .device = {.device_type = cuda ? MR_DL_CUDA : MR_DL_CPU, .device_id = cuda ? array->device.id : 0},
-        .ndim = (int32_t)array->ndim,
+        .ndim = ragged ? 1 : (int32_t)array->ndim,
         .dtype = type_of(array->dtype),
         .shape = tensor->shape,
         .strides = tensor->strides};
@@ -90,8 +93,6 @@ static mr_status export_array(mr_batch *batch, const char *name, void *stream, b
     const mr_array *array = mr_batch_array(batch, name);
     if (!array)
         return mr_error_set(&batch->error, MR_ERR_INVALID, "no array '%s'", name);
-    if (array->row_offsets)
-        return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' has rows of different lengths", name);
     struct tensor *tensor = make_tensor(array, versioned);
     if (!tensor)
         return mr_error_memory(&batch->error, sizeof *tensor);

@@ -50,6 +50,10 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
                               kind->data_bytes, kind->label_dtype, kind->label_ndim, kind->label_bytes};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
+    for (uint32_t i = 0; i < kind->n_kept; i++) {
+        mr_digest_add_text(digest, kind->kept[i].name);
+        mr_digest_add_u64(digest, kind->kept[i].max_bytes);
+    }
     for (uint32_t i = 0; i < kind->ndim && i < MR_MAX_NDIM - 1; i++)
         mr_digest_add_u64(digest, (uint64_t)kind->shape[i]);
     for (uint32_t i = 0; i < kind->label_ndim && i < MR_MAX_NDIM - 1; i++)

@@ -37,6 +37,24 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
+/* Offsets and values are copied with the small block, lengths are for the host alone. */
+static bool lay_out_kept(struct mr_slot_layout *l, uint64_t *end)
+{
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < l->n_kept; k++)
+        ok = append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t), 64, &l->kept[k].offsets_off) &&
+             append_part(end, l->batch_size, l->kept[k].max_bytes, 64, &l->kept[k].values_off);
+    return ok;
+}
+
+static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
+{
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < l->n_kept; k++)
+        ok = append_part(end, l->batch_size, sizeof(uint32_t), 64, &l->kept[k].lengths_off);
+    return ok;
+}
+
 static bool lay_out_data(struct mr_slot_layout *l)
 {
     uint64_t end = 0;
@@ -46,9 +64,10 @@ static bool lay_out_data(struct mr_slot_layout *l)
               append_part(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
               append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
               append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
-              append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off);
+              append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
+              lay_out_kept(l, &end);
     l->small_bytes = end - l->label_off;
-    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off);
+    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) && lay_out_lengths(l, &end);
     l->used_bytes = end;
     return ok && append_part(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
@@ -56,11 +75,23 @@ static bool lay_out_data(struct mr_slot_layout *l)
 mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t n_workers,
                               uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
 {
+    return mr_slot_layout_init_kept(layout, head_bytes, n_slots, n_workers, batch_size, sample_bytes, label_bytes, 0,
+                                    NULL, error);
+}
+
+mr_status mr_slot_layout_init_kept(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
+                                   uint32_t n_workers, uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes,
+                                   uint32_t n_kept, const uint64_t *max_bytes, mr_error *error)
+{
+    assert(n_kept <= MR_SLOT_MAX_KEPT);
     *layout = (struct mr_slot_layout){.n_slots = n_slots,
                                       .batch_size = batch_size,
                                       .n_workers = n_workers,
                                       .sample_bytes = sample_bytes,
-                                      .label_bytes = label_bytes};
+                                      .label_bytes = label_bytes,
+                                      .n_kept = n_kept};
+    for (uint32_t k = 0; k < n_kept; k++)
+        layout->kept[k].max_bytes = max_bytes[k];
     uint64_t end = head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout) ||
         !append_part(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||

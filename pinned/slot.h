@@ -68,12 +68,22 @@ struct mr_slot {
 };
 static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
 
+/* A byte array of a batch, beside image and label: rows of any length up to a maximum. slot_kept.h says how they lie.
+ */
+struct mr_slot_kept {
+    uint64_t max_bytes;
+    uint64_t offsets_off; /* int64_t[batch_size + 1]: where rows begin in values */
+    uint64_t values_off;  /* uint8_t[batch_size][max_bytes] */
+    uint64_t lengths_off; /* uint32_t[batch_size]: what the workers have written; not in the small block */
+};
+#define MR_SLOT_MAX_KEPT 3
+
 /* Where a slot's parts lie: the same for all slots of a slab, but for the base. Constant after creation. */
 struct mr_slot_layout {
     uint32_t n_slots;
     uint32_t batch_size;
     uint32_t n_workers;
-    uint32_t spare;
+    uint32_t n_kept;
     uint64_t book_off;       /* of slot 0 from the start of the slab; 64-aligned */
     uint64_t book_bytes;     /* from slot to slot */
     uint64_t places_off;     /* within a book: mr_place[batch_size] */
@@ -90,16 +100,21 @@ struct mr_slot_layout {
     uint64_t index_off;      /* int64_t[batch_size] */
     uint64_t mask_off;       /* uint8_t[batch_size] */
     uint64_t geometry_off;   /* int32_t[batch_size][8] */
-    uint64_t descriptor_off; /* mr_descriptor[batch_size]; the small block ends behind them */
+    uint64_t descriptor_off; /* mr_descriptor[batch_size]; the small block ends behind them, and values of kept */
     uint64_t small_bytes;    /* of the small block, from label_off on */
     uint64_t status_off;     /* uint32_t[batch_size]: enum mr_finished, comes back from the device */
     uint64_t used_bytes;     /* of the data, with all of this */
     uint64_t slab_bytes;     /* the whole */
+    struct mr_slot_kept kept[MR_SLOT_MAX_KEPT];
 };
 
 /* Lay out n_slots slots behind head_bytes of other things. MR_ERR_NO_MEMORY names sizes that overflow. */
 mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t n_workers,
                               uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
+/* The same with n_kept byte arrays whose rows have at most so many bytes. */
+mr_status mr_slot_layout_init_kept(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
+                                   uint32_t n_workers, uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes,
+                                   uint32_t n_kept, const uint64_t *max_bytes, mr_error *error);
 
 /* The parts of slot i in a slab that is mapped at base. */
 struct mr_slot_view {

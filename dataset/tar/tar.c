@@ -16,6 +16,7 @@
 #include "dataset/catalog_build.h"
 #include "dataset/file.h"
 #include "dataset/spec.h"
+#include "dataset/tar/tar_further.h"
 #include "dataset/tar/tar_jobs.h"
 #include "dataset/tar/tar_shards.h"
 
@@ -90,11 +91,12 @@ static mr_status take_keep(struct mr_spec *spec, enum mr_tar_keep *keep_out, mr_
 
 static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_error *error)
 {
-    if (take_images(spec, &opening->recipe, error) < 0 || take_label(spec, &opening->recipe, error) < 0)
+    if (take_images(spec, &opening->recipe, error) < 0 || take_label(spec, &opening->recipe, error) < 0 ||
+        mr_tar_further_take(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
     mr_status status = take_keep(spec, &opening->keep, error);
-    return status < 0 ? status : mr_spec_finish(spec, "image, label, classes, index", error);
+    return status < 0 ? status : mr_spec_finish(spec, "image, label, keep, classes, index", error);
 }
 
 /* What the recipe says, as one text; suffixes have a byte in front of which no other text can end. */
@@ -105,6 +107,9 @@ static void write_recipe(struct mr_tar_recipe *recipe)
     int n = snprintf(recipe->text, sizeof recipe->text, "label %s%s image", labels[recipe->label], recipe->field);
     for (uint32_t i = 0; i < recipe->n_images; i++) /* storage and field are shorter than text */
         n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%s", recipe->images[i]);
+    for (uint32_t i = 0; i < recipe->n_kept; i++)
+        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, " keep %s:%" PRIu64, recipe->kept[i].name,
+                      recipe->kept[i].max_bytes);
 }
 
 /* How much of two paths is the same, up to a slash. */
@@ -158,6 +163,9 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
     if (status == MR_OK)
         status =
             mr_bytes_append(&builder->sections[MR_SECTION_MEMBERS], samples->members.data, samples->members.len, error);
+    if (status == MR_OK)
+        status =
+            mr_bytes_append(&builder->sections[MR_SECTION_FURTHER], samples->further.data, samples->further.len, error);
     const char *name = (const char *)samples->names.data;
     for (uint64_t i = 0; status == MR_OK && i < samples->n; i++, name += strlen(name) + 1)
         status = mr_catalog_builder_name(builder, name, error);
@@ -218,6 +226,8 @@ static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *e
                               opening->source.paths + opening->source.offs[opening->source.n - 1]);
     if (status < 0)
         return status;
+    header->kind.n_kept = opening->recipe.n_kept;
+    memcpy(header->kind.kept, opening->recipe.kept, sizeof header->kind.kept);
     header->kind.encoded = 1;
     header->kind.picture = 1;
     mr_kind_set_integer_label(&header->kind);

@@ -30,10 +30,13 @@ struct mr_tar_group {
     /* The sample whose members come: */
     bool is_open, has_label, is_cut;
     bool gap_before;                 /* the gap came before its first member */
+    bool gap_within;                 /* one came between its members */
     enum mr_catalog_problem problem; /* found while members came */
     uint32_t image;                  /* place in the recipe's list; n_images: none */
     int64_t label;
     struct mr_catalog_member member;
+    struct mr_catalog_further further[MR_MAX_KEPT];
+    bool has_further[MR_MAX_KEPT];
     size_t stem_len;
     char stem[MR_CATALOG_PATH]; /* its first member's name; up to stem_len the name of all */
     char name[MR_CATALOG_PATH]; /* of the image */
@@ -42,6 +45,7 @@ struct mr_tar_group {
 void mr_tar_samples_fini(struct mr_tar_samples *samples)
 {
     mr_bytes_fini(&samples->members);
+    mr_bytes_fini(&samples->further);
     mr_bytes_fini(&samples->names);
     mr_bytes_fini(&samples->notes);
     *samples = (struct mr_tar_samples){0};
@@ -83,10 +87,13 @@ void mr_tar_group_destroy(struct mr_tar_group *group)
     free(group);
 }
 
-static mr_status add_sample(struct mr_tar_samples *samples, const struct mr_catalog_member *member, const char *name,
-                            mr_error *error)
+static mr_status add_sample(struct mr_tar_group *group, const struct mr_catalog_member *member,
+                            const struct mr_catalog_further *further, const char *name, mr_error *error)
 {
+    struct mr_tar_samples *samples = group->samples;
     mr_status status = mr_bytes_append(&samples->members, member, sizeof *member, error);
+    if (status == MR_OK)
+        status = mr_bytes_append(&samples->further, further, group->recipe->n_kept * sizeof *further, error);
     if (status == MR_OK)
         status = mr_bytes_append(&samples->names, name, strlen(name) + 1, error);
     samples->n += status == MR_OK;
@@ -96,12 +103,21 @@ static mr_status add_sample(struct mr_tar_samples *samples, const struct mr_cata
 /* What was lost in a gap, as a sample of its own. */
 static mr_status add_gap(struct mr_tar_group *group, mr_error *error)
 {
+    static const struct mr_catalog_further none[MR_MAX_KEPT];
     char name[64];
     struct mr_catalog_member member = {
         .offset = group->gap.from, .len = group->gap.to - group->gap.from, .problem = MR_PROBLEM_LOST};
     snprintf(name, sizeof name, "(bytes %" PRIu64 " to %" PRIu64 ")", group->gap.from, group->gap.to);
     group->has_gap = false;
-    return add_sample(group->samples, &member, name, error);
+    return add_sample(group, &member, none, name, error);
+}
+
+static bool lacks_further(const struct mr_tar_group *group)
+{
+    for (uint32_t i = 0; i < group->recipe->n_kept; i++)
+        if (!group->has_further[i])
+            return true;
+    return false;
 }
 
 static enum mr_catalog_problem judge_sample(const struct mr_tar_group *group)
@@ -110,8 +126,11 @@ static enum mr_catalog_problem judge_sample(const struct mr_tar_group *group)
         return group->problem;
     bool has_image = group->image < group->recipe->n_images;
     bool has_label = group->has_label || group->recipe->label == MR_TAR_LABEL_NONE;
-    if (has_image && has_label)
+    bool may_lack = (group->gap_within || group->is_cut) && lacks_further(group); /* it may have had it */
+    if (has_image && has_label && !may_lack)
         return MR_PROBLEM_NONE;
+    if (has_image && has_label && group->gap_within)
+        return MR_PROBLEM_LOST;
     if (group->is_cut)
         return MR_PROBLEM_CUT;
     return has_image ? MR_PROBLEM_NO_LABEL : MR_PROBLEM_NO_IMAGE;
@@ -132,7 +151,7 @@ static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
         status = add_gap(group, error);
     if (status < 0)
         return status;
-    return add_sample(group->samples, &group->member, *group->name ? group->name : group->stem, error);
+    return add_sample(group, &group->member, group->further, *group->name ? group->name : group->stem, error);
 }
 
 mr_status mr_tar_group_finish(struct mr_tar_group *group, mr_error *error)
@@ -145,11 +164,14 @@ static void open_sample(struct mr_tar_group *group, const char *name, size_t ste
 {
     group->is_open = true;
     group->gap_before = group->has_gap;
+    group->gap_within = false;
     group->has_label = group->is_cut = false;
     group->problem = MR_PROBLEM_NONE;
     group->image = group->recipe->n_images;
     group->label = 0;
     group->member = (struct mr_catalog_member){0};
+    memset(group->further, 0, sizeof group->further);
+    memset(group->has_further, 0, sizeof group->has_further);
     group->stem_len = stem_len;
     snprintf(group->stem, sizeof group->stem, "%s", name);
     group->name[0] = '\0';
@@ -177,6 +199,22 @@ static void take_image(struct mr_tar_group *group, const struct mr_tar_member *m
         group->member.len = member->len;
         snprintf(group->name, sizeof group->name, "%s", member->name);
         return;
+    }
+}
+
+static void take_further(struct mr_tar_group *group, const struct mr_tar_member *member, const char *suffix)
+{
+    for (uint32_t i = 0; i < group->recipe->n_kept; i++) {
+        if (strcmp(suffix, group->recipe->kept[i].name) != 0)
+            continue;
+        if (group->has_further[i])
+            group->problem = MR_PROBLEM_TWICE;
+        else if (member->is_cut)
+            group->problem = MR_PROBLEM_CUT;
+        else if (member->len > group->recipe->kept[i].max_bytes && group->problem == MR_PROBLEM_NONE)
+            group->problem = MR_PROBLEM_LONG;
+        group->has_further[i] = true;
+        group->further[i] = (struct mr_catalog_further){.offset = member->offset, .len = member->len};
     }
 }
 
@@ -253,6 +291,7 @@ mr_status mr_tar_group_member(void *user, const struct mr_tar_member *member, mr
         status = close_sample(group, error);
         open_sample(group, member->name, stem_len);
     } else if (!group->gap_before) {
+        group->gap_within |= group->has_gap;
         group->has_gap = false; /* it lies within this sample */
     }
     if (status == MR_OK && member->is_cut)
@@ -260,6 +299,7 @@ mr_status mr_tar_group_member(void *user, const struct mr_tar_member *member, mr
     if (status < 0)
         return status;
     take_image(group, member, lower);
+    take_further(group, member, lower);
     return take_label(group, member, lower, error);
 }
 

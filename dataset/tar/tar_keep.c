@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads kept indexes: a header, the recipe, the members, their names, all under one checksum. It is a cache:
+ * Writes and reads kept indexes: a header, the recipe, the members, the further ones, the members' names, all under one
+ * checksum. It is a cache:
  * native byte order, a version, and anything odd makes it as if it were not there.
  *
  * Invariant: readers see a whole file or none, since it is written under a temporary name first. What is read is
@@ -102,18 +103,33 @@ static uint64_t sum_file(const struct keep_header *header, const uint8_t *rest, 
 static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len, const struct stat *st,
                         const struct mr_tar_recipe *recipe)
 {
-    uint64_t members, all;
+    uint64_t members, all, of_each = sizeof(struct mr_catalog_member);
+    of_each += recipe->n_kept * sizeof(struct mr_catalog_further);
     return header->magic == MAGIC && header->version == VERSION && header->recipe_len == strlen(recipe->text) &&
            header->shard_bytes == (uint64_t)st->st_size && header->mtime_s == st->st_mtim.tv_sec &&
-           header->mtime_ns == st->st_mtim.tv_nsec &&
-           mr_checked_mul_u64(header->n, sizeof(struct mr_catalog_member), &members) &&
+           header->mtime_ns == st->st_mtim.tv_nsec && mr_checked_mul_u64(header->n, of_each, &members) &&
            mr_checked_add_u64(members, header->names_len, &all) && mr_checked_add_u64(all, header->recipe_len, &all) &&
            all == len && memcmp(rest, recipe->text, header->recipe_len) == 0 &&
            header->checksum == sum_file(header, rest, len);
 }
 
+/* Further members of a good sample lie in the shard, and are as long as the recipe allows. */
+static bool further_fit(const struct mr_tar_samples *samples, uint64_t i, const struct mr_tar_recipe *recipe,
+                        uint64_t shard_bytes)
+{
+    for (uint32_t k = 0; k < recipe->n_kept; k++) {
+        struct mr_catalog_further further;
+        uint64_t stop;
+        memcpy(&further, samples->further.data + (i * recipe->n_kept + k) * sizeof further, sizeof further);
+        if (further.len > recipe->kept[k].max_bytes || !mr_checked_add_u64(further.offset, further.len, &stop) ||
+            stop > shard_bytes)
+            return false;
+    }
+    return true;
+}
+
 /* As many names as members, none of them empty or too long; places in the shard. */
-static bool samples_fit(const struct mr_tar_samples *samples, uint64_t shard_bytes)
+static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_tar_recipe *recipe, uint64_t shard_bytes)
 {
     const char *name = (const char *)samples->names.data, *end = name ? name + samples->names.len : name;
     for (uint64_t i = 0; i < samples->n; i++) {
@@ -122,7 +138,8 @@ static bool samples_fit(const struct mr_tar_samples *samples, uint64_t shard_byt
         memcpy(&member, samples->members.data + i * sizeof member, sizeof member);
         const char *nul = name < end ? memchr(name, '\0', (size_t)(end - name)) : NULL;
         if (!nul || nul == name || nul - name >= MR_CATALOG_PATH || member.problem >= MR_N_PROBLEMS ||
-            !mr_checked_add_u64(member.offset, member.len, &stop) || stop > shard_bytes)
+            !mr_checked_add_u64(member.offset, member.len, &stop) || stop > shard_bytes ||
+            (member.problem == MR_PROBLEM_NONE && !further_fit(samples, i, recipe, shard_bytes)))
             return false;
         name = nul + 1;
     }
@@ -141,10 +158,13 @@ static bool take_samples(const uint8_t *bytes, size_t len, const struct stat *st
         return false;
     const uint8_t *members = rest + header.recipe_len;
     size_t members_len = header.n * sizeof(struct mr_catalog_member);
+    size_t further_len = header.n * recipe->n_kept * sizeof(struct mr_catalog_further);
+    const uint8_t *further = members + members_len;
     samples->n = header.n;
     return mr_bytes_append(&samples->members, members, members_len, NULL) == MR_OK &&
-           mr_bytes_append(&samples->names, members + members_len, header.names_len, NULL) == MR_OK &&
-           samples_fit(samples, header.shard_bytes);
+           mr_bytes_append(&samples->further, further, further_len, NULL) == MR_OK &&
+           mr_bytes_append(&samples->names, further + further_len, header.names_len, NULL) == MR_OK &&
+           samples_fit(samples, recipe, header.shard_bytes);
 }
 
 static bool load_place(const struct place *place, const struct stat *shard, const struct mr_tar_recipe *recipe,
@@ -193,6 +213,7 @@ static bool append_file(struct mr_bytes *file, const struct stat *st, const stru
     if (mr_bytes_append(file, &header, sizeof header, NULL) < 0 ||
         mr_bytes_append(file, recipe->text, header.recipe_len, NULL) < 0 ||
         mr_bytes_append(file, samples->members.data, samples->members.len, NULL) < 0 ||
+        mr_bytes_append(file, samples->further.data, samples->further.len, NULL) < 0 ||
         mr_bytes_append(file, samples->names.data, samples->names.len, NULL) < 0)
         return false;
     header.checksum = sum_file(&header, file->data + sizeof header, file->len - sizeof header);

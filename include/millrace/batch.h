@@ -6,6 +6,10 @@
  * "label", "index" (i64 [N], dataset index), "mask" (u8 [N], 1 where the sample is real) and "geometry" (i32 [N,8]:
  * source width, source height, crop x, y, width, height, horizontal flip, vertical flip). The crop is the part of the
  * source that remains before the first resize, in unflipped pixels; it extends past the image where zeros are padded.
+ *
+ * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with row_offsets, and
+ * "txt.offsets" (i64 [N + 1]), which holds the same offsets. Row i is bytes row_offsets[i] to row_offsets[i + 1] of
+ * data; it is empty where a sample has no such member, and where mask is 0.
  */
 #ifndef MILLRACE_BATCH_H
 #define MILLRACE_BATCH_H
@@ -69,11 +73,14 @@ typedef struct mr_array {
     const char *name;
     mr_dtype dtype;
     uint32_t ndim;
-    int64_t shape[MR_MAX_NDIM];   /* elements; shape[0] is the number of rows of this batch */
-    int64_t strides[MR_MAX_NDIM]; /* bytes */
+    int64_t shape[MR_MAX_NDIM];   /* elements; shape[0] is the number of rows of this batch, of offsets one more. If
+                                     rows differ in length, shape[1] is the longest that a row may be */
+    int64_t strides[MR_MAX_NDIM]; /* bytes; strides[0] is 0 if rows differ in length */
     mr_device device;
     void *data;
-    const int64_t *row_offsets; /* bytes from data to each row, if rows differ in length; otherwise NULL */
+    const int64_t *row_offsets; /* If rows differ in length: bytes from data to each row, and to the end of the last
+                                   one; shape[0] + 1 of them, in the memory in which data are. Otherwise NULL */
+    int64_t n_values;           /* row_offsets[shape[0]], for arrays on a GPU; 0 without row_offsets */
 } mr_array;
 
 typedef struct mr_batch mr_batch;
@@ -169,11 +176,11 @@ struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
 /**
- * Hand one array to another framework without a copy, as a DLPack tensor.
+ * Hand one array to another framework without a copy, as a DLPack tensor. Of an array whose rows differ in length it is
+ * the values of all rows in one dimension; its offsets are an array of their own.
  *
  * stream  that framework's stream, as for mr_batch_use(): it waits for the copy; the tensor's deleter releases on it
- * Returns MR_OK; MR_ERR_INVALID if there is no such array; MR_ERR_UNSUPPORTED if its rows differ in length;
- * MR_ERR_NO_MEMORY; otherwise as mr_batch_use().
+ * Returns MR_OK; MR_ERR_INVALID if there is no such array; MR_ERR_NO_MEMORY; otherwise as mr_batch_use().
  * Ownership: *tensor_out is the caller's, who calls its deleter, in any thread. The batch's memory is kept until the
  * deleters of all its tensors have run and the batch was released. NULL on failure.
  */

@@ -33,7 +33,7 @@ typedef struct mr_dataset_options {
  *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the list
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]
  *                                  [&label_dtype=][&label_shape=]
- *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&classes=FILE&index=]
+ *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&keep=SUFFIX:BYTES,...&classes=FILE&index=]
  *                                  images in tar files, as WebDataset writes them; {000..099} and * in the names
  *   pack:DIR                       a pack, as mr_dataset_pack() and `millrace pack` write it (docs/pack-format.md)
  *
@@ -54,7 +54,7 @@ typedef struct mr_sample {
     size_t struct_size; /* set by the library */
     const void *bytes;  /* an encoded image, or pixels / elements when encoded is false */
     size_t len_bytes;
-    bool encoded;             /* true: bytes of an image file; false: raw elements of the options' shape */
+    bool encoded;             /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
     int64_t label;            /* used when labels are one int64 and label_record is NULL */
     const void *label_record; /* a label of the callbacks' label_dtype and label_shape */
     void *cookie;             /* for the callbacks' own use in release */
@@ -107,8 +107,9 @@ MR_API uint32_t mr_dataset_n_classes(const mr_dataset *dataset);
 MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
 
 /**
- * Write the name of a sample for messages: the file's path, with "#record" for records, with "/member" for tar files. For a pack it is the path of
- * the packed file, below the folder that was packed. At most size bytes are written, with the final NUL.
+ * Write the name of a sample for messages: the file's path, with "#record" for records, with "/member" for tar files.
+ * For a pack it is the path of the packed file, below the folder that was packed. At most size bytes are written, with
+ * the final NUL.
  *
  * Returns MR_OK, or MR_ERR_INVALID if index is out of range.
  */

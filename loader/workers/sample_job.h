@@ -17,7 +17,8 @@ struct mr_sample_job {
     uint64_t begin_ns;   /* of the read, for the trace */
     int64_t index;       /* the candidate's in the dataset; -1: there is none */
     struct mr_rng draws; /* the candidate's in the batch's epoch; nothing is drawn from it, copies are */
-    bool by_marks;       /* its read is a range of its file, found by marks that the cache has of this version: */
+    bool is_part;        /* its read is a range of its file, found by marks that the cache has of this version, or the
+                            byte arrays of a sample that is in the cache: */
     uint64_t file_bytes;
     int64_t mtime_ns;
 };

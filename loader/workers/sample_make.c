@@ -13,6 +13,7 @@
 
 #include "loader/workers/fork_mark.h"
 #include "loader/workers/worker_cache.h"
+#include "pinned/slot_kept.h"
 
 struct mr_sample_maker {
     struct mr_worker_job job;
@@ -129,7 +130,12 @@ enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr
     mr_error unused;
     uint64_t offset, len;
     switch (mr_worker_cache_prefetch(maker->cache, job, &offset, &len)) {
-    case MR_WORKER_CACHE_SAMPLE: return MR_SUBMITTED_CACHED;
+    case MR_WORKER_CACHE_SAMPLE:
+        if (maker->control->layout.n_kept == 0)
+            return MR_SUBMITTED_CACHED;
+        job->is_part = true;
+        mr_reader_submit_range(reader, job->tag, job->index, 0, 0); /* the byte arrays */
+        return MR_SUBMITTED_READ;
     case MR_WORKER_CACHE_MARKS:
         mr_reader_submit_range(reader, job->tag, job->index, offset, len);
         return MR_SUBMITTED_READ;
@@ -181,6 +187,23 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
+/* The byte arrays that came with the read; NULL: none, all rows are empty. */
+static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read)
+{
+    const struct mr_slot_layout *layout = &maker->control->layout;
+    uint64_t lens[MR_MAX_KEPT] = {0};
+    const uint8_t *bytes = read ? read->kept : NULL;
+    if (layout->n_kept == 0)
+        return;
+    if (bytes)
+        mr_catalog_kept(maker->job.catalog, read->index, lens);
+    for (uint32_t k = 0; k < layout->n_kept; k++) {
+        mr_slot_kept_put(layout, &job->view, k, job->place, bytes, lens[k]);
+        if (bytes)
+            bytes += lens[k];
+    }
+}
+
 /*
  * From the cache, with the read that its marks have led to, or NULL. False: nothing was done, or what was done does not
  * count, and the file is to be read.
@@ -189,7 +212,8 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
 {
     struct mr_fetched fetched;
     mr_error unused;
-    if (!maker->cache)
+    bool needs_read = maker->control->layout.n_kept > 0; /* byte arrays are not in the cache */
+    if (!maker->cache || (needs_read && (!read || read->status != MR_OK)))
         return false;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     if (!mr_worker_cache_take(maker->cache, job, read, label_at(maker, job), &fetched))
@@ -198,6 +222,7 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
     count_bytes(maker, read ? fetched.packed.marks_len : fetched.len);
     if (run_pixels(maker, job, &fetched, &unused) == MR_OK) {
         atomic_fetch_add_explicit(&maker->record->n_cached, 1, memory_order_relaxed);
+        keep_bytes(maker, job, read);
         return true;
     }
     mr_worker_cache_drop(maker->cache, job->index);
@@ -209,7 +234,11 @@ static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample
 {
     struct mr_fetched fetched;
     mr_status status = mr_sample_fetch_take(&maker->source, read, label_at(maker, job), &fetched, error);
-    return status == MR_OK ? run_pixels(maker, job, &fetched, error) : status;
+    if (status == MR_OK)
+        status = run_pixels(maker, job, &fetched, error);
+    if (status == MR_OK)
+        keep_bytes(maker, job, read);
+    return status;
 }
 
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
@@ -311,7 +340,7 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
     if (maker->job.callbacks)
         return use_callback(maker, job, error);
     const struct mr_read *own = read && read->index == job->index ? read : NULL;
-    bool is_whole = own && !job->by_marks;
+    bool is_whole = own && !job->is_part;
     if (!is_whole && use_cached(maker, job, own))
         return MR_OK;
     mr_status status = is_whole ? use_read(maker, job, own, error) : read_and_use(maker, job, error);
@@ -339,6 +368,7 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
     const struct mr_slot_layout *layout = &maker->control->layout;
     memset(job->view.data + job->place * layout->sample_bytes, 0, layout->sample_bytes);
     memset(label_at(maker, job), 0, layout->label_bytes);
+    keep_bytes(maker, job, NULL);
     memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));
     job->view.index[job->place] = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
     job->view.mask[job->place] = 0;

@@ -195,7 +195,7 @@ static bool finish_a_read(struct mr_worker *w)
         return false;
     if (timed)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len + read.kept_len, memory_order_relaxed);
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
     make_sample(w, job, &read);

@@ -63,7 +63,7 @@ enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
                                                   uint64_t *offset_out, uint64_t *len_out)
 {
     struct mr_cache_hit hit;
-    job->by_marks = false;
+    job->is_part = false;
     if (!cache || !find_entry(cache, job, &hit, offset_out, len_out))
         return MR_WORKER_CACHE_NOTHING;
     if (hit.image.encoding != MR_PACKED_MARKED) {
@@ -73,7 +73,7 @@ enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
     if (*len_out == hit.image.len) /* marks are of no use for a whole file */
         return MR_WORKER_CACHE_NOTHING;
     mr_cache_use_prefetch(cache->use, &hit, 0, hit.len);
-    job->by_marks = true;
+    job->is_part = true;
     job->file_bytes = hit.file_bytes;
     job->mtime_ns = hit.mtime_ns;
     return MR_WORKER_CACHE_MARKS;

@@ -33,16 +33,17 @@ from ._errors import (
 from ._library import VERSION as __version__
 from ._library import lib as _lib
 from ._loader import Loader
+from ._rows import Rows
 from ._transform import Transform, explain
 
 
 def features() -> str:
-    """Features of the library in one line, for example "io_uring jpeg png bmp ppm webp no-cuda"."""
+    """Features of the library in one line, for example "io_uring jpeg png no-cuda"."""
     return _lib.mr_features().decode()
 
 
 __all__ = [
     "Array", "Batch", "CanceledError", "DamagedError", "Dataset", "DeviceError", "Error", "FileError", "InvalidError",
-    "Loader", "NoDeviceError", "NoMemoryError", "PeerError", "PeerTimeoutError", "StateError", "Transform",
+    "Loader", "NoDeviceError", "NoMemoryError", "PeerError", "PeerTimeoutError", "Rows", "StateError", "Transform",
     "UnsupportedError", "WorkerError", "__version__", "explain", "features",
 ]

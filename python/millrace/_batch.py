@@ -10,6 +10,7 @@ from ._array import Array
 from ._errors import StateError, make_error
 from ._lease import Lease
 from ._library import lib
+from ._rows import Rows
 
 
 class Batch:
@@ -25,22 +26,29 @@ class Batch:
         """The lease's batch, or the part of it at the address `handle`."""
         self._lease: Lease | None = lease
         self._handle = handle if handle is not None else lease.address
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, Any] = {}
 
     def _held(self) -> Lease:
         if self._lease is None:
             raise make_state_error("the batch was released")
         return self._lease
 
-    def __getitem__(self, name: str) -> Array:
-        """The array of a name: "image", "label", "index", "mask", "geometry", or "data" for records."""
+    def __getitem__(self, name: str) -> Any:
+        """The array of a name: "image", "label", "index", "mask", "geometry", or "data" for records.
+
+        Further members of a tar dataset ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] are bytes.
+        """
         found = self._arrays.get(name)
         if found is None:
             lease = self._held()
             array = lib.mr_batch_array(self._handle, name.encode())
             if not array:
                 raise KeyError(self._no_array(name))
-            found = self._arrays[name] = Array(lease, self._handle, array.contents)
+            if array.contents.row_offsets:
+                found = Rows(lease, self._handle, array.contents, self[name + ".offsets"])
+            else:
+                found = Array(lease, self._handle, array.contents)
+            self._arrays[name] = found
         return found
 
     def _no_array(self, name: str) -> str:

@@ -91,7 +91,7 @@ static void submit(struct marked *m)
     m->job = (struct mr_sample_job){.index = INDEX};
     mr_rng_init(&m->job.draws, 3, 0, INDEX);
     assert_int_equal(mr_worker_cache_prefetch(m->cached, &m->job, &offset, &len), MR_WORKER_CACHE_MARKS);
-    assert_true(m->job.by_marks && offset > 0 && len < m->job.file_bytes);
+    assert_true(m->job.is_part && offset > 0 && len < m->job.file_bytes);
     mr_reader_submit_range(m->reader, 0, INDEX, offset, len);
 }
 

@@ -310,6 +310,31 @@ static void a_cut_shard_keeps_the_samples_before_the_cut(void **state)
     tree_destroy(&tree);
 }
 
+/* A broken place within a sample may have had the member that it lacks. */
+static void a_further_member_that_was_lost_damages_its_sample(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_test_shard shard = {0};
+    tree_create(&tree);
+    mr_test_shard_add_text(&shard, "a.jpg", "x");
+    size_t at = mr_test_shard_add_text(&shard, "a.txt", "lost");
+    mr_test_shard_add_text(&shard, "a.cls", "1");
+    mr_test_shard_add_text(&shard, "b.jpg", "y");
+    mr_test_shard_add_text(&shard, "b.cls", "2");
+    memset(shard.bytes + at, 'x', 512);
+    write_shard(&tree, "s.tar", &shard);
+    mr_dataset *dataset = open_dataset(with_keys(tree_spec(&tree, "tar", "s.tar"), "?keep=txt:9"));
+    assert_int_equal(mr_dataset_count(dataset), 2);
+    expect_damaged(dataset, 0, "no tar headers are here");
+    assert_int_equal(label_of(dataset, 1), 2);
+    mr_dataset_destroy(dataset);
+    dataset = open_dataset(tree_spec(&tree, "tar", "s.tar"));
+    assert_int_equal(label_of(dataset, 0), 1);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 static void what_is_no_plain_shard_is_refused_by_name(void **state)
 {
     (void)state;
@@ -340,6 +365,24 @@ static void what_is_no_plain_shard_is_refused_by_name(void **state)
     expect_open_error(tree_spec(&tree, "tar", "absent.tar"), MR_ERR_IO, "absent.tar");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?label=txt"), MR_ERR_INVALID, "json:FIELD");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?image=a,,b"), MR_ERR_INVALID, "suffixes");
+    static const char *const keeps[] = {"",
+                                        "txt",
+                                        ":5",
+                                        "txt:0",
+                                        "txt:-1",
+                                        "txt:16777217",
+                                        "txt:9x",
+                                        "a:1,b:1,c:1,d:1",
+                                        "aaaaaaaabbbbbbbbccccccccdddddddd:1"};
+    for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++) {
+        char keys[256];
+        snprintf(keys, sizeof keys, "?keep=%s", keeps[i]);
+        expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), keys), MR_ERR_INVALID, "SUFFIX:BYTES");
+    }
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=Index:4"), MR_ERR_INVALID,
+                      "called 'index' already");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a:4,A:5"), MR_ERR_INVALID, "'a' already");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a.offsets:4"), MR_ERR_INVALID, "already");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?imge=a"), MR_ERR_INVALID, "'image'");
     tree_destroy(&tree);
 }
@@ -376,6 +419,7 @@ int main(void)
         cmocka_unit_test(consecutive_members_with_one_stem_are_a_sample),
         cmocka_unit_test(labels_come_from_json_and_names_from_a_file),
         cmocka_unit_test(a_broken_place_damages_the_samples_in_it),
+        cmocka_unit_test(a_further_member_that_was_lost_damages_its_sample),
         cmocka_unit_test(a_cut_shard_keeps_the_samples_before_the_cut),
         cmocka_unit_test(what_is_no_plain_shard_is_refused_by_name),
         cmocka_unit_test(many_shards_keep_their_order),

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Byte arrays of slots: where they lie, and rows that are moved together. */
+#include "pinned/slot_kept.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+enum { BATCH = 37, N_KEPT = 3 };
+
+static const uint64_t max_bytes[N_KEPT] = {1, 40, 333};
+
+static struct mr_slot_layout make_layout(void)
+{
+    struct mr_slot_layout layout;
+    assert_int_equal(mr_slot_layout_init_kept(&layout, 0, 2, 1, BATCH, 16, 8, N_KEPT, max_bytes, NULL), MR_OK);
+    return layout;
+}
+
+static void arrays_lie_behind_the_descriptors_and_go_with_the_small_block(void **state)
+{
+    (void)state;
+    struct mr_slot_layout l = make_layout();
+    uint64_t end = l.descriptor_off + BATCH * sizeof(struct mr_descriptor);
+    for (unsigned k = 0; k < N_KEPT; k++) {
+        assert_int_equal(l.kept[k].offsets_off % 64, 0);
+        assert_int_equal(l.kept[k].values_off % 64, 0);
+        assert_true(l.kept[k].offsets_off >= end);
+        assert_true(l.kept[k].values_off >= l.kept[k].offsets_off + (BATCH + 1) * sizeof(int64_t));
+        end = l.kept[k].values_off + BATCH * max_bytes[k];
+    }
+    assert_int_equal(l.small_bytes, end - l.label_off);
+    end = l.status_off + BATCH * sizeof(uint32_t);
+    for (unsigned k = 0; k < N_KEPT; k++) {
+        assert_true(l.kept[k].lengths_off >= end);
+        end = l.kept[k].lengths_off + BATCH * sizeof(uint32_t);
+    }
+    assert_true(end <= l.used_bytes);
+}
+
+static void sizes_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    struct mr_slot_layout l;
+    const uint64_t large[1] = {UINT64_MAX / 2};
+    assert_int_equal(mr_slot_layout_init_kept(&l, 0, 2, 1, BATCH, 16, 8, 1, large, NULL), MR_ERR_NO_MEMORY);
+}
+
+/* Byte b of row i of array k; rows written twice, as after a death, have what came last. */
+static uint8_t byte_of(unsigned k, unsigned i, uint64_t b)
+{
+    return (uint8_t)(k * 100 + i * 7 + b);
+}
+
+static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k, unsigned i,
+                      uint64_t len)
+{
+    uint8_t bytes[512];
+    for (uint64_t b = 0; b < sizeof bytes; b++)
+        bytes[b] = byte_of(k, i, b);
+    mr_slot_kept_put(l, view, k, i, bytes, sizeof bytes);
+    mr_slot_kept_put(l, view, k, i, len > 0 ? bytes : NULL, len);
+}
+
+static void check_rows(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k, unsigned n,
+                       const uint64_t *lens)
+{
+    const int64_t *offsets = mr_slot_kept_offsets(l, view, k);
+    const uint8_t *values = view->data + l->kept[k].values_off;
+    uint64_t at = 0;
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(offsets[i], at);
+        for (uint64_t b = 0; b < lens[i]; b++)
+            assert_int_equal(values[at + b], byte_of(k, i, b));
+        at += lens[i];
+    }
+    for (unsigned i = n; i <= BATCH; i++)
+        assert_int_equal(offsets[i], at);
+}
+
+static void rows_are_moved_together(void **state)
+{
+    (void)state;
+    struct mr_slot_layout l = make_layout();
+    uint8_t *slab = aligned_alloc(4096, l.slab_bytes);
+    uint64_t lens[N_KEPT][BATCH];
+    unsigned seed = (unsigned)time(NULL);
+    assert_non_null(slab);
+    memset(slab, 0x5a, l.slab_bytes);
+    for (unsigned round = 0; round < 200; round++) {
+        srand(seed + round);
+        printf("seed %u\n", seed + round);
+        struct mr_slot_view view = mr_slot_at(&l, slab, round % 2);
+        unsigned n = (unsigned)rand() % (BATCH + 1);
+        for (unsigned k = 0; k < N_KEPT; k++)
+            for (unsigned i = 0; i < n; i++) {
+                uint64_t len = (uint64_t)rand() % (max_bytes[k] + 1);
+                lens[k][i] = rand() % 4 == 0 ? 0 : rand() % 4 == 0 ? max_bytes[k] : len;
+                write_row(&l, &view, k, i, lens[k][i]);
+            }
+        mr_slot_kept_join(&l, &view, n);
+        for (unsigned k = 0; k < N_KEPT; k++)
+            check_rows(&l, &view, k, n, lens[k]);
+    }
+    free(slab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_lie_behind_the_descriptors_and_go_with_the_small_block),
+        cmocka_unit_test(sizes_that_overflow_are_refused),
+        cmocka_unit_test(rows_are_moved_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
