@@ -18,6 +18,7 @@
 #include "dataset/callbacks.h"
 #include "dataset/file.h"
 #include "dataset/kinds.h"
+#include "dataset/list.h"
 #include "dataset/spec.h"
 
 struct mr_dataset {
@@ -96,6 +97,30 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     dataset->kind = kind;
     *dataset_out = dataset;
     return MR_OK;
+}
+
+mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n, mr_dataset **dataset_out,
+                                mr_error *error)
+{
+    if (!dataset_out)
+        return mr_error_set(error, MR_ERR_INVALID, "dataset_out is NULL");
+    *dataset_out = NULL;
+    if (!paths)
+        return mr_error_set(error, MR_ERR_INVALID, "paths is NULL");
+    if (n < 1)
+        return mr_error_set(error, MR_ERR_INVALID, "n %" PRId64 " is not positive", n);
+    mr_dataset *dataset;
+    mr_status status = alloc_dataset(&dataset, error);
+    if (status < 0)
+        return status;
+    status = mr_list_make(paths, labels, n, dataset->fds, error);
+    if (status == MR_OK)
+        status = mr_catalog_attach(dataset->fds, &dataset->catalog, error);
+    if (status < 0)
+        mr_dataset_destroy(dataset);
+    else
+        *dataset_out = dataset;
+    return status;
 }
 
 void mr_dataset_retain(mr_dataset *dataset)

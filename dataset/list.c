@@ -283,24 +283,30 @@ static mr_status take_label_dtype(struct mr_spec *spec, mr_dtype *dtype_out, mr_
     return mr_spec_finish(spec, "label", error);
 }
 
+mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype, int fds[MR_CATALOG_N_FDS], mr_error *error)
+{
+    struct scan scan = {.path = name, .len = len, .dtype = label_dtype};
+    struct mr_catalog_builder builder;
+    mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_LIST, error);
+    if (status == MR_OK)
+        status = open_list_root(name, &builder, &fds[MR_CATALOG_FD_ROOT], error);
+    if (status == MR_OK)
+        status = scan_file(&scan, &builder, fds, error);
+    mr_catalog_builder_fini(&builder);
+    return status;
+}
+
 mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
                        mr_error *error)
 {
     (void)options;
-    struct scan scan = {.path = spec->paths[0]};
-    mr_status status = take_label_dtype(spec, &scan.dtype, error);
+    const char *path = spec->paths[0];
+    mr_dtype dtype;
+    size_t len = 0;
+    mr_status status = take_label_dtype(spec, &dtype, error);
     if (status == MR_OK)
-        status = open_list(scan.path, &fds_out[MR_CATALOG_FD_NAMES], &scan.len, error);
+        status = open_list(path, &fds_out[MR_CATALOG_FD_NAMES], &len, error);
     if (status == MR_OK)
-        status = copy_list(scan.path, scan.len, &fds_out[MR_CATALOG_FD_NAMES], error);
-    if (status < 0)
-        return status;
-    struct mr_catalog_builder builder;
-    status = mr_catalog_builder_init(&builder, MR_SCHEME_LIST, error);
-    if (status == MR_OK)
-        status = open_list_root(scan.path, &builder, &fds_out[MR_CATALOG_FD_ROOT], error);
-    if (status == MR_OK)
-        status = scan_file(&scan, &builder, fds_out, error);
-    mr_catalog_builder_fini(&builder);
-    return status;
+        status = copy_list(path, len, &fds_out[MR_CATALOG_FD_NAMES], error);
+    return status == MR_OK ? mr_list_scan(path, len, dtype, fds_out, error) : status;
 }

@@ -96,6 +96,23 @@ typedef struct mr_callbacks {
  */
 MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **dataset_out, mr_error *error);
 
+/**
+ * Make a dataset of image files and their labels, in the order of the array.
+ *
+ *   const char *paths[] = {"a.jpg", "b.png"};
+ *   const int64_t labels[] = {0, 1};
+ *   mr_dataset_from_files(paths, labels, 2, &dataset, &error);
+ *
+ * paths   each of 1 to 4095 bytes; relative ones start from the present working directory
+ * labels  NULL: each label is 0
+ * n       at least 1
+ * Returns MR_OK; MR_ERR_INVALID (names the path's place); MR_ERR_IO; MR_ERR_NO_MEMORY. Files are opened when they are read,
+ * so a missing one is a damaged sample then.
+ * Ownership: paths and labels are copied. *dataset_out is the caller's, to be destroyed; NULL on failure.
+ */
+MR_API mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n,
+                                       mr_dataset **dataset_out, mr_error *error);
+
 /** Give up the caller's reference to the dataset; its loaders keep their own. NULL does nothing. */
 MR_API void mr_dataset_destroy(mr_dataset *dataset);
 

@@ -23,6 +23,7 @@ static const char *const without_handle[] = {
     "mr_cache_stat",
     "mr_constant",
     "mr_dataset_from_callbacks",
+    "mr_dataset_from_files",
     "mr_dataset_open",
     "mr_device_count",
     "mr_dtype_name",
