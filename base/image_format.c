@@ -71,10 +71,10 @@ const char *mr_image_format_sniff(const uint8_t *bytes, size_t len)
         if (has_signature(&signatures[i], bytes, len))
             return signatures[i].format;
     if (looks_like_webp(bytes, len))
-        return "webp";
+        return MR_IMAGE_FORMAT_WEBP;
     if (looks_like_bmp(bytes, len))
-        return "bmp";
+        return MR_IMAGE_FORMAT_BMP;
     if (looks_like_ppm(bytes, len))
-        return "ppm";
+        return MR_IMAGE_FORMAT_PPM;
     return looks_like_text(bytes, len) ? "text" : "unknown";
 }

@@ -8,9 +8,12 @@
 
 #define MR_IMAGE_FORMAT_JPEG "jpeg"
 #define MR_IMAGE_FORMAT_PNG "png"
+#define MR_IMAGE_FORMAT_BMP "bmp"
+#define MR_IMAGE_FORMAT_PPM "ppm"
+#define MR_IMAGE_FORMAT_WEBP "webp"
 
 /*
- * "jpeg", "png", or "webp", "gif", "tiff", "bmp", "ppm", "text", "empty", "unknown". bytes are the file's first ones,
+ * "jpeg", "png", "bmp", "ppm" (PBM and PGM too), "webp", or "gif", "tiff", "text", "empty", "unknown". bytes are the file's first ones,
  * up to all of it; the first 4096 decide. A file that is cut within its signature has the format that it began with.
  */
 const char *mr_image_format_sniff(const uint8_t *bytes, size_t len);

@@ -19,7 +19,7 @@ struct mr_kept {
 };
 
 struct mr_sample_kind {
-    uint32_t encoded; /* 1: JPEG or PNG bytes of any size; the fields up to data_bytes are then zero */
+    uint32_t encoded; /* 1: bytes of an image file, of any size; the fields up to data_bytes are then zero */
     uint32_t picture; /* 1: encoded, or raw u8 of 3 dimensions with 1 or 3 channels: image transforms apply */
     mr_dtype dtype;   /* of a raw sample's elements */
     uint32_t ndim;    /* of a raw sample, without the batch dimension */

@@ -49,7 +49,11 @@ if(MR_CUDA)
   list(APPEND mr_outside_shared CUDA::cudart_static)
   string(PREPEND MR_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt ")
 endif()
-foreach(module libjpeg libpng zlib liburing)
+set(modules libjpeg libpng zlib liburing)
+if(WEBP_FOUND)
+  list(APPEND modules libwebpdemux libwebp)
+endif()
+foreach(module ${modules})
   if(TARGET mr_dep_${module})
     string(TOUPPER ${module} mr_prefix)
     list(APPEND mr_outside mr_dep_${module})
@@ -145,7 +149,7 @@ endforeach()
 
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset transforms transforms/image_ops transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
+foreach(room base sampler dataset transforms transforms/formats transforms/image_ops transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
         dist/group dist/gloo dist/mpi dist/nccl tools examples python tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()

@@ -15,6 +15,7 @@
 #include "base/image_format.h"
 #include "base/out_struct.h"
 #include "base/packed_image.h"
+#include "base/ppm_header.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
 
@@ -28,6 +29,16 @@ static uint32_t read_be16(const uint8_t *p)
 static uint32_t read_be32(const uint8_t *p)
 {
     return read_be16(p) << 16 | read_be16(p + 2);
+}
+
+static uint32_t read_le24(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+}
+
+static uint32_t read_le32(const uint8_t *p)
+{
+    return read_le24(p) | (uint32_t)p[3] << 24;
 }
 
 static void set_format(mr_sample_info *info, const char *format)
@@ -131,6 +142,68 @@ static void inspect_png(const struct view *view, const uint8_t *head, size_t n, 
     inspect_chunks(view, info);
 }
 
+/* The chunk EXIF, which lies behind the pixels; Pillow takes it with a JPEG's prefix too. */
+static void inspect_webp_chunks(const struct view *view, mr_sample_info *info)
+{
+    uint64_t at = 12;
+    for (int i = 0; i < MAX_CHUNKS && info->orientation == 0; i++) {
+        uint8_t head[14];
+        size_t n;
+        if (look_at(view, at, head, sizeof head, &n) < 0 || n < sizeof head)
+            return;
+        uint64_t len = read_le32(head + 4), prefix = memcmp(head + 8, "Exif\0\0", 6) == 0 ? 6 : 0;
+        if (memcmp(head, "EXIF", 4) == 0 && len >= prefix)
+            read_orientation(view, at + 8 + prefix, len - prefix, info);
+        at += 8 + (len + 1) / 2 * 2;
+    }
+}
+
+static void inspect_webp(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
+{
+    if (n < 30)
+        return;
+    bool alpha = false;
+    if (memcmp(head + 12, "VP8X", 4) == 0) {
+        info->width = read_le24(head + 24) + 1;
+        info->height = read_le24(head + 27) + 1;
+        alpha = head[20] & 0x10;
+        if (head[20] & 0x08)
+            inspect_webp_chunks(view, info);
+    } else if (memcmp(head + 12, "VP8L", 4) == 0 && head[20] == 0x2f) {
+        uint32_t bits = read_le32(head + 21);
+        info->width = (bits & 0x3fff) + 1;
+        info->height = (bits >> 14 & 0x3fff) + 1;
+        alpha = bits >> 28 & 1;
+    } else if (memcmp(head + 12, "VP8 ", 4) == 0 && memcmp(head + 23, "\x9d\x01\x2a", 3) == 0) {
+        info->width = read_le24(head + 26) & 0x3fff;
+        info->height = (read_le24(head + 27) >> 8) & 0x3fff;
+    } else {
+        return;
+    }
+    info->channels = alpha ? 4 : 3;
+}
+
+static void inspect_bmp(const uint8_t *head, size_t n, mr_sample_info *info)
+{
+    bool old = n >= 26 && read_le32(head + 14) == 12; /* OS/2's header */
+    if (n < 26 || (!old && read_le32(head + 14) < 40))
+        return;
+    uint32_t height = old ? read_le24(head + 20) & 0xffff : read_le32(head + 22);
+    info->width = old ? read_le24(head + 18) & 0xffff : read_le32(head + 18);
+    info->height = !old && height >> 24 == 0xff ? 0u - height : height;
+    info->channels = 3;
+}
+
+static void inspect_ppm(const uint8_t *head, size_t n, mr_sample_info *info)
+{
+    struct mr_ppm_header header;
+    if (mr_ppm_header_read(head, n, &header))
+        return;
+    info->width = header.width;
+    info->height = header.height;
+    info->channels = header.channels;
+}
+
 static int inspect_bytes(const struct view *view, mr_sample_info *info)
 {
     uint8_t head[HEAD_BYTES];
@@ -143,6 +216,12 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
         inspect_jpeg(view, info);
     else if (strcmp(info->format, MR_IMAGE_FORMAT_PNG) == 0)
         inspect_png(view, head, n, info);
+    else if (strcmp(info->format, MR_IMAGE_FORMAT_WEBP) == 0)
+        inspect_webp(view, head, n, info);
+    else if (strcmp(info->format, MR_IMAGE_FORMAT_BMP) == 0)
+        inspect_bmp(head, n, info);
+    else if (strcmp(info->format, MR_IMAGE_FORMAT_PPM) == 0)
+        inspect_ppm(head, n, info);
     if (info->orientation == 0)
         info->orientation = 1;
     return 0;

@@ -179,7 +179,8 @@ static void count_format(struct census *census, const char *name)
 /* Raw samples are whole by construction; an image needs a format that can be decoded and a readable header. */
 static bool is_suspect(const mr_sample_info *info)
 {
-    static const char *const decoded[] = {"jpeg", "png", "dct", "dct8"}; /* the last ones are a pack's */
+    static const char *const decoded[] = {"jpeg", "png", "webp", "bmp",
+                                          "ppm",  "dct", "dct8"}; /* the last ones are a pack's */
     bool image = false;
 
     for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++)
@@ -236,7 +237,7 @@ static void print_suspects(const struct census *census, FILE *stream)
 
     if (census->n_suspects == 0)
         return;
-    fprintf(stream, "\nnot a JPEG or PNG image by the header: %" PRId64 "\n   index  format  name\n",
+    fprintf(stream, "\nnot an image that can be decoded, by the header: %" PRId64 "\n   index  format  name\n",
             census->n_suspects);
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
         int64_t index = census->suspects[i];

@@ -92,7 +92,7 @@ int mr_cmd_list_run(int argc, char **argv)
                               parse_option,
                               MR_LOADER_ARGS_DOC,
                               "Count a dataset's samples per class, their formats and sizes, and list those whose "
-                              "header is not that of a JPEG or PNG image."
+                              "header is not that of an image that can be decoded."
                               "\v"
                               "Example: list a folder once, and train from the saved list\n"
                               "  millrace list imagefolder:train --save train.list\n"

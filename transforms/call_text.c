@@ -49,6 +49,8 @@ bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_i
     const double *args = call->args;
     if (call->keywords == mr_image_call_ops[MR_CALL_PERSPECTIVE].args)
         return is_same(args, identity, 8);
+    if (call->keywords == mr_image_call_ops[MR_CALL_PIL_AFFINE].args)
+        return is_same(args, identity, 6);
     bool may_be = call->keywords == mr_image_call_ops[MR_CALL_GRAYSCALE].args && image->n_channels == 1;
     for (uint32_t i = 0; i < MR_CALL_MAX_NAMED && call->keywords[i].name; i++) {
         const struct mr_image_arg *keyword = &call->keywords[i];

@@ -2,7 +2,7 @@
 /*
  * From the bytes of an encoded image to rows of RGB pixels, only as many as a crop needs. The format is chosen by the
  * first bytes. There is one codec per worker, reused for every image. Its own memory is kept, so it allocates none once
- * it is warm; libjpeg and libpng allocate a few pieces anew for every image.
+ * it is warm; the libraries behind it allocate a few pieces anew for every image.
  */
 #ifndef TRANSFORMS_CODEC_H
 #define TRANSFORMS_CODEC_H

@@ -33,4 +33,8 @@ mr_status mr_codec_limits_check_pixels(const struct mr_codec_limits *limits, uin
 /* MR_ERR_DAMAGED when a decoder would need more working memory than the limit. */
 mr_status mr_codec_limits_check_memory(const struct mr_codec_limits *limits, uint64_t need_bytes, mr_error *error);
 
+/* The same for a codec that keeps a whole image of bytes_per_pixel and other_bytes; width x height has been checked. */
+mr_status mr_codec_limits_check_image(const struct mr_codec_limits *limits, uint32_t width, uint32_t height,
+                                      uint32_t bytes_per_pixel, uint64_t other_bytes, mr_error *error);
+
 #endif

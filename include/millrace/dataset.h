@@ -54,7 +54,7 @@ typedef struct mr_sample {
     size_t struct_size; /* set by the library */
     const void *bytes;  /* an encoded image, or pixels / elements when encoded is false */
     size_t len_bytes;
-    bool encoded;             /* true: JPEG or PNG bytes; false: raw elements of the options' shape */
+    bool encoded;             /* true: bytes of an image file; false: raw elements of the options' shape */
     int64_t label;            /* used when labels are one int64 and label_record is NULL */
     const void *label_record; /* a label of the callbacks' label_dtype and label_shape */
     void *cookie;             /* for the callbacks' own use in release */

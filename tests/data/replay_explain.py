@@ -19,6 +19,10 @@ PIL = {
     "PIL.exif_transpose": ImageOps.exif_transpose,
     "PIL.convert": Image.Image.convert,
     "PIL.GaussianBlur": lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
+    # Pillow 13 refuses to keep no bits, which timm's policies may draw.
+    "posterize": lambda image, bits: ImageOps.posterize(image, bits) if bits else image.point(lambda x: 0),
+    "timm.solarize_add": lambda image, add: image.point(
+        [min(255, x + add) if x < 128 else x for x in range(256)] * len(image.getbands())),
     "PIL.transform": lambda image, fillcolor, **args: image.transform(fillcolor=tuple(fillcolor), **args),
 }
 

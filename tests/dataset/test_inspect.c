@@ -50,7 +50,7 @@ static void formats_are_told_by_their_first_bytes(void **state)
     expect_format("BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "bmp");
     expect_format("II*\0....", 8, "tiff");
     expect_format("MM\0*....", 8, "tiff");
-    expect_format("P6\n3 3 255\n", 11, "ppm");
+    expect_format("P6\n3 x 255\n", 11, "ppm");
     expect_format("P6", 2, "text");
     expect_format("P\0\0", 3, "unknown");
     expect_format("This is no image.\n", 18, "text");
@@ -130,6 +130,33 @@ static void orientation_is_the_first_one(void **state)
         assert_int_equal(inspect(png, cut).orientation, 1);
 }
 
+static void expect_size(const char *bytes, size_t len, uint32_t width, uint32_t height, uint32_t channels)
+{
+    mr_sample_info info = inspect(bytes, len);
+    assert_int_equal(info.width, width);
+    assert_int_equal(info.height, height);
+    assert_int_equal(info.channels, channels);
+}
+
+static void other_formats_tell_their_size(void **state)
+{
+    (void)state;
+    static const char extended[] = "RIFF....WEBPVP8X\12\0\0\0\30\0\0\0\4\1\0\6\0\0XMP \3\0\0\0abc\0"
+                                   "EXIF\40\0\0\0Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0";
+    expect_size("RIFF....WEBPVP8 ....xxx\x9d\x01\x2a\x05\x41\x02\x80", 30, 0x105, 2, 3);
+    expect_size("RIFF....WEBPVP8L....\x2f\x04\x41\0\x10.....", 30, 0x105, 2, 4);
+    expect_size(extended, sizeof extended - 1, 0x105, 7, 4);
+    assert_int_equal(inspect(extended, sizeof extended - 1).orientation, 6);
+    for (size_t cut = 30; cut < sizeof extended - 1; cut++)
+        assert_int_equal(inspect(extended, cut).orientation, 1);
+    expect_size("BM..\0\0\0\0\0\0....\50\0\0\0\5\1\0\0\2\0\0\0", 26, 0x105, 2, 3);
+    expect_size("BM..\0\0\0\0\0\0....\50\0\0\0\5\1\0\0\376\377\377\377", 26, 0x105, 2, 3);
+    expect_size("BM..\0\0\0\0\0\0....\14\0\0\0\5\1\2\0\1\0\30\0", 26, 0x105, 2, 3);
+    expect_size("P5 #4\n12\t3\n255\n", 16, 12, 3, 1);
+    expect_size("P4\n12 3\n", 8, 12, 3, 1);
+    expect_size("P6 12 3 65535 ", 14, 12, 3, 3);
+}
+
 static void hostile_segments_end_the_walk(void **state)
 {
     (void)state;
@@ -196,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_png_tells_its_size),
         cmocka_unit_test(a_jpeg_tells_its_size_wherever_its_frame_header_lies),
         cmocka_unit_test(orientation_is_the_first_one),
+        cmocka_unit_test(other_formats_tell_their_size),
         cmocka_unit_test(hostile_segments_end_the_walk),
         cmocka_unit_test(a_fifo_is_no_regular_file_and_blocks_nobody),
         cmocka_unit_test(records_tell_their_shape),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fuzzed function as a plain test: images of every kind, cut short, with flipped bits and with parts exchanged; the
- * same inputs at each run. With a folder as argument it writes the whole images there instead, as seeds for libFuzzer,
- * and their names, separated by commas, to the file "list" there.
+ * The fuzzed function as a plain test: images of every kind, made here and of tests/data/formats.json, cut short, with
+ * flipped bits and with parts exchanged; the same inputs at each run. With a folder as argument it writes the whole
+ * images there instead, as seeds for libFuzzer, and their names, separated by commas, to the file "list" there.
  */
 #include "tests/fuzz/fuzz_codec.h"
-#include "tests/support/images.h"
+#include "tests/support/format_corpus.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define N_JPEGS 16
 #define N_PNGS 8
-#define N_SEEDS (N_JPEGS + N_PNGS)
+#define N_MADE (N_JPEGS + N_PNGS)
 #define N_CUTS 24
 #define N_FLIPS 120
 
@@ -108,35 +108,28 @@ static void feed_splices(const struct mr_test_image *a, const struct mr_test_ima
     free(bytes);
 }
 
-static void run_corpus(void)
+static void run_corpus(const struct mr_test_image *seeds, size_t n)
 {
-    struct mr_test_image seeds[N_SEEDS];
     uint32_t random = 1;
-    for (int i = 0; i < N_SEEDS; i++)
-        seeds[i] = make_seed(i);
-    for (int i = 0; i < N_SEEDS; i++) {
+    for (size_t i = 0; i < n; i++) {
         feed_cuts(&seeds[i]);
         feed_flips(&seeds[i], &random);
-        for (int k = 0; k < N_SEEDS; k += 3)
-            feed_splices(&seeds[i], &seeds[(i + k) % N_SEEDS], &random);
+        for (size_t k = 0; k < n; k += n / 8)
+            feed_splices(&seeds[i], &seeds[(i + k) % n], &random);
     }
-    for (int i = 0; i < N_SEEDS; i++)
-        mr_test_image_free(&seeds[i]);
 }
 
-static void write_seeds(const char *folder)
+static void write_seeds(const struct mr_test_image *seeds, size_t n, const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/list", folder);
     FILE *list = fopen(path, "we");
     if (!list)
         abort();
-    for (int i = 0; i < N_SEEDS; i++) {
-        struct mr_test_image image = make_seed(i);
-        snprintf(path, sizeof path, "%s/seed%02d", folder, i);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/seed%03zu", folder, i);
         remove(path);
-        mr_test_image_save(&image, path);
-        mr_test_image_free(&image);
+        mr_test_image_save(&seeds[i], path);
         fprintf(list, "%s%s", i ? "," : "", path);
     }
     if (fclose(list) != 0)
@@ -145,9 +138,22 @@ static void write_seeds(const char *folder)
 
 int main(int argc, char **argv)
 {
+    size_t n_read;
+    struct mr_format_example *examples = mr_format_corpus_load(&n_read);
+    struct mr_test_image *seeds = calloc(N_MADE + n_read, sizeof *seeds);
+    if (!seeds)
+        abort();
+    for (int i = 0; i < N_MADE; i++)
+        seeds[i] = make_seed(i);
+    for (size_t i = 0; i < n_read; i++)
+        seeds[N_MADE + i] = examples[i].file;
     if (argc > 1)
-        write_seeds(argv[1]);
+        write_seeds(seeds, N_MADE + n_read, argv[1]);
     else
-        run_corpus();
+        run_corpus(seeds, N_MADE + n_read);
+    for (int i = 0; i < N_MADE; i++)
+        mr_test_image_free(&seeds[i]);
+    free(seeds);
+    mr_format_corpus_free(examples, n_read);
     return 0;
 }

@@ -16,11 +16,12 @@ static const char *const corpus[] = {
     "affine(9,translate=0.5:0.1,scale=0.1:3,shear=1:2:3:4,bicubic)",
     "random_crop(6,0,0:0:0)",
     "rand_augment(3,9,31)+trivial_augment_wide(bilinear)+auto_augment(svhn)",
+    "timm(\"rand-m9-n3-mstd0.5-p1-inc1\")+timm('v0r',bicubic)+timm(policy=\"rand-tweights\",fill=1:2:3)",
 };
 
 int main(void)
 {
-    static const uint8_t changes[] = {'(', ')', ',', '+', ':', '=', '-', '9', ' ', 128, 147, 0xff};
+    static const uint8_t changes[] = {'(', ')', ',', '+', ':', '=', '-', '9', ' ', '"', 128, 147, 0xff};
     unsigned long n = 0;
     for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++) {
         uint8_t bytes[128];

@@ -52,6 +52,8 @@ OUTSIDE = {
         "examples/make_patches.c",
     ],
     "png.h": ["transforms/codec_png.c", "packs/packer_png.c"],
+    "webp/decode.h": ["transforms/formats/codec_webp.c"],
+    "webp/demux.h": ["transforms/formats/codec_webp.c"],
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
     "gd*.h": ["tools/sheet.c"],
     "Random123/*": ["base/rng.c"],

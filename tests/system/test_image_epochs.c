@@ -34,7 +34,7 @@ static const char *const recipes[][8] = {
     {"random_choice(rotation(30,bilinear),affine(20,translate=0.1:0.2,scale=0.8:1.2,shear=10,fill=9),perspective)",
      "random_crop(60,padding=25,padding_mode=symmetric)",
      "random_order(posterize(3),solarize(99)+invert,autocontrast,adjust_sharpness(2))",
-     "random_crop(52,padding=8,fill=200:100:3)", "auto_augment(policy=svhn)"}};
+     "random_crop(52,padding=8,fill=200:100:3)", "auto_augment(policy=svhn)", "timm(\"rand-m9-mstd0.5-inc1\")"}};
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static char *work;

@@ -85,7 +85,7 @@ static void a_pack_is_counted_without_its_shards_being_read(void **state)
     assert_contains(run.out, "     0        3  class_0\n     1        4  class_1\n");
     assert_contains(run.out, "dct             6\ntext            1\n");
     assert_contains(run.out, "width              40           48           56\n");
-    assert_contains(run.out, "not a JPEG or PNG image by the header: 1\n");
+    assert_contains(run.out, "not an image that can be decoded, by the header: 1\n");
     assert_contains(run.out, "  class_1/text.jpg\n");
     mr_run_command(&run, "list", "--data", "pack:p", "--save", "l", NULL);
     assert_int_equal(run.status, 2);
@@ -103,7 +103,7 @@ static void what_is_no_image_is_named(void **state)
     mr_run_write_file("mixed/class_0/empty.jpg", "", 0);
     mr_run_command(&run, "list", "--data", "mixed", NULL);
     assert_int_equal(run.status, 0);
-    assert_contains(run.out, "not a JPEG or PNG image by the header: 2\n");
+    assert_contains(run.out, "not an image that can be decoded, by the header: 2\n");
     assert_contains(run.out, "  mixed/class_0/empty.jpg\n");
     assert_contains(run.out, "  mixed/class_0/text.jpg\n");
     assert_null(strstr(run.out, "  mixed/class_0/0.jpg\n"));

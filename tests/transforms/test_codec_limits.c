@@ -32,12 +32,9 @@ static void what_is_no_image_is_named_by_its_bytes(void **state)
 
 static void other_formats_are_named(void **state)
 {
-    expect_damaged(*state, "RIFF\0\0\0\0WEBPVP8 ", 16, "WebP is not supported; JPEG and PNG are");
-    expect_damaged(*state, "GIF89a\1\0\1\0", 10, "GIF is not supported; JPEG and PNG are");
-    expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "BMP is not supported; JPEG and PNG are");
-    expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF is not supported; JPEG and PNG are");
-    expect_damaged(*state, "MM\0*\0\0\0\10", 8, "TIFF is not supported; JPEG and PNG are");
-    expect_damaged(*state, "P6\n1 1\n255\nabc", 14, "PPM is not supported; JPEG and PNG are");
+    expect_damaged(*state, "GIF89a\1\0\1\0", 10, "GIF is not supported; JPEG, PNG, WebP, BMP and PPM are");
+    expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF is not supported; JPEG, PNG, WebP, BMP and PPM are");
+    expect_damaged(*state, "MM\0*\0\0\0\10", 8, "TIFF is not supported; JPEG, PNG, WebP, BMP and PPM are");
 }
 
 static void a_header_cut_short_is_damage(void **state)
@@ -59,6 +56,40 @@ static void set_jpeg_size(struct mr_test_image *image, unsigned width, unsigned 
         return;
     }
     fail_msg("no frame header");
+}
+
+static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
+{
+    expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "BMP: the file ends in its header");
+    expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0\51\0\0\0", 18, "BMP: a header of length 41 is not supported");
+    expect_damaged(*state, "P6\n1 1\n255\nab", 13, "2 bytes of pixels where 3 are needed");
+    expect_damaged(*state, "P5\n99999 99999\n255\n", 19, "99999 x 99999 pixels are above the limit of 178956970");
+    expect_damaged(*state, "P5\n1 1\n0\n1", 10, "PPM: the largest value is not 1 to 65535");
+    expect_damaged(*state, "P5\n0 1\n1\n1", 10, "PPM: a side of 0 pixels");
+    expect_damaged(*state, "P5\n-1 1\n1\n1", 11, "PPM: a number is expected");
+    expect_damaged(*state, "P5\n3000000000 1\n1\n1", 19, "PPM: a number is above 2147483647");
+    expect_damaged(*state, "P5\n00000000001 1\n1\n1", 20, "PPM: a number has more than 10 digits");
+    expect_damaged(*state, "P5\n1 # and no more", 18, "PPM: the file ends where a number is expected");
+    expect_damaged(*state, "RIFF\4\0\0\0WEBP", 12, "WebP: its chunks are wrong or incomplete");
+}
+
+static void plain_pixels_are_refused_by_what_is_wrong(void **state)
+{
+    static const char *const files[][2] = {{"P2 2 1 9\n1 10", "PPM: a value is above the header's largest one"},
+                                           {"P2 2 1 9\n1 -1", "PPM: a number is expected"},
+                                           {"P2 2 1 9\n10#####", "PPM: a value is above the header's largest one"},
+                                           {"P2 2 1 9\n9      ", "PPM: the file ends where a number is expected"},
+                                           {"P1 2 1\n1 ", "PPM: the file ends before its pixels"},
+                                           {"P1 2 1\n12", "PPM: a pixel is neither 0 nor 1"},
+                                           {"P1 2 1\n1", "1 bytes of pixels where at least 2 are needed"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        uint8_t *pixels;
+        mr_error error;
+        assert_int_equal(
+            codec_decode(*state, (const uint8_t *)files[i][0], strlen(files[i][0]), NULL, NULL, &pixels, &error),
+            MR_ERR_DAMAGED);
+        assert_string_equal(error.text, files[i][1]);
+    }
 }
 
 static void a_header_of_65535_squared_is_refused(void **state)
@@ -217,6 +248,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_image_is_named_by_its_bytes),
         cmocka_unit_test(other_formats_are_named),
+        cmocka_unit_test(headers_of_other_formats_are_refused_by_what_is_wrong),
+        cmocka_unit_test(plain_pixels_are_refused_by_what_is_wrong),
         cmocka_unit_test(a_header_cut_short_is_damage),
         cmocka_unit_test(a_header_of_65535_squared_is_refused),
         cmocka_unit_test(a_side_of_65535_is_refused),

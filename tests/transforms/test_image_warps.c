@@ -73,10 +73,25 @@ static void draw_perspective(uint64_t *random, const struct mr_image *image, dou
     draw_fill(random, args + 9, NULL);
 }
 
+/* As timm's: one of them is drawn; now and then all. */
+static void draw_coefficients(uint64_t *random, double *args)
+{
+    bool is_any = reference_below(random, 4) == 0;
+    args[0] = args[4] = 1.0;
+    for (int i = 0; i < 6; i++)
+        args[i] = is_any ? draw_number(random, -2, 2) : args[i];
+    args[2 + 3 * reference_below(random, 2)] += draw_number(random, -30, 30);
+    args[1 + 2 * reference_below(random, 2)] += reference_below(random, 2) ? draw_number(random, -0.3, 0.3) : 0.0;
+    args[6] = draw_filter(random);
+    draw_fill(random, args + 7, NULL);
+}
+
 static struct mr_image_call draw_call(uint64_t *random, const struct mr_image *image)
 {
-    struct mr_image_call call = {.kind = MR_CALL_ROTATE + (uint32_t)reference_below(random, 3)};
-    if (call.kind == MR_CALL_AFFINE) {
+    struct mr_image_call call = {.kind = MR_CALL_ROTATE + (uint32_t)reference_below(random, 4)};
+    if (call.kind == MR_CALL_PIL_AFFINE) {
+        draw_coefficients(random, call.args);
+    } else if (call.kind == MR_CALL_AFFINE) {
         draw_affine(random, call.args);
     } else if (call.kind == MR_CALL_PERSPECTIVE) {
         draw_perspective(random, image, call.args);

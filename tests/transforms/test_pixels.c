@@ -148,7 +148,7 @@ static const char *const text_ops[] = {"equalize(0.7)",
                                        "random_apply(invert(0.3)+grayscale(3),0.6)",
                                        "pil_gaussian_blur(0.3:3)",
                                        "trivial_augment_wide(interp=bilinear,fill=9)",
-                                       "rand_augment(3,20)",
+                                       "rand_augment(3,20)+timm(\"rand-n4-mstd2-inc1\",fill=9)",
                                        "auto_augment(svhn,interp=bicubic)",
                                        "random_choice(equalize(1),invert(1)+posterize(2))",
                                        "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};

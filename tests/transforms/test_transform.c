@@ -172,6 +172,15 @@ static void image_operations_take_arguments_by_position_and_by_name(void **state
     expect_long_form("auto_augment+auto_augment(svhn)+auto_augment(policy=cifar10,interp=bilinear)",
                      "auto_augment(policy=imagenet,interp=nearest,fill=0)+auto_augment(policy=svhn,interp=nearest,"
                      "fill=0)+auto_augment(policy=cifar10,interp=bilinear,fill=0)");
+    expect_long_form("timm(\"rand-m9-mstd0.5-inc1\")+timm('3a')",
+                     "timm(\"rand-m9-mstd0.5-inc1\",interp=random,fill=124:116:104)+"
+                     "timm(\"3a\",interp=random,fill=124:116:104)");
+    expect_long_form("timm(bicubic, policy = \"rand-inc1-mmax20-p0.25-n3-t3aw-mstd101-m12\" ,fill=7)",
+                     "timm(\"rand-m12-mstd101-n3-p0.25-mmax20-t3aw\",interp=bicubic,fill=7)");
+    expect_long_form("timm(\"rand\")+timm(\"v0r-mstd1\")+timm(\"rand-n2-tweights-mmax0-inc1-p0.5\")",
+                     "timm(\"rand-m10\",interp=random,fill=124:116:104)+"
+                     "timm(\"v0r-mstd1\",interp=random,fill=124:116:104)+"
+                     "timm(\"rand-m10-tweights\",interp=random,fill=124:116:104)");
     expect_long_form("train:224+invert", CROP "+hflip(0.5)+invert(0.5)+" IMAGENET);
 }
 
@@ -342,6 +351,21 @@ static void errors_name_the_place(void **state)
                  {"trivial_augment_wide(fill=1:2:2.5)", 22, "fill: a whole number or r:g:b"},
                  {"auto_augment(imagenot)", 14, "'imagenot' is unknown or given twice"},
                  {"auto_augment(policy=imagenot)", 14, "did you mean 'imagenet'?"},
+                 {"timm", 1, "timm needs policy"},
+                 {"timm(3)", 6, "policy: there are rand-..., original, originalr, v0, v0r and 3a, each in quotes"},
+                 {"timm(\"augmix-m5\")", 6, "policy: there are rand-..."},
+                 {"timm(\"rand-m9)", 6, "the closing quote is missing"},
+                 {"timm(\"rand-m9-w0\")", 15, "policy: a section of rand is m9, n2"},
+                 {"timm(\"rand-\")", 12, "policy: a section of rand is m9, n2"},
+                 {"timm(\"rand-m9.5\")", 13, "policy: m: a whole number from 0 to 1000"},
+                 {"timm(\"rand-n0\")", 13, "policy: n: a whole number from 1 to 256"},
+                 {"timm(\"rand-p1.5\")", 13, "policy: p: a number from 0 to 1 "},
+                 {"timm(\"rand-mstd1.2.3\")", 16, "policy: mstd: a number from 0 to 1000"},
+                 {"timm(\"rand-tall\")", 13, "policy: behind t stands weights, 3a or 3aw"},
+                 {"timm(\"v0-m9\")", 10, "policy: behind the name stands mstd0.5"},
+                 {"timm(\"rand-n16-tweights\")", 1, "policy: n is above the number of operations"},
+                 {"timm(\"3a\",interp=box)", 11, "there are random, nearest, bilinear, bicubic"},
+                 {"hflip(\"3a\")", 7, "a probability from 0 to 1"},
                  {"equalise", 1, "did you mean 'equalize'?"},
                  {"random_apply", 13, "'(' and a transform"},
                  {"random_apply(0.5)", 1, "a transform is expected"},

@@ -21,6 +21,9 @@
     ",-0.2:0.2),0.8)+random_grayscale(0.2)"
 #define DINO(size, scale)                                                                                              \
     "random_resized_crop(" size ",scale=" scale ",ratio=0.75:1.3333333333333333,interp=bicubic)" DINO_COLOURS
+#define TIMM(size, magnitude)                                                                                          \
+    "random_resized_crop(" size SCALE ",interp=random)+hflip(0.5)"                                                     \
+    "+timm(\"rand-m" magnitude "-mstd0.5-inc1\",interp=random,fill=124:116:104)" IMAGENET
 
 static const struct {
     const char *text, *want;
@@ -29,8 +32,7 @@ static const struct {
     {"resnet50_v1_eval", "resize(256)+center_crop(224)" IMAGENET},
     {"resnet50_v2", "random_resized_crop(176" SCALE ")+hflip(0.5)" WIDE("bilinear") IMAGENET},
     {"resnet50_v2_eval", "resize(232)+center_crop(224)" IMAGENET},
-    {"vit_b_16",
-     "random_resized_crop(224" SCALE ")+hflip(0.5)+rand_augment(2,9,31,interp=bilinear,fill=0)" IMAGENET},
+    {"vit_b_16", "random_resized_crop(224" SCALE ")+hflip(0.5)+rand_augment(2,9,31,interp=bilinear,fill=0)" IMAGENET},
     {"vit_b_16_eval", "resize(256)+center_crop(224)" IMAGENET},
     {"swin_t", "random_resized_crop(224" SCALE ",interp=bicubic)+hflip(0.5)" WIDE("bicubic") IMAGENET},
     {"swin_t_eval", "resize(232,interp=bicubic)+center_crop(224)" IMAGENET},
@@ -41,6 +43,18 @@ static const struct {
     {"dino_global1", DINO("224", "0.4:1") "+pil_gaussian_blur(0.1:2)" IMAGENET},
     {"dino_global2", DINO("224", "0.4:1") "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET},
     {"dino_local", DINO("96", "0.05:0.4") "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET},
+    {"timm_train", "random_resized_crop(224" SCALE ")+hflip(0.5)+color_jitter(0.6:1.4,0.6:1.4,0.6:1.4,0:0)" IMAGENET},
+    {"timm_eval", "resize(256)+center_crop(224)" IMAGENET},
+    {"timm_a1", TIMM("224", "7")},
+    {"timm_a1_eval", "resize(235,interp=bicubic)+center_crop(224)" IMAGENET},
+    {"timm_a2", TIMM("224", "7")},
+    {"timm_a2_eval", "resize(235,interp=bicubic)+center_crop(224)" IMAGENET},
+    {"timm_a3", TIMM("160", "6")},
+    {"timm_a3_eval", "resize(235,interp=bicubic)+center_crop(224)" IMAGENET},
+    {"deit3", "resize(224,interp=bicubic)+random_crop(224,padding=4,padding_mode=reflect)+hflip(0.5)"
+              "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))"
+              "+color_jitter(0.7:1.3,0.7:1.3,0.7:1.3,0:0)" IMAGENET},
+    {"deit3_eval", "resize(224,interp=bicubic)+center_crop(224)" IMAGENET},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 

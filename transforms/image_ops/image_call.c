@@ -22,6 +22,9 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                            .args = {{.name = "bits", .kind = MR_ARG_INTEGER, .is_neutral = true, .value = 8}},
                            .table = mr_image_table_posterize},
     [MR_CALL_SOLARIZE] = {.name = "solarize", .args = {FACTOR("threshold", 256)}, .table = mr_image_table_solarize},
+    [MR_CALL_SOLARIZE_ADD] = {.name = "timm.solarize_add",
+                              .args = {{.name = "add", .kind = MR_ARG_INTEGER, .is_neutral = true}},
+                              .table = mr_image_table_solarize_add},
     [MR_CALL_AUTOCONTRAST] = {.name = "autocontrast", .table = mr_image_table_autocontrast, .looks = true},
     [MR_CALL_EQUALIZE] = {.name = "equalize", .table = mr_image_table_equalize, .looks = true},
     [MR_CALL_GRAYSCALE] = {.name = "rgb_to_grayscale",
@@ -70,6 +73,13 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                                       {.name = "resample", .kind = MR_ARG_FILTER},
                                       {.name = "fillcolor", .kind = MR_ARG_FILL}},
                              .make = mr_image_warp_perspective},
+    [MR_CALL_PIL_AFFINE] = {.name = "PIL.transform",
+                            .args = {{.name = "size", .kind = MR_ARG_SIZE},
+                                     {.name = "method", .kind = MR_ARG_CONSTANT, .value = 0}, /* AFFINE */
+                                     {.name = "data", .n = 6},
+                                     {.name = "resample", .kind = MR_ARG_FILTER},
+                                     {.name = "fillcolor", .kind = MR_ARG_FILL}},
+                            .make = mr_image_warp_pil_affine},
 };
 
 /* An image and what still has to be done to it. */

@@ -18,6 +18,7 @@ enum mr_image_call_kind {
     MR_CALL_INVERT,
     MR_CALL_POSTERIZE,
     MR_CALL_SOLARIZE,
+    MR_CALL_SOLARIZE_ADD,
     MR_CALL_AUTOCONTRAST,
     MR_CALL_EQUALIZE,
     MR_CALL_GRAYSCALE,
@@ -31,6 +32,7 @@ enum mr_image_call_kind {
     MR_CALL_ROTATE,
     MR_CALL_AFFINE,
     MR_CALL_PERSPECTIVE,
+    MR_CALL_PIL_AFFINE,
     MR_N_CALL_KINDS
 };
 
@@ -76,7 +78,7 @@ struct mr_image_arg {
  * three equal ones.
  */
 struct mr_image_call_ops {
-    const char *name;                            /* in torchvision.transforms.functional; PIL.* where it has none */
+    const char *name; /* in torchvision.transforms.functional; PIL.* or timm.* where it has none */
     struct mr_image_arg args[MR_CALL_MAX_NAMED]; /* up to the first without a name */
     /* Bytes become bytes by channel. Such calls fold into one table where they follow each other. */
     void (*table)(const struct mr_image_call *call, const struct mr_image *image, const struct mr_kernel_ops *kernels,

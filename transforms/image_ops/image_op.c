@@ -8,6 +8,7 @@
 #include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/image_ops/image_op_warp.h"
 #include "transforms/image_ops/image_policy.h"
+#include "transforms/image_ops/image_timm.h"
 
 #include <assert.h>
 #include <string.h>
@@ -20,6 +21,7 @@ uint32_t mr_image_op_width(const struct mr_image_param *param)
     case MR_PARAM_PAIR: return 2;
     case MR_PARAM_COLOR: return 3;
     case MR_PARAM_RANGES: return 4;
+    case MR_PARAM_POLICY: return MR_TIMM_N_VALUES;
     default: return 1;
     }
 }
@@ -254,5 +256,13 @@ const struct mr_image_op mr_image_ops[] = {
      .max_calls = 2,
      .params = {{.name = "policy", .kind = MR_PARAM_WORD, .words = mr_image_policy_names}, INTERP(0), FILL},
      .draw = mr_image_policy_draw_auto},
+    {.name = "timm",
+     .max_calls = 1,
+     .repeats = true,
+     .params = {{.name = "policy", .kind = MR_PARAM_POLICY, .required = true},
+                {.name = "interp", .kind = MR_PARAM_WORD, .words = mr_image_timm_filters},
+                {.name = "fill", .kind = MR_PARAM_COLOR, .hi = 255, .defaults = {124, 116, 104}}},
+     .refuse = mr_image_timm_refuse,
+     .draw = mr_image_timm_draw},
 };
 const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

@@ -28,7 +28,8 @@ enum mr_image_param_kind {
     MR_PARAM_WORD,     /* one of `words`, stored as its place there */
     MR_PARAM_PAIR,     /* two numbers, x:y */
     MR_PARAM_RANGES,   /* two ranges, lo:hi:lo:hi; of one, lo:hi, the second is NaN; one number v is -v:v */
-    MR_PARAM_COLOR     /* three whole numbers, r:g:b; one number v is v:v:v */
+    MR_PARAM_COLOR,    /* three whole numbers, r:g:b; one number v is v:v:v */
+    MR_PARAM_POLICY    /* a policy of timm's in quotes, with the doubles of image_timm.h */
 };
 
 struct mr_image_param {
@@ -38,7 +39,7 @@ struct mr_image_param {
     double lo;              /* each number is from lo to hi, both included */
     double hi;
     double center;      /* of MR_PARAM_RANGE */
-    double defaults[2]; /* a range and a span have two; a color has one for all channels */
+    double defaults[3]; /* a range and a span have two, a color has three */
     bool required;
     bool optional;            /* NaN where it is not given */
     const char *const *words; /* of MR_PARAM_WORD, up to NULL */
@@ -75,7 +76,7 @@ struct mr_image_op {
 extern const struct mr_image_op mr_image_ops[];
 extern const uint32_t mr_image_op_count;
 
-/* Doubles of a parameter, 1 to 4. */
+/* Doubles of a parameter, 1 to 7. */
 uint32_t mr_image_op_width(const struct mr_image_param *param);
 
 /* Of mr_image_ops[which] with those arguments. */

@@ -54,6 +54,17 @@ void mr_image_table_solarize(const struct mr_image_call *call, const struct mr_i
     repeat_first(table_out);
 }
 
+void mr_image_table_solarize_add(const struct mr_image_call *call, const struct mr_image *image,
+                                 const struct mr_kernel_ops *kernels, struct mr_image_table *table_out)
+{
+    (void)image;
+    (void)kernels;
+    const uint32_t add = (uint32_t)call->args[0];
+    for (uint32_t x = 0; x < 256; x++)
+        table_out->bytes[0][x] = (uint8_t)(x >= 128 ? x : x + add > 255 ? 255 : x + add);
+    repeat_first(table_out);
+}
+
 /* Values side by side, of all channels. */
 #define LANES 192
 

@@ -13,6 +13,9 @@ void mr_image_table_posterize(const struct mr_image_call *call, const struct mr_
 /* args: threshold, from which on values are inverted */
 void mr_image_table_solarize(const struct mr_image_call *call, const struct mr_image *image,
                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
+/* args: what is added to values below 128 */
+void mr_image_table_solarize_add(const struct mr_image_call *call, const struct mr_image *image,
+                                 const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 void mr_image_table_autocontrast(const struct mr_image_call *call, const struct mr_image *image,
                                  const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 void mr_image_table_equalize(const struct mr_image_call *call, const struct mr_image *image,

@@ -412,3 +412,13 @@ mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_
         w.loops->perspective(&w.in, y, find_row(&w, y));
     return MR_OK;
 }
+
+mr_status mr_image_warp_pil_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                                   const struct mr_kernel_ops *kernels, mr_error *error)
+{
+    (void)error;
+    struct warp w = make_warp(call->args[6], call->args + 7, from, to, kernels);
+    memcpy(w.in.a, call->args, 6 * sizeof *call->args);
+    run_affine(&w);
+    return MR_OK;
+}

@@ -21,5 +21,8 @@ mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image
 /* args: coefficients[8] of Image.transform(PERSPECTIVE), interpolation, fill[3]. */
 mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
                                     const struct mr_kernel_ops *kernels, mr_error *error);
+/* args: coefficients[6] of Image.transform(AFFINE), interpolation, fill[3]. */
+mr_status mr_image_warp_pil_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
+                                   const struct mr_kernel_ops *kernels, mr_error *error);
 
 #endif

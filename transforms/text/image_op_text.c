@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks arguments against an operation's parameters, which say what is possible. */
 #include "transforms/text/image_op_text.h"
+#include "transforms/text/timm_text.h"
 
 #include "base/words.h"
 
@@ -69,9 +70,7 @@ static void spread_value(const struct mr_image_param *param, double value, doubl
 /* Where the parameter is not given. */
 static void take_default(const struct mr_image_param *param, double *values_out)
 {
-    if (param->kind == MR_PARAM_COLOR)
-        spread_value(param, param->defaults[0], values_out);
-    for (uint32_t i = 0; param->kind != MR_PARAM_COLOR && i < mr_image_op_width(param); i++)
+    for (uint32_t i = 0; i < mr_image_op_width(param); i++)
         values_out[i] = param->optional ? NAN : param->defaults[i];
 }
 
@@ -122,9 +121,13 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
         return status == MR_OK && *values_out < 0.0 ? refuse_missing(p, item, param) : status;
     }
     arg = arg ? arg : mr_text_parser_take_arg(item, "");
+    if (!arg && param->required)
+        return refuse_missing(p, item, param);
+    if (param->kind == MR_PARAM_POLICY)
+        return mr_timm_text_read(p, arg, values_out);
     take_default(param, values_out);
     if (!arg)
-        return param->required ? refuse_missing(p, item, param) : MR_OK;
+        return MR_OK;
     if (!is_count(param, arg->n_values))
         return refuse_value(p, arg, param);
     bool spreads = param->kind == MR_PARAM_RANGE || param->kind == MR_PARAM_RANGES;

@@ -94,6 +94,25 @@ static mr_status read_values(struct mr_text_parser *p, struct mr_text_arg *arg)
     return MR_OK;
 }
 
+/* Up to the same quote again. */
+static mr_status read_string(struct mr_text_parser *p, struct mr_text_arg *arg)
+{
+    const char *end = strchr(p->at + 1, *p->at);
+    if (!end)
+        return mr_text_parser_fail_at(p, p->at, "the closing quote is missing");
+    arg->string = p->at + 1;
+    arg->string_len = (size_t)(end - arg->string);
+    p->at = end + 1;
+    mr_text_parser_skip_blanks(p);
+    return MR_OK;
+}
+
+/* What an argument has behind its name, or without one. */
+static mr_status read_content(struct mr_text_parser *p, struct mr_text_arg *arg)
+{
+    return *p->at == '"' || *p->at == '\'' ? read_string(p, arg) : read_values(p, arg);
+}
+
 mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item *item)
 {
     if (item->n_args == MR_TEXT_MAX_ARGS)
@@ -101,11 +120,11 @@ mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item 
     struct mr_text_arg *arg = &item->args[item->n_args++];
     *arg = (struct mr_text_arg){.place = p->at};
     if (!mr_text_parser_is_name(*p->at))
-        return read_values(p, arg);
+        return read_content(p, arg);
     mr_status status = mr_text_parser_read_name(p, arg->name);
     if (status != MR_OK || !mr_text_parser_take(p, '='))
         return status;
-    return mr_text_parser_is_name(*p->at) ? mr_text_parser_read_name(p, arg->word) : read_values(p, arg);
+    return mr_text_parser_is_name(*p->at) ? mr_text_parser_read_name(p, arg->word) : read_content(p, arg);
 }
 
 mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item *item)

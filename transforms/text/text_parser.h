@@ -7,12 +7,14 @@
 
 enum { MR_TEXT_MAX_NAME = 24, MR_TEXT_MAX_VALUES = 4, MR_TEXT_MAX_ARGS = MR_IMAGE_OP_MAX_PARAMS };
 
-/* One argument: `name=1:2`, `name=word`, `1:2` (no name) or `name` (no values). */
+/* One argument: `name=1:2`, `name=word`, `name="string"`, `1:2` or `"string"` (no name), or `name` (no values). */
 struct mr_text_arg {
     char name[MR_TEXT_MAX_NAME];
     char word[MR_TEXT_MAX_NAME]; /* "" where values stand in its place */
     double values[MR_TEXT_MAX_VALUES];
     uint32_t n_values;
+    const char *string; /* behind the quote; NULL where there is none */
+    size_t string_len;
     const char *place;
     bool used;
 };

@@ -3,6 +3,7 @@
  * Writes the long text form of a transform, which parses back to the same operations.
  */
 #include "transforms/text/erase_text.h"
+#include "transforms/text/timm_text.h"
 #include "transforms/transform.h"
 
 #include "base/text_writer.h"
@@ -67,6 +68,8 @@ static void put_image_arguments(struct mr_text_writer *w, const struct mr_op *op
             mr_text_writer_put(w, "%s%s%s", i ? "," : "", is_named ? params[i].name : "", is_named ? "=" : "");
         if (params[i].kind == MR_PARAM_WORD)
             mr_text_writer_put(w, "%s", params[i].words[(size_t)args[0]]);
+        else if (params[i].kind == MR_PARAM_POLICY)
+            mr_timm_text_put(w, args);
         else
             put_doubles(w, "", args, n);
         args += mr_image_op_width(&params[i]);

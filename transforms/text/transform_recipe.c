@@ -2,7 +2,8 @@
 /*
  * The table of recipes. Training texts follow ClassificationPresetTrain of torchvision's references/classification with
  * the arguments that its README documents for each model: crop, flip, policy with the crop's interpolation.
- * Evaluations are the transforms() of the weights.
+ * Evaluations are the transforms() of the weights. timm's texts follow create_transform(), those of "ResNet strikes
+ * back" its train.py with the paper's tables, DeiT III's its augment.py.
  */
 #include "transforms/text/transform_recipe.h"
 
@@ -19,6 +20,9 @@
 /* main_dino.py: data_augmentation. Every blur has radius 0.1 to 2; solarize is ImageOps' with its threshold of 128. */
 #define DINO_GLOBAL "random_resized_crop(@,scale=0.4:1,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
 #define DINO_LOCAL "random_resized_crop(@,scale=0.05:0.4,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
+
+#define TIMM_RAND(policy) "random_resized_crop(@,interp=random)+hflip(0.5)+timm(\"" policy "\")" IMAGENET
+#define TIMM_EVAL "resize(#,interp=bicubic)+center_crop(@)" IMAGENET
 
 const struct mr_transform_recipe mr_transform_recipes[] = {
     {.name = "resnet50_v1", .text = "random_resized_crop(@)+hflip(0.5)" IMAGENET, .size = 224},
@@ -47,6 +51,19 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
      .text = DINO_GLOBAL "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET,
      .size = 224},
     {.name = "dino_local", .text = DINO_LOCAL "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET, .size = 96},
+    {.name = "timm_train", .text = "random_resized_crop(@)+hflip(0.5)+color_jitter(0.4,0.4,0.4)" IMAGENET, .size = 224},
+    {.name = "timm_eval", .text = EVAL, .size = 224, .resized = 256},
+    {.name = "timm_a1", .text = TIMM_RAND("rand-m7-mstd0.5-inc1"), .size = 224},
+    {.name = "timm_a1_eval", .text = TIMM_EVAL, .size = 224, .resized = 235},
+    {.name = "timm_a2", .text = TIMM_RAND("rand-m7-mstd0.5-inc1"), .size = 224},
+    {.name = "timm_a2_eval", .text = TIMM_EVAL, .size = 224, .resized = 235},
+    {.name = "timm_a3", .text = TIMM_RAND("rand-m6-mstd0.5-inc1"), .size = 160},
+    {.name = "timm_a3_eval", .text = TIMM_EVAL, .size = 224, .resized = 235},
+    {.name = "deit3",
+     .text = "resize(@,interp=bicubic)+random_crop(@,padding=4,padding_mode=reflect)+hflip(0.5)"
+             "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))+color_jitter(0.3,0.3,0.3)" IMAGENET,
+     .size = 224},
+    {.name = "deit3_eval", .text = TIMM_EVAL, .size = 224, .resized = 224},
 };
 const uint32_t mr_transform_recipe_count = sizeof mr_transform_recipes / sizeof *mr_transform_recipes;
 

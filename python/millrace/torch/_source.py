@@ -16,10 +16,10 @@ from torch.utils.data import Subset
 from torchvision import datasets
 from torchvision.datasets.folder import default_loader
 
-from .. import Dataset
+from .. import Dataset, features
 from ._recipe import Unknown
 
-_SUFFIXES = (".jpg", ".jpeg", ".png")
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
 
 
 class ImageFolder(datasets.ImageFolder):
@@ -49,7 +49,7 @@ class Source(NamedTuple):
 def _list_lines(samples: Iterable[tuple[str, int]]) -> Iterator[bytes]:
     for path, label in samples:
         if not path.lower().endswith(_SUFFIXES):
-            raise Unknown(f"{path} is neither JPEG nor PNG")
+            raise Unknown(f"{path} is of a format that this build of millrace does not decode")
         name = os.fsencode(os.path.abspath(path))
         for byte, escape in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n")):
             name = name.replace(byte, escape)

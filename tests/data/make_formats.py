@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes formats.json: small image files of every kind that are not JPEG or PNG, and what Pillow 13.0.0 decodes of them.
+
+    python3 tests/data/make_formats.py       needs pillow==13.0.0 and numpy; tests read only the file
+
+An entry has the file in base64, the size of its image, the EXIF orientation and the CRC-32 of convert("RGB")'s bytes.
+"""
+import base64
+import io
+import json
+import os
+import struct
+import zlib
+
+import numpy
+import PIL
+from PIL import Image
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WIDTH, HEIGHT = 21, 14
+ENTRIES = []
+
+
+def synthetic(width=WIDTH, height=HEIGHT, channels=3):
+    """Flat areas, edges, slopes and a little noise."""
+    y, x, c = numpy.mgrid[0:height, 0:width, 0:channels]
+    noise = (x * 7919 + y * 104729 + c * 1299709) * 2654435761 >> 20 & 7
+    values = (x * 5 + y * 3 + 60 * c) % 256 // 32 * 32 + noise
+    values[height // 3 : height // 2, width // 4 : width // 2] = (200, 30, 90, 128)[:channels]
+    return numpy.clip(values, 0, 255).astype(numpy.uint8)
+
+
+def add(name, data):
+    with Image.open(io.BytesIO(data)) as image:
+        orientation = image.getexif().get(0x0112, 1)
+        rgb = image.convert("RGB")
+    ENTRIES.append({"name": name, "file": base64.b64encode(data).decode(), "width": rgb.width, "height": rgb.height,
+                    "orientation": orientation, "crc": "%08x" % zlib.crc32(rgb.tobytes())})  # fmt: skip
+
+
+def save(name, image, form, **options):
+    out = io.BytesIO()
+    image.save(out, form, **options)
+    add(name, out.getvalue())
+
+
+def plain(values):
+    return b"\n".join(b" ".join(b"%d" % value for value in row) for row in values.reshape(HEIGHT, -1))
+
+
+def make_ppm():
+    head = b"%d %d\n" % (WIDTH, HEIGHT)
+    rgb = synthetic().astype(int)
+    grey = rgb[:, :, 0]
+    bits = numpy.where(grey > 100, 1, 0).astype(numpy.uint8)
+    add("p1", b"P1\n# a comment\n" + head + b"\n".join(b"".join(b"%d" % bit for bit in row) for row in bits) + b"\n")
+    add("p1 with comments", b"P1 " + head + b"#here too\n" + plain(bits).replace(b"\n", b" #1 0\n", 3))
+    add("p4", b"P4\n" + head + numpy.packbits(bits, axis=1).tobytes())
+    for maxval in (1, 3, 100, 255, 256, 1000, 65535):
+        scaled = rgb * maxval // 255
+        wide = scaled.astype(">u2" if maxval > 255 else "u1")
+        tail = b"%d\n" % maxval
+        add(f"p2 of {maxval}", b"P2\n" + head + tail + plain(scaled[:, :, 0]) + b"\n")
+        add(f"p3 of {maxval}", b"P3\n" + head + tail + plain(scaled))
+        add(f"p5 of {maxval}", b"P5\n" + head + tail + wide[:, :, 0].tobytes())
+        add(f"p6 of {maxval}", b"P6\n" + head + tail + wide.tobytes())
+    dark = rgb[:, :, 0] // 64  # of 65535: not clipped
+    add("p5 of 65535, dark", b"P5\n" + head + b"65535\n" + dark.astype(">u2").tobytes())
+    add("p5 above its maximum", b"P5\n" + head + b"90\n" + rgb[:, :, 0].astype("u1").tobytes())
+    add("p6 with comments", b"P6 # one\n%d#two\r\n %d\t#\n255\n" % (WIDTH, HEIGHT) + rgb.astype("u1").tobytes())
+    for mode in ("1", "L", "RGB", "I;16"):
+        save(f"ppm by Pillow, {mode}", Image.fromarray(synthetic()).convert("L").convert(mode) if mode != "RGB"
+             else Image.fromarray(synthetic()), "PPM")  # fmt: skip
+
+
+def bmp(bits, rows, compression=0, header=40, palette=b"", masks=b"", top_down=False, colours=0, offset=None, data=None):
+    """rows: bytes of each row, top down."""
+    if data is None:
+        padded = [row + bytes(-len(row) % 4) for row in rows]
+        data = b"".join(padded if top_down else reversed(padded))
+    if header == 12:
+        info = struct.pack("<IHHHH", 12, WIDTH, HEIGHT, 1, bits)
+    else:
+        height = -HEIGHT if top_down else HEIGHT
+        info = struct.pack("<IIiHHIIIIII", header, WIDTH, height, 1, bits, compression, len(data), 0, 0, colours, 0)
+        inside = max(0, header - 40)
+        info += masks[:inside].ljust(inside, b"\0") + masks[inside:]
+    if offset is None:
+        offset = 14 + len(info) + len(palette)
+    return b"BM" + struct.pack("<IHHI", 14 + len(info) + len(palette) + len(data), 0, 0, offset) + info + palette + data
+
+
+def runs(indices, four_bits):
+    """Runs, literals, a skip and ends of lines; bottom up."""
+    out = bytearray()
+    for y in reversed(range(HEIGHT)):
+        row = [int(value) for value in indices[y]]
+        x = 0
+        if y % 5 == 2:
+            out += bytes((0, 2, 9, 0))
+            x = 9
+        while x < len(row):
+            n = 1
+            while x + n < len(row) and row[x + n] == row[x]:
+                n += 1
+            literal = row[x : x + 3 + x % 8]
+            if n < 3 and len(literal) >= 3:
+                out += bytes((0, len(literal)))
+                if four_bits:
+                    padded = literal + [0]
+                    part = bytes(padded[i] << 4 | padded[i + 1] for i in range(0, len(literal), 2))
+                else:
+                    part = bytes(literal)
+                out += part + bytes(len(part) % 2)
+                x += len(literal)
+            else:
+                out += bytes((n, row[x] * 17 if four_bits else row[x]))
+                x += n
+        out += bytes((0, 0)) if y % 2 else b""
+        if not y % 2 and y:
+            out += bytes((0, 0))
+    return bytes(out) + bytes((0, 1))
+
+
+def pack_bits(indices, bits):
+    unpacked = numpy.unpackbits(indices.astype("u1")[:, :, None], axis=2)[:, :, 8 - bits :]
+    return [row.tobytes() for row in numpy.packbits(unpacked.reshape(HEIGHT, -1), axis=1)]
+
+
+def make_bmp():
+    pixels = synthetic()
+    palette = b"".join(struct.pack("<BBBB", i * 7 % 256, i * 13 % 256, 255 - i, 0) for i in range(256))
+    for bits in (1, 4, 8):
+        indices = pixels[:, :, 0] >> (8 - bits)
+        rows = pack_bits(indices, bits)
+        n = 1 << bits
+        add(f"bmp of {bits} bits", bmp(bits, rows, palette=palette[: 4 * n]))
+        add(f"bmp of {bits} bits, top down", bmp(bits, rows, palette=palette[: 4 * n], top_down=True))
+        short = b"".join(palette[i : i + 3] for i in range(0, 4 * n, 4))
+        add(f"bmp of {bits} bits, OS/2", bmp(bits, rows, palette=short, header=12))
+        add(f"bmp of {bits} bits that skips no palette", bmp(bits, rows, palette=palette[: 4 * n], offset=54))
+    few = pixels[:, :, 0] >> 5
+    add("bmp of 5 colours", bmp(8, pack_bits(few % 5, 8), palette=palette[:20], colours=5))
+    add("bmp without some colours", bmp(8, pack_bits(few, 8), palette=palette[:20], colours=5))
+    for bits, code in ((8, 1), (4, 2)):
+        indices = pixels[:, :, 0] >> (8 - bits)
+        add(f"bmp of {bits} bits in runs",
+            bmp(bits, None, compression=code, palette=palette[: 4 << bits], data=runs(indices, bits == 4)))  # fmt: skip
+    bgr = pixels[:, :, ::-1]
+    add("bmp of 24 bits", bmp(24, [row.tobytes() for row in bgr]))
+    add("bmp of 24 bits, top down, no offset", bmp(24, [row.tobytes() for row in bgr], top_down=True, offset=0))
+    add("bmp of 24 bits, OS/2", bmp(24, [row.tobytes() for row in bgr], header=12))
+    words = pixels.astype(int)
+    five = (words[:, :, 0] >> 3 << 10) | (words[:, :, 1] >> 3 << 5) | words[:, :, 2] >> 3
+    six = (words[:, :, 0] >> 3 << 11) | (words[:, :, 1] >> 2 << 5) | words[:, :, 2] >> 3
+    fives = [row.astype("<u2").tobytes() for row in five]
+    sixes = [row.astype("<u2").tobytes() for row in six]
+    add("bmp of 16 bits", bmp(16, fives))
+    add("bmp of 555", bmp(16, fives, compression=3, masks=struct.pack("<III", 0x7C00, 0x3E0, 0x1F)))
+    add("bmp of 565", bmp(16, sixes, compression=3, masks=struct.pack("<III", 0xF800, 0x7E0, 0x1F)))
+    four = synthetic(channels=4)
+    rows = [row.tobytes() for row in four]
+    add("bmp of 32 bits", bmp(32, rows))
+    for i, masks in enumerate(((0xFF0000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0),
+                               (0xFF000000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0xFF),
+                               (0xFF, 0xFF00, 0xFF0000, 0xFF000000), (0xFF0000, 0xFF00, 0xFF, 0xFF000000),
+                               (0xFF000000, 0xFF00, 0xFF, 0xFF0000), (0, 0, 0, 0))):  # fmt: skip
+        for header in (56, 124) if masks[3] else (40, 52, 108):
+            packed = struct.pack("<IIII", *masks)[: 12 if header == 40 else 16]
+            add(f"bmp of masks {i}, header {header}", bmp(32, rows, compression=3, header=header, masks=packed))
+    for mode in ("1", "L", "P", "RGB", "RGBA"):
+        save(f"bmp by Pillow, {mode}", Image.fromarray(pixels).convert(mode), "BMP")
+
+
+def chunk(name, data):
+    return name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
+
+
+def riff(*chunks):
+    body = b"WEBP" + b"".join(chunks)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def u24(value):
+    return struct.pack("<I", value)[:3]
+
+
+def pixels_of(image, **options):
+    """The chunks ALPH, VP8 or VP8L of a still image."""
+    out = io.BytesIO()
+    image.save(out, "WEBP", **options)
+    data, at, chunks = out.getvalue(), 12, b""
+    while at < len(data):
+        size = 8 + (struct.unpack("<I", data[at + 4 : at + 8])[0] + 1) // 2 * 2
+        if data[at : at + 4] in (b"ALPH", b"VP8 ", b"VP8L"):
+            chunks += data[at : at + size]
+        at += size
+    return chunks
+
+
+def animation(left, top, image, flags=0, orientation=b"", **options):
+    width, height = image.width + left + 3, image.height + top + 2
+    second = Image.new("RGBA", (4, 4), (255, 0, 0, 100))
+    frames = b""
+    for x, y, part in ((left, top, image), (0, 0, second)):
+        where = u24(x // 2) + u24(y // 2) + u24(part.width - 1) + u24(part.height - 1) + u24(100) + bytes([flags])
+        frames += chunk(b"ANMF", where + pixels_of(part, **options))
+    head = bytes([0x12 | (8 if orientation else 0), 0, 0, 0]) + u24(width - 1) + u24(height - 1)
+    exif = chunk(b"EXIF", orientation) if orientation else b""
+    return riff(chunk(b"VP8X", head), chunk(b"ANIM", struct.pack("<IH", 0xFF00FF80, 0)), frames, exif)
+
+
+def make_webp():
+    rgb = Image.fromarray(synthetic())
+    rgba = Image.fromarray(synthetic(channels=4))
+    few = Image.fromarray(synthetic() // 86 * 85)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for quality in (5, 60, 100):
+        for method in (0, 4, 6):
+            save(f"webp of quality {quality}, method {method}", rgb, "WEBP", quality=quality, method=method)
+    for name, image in (("RGB", rgb), ("RGBA", rgba), ("of few colours", few), ("of one colour", rgb.resize((1, 1)))):
+        save(f"webp, lossless, {name}", image, "WEBP", lossless=True, exact=True)
+        save(f"webp, lossy, {name}", image, "WEBP")
+        save(f"webp, {name}, orientation", image, "WEBP", exif=exif)
+    save("webp, lossy alpha", rgba, "WEBP", alpha_quality=20, quality=40)
+    save("webp, two frames", rgb, "WEBP", save_all=True, append_images=[few])
+    for lossless in (False, True):
+        for left, top in ((0, 0), (6, 4)):
+            for flags in (0, 2):
+                for image in (rgb, rgba):
+                    add(f"webp at {left}, {top}, {flags}, {image.mode}, {lossless}",
+                        animation(left, top, image, flags, exif.tobytes() if left else b"", lossless=lossless))  # fmt: skip
+
+
+def main():
+    if PIL.__version__ != "13.0.0":
+        print(f"warning: this is Pillow {PIL.__version__}")
+    make_ppm()
+    make_bmp()
+    make_webp()
+    with open(os.path.join(HERE, "formats.json"), "w") as file:
+        file.write("[\n" + ",\n".join(json.dumps(entry) for entry in ENTRIES) + "\n]\n")
+    print(len(ENTRIES), "files,", os.path.getsize(os.path.join(HERE, "formats.json")), "bytes")
+
+
+main()
