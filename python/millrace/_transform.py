@@ -39,13 +39,14 @@ def explain(transform: Transform | str | None, seed: int, epoch: int, index: int
             occurrence: int = 0) -> list[Any]:
     """How a sample is made of its image: the calls that "millrace export --explain" writes (docs/formats.md).
 
-    Each is [name, arguments]: a function of torchvision.transforms.functional or of Pillow, with what this sample drew.
+    Each is [name, arguments]: a function of torchvision.transforms.functional or of Pillow, with what this sample drew. With
+    random_erasing, "erase" for each box of the normalized tensor follows.
 
     transform      None is the loader's default, "train:224"
     seed, epoch    the loader's
     index          the sample's
     width, height  pixels of the decoded image, before EXIF turns it
-    occurrence     how often the epoch had the index before
+    occurrence     how often the epoch had the index before, by repeat or by weights
     """
     made = Transform(transform) if isinstance(transform, str) else transform
     options, error, size = _abi.make(_abi.mr_explain_options), _abi.mr_error(), ctypes.c_size_t()
@@ -58,4 +59,5 @@ def explain(transform: Transform | str | None, seed: int, epoch: int, index: int
     write(None, 0)
     line = ctypes.create_string_buffer(size.value + 1)
     write(line, len(line))
-    return json.loads(line.value)["calls"]
+    found = json.loads(line.value)
+    return found["calls"] + found.get("after", [])
