@@ -66,6 +66,7 @@ static void free_core(struct mr_core *core)
     for (size_t i = 0; i < sizeof core->names / sizeof *core->names; i++)
         free(core->names[i]);
     free(core->cpus);
+    free(core->weights);
     free(core);
 }
 

@@ -120,6 +120,7 @@ struct mr_core {
 
     mr_loader_options options;       /* resolved; its texts are the next ones */
     int32_t *cpus;                   /* those of the options */
+    char *weights;                   /* path of those of the options; NULL */
     char *names[MR_MAX_DEVICES + 2]; /* of the devices, of the labels' device */
     struct mr_placement placement;
     struct mr_finish finish;

@@ -45,6 +45,15 @@ static mr_status keep_cpus(struct mr_core *core, const mr_loader_options *option
     return MR_OK;
 }
 
+/* So is the path of the weights. */
+static mr_status keep_weights(struct mr_core *core, mr_error *error)
+{
+    const char *path = core->options.weights;
+    core->weights = path ? strdup(path) : NULL;
+    core->options.weights = core->weights;
+    return path && !core->weights ? mr_error_memory(error, strlen(path) + 1) : MR_OK;
+}
+
 static mr_status make_core(const mr_loader_options *options, struct mr_core **core_out, mr_error *error)
 {
     struct mr_core *core = calloc(1, sizeof *core);
@@ -64,7 +73,9 @@ static mr_status make_core(const mr_loader_options *options, struct mr_core **co
     if (status == MR_OK)
         mr_resolve_workers(&core->options, core->placement.lends_slots ? 0 : core->placement.n_parts);
     core->options.pin_memory &= core->placement.lends_slots; /* other batches do not lie in the slots */
-    return status == MR_OK ? keep_cpus(core, options, error) : status;
+    if (status == MR_OK)
+        status = keep_cpus(core, options, error);
+    return status == MR_OK ? keep_weights(core, error) : status;
 }
 
 static mr_status make_sampler(struct mr_core *core, int64_t n_samples, mr_error *error)
