@@ -30,12 +30,15 @@ class Array:
     __slots__ = ("_lease", "_batch", "_data", "_type", "name", "shape", "strides", "device", "itemsize", "__weakref__")
 
     name: str
+    """Its name in the batch: "image", "label", ..."""
     shape: tuple[int, ...]
+    """Elements in each dimension, the batch's samples first."""
     strides: tuple[int, ...]
     """Bytes from one element to the next, in each dimension."""
     device: str
     """"host" or "cuda:N"."""
     itemsize: int
+    """Bytes of one element."""
 
     def __init__(self, lease: Lease, batch: int, array: _abi.mr_array) -> None:
         """Of the batch or part at the address `batch`, which the lease holds."""
@@ -54,6 +57,7 @@ class Array:
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
@@ -70,6 +74,7 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, version 3, of the same memory. Host only, not bf16: AttributeError otherwise."""
         text = _TYPES[self._type][1]
         if self.device != "host" or not text:
             raise AttributeError(f"no array interface for {self.dtype} on {self.device}; use DLPack")
@@ -80,6 +85,7 @@ class Array:
         raise TypeError(f"NumPy has no view of {self.dtype} on {self.device}; use DLPack")
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's kind of device and its number: (1, 0) for all memory of the host, page-locked or not, (2, N) for cuda:N."""
         kind, _, number = self.device.partition(":")
         return (_dlpack.CUDA, int(number)) if kind == "cuda" else (_dlpack.CPU, 0)
 

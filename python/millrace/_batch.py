@@ -112,6 +112,7 @@ class Batch:
 
     @property
     def epoch(self) -> int:
+        """The epoch that the batch belongs to."""
         self._held()
         return lib.mr_batch_epoch(self._handle)
 
@@ -130,6 +131,7 @@ class Batch:
 
     @property
     def n_parts(self) -> int:
+        """Number of parts: devices of the loader."""
         self._held()
         return lib.mr_batch_n_parts(self._handle)
 

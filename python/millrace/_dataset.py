@@ -19,7 +19,7 @@ class Dataset:
     """An open dataset.
 
     spec  a line of text (docs/formats.md): "imagefolder:DIR", or just DIR, "cifar10:DIR?split=train", "list:FILE",
-          "records:FILE?dtype=u16&shape=1025", "pack:DIR"
+          "records:FILE?dtype=u16&shape=1025", "tar:train-{000..099}.tar", "pack:DIR"
     allow_empty_classes  of an imagefolder: a class folder without an image is no error
 
     It blocks while it reads directories.

@@ -186,6 +186,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
+        """The epoch of the present pass, or of the next one after set_epoch()."""
         with self._look:
             self._check_use()
             return lib.mr_loader_epoch(self._handle)
@@ -248,6 +249,7 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
+        """Samples in a batch; the last one of an epoch may have fewer."""
         return self._batch_size
 
     def stats(self) -> dict[str, Any]:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the package share: images, the command, what is lacking here.
-
-tests/python/CMakeLists.txt sets the environment: MILLRACE_LIBRARY, PYTHONPATH, MR_MAKE_FOLDER (makes a folder of images)
-and MR_COMMAND (the command millrace).
-"""
-import os
+"""What several files of tests use beside the fixtures of conftest.py."""
+import array
+import ctypes
+import io
 import re
 import subprocess
 import sys
-import tempfile
-import unittest
+import tarfile
 
+from millrace import _library
 
 OLDEST = {"numpy": (1, 22), "torch": (1, 13), "torchvision": (0, 14)}
+
+is_capsule = ctypes.pythonapi.PyCapsule_IsValid
+is_capsule.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def module(name):
@@ -24,24 +25,12 @@ def module(name):
     return found if tuple(int(n) for n in re.findall(r"\d+", found.__version__)[:2]) >= OLDEST[name] else None
 
 
-class FolderCase(unittest.TestCase):
-    """Has a folder of images, self.images: 3 classes of 7 images each, some of which are PNG."""
+def n_lent(loader):
+    return _library.lib.mr_loader_n_lent(loader._handle)
 
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = folder.name
-        cls.images = os.path.join(folder.name, "images")
-        subprocess.run([os.environ["MR_MAKE_FOLDER"], cls.images, "3", "7"], check=True)
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, content):
-        with open(self.path(name), "wb") as file:
-            file.write(content)
-        return self.path(name)
+def indices(batches):
+    return [i for batch in batches for i in batch.index.tolist()]
 
 
 def npy_bytes(path):
@@ -51,15 +40,25 @@ def npy_bytes(path):
     return content[10 + int.from_bytes(content[8:10], "little"):]
 
 
+def write_npy(path, values):
+    """What numpy.save() writes of a list of floats, without NumPy."""
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({len(values)},), }}".encode()
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00\x76\x00" + head.ljust(117) + b"\n" + array.array("d", values).tobytes())
+    return path
+
+
+def write_tar(path, members):
+    """A tar file of these contents by name, in their order."""
+    with tarfile.open(path, "w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
 def run_python(text, *arguments, **options):
     """A program in a process of its own."""
     return subprocess.run([sys.executable, "-B", "-c", text, *arguments], capture_output=True, text=True, timeout=60,
                           check=False, **options)
-
-
-def main():
-    """Run the file's tests; exit 77 if all of them are skipped."""
-    result = unittest.main(exit=False, verbosity=2).result
-    if not result.wasSuccessful():
-        sys.exit(1)
-    sys.exit(77 if result.testsRun > 0 and len(result.skipped) == result.testsRun else 0)

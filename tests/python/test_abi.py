@@ -10,11 +10,10 @@ import os
 import re
 import subprocess
 import tempfile
-import unittest
 
-from millrace import _abi
+import pytest
 
-import support
+from millrace import _abi, _array, _errors, _library
 
 HEADERS = os.environ["MR_HEADERS"]
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -39,15 +38,19 @@ def read_headers():
 
 
 def fields_of(body):
-    """Names of a struct's fields, in order: "uint32_t lo, hi;", "char text[9];", "void (*fn)(void *user);"."""
-    names = []
+    """A struct's fields, in order, with what is declared: "uint32_t lo, hi;", "char text[9];", "void (*fn)(void *user);"."""
+    fields = {}
     for declaration in body.split(";"):
         function = re.search(r"\(\*(\w+)\)\(", declaration)
         if function:
-            names.append(function.group(1))
+            fields[function.group(1)] = "void *"
         elif declaration.strip():
-            names += [re.search(r"(\w+)\s*(\[.*)?$", part.strip(), re.DOTALL).group(1) for part in declaration.split(",")]
-    return names
+            first, *others = declaration.strip().split(",")
+            kind, name, size = re.fullmatch(r"(.*?)(\w+)\s*(\[.*\])?", first, re.DOTALL).groups()
+            fields[name] = kind.strip() + (size or "")
+            for other in others:
+                fields[other.strip()] = kind.strip()
+    return fields
 
 
 def run_c(lines):
@@ -74,89 +77,128 @@ def kind_of_ctypes(declared):
     return "pointer" if is_pointer else declared
 
 
-class AbiTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.text = read_headers()
-        cls.structs = {name: fields_of(body) for name, body in STRUCT.findall(cls.text)}
+TEXT = read_headers()
+HEADER_STRUCTS = {name: fields_of(body) for name, body in STRUCT.findall(TEXT)}
+HEADER_FUNCTIONS = {name: (result, arguments) for result, name, arguments in FUNCTION.findall(TEXT)}
+ENUMS = set(re.findall(r"typedef enum (mr_\w+)", TEXT))
 
-    def test_structs_have_the_headers_fields(self):
-        for struct in _abi.STRUCTS:
-            with self.subTest(struct.__name__):
-                self.assertEqual([f[0] for f in struct._fields_], self.structs[struct.__name__])
 
-    def test_fields_lie_where_the_compiler_puts_them(self):
-        lines = []
-        for struct in _abi.STRUCTS:
-            name = struct.__name__
-            lines.append(f'printf("{name} size 0 %zu\\n", sizeof({name}));')
-            for field, *_ in struct._fields_:
-                place = f"offsetof({name}, {field})", f"sizeof((({name} *)0)->{field})"
-                lines.append(f'printf("{name} {field} %zu %zu\\n", {place[0]}, {place[1]});')
-        by_name = {struct.__name__: struct for struct in _abi.STRUCTS}
-        rows = run_c(lines)
-        self.assertGreater(len(rows), 100)
-        for name, field, offset, size in rows:
-            struct = by_name[name]
-            with self.subTest(f"{name}.{field}"):
-                if field == "size" and offset == "0":
-                    self.assertEqual(ctypes.sizeof(struct), int(size))
-                else:
-                    place = getattr(struct, field)
-                    self.assertEqual((place.offset, place.size), (int(offset), int(size)))
+def test_the_headers_were_read():
+    assert len(HEADER_STRUCTS) > 15
+    assert len(HEADER_FUNCTIONS) > 100
+    assert len(ENUMS) > 10
 
-    def test_integers_have_the_headers_signs(self):
-        lines, ours = [], {}
-        for struct in _abi.STRUCTS:
-            for field, kind in struct._fields_:
-                if issubclass(kind, ctypes._SimpleCData) and kind._type_ in "bBhHiIlLqQ":
-                    lines.append(f'printf("{struct.__name__}.{field} %d\\n", '
+
+def test_every_struct_of_the_package_is_compared():
+    found = {value for value in vars(_abi).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)}
+    assert found - {ctypes.Structure} == set(_abi.STRUCTS)
+    assert len(_abi.STRUCTS) == 9
+
+
+@pytest.mark.parametrize("struct", _abi.STRUCTS)
+def test_structs_have_the_headers_fields(struct):
+    assert [f[0] for f in struct._fields_] == list(HEADER_STRUCTS[struct.__name__])
+
+
+def expected_type(declared):
+    """What the package should have for a field as C declares it; "pointer" for pointers of all kinds."""
+    array = re.fullmatch(r"(.*?)\[(.*)\]", declared)
+    if array:
+        return expected_type(array.group(1)), array.group(2)
+    word = declared.replace("const ", "").strip()
+    if "*" in word:
+        return "pointer"
+    if word in ENUMS:
+        return ctypes.c_int
+    struct = {s.__name__: s for s in _abi.STRUCTS}.get(word)
+    return struct or {**SCALARS, "char": ctypes.c_char}[word]
+
+
+@pytest.mark.parametrize("struct", _abi.STRUCTS)
+def test_fields_have_the_headers_types(struct):
+    for name, kind in struct._fields_:
+        expected = expected_type(HEADER_STRUCTS[struct.__name__][name])
+        if isinstance(expected, tuple):  # the length is compared with the compiler's
+            assert issubclass(kind, ctypes.Array), name
+            assert kind._type_ == expected[0], name
+        elif issubclass(kind, ctypes.Structure):
+            assert kind is expected, name
+        else:
+            assert kind_of_ctypes(kind) == expected, name
+
+
+def test_fields_lie_where_the_compiler_puts_them():
+    lines = []
+    for struct in _abi.STRUCTS:
+        name = struct.__name__
+        lines.append(f'printf("{name} size 0 %zu\\n", sizeof({name}));')
+        for field, *_ in struct._fields_:
+            place = f"offsetof({name}, {field})", f"sizeof((({name} *)0)->{field})"
+            lines.append(f'printf("{name} {field} %zu %zu\\n", {place[0]}, {place[1]});')
+    by_name = {struct.__name__: struct for struct in _abi.STRUCTS}
+    rows = run_c(lines)
+    assert len(rows) > 100
+    for name, field, offset, size in rows:
+        struct = by_name[name]
+        if field == "size" and offset == "0":
+            assert ctypes.sizeof(struct) == int(size), name
+        else:
+            place = getattr(struct, field)
+            assert (place.offset, place.size) == (int(offset), int(size)), f"{name}.{field}"
+
+
+def test_integers_have_the_headers_signs():
+    lines, ours = [], {}
+    for struct in _abi.STRUCTS:
+        for field, kind in struct._fields_:
+            if issubclass(kind, ctypes._SimpleCData) and kind._type_ in "bBhHiIlLqQ":
+                lines.append(f'printf("{struct.__name__}.{field} %d\\n", '
                                  f"(__typeof__((({struct.__name__} *)0)->{field}))-1 < 0);")
-                    ours[f"{struct.__name__}.{field}"] = (kind, kind(-1).value < 0)
-        enums = re.findall(r"\b(mr_\w+) (\w+);", " ".join(body for _, body in STRUCT.findall(self.text)))
-        of_enums = {field for _, field in enums}  # gcc makes an enum without negative values unsigned
-        for name, negative in run_c(lines):
-            if name.split(".")[1] not in of_enums:
-                self.assertEqual(ours[name][1], negative == "1", name)
-
-    def test_constants_are_the_headers(self):
-        names = [name for name in vars(_abi) if name.isupper() and isinstance(getattr(_abi, name), int)]
-        self.assertGreater(len(names), 30)
-        for name, value in run_c([f'printf("{name} %lld\\n", (long long)MR_{name});' for name in names]):
-            self.assertEqual(getattr(_abi, name), int(value), name)
-
-    def test_every_status_has_an_exception(self):
-        from millrace import _errors
-        statuses = {int(v) for v in re.findall(r"\bMR_ERR_\w+ = (-\d+)", self.text)}
-        self.assertEqual(statuses, set(_errors._CLASSES))
-
-    def test_every_dtype_has_a_name(self):
-        from millrace import _array
-        body = re.search(r"enum mr_dtype \{(.*?)\}", self.text, re.DOTALL).group(1)
-        dtypes = {int(v): n.lower() for n, v in re.findall(r"MR_([A-Z]+\d+) = (\d+)", body)}
-        self.assertEqual(dtypes, {number: names[0] for number, names in _array._TYPES.items()})
-
-    def test_prototypes_are_the_headers(self):
-        declared = {name: (result, arguments) for result, name, arguments in FUNCTION.findall(self.text)}
-        self.assertGreater(len(declared), 100)
-        for name, (result, arguments) in _abi.PROTOTYPES.items():
-            with self.subTest(name):
-                c_result, c_arguments = declared[name]
-                parts = [] if c_arguments.strip() == "void" else c_arguments.split(",")
-                self.assertEqual([kind_of_ctypes(a) for a in arguments], [kind_of(a) for a in parts])
-                self.assertEqual(kind_of_ctypes(result), kind_of(c_result))
-
-    def test_the_package_is_python_of_3_9(self):
-        folder = os.path.dirname(_abi.__file__)
-        for path in (os.path.join(where, name) for where, _, names in os.walk(folder) for name in names):
-            if path.endswith(".py"):
-                with open(path, encoding="utf-8") as file:
-                    ast.parse(file.read(), path, feature_version=(3, 9))
-
-    def test_the_version_is_the_headers(self):
-        from millrace import _library
-        with open(os.path.join(HEADERS, "status.h"), encoding="utf-8") as file:
-            self.assertIn(f'#define MR_VERSION "{_library.VERSION}"', file.read())
+                ours[f"{struct.__name__}.{field}"] = (kind, kind(-1).value < 0)
+    for name, negative in run_c(lines):
+        struct, field = name.split(".")
+        if HEADER_STRUCTS[struct][field] not in ENUMS:  # gcc makes an enum without negative values unsigned
+            assert ours[name][1] == (negative == "1"), name
 
 
-support.main()
+def test_constants_are_the_headers():
+    names = [name for name in vars(_abi) if name.isupper() and isinstance(getattr(_abi, name), int)]
+    assert len(names) > 30
+    for name, value in run_c([f'printf("{name} %lld\\n", (long long)MR_{name});' for name in names]):
+        assert getattr(_abi, name) == int(value), name
+
+
+def test_every_status_has_an_exception():
+    statuses = {int(v) for v in re.findall(r"\bMR_ERR_\w+ = (-\d+)", TEXT)}
+    assert statuses == set(_errors._CLASSES)
+
+
+def test_every_dtype_has_a_name():
+    body = re.search(r"enum mr_dtype \{(.*?)\}", TEXT, re.DOTALL).group(1)
+    dtypes = {int(v): n.lower() for n, v in re.findall(r"MR_([A-Z]+\d+) = (\d+)", body)}
+    assert dtypes == {number: names[0] for number, names in _array._TYPES.items()}
+
+
+@pytest.mark.parametrize("name", _abi.PROTOTYPES)
+def test_prototypes_are_the_headers(name):
+    result, arguments = _abi.PROTOTYPES[name]
+    c_result, c_arguments = HEADER_FUNCTIONS[name]
+    parts = [] if c_arguments.strip() == "void" else c_arguments.split(",")
+    assert [kind_of_ctypes(a) for a in arguments] == [kind_of(a) for a in parts]
+    assert kind_of_ctypes(result) == kind_of(c_result)
+    for kind, declared in [(result, c_result), *zip(arguments, parts)]:
+        if isinstance(kind, type) and issubclass(kind, ctypes._Pointer) and issubclass(kind._type_, ctypes.Structure):
+            assert kind._type_.__name__ in declared.split()
+
+
+def test_the_package_is_python_of_3_9():
+    folder = os.path.dirname(_abi.__file__)
+    for path in (os.path.join(where, name) for where, _, names in os.walk(folder) for name in names):
+        if path.endswith(".py"):
+            with open(path, encoding="utf-8") as file:
+                ast.parse(file.read(), path, feature_version=(3, 9))
+
+
+def test_the_version_is_the_headers():
+    with open(os.path.join(HEADERS, "status.h"), encoding="utf-8") as file:
+        assert f'#define MR_VERSION "{_library.VERSION}"' in file.read()

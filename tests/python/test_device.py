@@ -5,12 +5,14 @@ whether accesses were without an order.
 MILLRACE_LIBRARY is a library on the double, MR_DOUBLE the double itself, MR_CUDA_DOUBLE="devices=2,policy=late".
 """
 import ctypes
+import functools
 import os
+
+import pytest
 
 import millrace as mr
 
-import support
-from test_arrays import is_valid, n_lent
+from support import is_capsule, n_lent
 
 HOST_TO_DEVICE = 1
 double = ctypes.CDLL(os.environ["MR_DOUBLE"], mode=ctypes.RTLD_GLOBAL)
@@ -40,68 +42,83 @@ class Stream:
         self.cuda_stream = stream.value
 
 
-class DeviceCase(support.FolderCase):
-    def loader(self, **options):
-        made = mr.Loader(self.images, "eval:20:16", **{"batch_size": 4, "num_workers": 1, "no_shuffle": True, **options})
-        self.addCleanup(made.close)
-        return made
-
-    def stream(self):
-        made = Stream()
-        self.addCleanup(lambda: (must(double.cudaStreamSynchronize(made.cuda_stream)),
-                                 must(double.cudaStreamDestroy(made.cuda_stream))))
-        return made
+@pytest.fixture
+def make_loader(make_loader):
+    return functools.partial(make_loader, num_workers=1, no_shuffle=True)
 
 
-class GpuTest(DeviceCase):
-    def test_arrays_are_the_hosts_on_the_gpu(self):
-        options = {"dtype": "f32"}
-        expected = [batch.image.tobytes() for batch in self.loader(**options)]
-        for i, batch in enumerate(self.loader(device="cuda:1", **options)):
-            self.assertEqual(batch.image.device, "cuda:1")
-            self.assertEqual(view(batch.image._data, batch.image.nbytes), expected[i])
+@pytest.fixture
+def make_stream():
+    made = []
 
-    def test_dlpack_knows_streams(self):
-        loader, stream = self.loader(device="cuda:1"), self.stream()
-        batch = loader.next()
-        self.assertEqual(batch.image.__dlpack_device__(), (2, 1))
-        must(double.cudaSetDevice(1))
-        own = self.stream()
-        for number in (None, 1, -1, own.cuda_stream):
-            for version, name in ((None, b"dltensor"), ((1, 0), b"dltensor_versioned")):
-                self.assertTrue(is_valid(batch.label.__dlpack__(stream=number, max_version=version), name))
-        must(double.cudaSetDevice(0))
-        with self.assertRaises(mr.InvalidError):  # a stream of the other device
-            batch.image.__dlpack__(stream=stream.cuda_stream)
-        self.assertRaises(BufferError, batch.image.__dlpack__, copy=True)
-        self.assertRaises(BufferError, batch.image.__dlpack__, dl_device=(1, 0))
-        batch.use(own)
-        batch.release(own)
-        self.assertEqual(n_lent(loader), 0)
+    def make():
+        made.append(Stream())
+        return made[-1]
 
-    def test_the_host_cannot_look(self):
-        image = self.loader(device="cuda:0").next().image
-        self.assertRaises(BufferError, image.tobytes)
-        self.assertRaises(BufferError, image.__buffer__, 0)
-        self.assertFalse(hasattr(image, "__array_interface__"))
-
-    def test_kept_batches_are_refused_with_the_remedy(self):
-        loader = self.loader(device="cuda:0", batch_size=1)
-        self.assertRaisesRegex(mr.StateError, "release a batch or raise n_buffers", list, loader)
-        self.assertEqual(n_lent(loader), 0)
-        self.assertEqual(loader.next().index.shape, (1,))
-
-    def test_a_plain_loop_goes_on(self):
-        loader = self.loader(device="cuda:0", batch_size=1)
-        for _ in range(2):
-            self.assertEqual(sum(batch.size for batch in loader), 21)
+    yield make
+    for stream in made:
+        must(double.cudaStreamSynchronize(stream.cuda_stream))
+        must(double.cudaStreamDestroy(stream.cuda_stream))
 
 
-class PinnedTest(DeviceCase):
-    def copies(self, tell):
-        """What arrives of each batch's images that a stream copies while the batches are released. All copies run late."""
-        loader, stream = self.loader(pin_memory=True, batch_size=1, n_slots=3), self.stream()
-        self.assertTrue(loader.options["pin_memory"])
+def test_arrays_are_the_hosts_on_the_gpu(make_loader):
+    options = {"dtype": "f32"}
+    expected = [batch.image.tobytes() for batch in make_loader(**options)]
+    for i, batch in enumerate(make_loader(device="cuda:1", **options)):
+        assert batch.image.device == "cuda:1"
+        assert view(batch.image._data, batch.image.nbytes) == expected[i]
+
+
+def test_dlpack_knows_streams(make_loader, make_stream):
+    loader, stream = make_loader(device="cuda:1"), make_stream()
+    batch = loader.next()
+    assert batch.image.__dlpack_device__() == (2, 1)
+    must(double.cudaSetDevice(1))
+    own = make_stream()
+    for number in (None, 1, -1, own.cuda_stream):
+        for version, name in ((None, b"dltensor"), ((1, 0), b"dltensor_versioned")):
+            assert is_capsule(batch.label.__dlpack__(stream=number, max_version=version), name)
+    must(double.cudaSetDevice(0))
+    with pytest.raises(mr.InvalidError):  # a stream of the other device
+        batch.image.__dlpack__(stream=stream.cuda_stream)
+    with pytest.raises(BufferError):
+        batch.image.__dlpack__(copy=True)
+    with pytest.raises(BufferError):
+        batch.image.__dlpack__(dl_device=(1, 0))
+    batch.use(own)
+    batch.release(own)
+    assert n_lent(loader) == 0
+
+
+def test_the_host_cannot_look(make_loader):
+    image = make_loader(device="cuda:0").next().image
+    with pytest.raises(BufferError):
+        image.tobytes()
+    with pytest.raises(BufferError):
+        image.__buffer__(0)
+    assert not hasattr(image, "__array_interface__")
+
+
+def test_kept_batches_are_refused_with_the_remedy(make_loader):
+    loader = make_loader(device="cuda:0", batch_size=1)
+    with pytest.raises(mr.StateError, match="release a batch or raise n_buffers"):
+        list(loader)
+    assert n_lent(loader) == 0
+    assert loader.next().index.shape == (1,)
+
+
+def test_a_plain_loop_goes_on(make_loader):
+    loader = make_loader(device="cuda:0", batch_size=1)
+    for _ in range(2):
+        assert sum(batch.size for batch in loader) == 21
+
+
+@pytest.fixture
+def copies(make_loader, make_stream):
+    """What arrives of each batch's images that a stream copies while the batches are released. All copies run late."""
+    def copy(tell):
+        loader, stream = make_loader(pin_memory=True, batch_size=1, n_slots=3), make_stream()
+        assert loader.options["pin_memory"]
         memory, n = ctypes.c_void_p(), 3 * 16 * 16
         must(double.cudaMalloc(memory, 21 * n))
         for i in range(21):
@@ -114,15 +131,24 @@ class PinnedTest(DeviceCase):
         must(double.cudaFree(memory))
         return arrived
 
-    def expected(self):
-        return b"".join(batch.image.tobytes() for batch in self.loader())
-
-    def test_a_copy_that_nobody_names_races_with_the_slots_next_batch(self):
-        self.assertNotEqual(self.copies(tell=False), self.expected())
-
-    def test_a_stream_that_is_named_has_its_copy_first(self):
-        self.assertEqual(self.copies(tell=True), self.expected())
+    return copy
 
 
-if __name__ == "__main__":
-    support.main()
+@pytest.fixture
+def expected(make_loader):
+    return b"".join(batch.image.tobytes() for batch in make_loader())
+
+
+def test_a_copy_that_nobody_names_races_with_the_slots_next_batch(copies, expected):
+    assert copies(tell=False) != expected
+
+
+def test_a_stream_that_is_named_has_its_copy_first(copies, expected):
+    assert copies(tell=True) == expected
+
+
+def test_page_locked_arrays_are_of_the_cpu(make_loader):
+    """torch refuses kDLCUDAHost."""
+    image = make_loader(pin_memory=True).next().image
+    assert (image.device, image.__dlpack_device__()) == ("host", (1, 0))
+    assert is_capsule(image.__dlpack__(max_version=(1, 0)), b"dltensor_versioned")

@@ -1,73 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further members of tar shards in Python: rows of bytes, and their values and offsets as arrays."""
-import io
-import os
-import tarfile
+import pytest
 
 import millrace as mr
 
-import support
+from support import module, write_tar
 
-numpy, torch = support.module("numpy"), support.module("torch")
+numpy, torch = module("numpy"), module("torch")
 CAPTIONS = [b"", b"a dog", None, b"two cats on a roof", b"x" * 40, None, b"seven"]
 
 
-class KeptCase(support.FolderCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        images = sorted(os.path.join(folder, name) for folder, _, names in os.walk(cls.images) for name in names
-                        if name.endswith(".jpg"))
-        with tarfile.open(os.path.join(cls.folder, "t.tar"), "w") as shard:
-            for i, caption in enumerate(CAPTIONS):
-                with open(images[i % len(images)], "rb") as file:
-                    cls.add(shard, f"{i}.jpg", file.read())
-                cls.add(shard, f"{i}.cls", str(i).encode())
-                if caption is not None:
-                    cls.add(shard, f"{i}.txt", caption)
-
-    @staticmethod
-    def add(shard, name, content):
-        member = tarfile.TarInfo(name)
-        member.size = len(content)
-        shard.addfile(member, io.BytesIO(content))
-
-    def batch(self, **options):
-        loader = mr.Loader(f"tar:{self.path('t.tar')}?keep=txt:40", "eval:20:16",
-                           **{"batch_size": len(CAPTIONS), "num_workers": 0, "no_shuffle": True, **options})
-        self.addCleanup(loader.close)
-        return loader.next()
-
-    def test_rows_are_bytes(self):
-        batch = self.batch()
-        rows = batch["txt"]
-        self.assertIsInstance(rows, mr.Rows)
-        self.assertIs(rows, batch["txt"])
-        self.assertEqual(rows.tolist(), [caption or b"" for caption in CAPTIONS])
-        self.assertEqual((len(rows), rows.max_bytes, rows[3], rows[-1]), (7, 40, CAPTIONS[3], CAPTIONS[6]))
-        self.assertEqual(rows.values.shape, (sum(len(caption or b"") for caption in CAPTIONS),))
-        self.assertEqual(rows.values.tobytes(), b"".join(caption or b"" for caption in CAPTIONS))
-        self.assertRaises(IndexError, lambda: rows[7])
-        self.assertIn("7 rows of up to 40 bytes", repr(rows))
-        self.assertEqual(batch.keys()[5:], ["txt", "txt.offsets"])
-
-    def test_other_libraries_take_values_and_offsets(self):
-        if numpy is None or torch is None:
-            self.skipTest("no NumPy, or no torch")
-        batch = self.batch()
-        values, offsets = torch.from_dlpack(batch["txt"].values), torch.from_dlpack(batch["txt"].offsets)
-        self.assertEqual((values.dtype, offsets.dtype), (torch.uint8, torch.int64))
-        self.assertEqual(bytes(values[offsets[3]:offsets[4]].tolist()), CAPTIONS[3])
-        self.assertEqual(numpy.asarray(batch["txt"].values).tobytes(), batch["txt"].values.tobytes())
-
-    def test_copies_and_tensors_hold_their_rows(self):
-        rows = self.batch()["txt"]  # the batch itself is gone
-        self.assertEqual(rows[1], CAPTIONS[1])
-        if torch is not None:
-            values = torch.from_dlpack(rows.values)
-            del rows
-            self.assertEqual(bytes(values[:5].tolist()), CAPTIONS[1])
+@pytest.fixture(scope="module")
+def shard(images, tmp_path_factory):
+    dataset, members = mr.Dataset(images), {}
+    pictures = [name for name in map(dataset.name, range(len(dataset))) if name.endswith(".jpg")]
+    for i, caption in enumerate(CAPTIONS):
+        with open(pictures[i % len(pictures)], "rb") as file:
+            members.update({f"{i}.jpg": file.read(), f"{i}.cls": b"%d" % i})
+        if caption is not None:
+            members[f"{i}.txt"] = caption
+    return write_tar(tmp_path_factory.mktemp("kept") / "t.tar", members)
 
 
-if __name__ == "__main__":
-    support.main()
+@pytest.fixture
+def batch(make_loader, shard):
+    return make_loader(dataset=f"tar:{shard}?keep=txt:40", batch_size=len(CAPTIONS), num_workers=0, no_shuffle=True).next()
+
+
+def test_rows_are_bytes(batch):
+    rows = batch["txt"]
+    assert isinstance(rows, mr.Rows)
+    assert rows is batch["txt"]
+    assert rows.tolist() == [caption or b"" for caption in CAPTIONS]
+    assert (len(rows), rows.max_bytes, rows[3], rows[-1]) == (7, 40, CAPTIONS[3], CAPTIONS[6])
+    assert rows.values.shape == (sum(len(caption or b"") for caption in CAPTIONS),)
+    assert rows.values.tobytes() == b"".join(caption or b"" for caption in CAPTIONS)
+    with pytest.raises(IndexError):
+        rows[7]
+    assert "7 rows of up to 40 bytes" in repr(rows)
+    assert batch.keys()[5:] == ["txt", "txt.offsets"]
+
+
+@pytest.mark.skipif(not numpy or not torch, reason="NumPy and torch are not both here, or too old")
+def test_other_libraries_take_values_and_offsets(batch):
+    values, offsets = torch.from_dlpack(batch["txt"].values), torch.from_dlpack(batch["txt"].offsets)
+    assert (values.dtype, offsets.dtype) == (torch.uint8, torch.int64)
+    assert bytes(values[offsets[3]:offsets[4]].tolist()) == CAPTIONS[3]
+    assert numpy.asarray(batch["txt"].values).tobytes() == batch["txt"].values.tobytes()
+
+
+def test_copies_and_tensors_hold_their_rows(make_loader, shard):
+    def first():
+        return make_loader(dataset=f"tar:{shard}?keep=txt:40", batch_size=7, num_workers=0, no_shuffle=True).next()
+
+    rows = first()["txt"]  # the batch itself is gone
+    assert rows[1] == CAPTIONS[1]
+    if torch is not None:
+        values = torch.from_dlpack(rows.values)
+        del rows
+        assert bytes(values[:5].tolist()) == CAPTIONS[1]

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 
-import support
+import pytest
+
+from support import run_python
 
 PROLOGUE = """
 import os, signal, sys, threading
@@ -24,43 +26,44 @@ def is_alive(pid):
         return False
 
 
-class ProcessTest(support.FolderCase):
-    def run_program(self, text):
-        return support.run_python(PROLOGUE + text, self.images)
+@pytest.fixture
+def run_program(images):
+    return lambda text: run_python(PROLOGUE + text, images)
 
-    def expect_no_workers(self, output):
-        pids = [int(word) for word in output.splitlines()[0].split()]
-        self.assertEqual(len(pids), 2)
-        end = time.monotonic() + 30  # the kernel may take a moment
-        while left := [pid for pid in pids if is_alive(pid)]:
-            self.assertLess(time.monotonic(), end, f"workers {left} are left behind")
-            time.sleep(0.02)
 
-    def test_every_end_of_a_program_ends_the_workers(self):
-        ends = {
-            "pass": 0,
-            "for batch in loader: pass": 0,
-            "for batch in loader: break": 0,
-            "kept = list(loader); loader = None": 0,
-            "sys.exit(3)": 3,
-            "for batch in loader: raise ValueError(batch)": 1,
-            "image = next(iter(loader)).image": 0,
-            "loader.self = loader; passes = iter(loader); next(passes)": 0,
-            "threading.Thread(target=lambda: [0 for batch in loader]).start()": 0,
-            "os.kill(os.getpid(), signal.SIGKILL)": -9,
-            "os._exit(4)": 4,
-        }
-        for text, expected in ends.items():
-            with self.subTest(text):
-                ended = self.run_program(text)
-                self.assertEqual(ended.returncode, expected, ended.stderr)
-                if expected == 0:
-                    self.assertNotIn("Traceback", ended.stderr)
-                self.expect_no_workers(ended.stdout)
+def expect_no_workers(output):
+    pids = [int(word) for word in output.splitlines()[0].split()]
+    assert len(pids) == 2
+    end = time.monotonic() + 30  # the kernel may take a moment
+    while left := [pid for pid in pids if is_alive(pid)]:
+        assert time.monotonic() < end, f"workers {left} are left behind"
+        time.sleep(0.02)
 
-    def test_a_daemon_thread_may_be_in_next_at_the_end(self):
-        for _ in range(5):
-            ended = self.run_program("""
+
+@pytest.mark.parametrize("text, expected", [
+    ("pass", 0),
+    ("for batch in loader: pass", 0),
+    ("for batch in loader: break", 0),
+    ("kept = list(loader); loader = None", 0),
+    ("sys.exit(3)", 3),
+    ("for batch in loader: raise ValueError(batch)", 1),
+    ("image = next(iter(loader)).image", 0),
+    ("loader.self = loader; passes = iter(loader); next(passes)", 0),
+    ("threading.Thread(target=lambda: [0 for batch in loader]).start()", 0),
+    ("os.kill(os.getpid(), signal.SIGKILL)", -9),
+    ("os._exit(4)", 4),
+])
+def test_every_end_of_a_program_ends_the_workers(run_program, text, expected):
+    ended = run_program(text)
+    assert ended.returncode == expected, ended.stderr
+    if expected == 0:
+        assert "Traceback" not in ended.stderr
+    expect_no_workers(ended.stdout)
+
+
+def test_a_daemon_thread_may_be_in_next_at_the_end(run_program):
+    for _ in range(5):
+        ended = run_program("""
 def read():
     while True:
         try:
@@ -74,11 +77,12 @@ for pid in loader.worker_pids():
 threading.Thread(target=read, daemon=True).start()
 threading.Event().wait(0.1)
 """)
-            self.assertEqual((ended.returncode, ended.stderr), (0, ""))
-            self.expect_no_workers(ended.stdout)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        expect_no_workers(ended.stdout)
 
-    def test_ctrl_c_ends_a_wait_at_once(self):
-        text = PROLOGUE + """
+
+def test_ctrl_c_ends_a_wait_at_once(images):
+    text = PROLOGUE + """
 for pid in loader.worker_pids():
     os.kill(pid, signal.SIGSTOP)
 try:
@@ -88,20 +92,21 @@ try:
 except KeyboardInterrupt:
     print("interrupted", loader.stats()["n_batches"] > 0, flush=True)
 """
-        with subprocess.Popen([sys.executable, "-B", "-c", text, self.images], stdout=subprocess.PIPE, text=True) as program:
-            first = program.stdout.readline()
-            time.sleep(0.5)
-            begin = time.monotonic()
-            program.send_signal(signal.SIGINT)
-            rest = program.communicate(timeout=30)[0]
-            took = time.monotonic() - begin
-        self.assertIn("interrupted", rest)
-        self.assertEqual(program.returncode, 0)
-        self.assertLess(took, 10)  # slices are 50 ms; the machine may be busy
-        self.expect_no_workers(first)
+    with subprocess.Popen([sys.executable, "-B", "-c", text, images], stdout=subprocess.PIPE, text=True) as program:
+        first = program.stdout.readline()
+        time.sleep(0.5)
+        begin = time.monotonic()
+        program.send_signal(signal.SIGINT)
+        rest = program.communicate(timeout=30)[0]
+        took = time.monotonic() - begin
+    assert "interrupted" in rest
+    assert program.returncode == 0
+    assert took < 10  # slices are 50 ms; the machine may be busy
+    expect_no_workers(first)
 
-    def test_a_forked_child_is_refused_with_words(self):
-        ended = self.run_program("""
+
+def test_a_forked_child_is_refused_with_words(run_program):
+    ended = run_program("""
 batch = loader.next()
 before = batch.index.tolist()
 held, forked = threading.Event(), threading.Event()
@@ -131,11 +136,12 @@ holder.join()
 assert batch.index.tolist() == before
 assert loader.next() is not None
 """)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.expect_no_workers(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    expect_no_workers(ended.stdout)
 
-    def test_a_child_makes_loaders_of_its_own(self):
-        ended = self.run_program("""
+
+def test_a_child_makes_loaders_of_its_own(run_program):
+    ended = run_program("""
 child = os.fork()
 if child == 0:
     own = mr.Loader(loader.dataset, "eval:20:16", batch_size=1, num_workers=1)
@@ -143,24 +149,23 @@ if child == 0:
     sys.exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-
-    def test_the_package_imports_little(self):
-        ended = support.run_python("import millrace, sys; print(*sorted(sys.modules))")
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        for name in ("numpy", "torch", "PIL", "multiprocessing"):
-            self.assertNotIn(name, ended.stdout.split())
-
-    def test_the_command_is_the_librarys(self):
-        command = os.environ["MR_COMMAND"]
-        ended = subprocess.run([sys.executable, "-B", "-m", "millrace", "version"], capture_output=True, text=True,
-                               check=False, env={**os.environ, "MILLRACE_COMMAND": command})
-        self.assertEqual(ended.stdout, subprocess.check_output([command, "version"], text=True), ended.stderr)
-
-    def test_a_missing_library_is_named(self):
-        ended = support.run_python("import millrace", env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
-        self.assertIn("ImportError: millrace: /nowhere/libmillrace.so", ended.stderr)
+    assert ended.returncode == 0, ended.stderr
 
 
-if __name__ == "__main__":
-    support.main()
+def test_the_package_imports_little():
+    ended = run_python("import millrace, sys; print(*sorted(sys.modules))")
+    assert ended.returncode == 0, ended.stderr
+    for name in ("numpy", "torch", "PIL", "multiprocessing"):
+        assert name not in ended.stdout.split()
+
+
+def test_the_command_is_the_librarys():
+    command = os.environ["MR_COMMAND"]
+    ended = subprocess.run([sys.executable, "-B", "-m", "millrace", "version"], capture_output=True, text=True,
+                           check=False, env={**os.environ, "MILLRACE_COMMAND": command})
+    assert ended.stdout == subprocess.check_output([command, "version"], text=True), ended.stderr
+
+
+def test_a_missing_library_is_named():
+    ended = run_python("import millrace", env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
+    assert "ImportError: millrace: /nowhere/libmillrace.so" in ended.stderr

@@ -5,104 +5,122 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-import unittest
 import zipfile
 
+import pytest
+
 import check_wheel
-import support
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAME = "millrace-0.1.0-py3-none-manylinux_2_28_x86_64.whl"
 LIBRARY_TEXT = "const char *mr_folder(void) { return \"%s\"; } %s"
 
 
-@unittest.skipUnless(all(shutil.which(tool) for tool in ("nm", "readelf")), "binutils are missing")
-@unittest.skipUnless(os.uname().machine == "x86_64", "the wheel is for x86_64")
-class CheckTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+@pytest.fixture
+def build(tmp_path):
+    """Compiles a text, and returns the path of what comes out."""
+    def compile_text(name, text, *arguments):
+        subprocess.run([os.environ["CC"], "-x", "c", "-", "-x", "none", "-o", tmp_path / name, *arguments], input=text,
+                       text=True, check=True)
+        return tmp_path / name
 
-    def compile(self, name, text, *arguments):
-        path = os.path.join(self.folder, name)
-        subprocess.run([os.environ["CC"], "-x", "c", "-", "-x", "none", "-o", path, *arguments], input=text, text=True, check=True)
-        return path
+    if not all(shutil.which(tool) for tool in ("nm", "readelf")):
+        pytest.skip("binutils are missing")
+    if os.uname().machine != "x86_64":
+        pytest.skip("the wheel is for x86_64")
+    return compile_text
 
-    def library(self, folder="", more="", *arguments):
-        return self.compile("library.so", LIBRARY_TEXT % (folder, more), "-shared", "-fPIC", *arguments)
 
-    def helper(self, *arguments):
-        return self.compile("helper", "void _start(void) { for (;;) ; }", "-nostdlib", *arguments)
+@pytest.fixture
+def make_library(build):
+    def make(folder="", more="", *arguments):
+        return build("library.so", LIBRARY_TEXT % (folder, more), "-shared", "-fPIC", *arguments)
 
-    def findings(self, library=None, helper=None, leave_out=(), more=(), name=NAME):
-        """Of a wheel with these files; the library stands for the command too."""
-        wheel = os.path.join(self.folder, name)
-        library = library or self.library()
+    return make
+
+
+@pytest.fixture
+def make_helper(build):
+    def make(*arguments):
+        return build("helper", "void _start(void) { for (;;) ; }", "-nostdlib", *arguments)
+
+    return make
+
+
+@pytest.fixture
+def find(make_library, make_helper, tmp_path):
+    """What is found in a wheel with these files. The library stands for the command too."""
+    def run(library=None, helper=None, leave_out=(), more=(), name=NAME):
+        library = library or make_library()
         files = {check_wheel.LIBRARY: library, check_wheel.COMMAND: library,
-                 check_wheel.HELPER: helper or self.helper("-static")}
-        with zipfile.ZipFile(wheel, "w") as archive:
+                 check_wheel.HELPER: helper or make_helper("-static")}
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for where, path in files.items():
                 if where not in leave_out:
                     archive.write(path, where)
             for where in ("millrace/__init__.py", "millrace/py.typed", "millrace/licenses/zlib.txt", *more):
                 archive.writestr(where, "")
-        return list(check_wheel.check_wheel(wheel, ["/built/here"]))
+        return list(check_wheel.check_wheel(str(tmp_path / name), ["/built/here"]))
 
-    def test_a_good_wheel_has_no_findings(self):
-        self.assertEqual(self.findings(), [])
-
-    def test_a_symbol_of_another_library_is_found(self):
-        self.assertIn(f"{check_wheel.LIBRARY} exports jpeg_read_header",
-                      self.findings(self.library("", "void jpeg_read_header(void) {}")))
-
-    def test_a_library_that_users_lack_is_found(self):
-        other = self.compile("libother.so", "int other(void) { return 1; }", "-shared", "-fPIC", "-Wl,-soname,libother.so.1")
-        found = self.findings(self.library("", "", "-Wl,--no-as-needed", other))
-        self.assertIn(f"{check_wheel.LIBRARY} needs libother.so.1", found)
-
-    def test_a_younger_glibc_is_found(self):
-        found = self.findings(self.library("", "long time(long *); long mr_now(void) { return time(0); }"),
-                              name=NAME.replace("2_28", "2_1"))
-        self.assertIn(f"{check_wheel.LIBRARY} needs GLIBC_2.2.5", found)
-
-    def test_a_folder_of_the_build_is_found(self):
-        self.assertIn(f"{check_wheel.LIBRARY} names the folder /built/here", self.findings(self.library("/built/here/x.c")))
-
-    def test_a_dynamic_helper_is_found(self):
-        self.assertIn(f"{check_wheel.HELPER} is not static", self.findings(helper=self.helper("-pie")))
-
-    def test_missing_and_foreign_files_are_found(self):
-        found = self.findings(leave_out=[check_wheel.COMMAND], more=["millrace/x.pyc", "share/doc"])
-        self.assertIn(f"{check_wheel.COMMAND} is missing", found)
-        self.assertIn("millrace/x.pyc should not be there", found)
-        self.assertIn("share/doc should not be there", found)
-
-    def test_a_tag_of_one_python_is_found(self):
-        self.assertEqual(len(self.findings(name="millrace-0.1.0-cp311-cp311-linux_x86_64.whl")), 1)
+    return run
 
 
-class PiecesTest(unittest.TestCase):
-    def text(self, name):
-        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
-            return file.read()
-
-    def test_the_wheels_version_is_the_librarys(self):
-        # pyproject.toml is read as text: Python has a reader for it only from 3.11 on.
-        project = self.text("pyproject.toml")
-        source = re.search(r'^input = "(.*)"$', project, re.M).group(1)
-        rule = re.search(r"^regex = '(.*)'$", project, re.M).group(1)
-        version = re.search(rule, self.text(source)).group("value")
-        self.assertIn(f'#define MR_VERSION "{version}"', self.text("include/millrace/status.h"))
-
-    def test_the_script_is_sound_and_explains_itself(self):
-        script = os.path.join(ROOT, "script", "wheel")
-        subprocess.run(["sh", "-n", script], check=True)
-        said = subprocess.run([script, "--help"], check=True, capture_output=True, text=True).stdout
-        self.assertIn("usage: script/wheel", said)
-        self.assertEqual(subprocess.run([script, "--what"], check=False, capture_output=True).returncode, 2)
+def test_a_good_wheel_has_no_findings(find):
+    assert find() == []
 
 
-if __name__ == "__main__":
-    support.main()
+def test_a_symbol_of_another_library_is_found(find, make_library):
+    assert f"{check_wheel.LIBRARY} exports jpeg_read_header" in find(make_library("", "void jpeg_read_header(void) {}"))
+
+
+def test_a_library_that_users_lack_is_found(find, make_library, build):
+    other = build("libother.so", "int other(void) { return 1; }", "-shared", "-fPIC", "-Wl,-soname,libother.so.1")
+    found = find(make_library("", "", "-Wl,--no-as-needed", other))
+    assert f"{check_wheel.LIBRARY} needs libother.so.1" in found
+
+
+def test_a_younger_glibc_is_found(find, make_library):
+    found = find(make_library("", "long time(long *); long mr_now(void) { return time(0); }"),
+                 name=NAME.replace("2_28", "2_1"))
+    assert f"{check_wheel.LIBRARY} needs GLIBC_2.2.5" in found
+
+
+def test_a_folder_of_the_build_is_found(find, make_library):
+    assert f"{check_wheel.LIBRARY} names the folder /built/here" in find(make_library("/built/here/x.c"))
+
+
+def test_a_dynamic_helper_is_found(find, make_helper):
+    assert f"{check_wheel.HELPER} is not static" in find(helper=make_helper("-pie"))
+
+
+def test_missing_and_foreign_files_are_found(find):
+    found = find(leave_out=[check_wheel.COMMAND], more=["millrace/x.pyc", "share/doc"])
+    assert f"{check_wheel.COMMAND} is missing" in found
+    assert "millrace/x.pyc should not be there" in found
+    assert "share/doc should not be there" in found
+
+
+def test_a_tag_of_one_python_is_found(find):
+    assert len(find(name="millrace-0.1.0-cp311-cp311-linux_x86_64.whl")) == 1
+
+
+def text_of(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_the_wheels_version_is_the_librarys():
+    # pyproject.toml is read as text: Python has a reader for it only from 3.11 on.
+    project = text_of("pyproject.toml")
+    source = re.search(r'^input = "(.*)"$', project, re.M).group(1)
+    rule = re.search(r"^regex = '(.*)'$", project, re.M).group(1)
+    version = re.search(rule, text_of(source)).group("value")
+    assert f'#define MR_VERSION "{version}"' in text_of("include/millrace/status.h")
+
+
+def test_the_script_is_sound_and_explains_itself():
+    script = os.path.join(ROOT, "script", "wheel")
+    subprocess.run(["sh", "-n", script], check=True)
+    said = subprocess.run([script, "--help"], check=True, capture_output=True, text=True).stdout
+    assert "usage: script/wheel" in said
+    assert subprocess.run([script, "--what"], check=False, capture_output=True).returncode == 2
