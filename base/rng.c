@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the random numbers of one sample. The only file that sees Random123. */
+/* Draws the random numbers of one sample. */
 #include "base/rng.h"
 
-#include <Random123/philox.h>
+#include "base/rng_block.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -35,17 +36,9 @@ void mr_rng_init_place(struct mr_rng *rng_out, const struct mr_rng *rng, uint32_
 
 static void next_block(struct mr_rng *rng)
 {
-    philox4x64_ctr_t counter;
-    philox4x64_key_t key;
-    memcpy(counter.v, rng->counter, sizeof rng->counter);
-    memcpy(key.v, rng->key, sizeof rng->key);
-    philox4x64_ctr_t block = philox4x64(counter, key);
-    for (int i = 0; i < 4; i++) {
-        rng->words[2 * i] = (uint32_t)block.v[i];
-        rng->words[2 * i + 1] = (uint32_t)(block.v[i] >> 32);
-    }
+    mr_rng_block_make(rng->key, rng->counter, rng->words);
     rng->counter[1]++;
-    rng->n_left = 8;
+    rng->n_left = MR_RNG_BLOCK_WORDS;
 }
 
 uint32_t mr_rng_u32(struct mr_rng *rng)
@@ -54,7 +47,7 @@ uint32_t mr_rng_u32(struct mr_rng *rng)
         return mr_mt19937_u32(rng->torch);
     if (rng->n_left == 0)
         next_block(rng);
-    return rng->words[8 - rng->n_left--];
+    return rng->words[MR_RNG_BLOCK_WORDS - rng->n_left--];
 }
 
 float mr_rng_uniform(struct mr_rng *rng, float lo, float hi)

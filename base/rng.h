@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random draws of one sample. They depend on (seed, epoch, dataset index, occurrence) and on nothing else: a
- * counter-based generator (Philox4x64-10, Salmon et al. 2011; Random123) with key {seed, epoch} and counter {index,
+ * counter-based generator (Philox4x64-10, Salmon et al. 2011) with key {seed, epoch} and counter {index,
  * block, place, occurrence}. Place 0 are the draws that operations share, one after the other; an operation may have
  * draws of its own besides. The occurrence counts how often the epoch's global order has had the index before. It is 0
  * but with `repeat` and weights: padding and a caller's own order repeat an index with the same draws.

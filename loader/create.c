@@ -28,6 +28,7 @@
 #include "loader/slab_reserve.h"
 #include "loader/ready_fd.h"
 #include "loader/resolve.h"
+#include "transforms/erase.h"
 #include "transforms/transform.h"
 
 /* The caller's list is valid during the creation only. */
@@ -197,13 +198,17 @@ static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int
     fill_control(draft, core, n_samples);
     draft->plan = *plan;
     draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
-    uint64_t head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots);
-    uint64_t kept_bytes[MR_MAX_KEPT];
-    for (uint32_t k = 0; k < plan->kind.n_kept; k++)
-        kept_bytes[k] = plan->kind.kept[k].max_bytes;
-    mr_status status =
-        mr_slot_layout_init_kept(&draft->layout, head_bytes, o->n_slots, draft->n_workers, o->batch_size,
-                                 plan->out_bytes, plan->kind.label_bytes, plan->kind.n_kept, kept_bytes, error);
+    struct mr_slot_shape shape = {.head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots),
+                                  .n_slots = o->n_slots,
+                                  .n_workers = draft->n_workers,
+                                  .batch_size = o->batch_size,
+                                  .erases = mr_erase_is_deferred(plan),
+                                  .sample_bytes = plan->out_bytes,
+                                  .label_bytes = plan->kind.label_bytes,
+                                  .n_kept = plan->kind.n_kept};
+    for (uint32_t k = 0; k < shape.n_kept; k++)
+        shape.kept_bytes[k] = plan->kind.kept[k].max_bytes;
+    mr_status status = mr_slot_layout_init(&draft->layout, &shape, error);
     if (status == MR_OK)
         status = mr_slab_create(draft->layout.slab_bytes, choose_pages(o), &core->slab, error);
     if (status == MR_OK) {

@@ -64,7 +64,8 @@ static void cut_plan(struct mr_core *core, struct mr_plan *plan)
                             .out_channels = plan->channels,
                             .layout = core->options.layout,
                             .dtype = plan->dtype,
-                            .exact = plan->exact};
+                            .exact = plan->exact,
+                            .erases = plan->erase.kind == MR_OP_RANDOM_ERASING};
     if (core->options.pad_channels > f->out_channels)
         f->out_channels = core->options.pad_channels;
     for (uint32_t c = 0; c < plan->channels && c < MR_FINISH_CHANNELS; c++) {
@@ -107,10 +108,7 @@ mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const 
     mr_status status = refuse_padding(core, kind->picture, error);
     if (status != MR_OK)
         return status;
-    bool erases = mr_transform_erases(transform);
-    if (erases && o->pad_channels != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "pad_channels and random_erasing exclude each other");
-    bool left = !erases && is_left_to_device(core, kind, o->dtype); /* floats are erased where workers make them */
+    bool left = is_left_to_device(core, kind, o->dtype);
     status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
     if (status != MR_OK)
         return status;

@@ -23,6 +23,7 @@ struct mr_buffer_device {
     void *drained;    /* event for waiting until the copy stream is empty */
     uint8_t *staging; /* pixels before finishing; only where images are finished */
     float *tables;    /* of struct mr_finish, on the device; ditto */
+    float *normals;   /* mr_normal_nodes on the device, where boxes are erased */
     uint32_t part;    /* whose images lie here, or MR_BUFFER_NO_PART */
     bool has_small;   /* labels lie here, or descriptors for finishing are needed */
     bool is_pinned;   /* its handle holds the slab's registration */

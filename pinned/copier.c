@@ -68,6 +68,15 @@ static mr_status drain_stream(const struct mr_buffer_device *device, mr_error *e
     return status ? status : handle->ops->sync(handle, device->drained, error);
 }
 
+static mr_status take_normals(struct mr_buffer_device *device, mr_error *error)
+{
+    struct mr_device_handle *handle = device->handle;
+    void *normals = NULL;
+    mr_status status = handle->ops->alloc(handle, sizeof mr_normal_nodes, &normals, error);
+    device->normals = normals;
+    return status ? status : handle->ops->copy_in(handle, normals, mr_normal_nodes, sizeof mr_normal_nodes, error);
+}
+
 static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
@@ -80,6 +89,8 @@ static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_b
     device->tables = tables;
     if (!status)
         status = handle->ops->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
+    if (!status && shape->finish.erases)
+        status = take_normals(device, error);
     return status ? status : drain_stream(device, error);
 }
 
@@ -140,6 +151,8 @@ static void close_device(struct mr_buffer_device *device)
     struct mr_device_handle *handle = device->handle;
     if (!handle)
         return;
+    if (device->normals)
+        handle->ops->free(handle, device->normals);
     if (device->tables)
         handle->ops->free(handle, device->tables);
     if (device->staging)
@@ -233,10 +246,13 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         return MR_OK;
     const struct mr_buffer_part *part = &buffer->parts[device->part];
     const struct mr_descriptor *descriptors = (void *)(share->small + (layout->descriptor_off - layout->label_off));
+    const struct mr_erase *erases = (void *)(share->small + (layout->erase_off - layout->label_off));
     const struct mr_finish_job job = {
         .finish = &copier->shape.finish,
         .tables = device->tables,
+        .normals = device->normals,
         .descriptors = descriptors + part->first_row,
+        .erases = copier->shape.finish.erases ? erases + part->first_row : NULL,
         .n = part->n_rows,
         .first_place = part->first_row,
         .staging = device->staging,

@@ -49,9 +49,22 @@ static void put_channel(const struct mr_finish_view *view, const struct lookup *
     }
 }
 
-static uint32_t finish_one(const struct mr_finish_view *view, const struct lookup *lookup,
-                           const struct mr_descriptor *descriptor)
+static void erase_boxes(const struct mr_finish_view *view, const struct mr_erase *erase, uint32_t row)
 {
+    uint64_t row_bytes = view->row_elements * mr_dtype_size((mr_dtype)view->dtype);
+    const struct mr_erasing_tensor tensor = {.data = (uint8_t *)view->out + row * row_bytes,
+                                             .dtype = (mr_dtype)view->dtype,
+                                             .height = view->height,
+                                             .width = view->width,
+                                             .channels = view->channels,
+                                             .pixel_stride = view->pixel_stride,
+                                             .channel_stride = view->channel_stride};
+    mr_erasing_run(erase, &tensor);
+}
+
+static uint32_t finish_one(const struct mr_finish_view *view, const struct lookup *lookup, uint32_t i)
+{
+    const struct mr_descriptor *descriptor = &view->descriptors[i];
     uint32_t row = mr_finish_row(view, descriptor);
     if (row == MR_NO_ROW)
         return MR_FINISHED_BAD_RANGE;
@@ -60,6 +73,8 @@ static uint32_t finish_one(const struct mr_finish_view *view, const struct looku
         put_zeros(view, row);
     for (uint32_t c = 0; has_pixels && c < view->channels; c++)
         put_channel(view, lookup, row, c, descriptor);
+    if (has_pixels && view->erases)
+        erase_boxes(view, &view->erases[i], row);
     return mr_finish_check(view, descriptor);
 }
 
@@ -70,5 +85,5 @@ void mr_finish_run(const struct mr_finish_job *job)
     struct lookup lookup;
     fill_lookup(&lookup, &view);
     for (uint32_t i = 0; i < job->n; i++)
-        job->status[i] = finish_one(&view, &lookup, &job->descriptors[i]);
+        job->status[i] = finish_one(&view, &lookup, i);
 }

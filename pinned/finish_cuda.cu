@@ -14,79 +14,75 @@
 
 enum { THREADS = 256, ITEMS_PER_THREAD = 4, MAX_BLOCKS_X = 1 << 20, MAX_BLOCKS_Y = 65535 };
 
-/* The same for all threads of a block row. */
-struct sample {
-    const uint8_t *source; /* NULL: zeros */
-    uint64_t first;        /* element of the output at which its row begins */
-    uint32_t flip;
-};
-
-static __device__ __forceinline__ void put_pixel(const struct mr_finish_view *view, const struct sample *sample,
-                                                 uint64_t pixel)
-{
-    const uint8_t *from = sample->source;
-    if (from)
-        from += mr_finish_mirror(view, sample->flip, pixel) * view->channels;
-    uint64_t to = sample->first + pixel;
-    for (uint32_t c = 0; c < view->out_channels; c++, to += view->channel_stride)
-        mr_finish_put(view, to, from && c < view->channels ? mr_finish_bits(view, c, from[c]) : 0);
-}
-
-static __device__ __forceinline__ void put_element(const struct mr_finish_view *view, const struct sample *sample,
-                                                   uint64_t element)
-{
-    uint64_t pixel = element / view->out_channels;
-    uint32_t c = (uint32_t)(element - pixel * view->out_channels);
-    uint32_t bits = 0;
-    if (sample->source && c < view->channels) {
-        uint64_t from = mr_finish_mirror(view, sample->flip, pixel) * view->channels + c;
-        bits = mr_finish_bits(view, c, sample->source[from]);
-    }
-    mr_finish_put(view, sample->first + element, bits);
-}
-
 /* The first thread of a block row also tells what became of the sample. */
 static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view *view, uint32_t i, bool tells,
-                                                    struct sample *sample_out)
+                                                    bool erases, struct mr_finish_sample *sample_out)
 {
-    const struct mr_descriptor *descriptor = &view->descriptors[i];
     if (tells)
-        view->status[i] = mr_finish_check(view, descriptor);
-    uint32_t row = mr_finish_row(view, descriptor);
-    sample_out->source = mr_finish_source(view, descriptor);
-    sample_out->first = row * view->row_elements;
-    sample_out->flip = descriptor->flip;
-    return row != MR_NO_ROW;
+        view->status[i] = mr_finish_check(view, &view->descriptors[i]);
+    bool has_row = mr_finish_sample_init(sample_out, view, i);
+    if (!erases)
+        sample_out->erase = NULL; /* so that the compiler leaves boxes out */
+    return has_row;
+}
+
+static __device__ __forceinline__ void run_planar(const struct mr_finish_view *view, bool erases)
+{
+    uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    uint64_t step = (uint64_t)gridDim.x * THREADS;
+    struct mr_finish_sample sample;
+    for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y)
+        if (begin_sample(view, i, begin == 0, erases, &sample))
+            for (uint64_t pixel = begin; pixel < view->n_pixels; pixel += step)
+                mr_finish_pixel(view, &sample, pixel);
+}
+
+static __device__ __forceinline__ void run_interleaved(const struct mr_finish_view *view, bool erases)
+{
+    uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    uint64_t step = (uint64_t)gridDim.x * THREADS;
+    struct mr_finish_sample sample;
+    for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y)
+        if (begin_sample(view, i, begin == 0, erases, &sample))
+            for (uint64_t element = begin; element < view->row_elements; element += step)
+                mr_finish_element(view, &sample, element);
 }
 
 static __global__ void __launch_bounds__(THREADS) finish_planar(const struct mr_finish_view view)
 {
-    uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
-    uint64_t step = (uint64_t)gridDim.x * THREADS;
-    struct sample sample;
-    for (uint32_t i = blockIdx.y; i < view.n; i += gridDim.y)
-        if (begin_sample(&view, i, begin == 0, &sample))
-            for (uint64_t pixel = begin; pixel < view.n_pixels; pixel += step)
-                put_pixel(&view, &sample, pixel);
+    run_planar(&view, false);
 }
 
 static __global__ void __launch_bounds__(THREADS) finish_interleaved(const struct mr_finish_view view)
 {
-    uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
-    uint64_t step = (uint64_t)gridDim.x * THREADS;
-    struct sample sample;
-    for (uint32_t i = blockIdx.y; i < view.n; i += gridDim.y)
-        if (begin_sample(&view, i, begin == 0, &sample))
-            for (uint64_t element = begin; element < view.row_elements; element += step)
-                put_element(&view, &sample, element);
+    run_interleaved(&view, false);
+}
+
+static __global__ void __launch_bounds__(THREADS) finish_planar_erased(const struct mr_finish_view view)
+{
+    run_planar(&view, true);
+}
+
+static __global__ void __launch_bounds__(THREADS) finish_interleaved_erased(const struct mr_finish_view view)
+{
+    run_interleaved(&view, true);
+}
+
+static const void *choose_kernel(bool planar, bool erases)
+{
+    if (erases)
+        return planar ? (const void *)finish_planar_erased : (const void *)finish_interleaved_erased;
+    return planar ? (const void *)finish_planar : (const void *)finish_interleaved;
 }
 
 /* Asking for its attributes loads a kernel. */
 static cudaError_t load_kernels(void)
 {
     struct cudaFuncAttributes attributes;
-    cudaError_t code = cudaFuncGetAttributes(&attributes, (const void *)finish_planar);
-    return code == cudaSuccess ? cudaFuncGetAttributes(&attributes, (const void *)finish_interleaved) : code;
+    cudaError_t code = cudaSuccess;
+    for (unsigned i = 0; i < 4 && code == cudaSuccess; i++)
+        code = cudaFuncGetAttributes(&attributes, choose_kernel(i % 2, i / 2));
+    return code;
 }
 
 static unsigned at_most(uint64_t n, unsigned limit)
@@ -106,7 +102,7 @@ int mr_finish_cuda_launch(const struct mr_finish_job *job, void *stream)
     dim3 block = {THREADS, 1, 1};
     grid.x = at_most(n_items / (THREADS * ITEMS_PER_THREAD) + 1, MAX_BLOCKS_X);
     grid.y = at_most(job->n, MAX_BLOCKS_Y);
-    const void *kernel = planar ? (const void *)finish_planar : (const void *)finish_interleaved;
+    const void *kernel = choose_kernel(planar, view.erases != NULL);
     void *arguments[] = {&view};
     return cudaLaunchKernel(kernel, grid, block, arguments, 0, (cudaStream_t)stream);
 }

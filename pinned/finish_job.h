@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/erasing.h"
 #include "pinned/descriptor.h"
 
 #include <millrace/batch.h>
@@ -21,6 +22,7 @@ struct mr_finish {
     uint32_t layout;                 /* mr_layout */
     uint32_t dtype;                  /* mr_dtype: MR_U8, MR_F32, MR_F16, MR_BF16 */
     uint32_t exact;                  /* floats come from the table, not from fma */
+    uint32_t erases;                 /* boxes of the floats are overwritten */
     float scale[MR_FINISH_CHANNELS]; /* fmaf(x, scale[c], bias[c]), rounded to nearest even for 16 bits */
     float bias[MR_FINISH_CHANNELS];
     float table[MR_FINISH_CHANNELS][256];
@@ -30,7 +32,9 @@ struct mr_finish {
 struct mr_finish_job {
     const struct mr_finish *finish;
     const float *tables;                     /* a copy of finish->table on the device */
+    const float *normals;                    /* where finish->erases: a copy of mr_normal_nodes on the device */
     const struct mr_descriptor *descriptors; /* n of them */
+    const struct mr_erase *erases;           /* as many, where finish->erases */
     uint32_t n;
     uint32_t first_place;   /* place of descriptors[0]: row 0 of out */
     const uint8_t *staging; /* bytes [staging_off, staging_off + staging_len) of the slot's data */

@@ -7,7 +7,8 @@
  * because one sample may have more than 2^32 bytes.
  *
  * A caller takes a view of its job once, and then for each descriptor
- *   finds its row (none: BAD_RANGE and nothing is written), checks it (not OK, or a hole: zeros), writes its pixels.
+ *   finds its row (none: BAD_RANGE and nothing is written), checks it (not OK, or a hole: zeros), writes its pixels or,
+ *   in any order, its elements.
  */
 #ifndef PINNED_FINISH_PIXEL_H
 #define PINNED_FINISH_PIXEL_H
@@ -36,7 +37,9 @@ struct mr_finish_view {
     float scale[MR_FINISH_CHANNELS];
     float bias[MR_FINISH_CHANNELS];
     const float *tables;
+    const float *normals;
     const struct mr_descriptor *descriptors;
+    const struct mr_erase *erases; /* NULL: nothing is erased */
     const uint8_t *staging;
     uint64_t staging_off;
     uint64_t staging_len;
@@ -64,7 +67,9 @@ static inline void mr_finish_view_init(struct mr_finish_view *view, const struct
     memcpy(view->scale, finish->scale, sizeof view->scale);
     memcpy(view->bias, finish->bias, sizeof view->bias);
     view->tables = job->tables;
+    view->normals = job->normals;
     view->descriptors = job->descriptors;
+    view->erases = finish->erases ? job->erases : NULL;
     view->staging = job->staging;
     view->staging_off = job->staging_off;
     view->staging_len = job->staging_len;
@@ -131,15 +136,20 @@ MR_HOST_DEVICE float mr_finish_float(const struct mr_finish_view *view, uint32_t
     return fmaf((float)byte, view->scale[channel], view->bias[channel]);
 }
 
-/* And the bits of the output element that it becomes, in the low ones of a word. */
-MR_HOST_DEVICE uint32_t mr_finish_bits(const struct mr_finish_view *view, uint32_t channel, uint8_t byte)
+/* The bits of a float as an output element, in the low ones of a word. */
+MR_HOST_DEVICE uint32_t mr_finish_encode(const struct mr_finish_view *view, float value)
 {
     switch (view->dtype) {
-    case MR_F32: return mr_half_bits(mr_finish_float(view, channel, byte));
-    case MR_F16: return mr_half_f16(mr_finish_float(view, channel, byte));
-    case MR_BF16: return mr_half_bf16(mr_finish_float(view, channel, byte));
-    default: return byte;
+    case MR_F16: return mr_half_f16(value);
+    case MR_BF16: return mr_half_bf16(value);
+    default: return mr_half_bits(value);
     }
+}
+
+/* And those of the output element that a byte of a channel becomes. */
+MR_HOST_DEVICE uint32_t mr_finish_bits(const struct mr_finish_view *view, uint32_t channel, uint8_t byte)
+{
+    return view->dtype == MR_U8 ? byte : mr_finish_encode(view, mr_finish_float(view, channel, byte));
 }
 
 /* Write element i of the output, counted from its first row's first. */
@@ -153,16 +163,79 @@ MR_HOST_DEVICE void mr_finish_put(const struct mr_finish_view *view, uint64_t i,
     }
 }
 
-/* One pixel of a row of the output, all its channels. source: mr_finish_source(), of which NULL gives zeros. */
-MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view, uint32_t row, const uint8_t *source,
-                                    uint32_t flip, uint64_t pixel)
+/* A descriptor's sample: what is the same for all of its pixels. */
+struct mr_finish_sample {
+    const uint8_t *source;        /* mr_finish_source(); NULL: zeros */
+    const struct mr_erase *erase; /* NULL: no boxes */
+    uint64_t first;               /* element of the output at which its row begins */
+    uint32_t flip;
+};
+
+/* False where it has no row. */
+MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample, const struct mr_finish_view *view,
+                                          uint32_t i)
 {
-    const uint8_t *from = source ? source + mr_finish_mirror(view, flip, pixel) * view->channels : NULL;
-    uint64_t to = row * view->row_elements + pixel * view->pixel_stride;
-    for (uint32_t c = 0; c < view->out_channels; c++) {
-        uint32_t bits = from && c < view->channels ? mr_finish_bits(view, c, from[c]) : 0;
-        mr_finish_put(view, to + c * view->channel_stride, bits);
+    const struct mr_descriptor *descriptor = &view->descriptors[i];
+    uint32_t row = mr_finish_row(view, descriptor);
+    sample->source = mr_finish_source(view, descriptor);
+    sample->erase = view->erases && view->erases[i].n > 0 ? &view->erases[i] : NULL;
+    sample->first = row * view->row_elements;
+    sample->flip = descriptor->flip;
+    return row != MR_NO_ROW;
+}
+
+/* A pixel of the output, with what its channels have in common. */
+struct mr_finish_spot {
+    const uint8_t *from; /* its channels in the source; NULL: zeros */
+    uint32_t y;          /* of the box alone */
+    uint32_t x;
+    int32_t box; /* -1: none */
+};
+
+MR_HOST_DEVICE struct mr_finish_spot mr_finish_spot_at(const struct mr_finish_view *view,
+                                                       const struct mr_finish_sample *sample, uint64_t pixel)
+{
+    struct mr_finish_spot spot = {NULL, 0, 0, -1};
+    if (!sample->source)
+        return spot;
+    spot.from = sample->source + mr_finish_mirror(view, sample->flip, pixel) * view->channels;
+    if (sample->erase) {
+        spot.y = (uint32_t)(pixel / view->width);
+        spot.x = (uint32_t)(pixel - (uint64_t)spot.y * view->width);
+        spot.box = mr_erasing_find(sample->erase, spot.y, spot.x);
     }
+    return spot;
+}
+
+MR_HOST_DEVICE uint32_t mr_finish_spot_bits(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
+                                            const struct mr_finish_spot *spot, uint32_t c)
+{
+    if (!spot->from || c >= view->channels)
+        return 0;
+    if (spot->box < 0)
+        return mr_finish_bits(view, c, spot->from[c]);
+    return mr_finish_encode(view,
+                            mr_erasing_value(sample->erase, (uint32_t)spot->box, spot->y, spot->x, c, view->normals));
+}
+
+/* One pixel, all its channels. */
+MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
+                                    uint64_t pixel)
+{
+    struct mr_finish_spot spot = mr_finish_spot_at(view, sample, pixel);
+    uint64_t to = sample->first + pixel * view->pixel_stride;
+    for (uint32_t c = 0; c < view->out_channels; c++, to += view->channel_stride)
+        mr_finish_put(view, to, mr_finish_spot_bits(view, sample, &spot, c));
+}
+
+/* One element of an interleaved output, counted in its row. */
+MR_HOST_DEVICE void mr_finish_element(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
+                                      uint64_t element)
+{
+    uint64_t pixel = element / view->out_channels;
+    struct mr_finish_spot spot = mr_finish_spot_at(view, sample, pixel);
+    uint32_t c = (uint32_t)(element - pixel * view->out_channels);
+    mr_finish_put(view, sample->first + element, mr_finish_spot_bits(view, sample, &spot, c));
 }
 
 #endif

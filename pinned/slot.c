@@ -65,39 +65,31 @@ static bool lay_out_data(struct mr_slot_layout *l)
               append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
               append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
               append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
-              lay_out_kept(l, &end);
+              append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) && lay_out_kept(l, &end);
     l->small_bytes = end - l->label_off;
     ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) && lay_out_lengths(l, &end);
     l->used_bytes = end;
     return ok && append_part(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
 
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t n_workers,
-                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error)
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape, mr_error *error)
 {
-    return mr_slot_layout_init_kept(layout, head_bytes, n_slots, n_workers, batch_size, sample_bytes, label_bytes, 0,
-                                    NULL, error);
-}
-
-mr_status mr_slot_layout_init_kept(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
-                                   uint32_t n_workers, uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes,
-                                   uint32_t n_kept, const uint64_t *max_bytes, mr_error *error)
-{
-    assert(n_kept <= MR_SLOT_MAX_KEPT);
-    *layout = (struct mr_slot_layout){.n_slots = n_slots,
-                                      .batch_size = batch_size,
-                                      .n_workers = n_workers,
-                                      .sample_bytes = sample_bytes,
-                                      .label_bytes = label_bytes,
-                                      .n_kept = n_kept};
-    for (uint32_t k = 0; k < n_kept; k++)
-        layout->kept[k].max_bytes = max_bytes[k];
-    uint64_t end = head_bytes;
+    assert(shape->n_kept <= MR_SLOT_MAX_KEPT);
+    *layout = (struct mr_slot_layout){.n_slots = shape->n_slots,
+                                      .batch_size = shape->batch_size,
+                                      .n_workers = shape->n_workers,
+                                      .n_erases = shape->erases ? shape->batch_size : 0,
+                                      .sample_bytes = shape->sample_bytes,
+                                      .label_bytes = shape->label_bytes,
+                                      .n_kept = shape->n_kept};
+    for (uint32_t k = 0; k < shape->n_kept; k++)
+        layout->kept[k].max_bytes = shape->kept_bytes[k];
+    uint64_t end = shape->head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout) ||
-        !append_part(&end, n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
-        !append_part(&end, n_slots, layout->data_bytes, DATA_ALIGN, &layout->data_off))
+        !append_part(&end, shape->n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
+        !append_part(&end, shape->n_slots, layout->data_bytes, DATA_ALIGN, &layout->data_off))
         return mr_error_set(error, MR_ERR_NO_MEMORY, "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
-                            n_slots, batch_size, (unsigned long long)sample_bytes);
+                            shape->n_slots, shape->batch_size, (unsigned long long)shape->sample_bytes);
     layout->slab_bytes = end;
     return MR_OK;
 }
@@ -121,6 +113,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .mask = data + layout->mask_off,
         .geometry = (void *)(data + layout->geometry_off),
         .descriptors = (void *)(data + layout->descriptor_off),
+        .erases = layout->n_erases ? (void *)(data + layout->erase_off) : NULL,
         .status = (void *)(data + layout->status_off),
     };
 }

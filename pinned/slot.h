@@ -10,6 +10,7 @@
 #ifndef PINNED_SLOT_H
 #define PINNED_SLOT_H
 
+#include "base/erasing.h"
 #include "base/error.h"
 #include "pinned/descriptor.h"
 #include "pinned/place.h"
@@ -84,6 +85,8 @@ struct mr_slot_layout {
     uint32_t batch_size;
     uint32_t n_workers;
     uint32_t n_kept;
+    uint32_t n_erases;       /* batch_size where boxes are deferred; else 0 */
+    uint32_t spare;
     uint64_t book_off;       /* of slot 0 from the start of the slab; 64-aligned */
     uint64_t book_bytes;     /* from slot to slot */
     uint64_t places_off;     /* within a book: mr_place[batch_size] */
@@ -100,7 +103,8 @@ struct mr_slot_layout {
     uint64_t index_off;      /* int64_t[batch_size] */
     uint64_t mask_off;       /* uint8_t[batch_size] */
     uint64_t geometry_off;   /* int32_t[batch_size][8] */
-    uint64_t descriptor_off; /* mr_descriptor[batch_size]; the small block ends behind them, and values of kept */
+    uint64_t descriptor_off; /* mr_descriptor[batch_size] */
+    uint64_t erase_off;      /* mr_erase[n_erases]; the small block ends behind them, and values of kept */
     uint64_t small_bytes;    /* of the small block, from label_off on */
     uint64_t status_off;     /* uint32_t[batch_size]: enum mr_finished, comes back from the device */
     uint64_t used_bytes;     /* of the data, with all of this */
@@ -108,13 +112,21 @@ struct mr_slot_layout {
     struct mr_slot_kept kept[MR_SLOT_MAX_KEPT];
 };
 
-/* Lay out n_slots slots behind head_bytes of other things. MR_ERR_NO_MEMORY names sizes that overflow. */
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots, uint32_t n_workers,
-                              uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes, mr_error *error);
-/* The same with n_kept byte arrays whose rows have at most so many bytes. */
-mr_status mr_slot_layout_init_kept(struct mr_slot_layout *layout, uint64_t head_bytes, uint32_t n_slots,
-                                   uint32_t n_workers, uint32_t batch_size, uint64_t sample_bytes, uint64_t label_bytes,
-                                   uint32_t n_kept, const uint64_t *max_bytes, mr_error *error);
+/* What decides a layout. */
+struct mr_slot_shape {
+    uint64_t head_bytes; /* of other things before the slots */
+    uint32_t n_slots;
+    uint32_t n_workers;
+    uint32_t batch_size;
+    bool erases; /* samples have boxes that are applied later */
+    uint64_t sample_bytes;
+    uint64_t label_bytes;
+    uint32_t n_kept;                       /* byte arrays, */
+    uint64_t kept_bytes[MR_SLOT_MAX_KEPT]; /* whose rows have at most so many bytes */
+};
+
+/* MR_ERR_NO_MEMORY names sizes that overflow. */
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape, mr_error *error);
 
 /* The parts of slot i in a slab that is mapped at base. */
 struct mr_slot_view {
@@ -132,6 +144,7 @@ struct mr_slot_view {
     uint8_t *mask;
     int32_t *geometry;
     struct mr_descriptor *descriptors;
+    struct mr_erase *erases; /* NULL where no boxes are deferred */
     uint32_t *status;
 };
 struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, uint32_t i);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws boxes in the order of torchvision's RandomErasing, and overwrites them. Normal numbers have places of their own
- * beside the operation's, one for each box, so whoever makes floats can make them from the box alone.
+ * Draws boxes in the order of torchvision's RandomErasing, and what comes into them. Normal numbers have places of
+ * their own beside the operation's, one for each box, so whoever makes floats can make them from the box alone.
  */
 #include "transforms/erase.h"
-
-#include "base/half.h"
-#include "transforms/normal.h"
 
 #include <math.h>
 
@@ -41,12 +38,28 @@ static bool draw_box(const struct mr_op *op, uint32_t n_boxes, uint32_t width, u
     return false;
 }
 
+/* Of each channel, where they are the same in all of the box: a constant or `rand`. */
+static void set_values(const struct mr_plan *plan, const struct mr_rng *rng, struct mr_erase *erase, uint32_t k)
+{
+    const struct mr_op *op = &plan->erase;
+    struct mr_rng normals;
+    mr_rng_init_place(&normals, rng, erase->place + k);
+    for (uint32_t c = 0; c < plan->channels; c++)
+        erase->boxes[k].values[c] = op->erase_mode == MR_ERASE_RAND
+                                        ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
+                                        : (float)op->mean[op->n_channels == 1 ? 0 : c];
+}
+
 void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height, const struct mr_rng *rng,
                    struct mr_erase *erase_out)
 {
     const struct mr_op *op = &plan->erase;
     struct mr_rng own;
-    erase_out->n = 0;
+    *erase_out = (struct mr_erase){.key = {rng->key[0], rng->key[1]},
+                                   .index = rng->counter[0],
+                                   .occurrence = rng->counter[3],
+                                   .place = own_place(plan) + 1,
+                                   .is_random = op->erase_mode == MR_ERASE_RANDOM};
     if (op->kind != MR_OP_RANDOM_ERASING)
         return;
     mr_rng_init_place(&own, rng, own_place(plan));
@@ -55,54 +68,24 @@ void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height, 
     uint32_t n = op->count > 1 ? 1 + mr_rng_below(&own, op->count) : 1;
     for (uint32_t k = 0; k < n; k++)
         erase_out->n += draw_box(op, n, width, height, &own, &erase_out->boxes[erase_out->n]);
+    for (uint32_t k = 0; k < erase_out->n && !erase_out->is_random; k++)
+        set_values(plan, rng, erase_out, k);
 }
 
-static struct mr_rng normals_of(const struct mr_plan *plan, const struct mr_rng *rng, uint32_t k)
+bool mr_erase_is_deferred(const struct mr_plan *plan)
 {
-    struct mr_rng own;
-    mr_rng_init_place(&own, rng, own_place(plan) + 1 + k);
-    return own;
+    return plan->erase.kind == MR_OP_RANDOM_ERASING && plan->dtype == MR_U8;
 }
 
-void mr_erase_values(const struct mr_plan *plan, const struct mr_rng *rng, uint32_t k, float values_out[4])
+void mr_erase_run(const struct mr_plan *plan, const struct mr_erase *erase, void *tensor)
 {
-    const struct mr_op *op = &plan->erase;
-    struct mr_rng normals = normals_of(plan, rng, k);
-    for (uint32_t c = 0; c < plan->channels; c++)
-        values_out[c] = op->erase_mode == MR_ERASE_RAND ? mr_normal_of(mr_rng_u32(&normals))
-                                                        : (float)op->mean[op->n_channels == 1 ? 0 : c];
-}
-
-static void put_value(const struct mr_plan *plan, void *tensor, size_t at, float value)
-{
-    if (plan->dtype == MR_F32)
-        ((float *)tensor)[at] = value;
-    else
-        ((uint16_t *)tensor)[at] = plan->dtype == MR_BF16 ? mr_half_bf16(value) : mr_half_f16(value);
-}
-
-/* Elements come in torch's order: channel, row, column. */
-static void run_box(const struct mr_plan *plan, const struct mr_erase_box *box, uint32_t k, const struct mr_rng *rng,
-                    void *tensor)
-{
-    bool planes = plan->layout == MR_NCHW, is_random = plan->erase.erase_mode == MR_ERASE_RANDOM;
-    size_t row = (size_t)plan->out_width * (planes ? 1 : plan->channels), step = planes ? 1 : plan->channels;
-    struct mr_rng normals = normals_of(plan, rng, k);
-    float values[4];
-    if (!is_random)
-        mr_erase_values(plan, rng, k, values);
-    for (uint32_t c = 0; c < plan->channels; c++) {
-        size_t first = planes ? (size_t)c * plan->out_height * plan->out_width : c;
-        for (int32_t y = 0; y < box->h; y++) {
-            size_t at = first + (size_t)(box->i + y) * row + (size_t)box->j * step;
-            for (int32_t x = 0; x < box->w; x++, at += step)
-                put_value(plan, tensor, at, is_random ? mr_normal_of(mr_rng_u32(&normals)) : values[c]);
-        }
-    }
-}
-
-void mr_erase_run(const struct mr_plan *plan, const struct mr_erase *erase, const struct mr_rng *rng, void *tensor)
-{
-    for (uint32_t k = 0; k < erase->n; k++)
-        run_box(plan, &erase->boxes[k], k, rng, tensor);
+    bool planes = plan->layout == MR_NCHW;
+    const struct mr_erasing_tensor floats = {.data = tensor,
+                                             .dtype = plan->dtype,
+                                             .height = plan->out_height,
+                                             .width = plan->out_width,
+                                             .channels = plan->channels,
+                                             .pixel_stride = planes ? 1 : plan->channels,
+                                             .channel_stride = planes ? (size_t)plan->out_height * plan->out_width : 1};
+    mr_erasing_run(erase, &floats);
 }

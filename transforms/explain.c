@@ -205,15 +205,13 @@ static void put_head(struct mr_text_writer *w, const struct facts *facts, const 
 /* "random" where each element has a value of its own, else a value for each channel. */
 static void put_erased_value(struct mr_text_writer *w, const struct explanation *e, uint32_t k)
 {
-    float values[4];
-    if (e->plan.erase.erase_mode == MR_ERASE_RANDOM) {
+    if (e->erase.is_random) {
         mr_text_writer_put(w, "\"random\"");
         return;
     }
-    mr_erase_values(&e->plan, &e->rng, k, values);
     for (uint32_t c = 0; c < e->plan.channels; c++) {
         mr_text_writer_put(w, c ? "," : "[");
-        mr_text_writer_put_double(w, (double)values[c]);
+        mr_text_writer_put_double(w, (double)e->erase.boxes[k].values[c]);
     }
     mr_text_writer_put(w, "]");
 }

@@ -253,9 +253,10 @@ static mr_status make_geometry(struct mr_pixels *pixels, uint32_t width, uint32_
 /* The draws follow those of the geometry. */
 static void erase_boxes(const struct mr_plan *plan, const struct run *run)
 {
-    struct mr_erase erase;
-    mr_erase_draw(plan, plan->out_width, plan->out_height, run->rng, &erase);
-    mr_erase_run(plan, &erase, run->rng, run->out);
+    struct mr_erase *erase = &run->report->erase;
+    mr_erase_draw(plan, plan->out_width, plan->out_height, run->rng, erase);
+    if (!mr_erase_is_deferred(plan))
+        mr_erase_run(plan, erase, run->out);
 }
 
 /* The source is set. */

@@ -5,6 +5,7 @@
 #ifndef TRANSFORMS_PIXELS_H
 #define TRANSFORMS_PIXELS_H
 
+#include "base/erasing.h"
 #include "base/packed_image.h"
 #include "base/rng.h"
 #include "transforms/codec.h"
@@ -17,7 +18,8 @@ struct mr_pixels; /* a worker's scratch: codec, tables, rows; grows to the large
 struct mr_pixels_report {
     int32_t geometry[MR_GEOMETRY_FIELDS]; /* source width, height, crop x, y, width, height, hflip, vflip */
     uint32_t n_warnings;
-    uint64_t decode_ns; /* filled in only when asked for at creation */
+    struct mr_erase erase; /* the boxes; applied already, or deferred: mr_erase_is_deferred() */
+    uint64_t decode_ns;    /* filled in only when asked for at creation */
     uint64_t transform_ns;
 };
 

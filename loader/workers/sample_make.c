@@ -172,6 +172,8 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
         return status;
     }
     memcpy(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
+    if (job->view.erases)
+        job->view.erases[job->place] = report.erase;
     if (report.n_warnings)
         atomic_fetch_add_explicit(&job->view.slot->n_warnings, report.n_warnings, memory_order_relaxed);
     return MR_OK;
@@ -370,6 +372,8 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
     memset(label_at(maker, job), 0, layout->label_bytes);
     keep_bytes(maker, job, NULL);
     memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));
+    if (job->view.erases)
+        memset(&job->view.erases[job->place], 0, sizeof *job->view.erases);
     job->view.index[job->place] = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
     job->view.mask[job->place] = 0;
     describe_sample(maker, job, MR_ENCODING_NONE);

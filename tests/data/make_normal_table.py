@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes transforms/normal_table.c: quantiles of the normal distribution at the nodes that transforms/normal.h names.
+"""Makes base/normal_table.c: quantiles of the normal distribution at the nodes that base/normal.h names.
 
-usage: make_normal_table.py > transforms/normal_table.c      (needs Python's standard library only)
+usage: make_normal_table.py > base/normal_table.c      (needs Python's standard library only)
 """
 from statistics import NormalDist
 
@@ -20,7 +20,7 @@ def nodes():
 def main():
     print("/* SPDX-License-Identifier: Apache-2.0 */")
     print("/* Quantiles of the normal distribution; tests/data/make_normal_table.py makes this file. */")
-    print('#include "transforms/normal.h"\n')
+    print('#include "base/normal.h"\n')
     print("/* clang-format off */\nconst float mr_normal_nodes[MR_NORMAL_NODES] = {")
     values = [f"{value:.9g}" for value in nodes()]
     values = [value + ("f" if "." in value or "e" in value else ".0f") for value in values]

@@ -9,16 +9,17 @@
 #include "pinned/finish_pixel.h"
 #include "tests/double/double_machine.h"
 
-enum { DESCRIPTORS, STAGING, OUT, STATUS, TABLES };
+/* Those that every launch has; the others follow in the order of add_others(). */
+enum { DESCRIPTORS, STAGING, OUT, STATUS, OTHERS, MAX_VIEWS = OTHERS + 3 };
 
-static void finish_sample(const struct mr_finish_view *view, const struct mr_descriptor *descriptor)
+static void finish_sample(const struct mr_finish_view *view, uint32_t i)
 {
-    uint32_t row = mr_finish_row(view, descriptor);
-    if (row == MR_NO_ROW)
+    struct mr_finish_sample sample;
+    view->status[i] = mr_finish_check(view, &view->descriptors[i]);
+    if (!mr_finish_sample_init(&sample, view, i))
         return;
-    const uint8_t *source = mr_finish_source(view, descriptor);
     for (uint64_t pixel = view->n_pixels; pixel-- > 0;)
-        mr_finish_pixel(view, row, source, descriptor->flip, pixel);
+        mr_finish_pixel(view, &sample, pixel);
 }
 
 static void run_finish(void *payload, void *const *views)
@@ -28,28 +29,43 @@ static void run_finish(void *payload, void *const *views)
     view.staging = views[STAGING];
     view.out = views[OUT];
     view.status = views[STATUS];
+    uint32_t next = OTHERS;
     if (view.exact)
-        view.tables = views[TABLES];
-    for (uint32_t i = view.n; i-- > 0;) {
-        view.status[i] = mr_finish_check(&view, &view.descriptors[i]);
-        finish_sample(&view, &view.descriptors[i]);
+        view.tables = views[next++];
+    if (view.erases) {
+        view.erases = views[next++];
+        view.normals = views[next++];
     }
+    for (uint32_t i = view.n; i-- > 0;)
+        finish_sample(&view, i);
+}
+
+static uint32_t add_others(const struct mr_finish_job *job, struct double_access *accesses)
+{
+    uint32_t n = 0;
+    if (job->finish->exact)
+        accesses[n++] = (struct double_access){(void *)job->tables, sizeof job->finish->table, false};
+    if (job->finish->erases) {
+        accesses[n++] = (struct double_access){(void *)job->erases, job->n * sizeof *job->erases, false};
+        accesses[n++] = (struct double_access){(void *)job->normals, sizeof mr_normal_nodes, false};
+    }
+    return n;
 }
 
 static cudaError_t launch(const struct mr_finish_job *job, cudaStream_t stream)
 {
     uint64_t n = job->n;
-    struct double_access accesses[] = {
+    struct double_access accesses[MAX_VIEWS] = {
         [DESCRIPTORS] = {(void *)job->descriptors, n * sizeof *job->descriptors, false},
         [STAGING] = {(void *)job->staging, job->staging_len, false},
         [OUT] = {job->out, n * mr_finish_out_bytes(job->finish), true},
         [STATUS] = {job->status, n * sizeof *job->status, true},
-        [TABLES] = {(void *)job->tables, sizeof job->finish->table, false},
     };
     struct mr_finish_view view;
     mr_finish_view_init(&view, job);
+    uint32_t n_accesses = OTHERS + add_others(job, accesses + OTHERS);
     struct double_work work = {.name = "finish", .run = run_finish, .gate = DOUBLE_NO_GATE};
-    return double_kernel_issue(stream, accesses, job->finish->exact ? 5 : 4, &work, &view, sizeof view);
+    return double_kernel_issue(stream, accesses, n_accesses, &work, &view, sizeof view);
 }
 
 /* A launch is what fails in the runtime, so that is its name where errors are ordered and calls counted. */

@@ -16,8 +16,9 @@ enum { N = 3, H = 4, W = 5, C = 3, IN = H * W * C, OUT_MOST = H * W * 4 * 4 };
 struct rig {
     struct mr_finish finish;
     struct mr_descriptor *descriptors; /* page-locked */
+    struct mr_erase *erases;           /* ditto */
     uint8_t *pixels;
-    uint8_t *descriptors_there, *pixels_there, *out_there, *status_there, *tables_there;
+    uint8_t *descriptors_there, *pixels_there, *out_there, *status_there, *tables_there, *erases_there, *normals_there;
     cudaStream_t stream;
     struct mr_finish_job job;
 };
@@ -32,6 +33,7 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
                                      .layout = exact ? MR_NCHW : MR_NHWC,
                                      .dtype = dtype,
                                      .exact = exact,
+                                     .erases = dtype != MR_U8,
                                      .scale = {0.5F, 0.25F, 3},
                                      .bias = {1, -1, 0.125F}};
     for (int c = 0; c < MR_FINISH_CHANNELS; c++)
@@ -44,6 +46,15 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
     for (uint32_t i = 0; i < N; i++)
         rig->descriptors[i] = (struct mr_descriptor){
             .encoding = MR_ENCODING_U8, .flip = i, .offset = 1000 + i * IN, .len = IN, .place = 5 + (i + 1) % N};
+    rig->erases = (void *)fixture_pinned(N * sizeof *rig->erases);
+    for (uint32_t i = 0; i < N; i++)
+        rig->erases[i] = (struct mr_erase){.key = {1, 2},
+                                           .index = i,
+                                           .is_random = i % 2,
+                                           .n = i,
+                                           .boxes = {{0, 1, 2, 3, {9, 8, 7}}, {1, 0, 2, 2, {6, 5, 4}}}};
+    rig->erases_there = fixture_device(N * sizeof *rig->erases);
+    rig->normals_there = fixture_device(sizeof mr_normal_nodes);
     rig->descriptors_there = fixture_device(N * sizeof *rig->descriptors);
     rig->pixels_there = fixture_device((size_t)N * IN);
     rig->out_there = fixture_device((size_t)N * OUT_MOST);
@@ -52,7 +63,9 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
     rig->stream = fixture_stream();
     rig->job = (struct mr_finish_job){.finish = &rig->finish,
                                       .tables = (void *)rig->tables_there,
+                                      .normals = (void *)rig->normals_there,
                                       .descriptors = (void *)rig->descriptors_there,
+                                      .erases = (void *)rig->erases_there,
                                       .n = N,
                                       .first_place = 5,
                                       .staging = rig->pixels_there,
@@ -62,12 +75,15 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
                                       .status = (void *)rig->status_there};
     OK(cudaMemcpyAsync(rig->tables_there, rig->finish.table, sizeof rig->finish.table, cudaMemcpyHostToDevice,
                        rig->stream));
+    OK(cudaMemcpyAsync(rig->normals_there, mr_normal_nodes, sizeof mr_normal_nodes, cudaMemcpyHostToDevice,
+                       rig->stream));
 }
 
 static void copy_in(const struct rig *rig)
 {
     OK(cudaMemcpyAsync(rig->descriptors_there, rig->descriptors, N * sizeof *rig->descriptors, cudaMemcpyHostToDevice,
                        rig->stream));
+    OK(cudaMemcpyAsync(rig->erases_there, rig->erases, N * sizeof *rig->erases, cudaMemcpyHostToDevice, rig->stream));
     OK(cudaMemcpyAsync(rig->pixels_there, rig->pixels, (size_t)N * IN, cudaMemcpyHostToDevice, rig->stream));
 }
 
@@ -80,7 +96,9 @@ static void expect_the_hosts(const struct rig *rig, const struct mr_finish *fini
     memset(out, 0xdb, sizeof out);
     job.finish = finish;
     job.tables = &finish->table[0][0];
+    job.normals = mr_normal_nodes;
     job.descriptors = rig->descriptors;
+    job.erases = rig->erases;
     job.staging = rig->pixels;
     job.out = out;
     job.status = status;
@@ -145,7 +163,8 @@ static void settings_are_read_at_the_launch_and_pixels_when_it_runs(void **state
 static void its_accesses_are_judged(void **state)
 {
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    enum { N_MEMORIES = 7 };
+    for (int i = 0; i < N_MEMORIES + 3; i++) {
         struct rig rig;
         fixture_open(DOUBLE_RANDOM);
         make_rig(&rig, MR_F32, true);
@@ -155,13 +174,13 @@ static void its_accesses_are_judged(void **state)
         OK(cudaEventRecord(copied, rig.stream));
         OK(cudaStreamWaitEvent(other, copied, 0));
         OK(mr_finish_cuda_launch(&rig.job, rig.stream));
-        uint8_t *memory[] = {rig.descriptors_there, rig.pixels_there, rig.out_there, rig.status_there,
-                             rig.tables_there};
-        if (i < 5)
+        uint8_t *memory[N_MEMORIES] = {rig.descriptors_there, rig.pixels_there, rig.out_there,    rig.status_there,
+                                       rig.tables_there,      rig.erases_there, rig.normals_there};
+        if (i < N_MEMORIES)
             OK(double_launch_fill(other, memory[i] + 3, 1, 0));
         else /* what it only reads, others may read beside it */
-            OK(double_launch_read(other, memory[i < 7 ? i - 3 : 1] + 3, 1, NULL, NULL));
-        fixture_close_with(DOUBLE_UNORDERED, i < 7);
+            OK(double_launch_read(other, memory[i < N_MEMORIES + 2 ? i - N_MEMORIES + 2 : 1] + 3, 1, NULL, NULL));
+        fixture_close_with(DOUBLE_UNORDERED, i < N_MEMORIES + 2);
     }
 }
 

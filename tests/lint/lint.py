@@ -56,7 +56,6 @@ OUTSIDE = {
     "webp/demux.h": ["transforms/formats/codec_webp.c"],
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
     "gd*.h": ["tools/sheet.c"],
-    "Random123/*": ["base/rng.c"],
     "xxhash.h": ["base/xxh3.c"],
     "cpuid.h": ["base/cpu.c"],
     "simde/*": ["transforms/simd/simd_avx2.h"],

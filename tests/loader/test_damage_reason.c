@@ -25,7 +25,9 @@ static const struct mr_control control; /* damaged samples are not replaced */
 static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
-    if (!rig || mr_slot_layout_init(&rig->layout, 0, 1, N_WORKERS, BATCH, 16, 8, NULL) != MR_OK)
+    const struct mr_slot_shape shape = {
+        .n_slots = 1, .n_workers = N_WORKERS, .batch_size = BATCH, .sample_bytes = 16, .label_bytes = 8};
+    if (!rig || mr_slot_layout_init(&rig->layout, &shape, NULL) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);
     if (!rig->memory)

@@ -23,8 +23,15 @@ void copier_rig_init(struct copier_rig *rig, uint32_t batch_size, bool floats)
 {
     mr_error error;
     memset(rig, 0, sizeof *rig);
-    assert_int_equal(mr_slot_layout_init(&rig->layout, HEAD_BYTES, COPIER_RIG_SLOTS, 1, batch_size, SAMPLE_BYTES,
-                                         LABEL_BYTES, &error),
+    assert_int_equal(mr_slot_layout_init(&rig->layout,
+                                         &(struct mr_slot_shape){.head_bytes = HEAD_BYTES,
+                                                                 .n_slots = COPIER_RIG_SLOTS,
+                                                                 .n_workers = 1,
+                                                                 .batch_size = batch_size,
+                                                                 .erases = floats,
+                                                                 .sample_bytes = SAMPLE_BYTES,
+                                                                 .label_bytes = LABEL_BYTES},
+                                         &error),
                      MR_OK);
     rig->slab = aligned_alloc(4096, mr_align_up(rig->layout.slab_bytes, 4096));
     assert_non_null(rig->slab);

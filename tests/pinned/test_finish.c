@@ -4,6 +4,7 @@
  * of fmaf(), rint() instead of rounding by bits, 128 bits instead of checked ranges. Buffers are exactly as long as
  * allowed, so the address sanitizer sees one byte too far.
  */
+#include "base/rng.h"
 #include "pinned/finish.h"
 #include "pinned/finish_pixel.h"
 
@@ -83,6 +84,7 @@ struct bench {
     struct mr_finish finish;
     struct mr_finish_job job;
     struct mr_descriptor descriptors[ROWS];
+    struct mr_erase erases[ROWS];
     uint32_t status[ROWS];
     uint8_t *staging;
     uint8_t *out;
@@ -142,7 +144,9 @@ static void bench_open(struct bench *b, uint32_t channels, uint32_t out_channels
                                                    .box = {0, 0, WIDTH, HEIGHT}};
     b->job = (struct mr_finish_job){.finish = &b->finish,
                                     .tables = b->finish.table[0],
+                                    .normals = mr_normal_nodes,
                                     .descriptors = b->descriptors,
+                                    .erases = b->erases,
                                     .n = ROWS,
                                     .first_place = FIRST,
                                     .staging = b->staging,
@@ -165,11 +169,11 @@ static void run_by_pixels(const struct mr_finish_job *job)
     struct mr_finish_view view;
     mr_finish_view_init(&view, job);
     for (uint32_t i = job->n; i-- > 0;) {
-        const struct mr_descriptor *d = &job->descriptors[i];
-        uint32_t row = mr_finish_row(&view, d);
-        job->status[i] = mr_finish_check(&view, d);
-        for (uint64_t pixel = view.n_pixels; row != MR_NO_ROW && pixel-- > 0;)
-            mr_finish_pixel(&view, row, mr_finish_source(&view, d), d->flip, pixel);
+        struct mr_finish_sample sample;
+        job->status[i] = mr_finish_check(&view, &job->descriptors[i]);
+        bool has_row = mr_finish_sample_init(&sample, &view, i);
+        for (uint64_t pixel = view.n_pixels; has_row && pixel-- > 0;)
+            mr_finish_pixel(&view, &sample, pixel);
     }
 }
 
@@ -241,6 +245,88 @@ static void fused_and_separate_floats_are_told_apart(void **state)
             n_different += f32_bits(sum) != f32_bits(fused(x, scales[c], biases[c]));
         }
     assert_true(n_different > 20);
+}
+
+static uint32_t float_bits(const struct mr_finish *f, float value)
+{
+    switch (f->dtype) {
+    case MR_F32: return f32_bits(value);
+    case MR_F16: return f16_bits(value);
+    default: return f32_bits((float)nearest((double)value, 7, -126)) >> 16;
+    }
+}
+
+/* Boxes one after the other; normal numbers are those of a stream, in the order channel, row, column. */
+static void expected_boxes(const struct bench *b, const struct mr_erase *erase, uint8_t *out)
+{
+    const struct mr_finish *f = &b->finish;
+    size_t size = f->dtype == MR_F32 ? 4 : 2, w = f->width, h = f->height;
+    struct mr_rng sample, normals;
+    mr_rng_init(&sample, erase->key[0], erase->key[1], erase->index);
+    mr_rng_set_occurrence(&sample, erase->occurrence);
+    for (uint32_t k = 0; k < erase->n; k++) {
+        const struct mr_erase_box *box = &erase->boxes[k];
+        mr_rng_init_place(&normals, &sample, erase->place + k);
+        for (size_t c = 0; c < f->channels; c++)
+            for (size_t y = (size_t)box->i; y < (size_t)(box->i + box->h); y++)
+                for (size_t x = (size_t)box->j; x < (size_t)(box->j + box->w); x++) {
+                    size_t at = f->layout == MR_NCHW ? (c * h + y) * w + x : (y * w + x) * f->out_channels + c;
+                    float value =
+                        erase->is_random ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals)) : box->values[c];
+                    put_bits(out, at, size, float_bits(f, value));
+                }
+    }
+}
+
+/* Row i has i boxes, which overlap; the one of row 4 that is the whole sample is the first. */
+static void draw_boxes(struct bench *b, bool is_random)
+{
+    b->finish.erases = 1;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        b->erases[i] = (struct mr_erase){.key = {77, UINT64_MAX},
+                                         .index = 1000 + i,
+                                         .occurrence = i,
+                                         .place = 3 * i,
+                                         .is_random = is_random,
+                                         .n = i};
+        for (uint32_t k = 0; k < i; k++)
+            b->erases[i].boxes[k] = (struct mr_erase_box){.i = (int32_t)k,
+                                                          .j = (int32_t)(2 * k * i),
+                                                          .h = HEIGHT - 1 - (int32_t)(k + i) / 2,
+                                                          .w = 8 - (int32_t)k,
+                                                          .values = {0.1f * (float)(k + 1), -7, 1e-8f, 70000}};
+    }
+    b->erases[4].boxes[0] = (struct mr_erase_box){.h = HEIGHT, .w = WIDTH, .values = {-0.0f, 1, 2, 3}};
+}
+
+static void check_boxes(uint32_t channels, uint32_t out_channels, uint32_t layout, uint32_t dtype, bool is_random)
+{
+    static const uint32_t good[ROWS];
+    struct bench b;
+    bench_open(&b, channels, out_channels, layout, dtype, is_random);
+    draw_boxes(&b, is_random);
+    b.descriptors[1].encoding = MR_ENCODING_NONE; /* a hole stays one */
+    for (uint32_t i = 0; i < ROWS; i++) {
+        b.descriptors[i].flip = i % 4;
+        expected_sample(&b, i == 1 ? NULL : b.staging + i * b.in_bytes, i % 4, b.expected + i * b.out_bytes);
+        if (i != 1)
+            expected_boxes(&b, &b.erases[i], b.expected + i * b.out_bytes);
+    }
+    expect_outputs(&b, good);
+    bench_close(&b);
+}
+
+static void boxes_are_those_of_the_oracle(void **state)
+{
+    (void)state;
+    static const uint32_t channels[] = {1, 3, 4}, pads[] = {0, 4, 8};
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned pad = 0; pad < 3; pad++)
+            for (uint32_t dtype = MR_F32; dtype <= MR_BF16; dtype++)
+                for (unsigned layout = 0; layout < 2; layout++)
+                    for (unsigned is_random = 0; is_random < 2; is_random++)
+                        check_boxes(channels[i], pads[pad] ? pads[pad] : channels[i], layout ? MR_NHWC : MR_NCHW, dtype,
+                                    is_random);
 }
 
 static void pixels_lie_where_the_staging_begins(void **state)
@@ -391,6 +477,33 @@ static void hostile_descriptors_read_and_write_nothing_else(void **state)
     bench_close(&b);
 }
 
+/* Whatever a box says, only the tensor is written; nothing else is promised of it. */
+static void hostile_boxes_write_nothing_else(void **state)
+{
+    (void)state;
+    struct bench b;
+    static const int32_t ends[] = {0, 1, -1, WIDTH, -WIDTH, INT32_MAX, INT32_MIN, INT32_MAX - WIDTH};
+    uint64_t random = 20261123;
+    bench_open(&b, 3, 4, MR_NCHW, MR_F16, 0);
+    b.finish.erases = 1;
+    for (int round = 0; round < 300; round++) {
+        for (uint32_t i = 0; i < ROWS; i++) {
+            struct mr_erase *erase = &b.erases[i];
+            *erase = (struct mr_erase){.place = UINT32_MAX,
+                                       .is_random = (uint32_t)draw(&random) % 3,
+                                       .n = draw(&random) % 2 ? (uint32_t)draw(&random) % 6 : UINT32_MAX};
+            for (uint32_t k = 0; k < MR_ERASE_MAX_BOXES; k++) {
+                int32_t *numbers[] = {&erase->boxes[k].i, &erase->boxes[k].j, &erase->boxes[k].h, &erase->boxes[k].w};
+                for (uint32_t j = 0; j < 4; j++)
+                    *numbers[j] = ends[draw(&random) % 8];
+            }
+        }
+        for (unsigned run = 0; run < 2; run++)
+            runs[run](&b.job);
+    }
+    bench_close(&b);
+}
+
 static void sizes_have_64_bits(void **state)
 {
     (void)state;
@@ -443,6 +556,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_values_are_those_of_the_oracle),
         cmocka_unit_test(fused_and_separate_floats_are_told_apart),
+        cmocka_unit_test(boxes_are_those_of_the_oracle),
+        cmocka_unit_test(hostile_boxes_write_nothing_else),
         cmocka_unit_test(pixels_lie_where_the_staging_begins),
         cmocka_unit_test(other_encodings_and_ranges_leave_zeros),
         cmocka_unit_test(a_byte_too_far_at_either_end_is_a_bad_range),

@@ -45,14 +45,19 @@ static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, v
                                     cudaStream_t stream);
 
 static uint64_t n_puts; /* a thread that does another one's work too would not be seen in what comes out */
-static void counted_put(const struct mr_finish_view *view, uint64_t i, uint32_t bits)
+static void counted_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample, uint64_t pixel)
+{
+    n_puts += view->out_channels;
+    mr_finish_pixel(view, sample, pixel);
+}
+static void counted_element(const struct mr_finish_view *view, const struct mr_finish_sample *sample, uint64_t element)
 {
     n_puts++;
-    mr_finish_put(view, i, bits);
+    mr_finish_element(view, sample, element);
 }
-#define mr_finish_put counted_put
+#define mr_finish_pixel counted_pixel
+#define mr_finish_element counted_element
 #include "pinned/finish_cuda.cu"
-#undef mr_finish_put
 
 static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
                                     cudaStream_t stream)
@@ -70,10 +75,7 @@ static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, v
     for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
             for (threadIdx.x = 0; threadIdx.x < block.x; threadIdx.x++)
-                if (kernel == (const void *)finish_planar)
-                    finish_planar(view);
-                else
-                    finish_interleaved(view);
+                ((void (*)(struct mr_finish_view))(uintptr_t)kernel)(view);
     return cudaSuccess;
 }
 
@@ -84,6 +86,7 @@ enum { N = 7, WIDTH = 61, HEIGHT = 37, OFF = 1000, MAX_OUT = N * WIDTH * HEIGHT 
 struct batch {
     struct mr_finish finish;
     struct mr_descriptor descriptors[N];
+    struct mr_erase erases[N];
     uint8_t staging[N * WIDTH * HEIGHT * 4];
     uint32_t expected_status[N], status[N];
     uint8_t expected[MAX_OUT], out[MAX_OUT];
@@ -137,7 +140,9 @@ static struct mr_finish_job job_of(struct batch *batch, void *out, uint32_t *sta
 {
     return (struct mr_finish_job){.finish = &batch->finish,
                                   .tables = &batch->finish.table[0][0],
+                                  .normals = mr_normal_nodes,
                                   .descriptors = batch->descriptors,
+                                  .erases = batch->erases,
                                   .n = N,
                                   .first_place = 20,
                                   .staging = batch->staging,
@@ -197,6 +202,32 @@ static void check_spoilt(struct batch *batch)
     compare(batch, 2, 3);
 }
 
+/* Up to four boxes, which overlap; u8 has none. */
+static void check_erased(struct batch *batch)
+{
+    batch->finish.erases = batch->finish.dtype != MR_U8;
+    for (uint32_t i = 0; i < N; i++) {
+        batch->erases[i] = (struct mr_erase){
+            .key = {5, 6}, .index = i, .place = i, .is_random = i % 2, .n = i % (MR_ERASE_MAX_BOXES + 1)};
+        for (uint32_t k = 0; k < MR_ERASE_MAX_BOXES; k++)
+            batch->erases[i].boxes[k] = (struct mr_erase_box){.i = (int32_t)(i * k),
+                                                              .j = (int32_t)(3 * i + 5 * k),
+                                                              .h = 11,
+                                                              .w = 17 - (int32_t)i,
+                                                              .values = {-1, 0.3f, 2.5f, (float)k}};
+    }
+    compare(batch, UINT32_MAX, UINT32_MAX);
+    compare(batch, 3, 2);
+    spoil_descriptors(batch);
+    compare(batch, 2, 3);
+}
+
+static void boxes_are_erased_as_on_the_host(void **state)
+{
+    (void)state;
+    for_all_kinds(check_erased);
+}
+
 static void the_kernel_gives_what_the_host_gives(void **state)
 {
     (void)state;
@@ -231,24 +262,25 @@ static void a_batch_is_one_launch_that_writes_each_element_once(void **state)
     for_all_kinds(check_counts);
 }
 
-static void no_samples_load_both_kernels_and_launch_none(void **state)
+static void no_samples_load_all_kernels_and_launch_none(void **state)
 {
     (void)state;
     n_launches = n_loaded = 0;
     struct mr_finish_job job = {.n = 0};
     assert_int_equal(mr_finish_cuda_launch(&job, NULL), cudaSuccess);
     assert_int_equal(n_launches, 0);
-    assert_int_equal(n_loaded, 2);
+    assert_int_equal(n_loaded, 4);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernel_gives_what_the_host_gives),
+        cmocka_unit_test(boxes_are_erased_as_on_the_host),
         cmocka_unit_test(grids_that_are_too_small_are_walked_through),
         cmocka_unit_test(bad_descriptors_give_zeros_and_their_status),
         cmocka_unit_test(a_batch_is_one_launch_that_writes_each_element_once),
-        cmocka_unit_test(no_samples_load_both_kernels_and_launch_none),
+        cmocka_unit_test(no_samples_load_all_kernels_and_launch_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,9 @@ static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
     mr_error error;
-    if (!rig || mr_slot_layout_init(&rig->layout, 0, 2, N_WORKERS, BATCH, 16, 8, &error) != MR_OK)
+    const struct mr_slot_shape shape = {
+        .n_slots = 2, .n_workers = N_WORKERS, .batch_size = BATCH, .sample_bytes = 16, .label_bytes = 8};
+    if (!rig || mr_slot_layout_init(&rig->layout, &shape, &error) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);
     if (!rig->memory)

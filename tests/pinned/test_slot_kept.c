@@ -13,12 +13,19 @@
 
 enum { BATCH = 37, N_KEPT = 3 };
 
-static const uint64_t max_bytes[N_KEPT] = {1, 40, 333};
+static const struct mr_slot_shape shape = {.n_slots = 2,
+                                           .n_workers = 1,
+                                           .batch_size = BATCH,
+                                           .sample_bytes = 16,
+                                           .label_bytes = 8,
+                                           .n_kept = N_KEPT,
+                                           .kept_bytes = {1, 40, 333}};
+static const uint64_t *const max_bytes = shape.kept_bytes;
 
 static struct mr_slot_layout make_layout(void)
 {
     struct mr_slot_layout layout;
-    assert_int_equal(mr_slot_layout_init_kept(&layout, 0, 2, 1, BATCH, 16, 8, N_KEPT, max_bytes, NULL), MR_OK);
+    assert_int_equal(mr_slot_layout_init(&layout, &shape, NULL), MR_OK);
     return layout;
 }
 
@@ -47,8 +54,9 @@ static void sizes_that_overflow_are_refused(void **state)
 {
     (void)state;
     struct mr_slot_layout l;
-    const uint64_t large[1] = {UINT64_MAX / 2};
-    assert_int_equal(mr_slot_layout_init_kept(&l, 0, 2, 1, BATCH, 16, 8, 1, large, NULL), MR_ERR_NO_MEMORY);
+    struct mr_slot_shape large = shape;
+    large.kept_bytes[0] = UINT64_MAX / 2;
+    assert_int_equal(mr_slot_layout_init(&l, &large, NULL), MR_ERR_NO_MEMORY);
 }
 
 /* Byte b of row i of array k; rows written twice, as after a death, have what came last. */

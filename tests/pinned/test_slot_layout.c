@@ -52,6 +52,7 @@ static void check_alignment(const struct mr_slot_layout *l)
     assert_int_equal(l->index_off % 64, 0);
     assert_int_equal(l->mask_off % 64, 0);
     assert_int_equal(l->geometry_off % 64, 0);
+    assert_int_equal(l->erase_off % 64, 0);
 }
 
 /* The parts of a slot as offsets into a slab that is never touched. */
@@ -72,26 +73,30 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
         part_at(base, v.index, n, sizeof(int64_t)),
         part_at(base, v.mask, n, 1),
         part_at(base, v.geometry, n, 8 * sizeof(int32_t)),
+        part_at(base, v.descriptors, n, sizeof *v.descriptors),
+        part_at(base, v.status, n, sizeof *v.status),
+        part_at(base, v.erases, n, sizeof *v.erases),
     };
-    memcpy(parts, all, sizeof all);
+    unsigned n_parts = sizeof all / sizeof *all - !v.erases;
+    memcpy(parts, all, n_parts * sizeof *all);
     assert_true(part_at(base, v.geometry, n, 8 * sizeof(int32_t)).to - part_at(base, v.data, 0, 0).from <=
                 l->used_bytes);
-    return sizeof all / sizeof *all;
+    return n_parts;
 }
 
-static void check_layout(uint64_t head, uint32_t n_slots, uint32_t n_workers, uint32_t batch, uint64_t sample,
-                         uint64_t label)
+static void check_layout(const struct mr_slot_shape *shape)
 {
+    uint32_t n_slots = shape->n_slots;
     struct mr_slot_layout l;
     struct part parts[64];
     mr_error error;
     unsigned n = 0;
     static char base[1]; /* only addresses are computed */
-    assert_int_equal(mr_slot_layout_init(&l, head, n_slots, n_workers, batch, sample, label, &error), MR_OK);
+    assert_int_equal(mr_slot_layout_init(&l, shape, &error), MR_OK);
     assert_int_equal(l.n_slots, n_slots);
-    assert_int_equal(l.batch_size, batch);
-    assert_int_equal(l.sample_bytes, sample);
-    assert_int_equal(l.label_bytes, label);
+    assert_int_equal(l.batch_size, shape->batch_size);
+    assert_int_equal(l.sample_bytes, shape->sample_bytes);
+    assert_int_equal(l.label_bytes, shape->label_bytes);
     check_alignment(&l);
     assert_true(l.used_bytes <= l.data_bytes);
     n += gather(&l, base, 0, parts + n);
@@ -99,7 +104,7 @@ static void check_layout(uint64_t head, uint32_t n_slots, uint32_t n_workers, ui
         n += gather(&l, base, 1, parts + n);
     if (n_slots > 2)
         n += gather(&l, base, n_slots - 1, parts + n);
-    assert_apart(parts, n, head, l.slab_bytes);
+    assert_apart(parts, n, shape->head_bytes, l.slab_bytes);
     assert_int_equal(l.slab_bytes, l.data_off + (uint64_t)n_slots * l.data_bytes);
 }
 
@@ -112,7 +117,13 @@ static void parts_are_aligned_and_apart(void **state)
         for (unsigned b = 0; b < 7; b++)
             for (unsigned x = 0; x < 6; x++)
                 for (unsigned y = 0; y < 4; y++)
-                    check_layout(1000 * (s + b) + x, slots[s], 1 + 31 * b, batches[b], samples[x], labels[y]);
+                    check_layout(&(struct mr_slot_shape){.head_bytes = 1000 * (s + b) + x,
+                                                         .n_slots = slots[s],
+                                                         .n_workers = 1 + 31 * b,
+                                                         .batch_size = batches[b],
+                                                         .erases = y % 2,
+                                                         .sample_bytes = samples[x],
+                                                         .label_bytes = labels[y]});
 }
 
 static void rows_follow_each_other_without_a_gap(void **state)
@@ -120,33 +131,52 @@ static void rows_follow_each_other_without_a_gap(void **state)
     (void)state;
     struct mr_slot_layout l;
     mr_error error;
-    assert_int_equal(mr_slot_layout_init(&l, 0, 2, 1, 3, 5, 8, &error), MR_OK);
+    assert_int_equal(
+        mr_slot_layout_init(
+            &l,
+            &(struct mr_slot_shape){.n_slots = 2, .n_workers = 1, .batch_size = 3, .sample_bytes = 5, .label_bytes = 8},
+            &error),
+        MR_OK);
     assert_int_equal(l.sample_bytes, 5);
     assert_int_equal(l.label_off, 64);
     assert_int_equal(l.data_bytes, 4096);
 }
 
+static void boxes_are_copied_with_the_small_block_and_cost_nothing_elsewhere(void **state)
+{
+    (void)state;
+    struct mr_slot_layout plain, erasing;
+    struct mr_slot_shape shape = {.n_slots = 1, .n_workers = 1, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8};
+    mr_error error;
+    char base[1];
+    assert_int_equal(mr_slot_layout_init(&plain, &shape, &error), MR_OK);
+    assert_null(mr_slot_at(&plain, base, 0).erases);
+    assert_int_equal(plain.label_off + plain.small_bytes, plain.descriptor_off + 64 * sizeof(struct mr_descriptor));
+    shape.erases = true;
+    assert_int_equal(mr_slot_layout_init(&erasing, &shape, &error), MR_OK);
+    assert_int_equal(erasing.small_bytes, plain.small_bytes + 64 * sizeof(struct mr_erase));
+}
+
 static void sizes_that_overflow_are_refused_with_their_numbers(void **state)
 {
     (void)state;
-    const struct {
-        uint64_t head;
-        uint32_t n_slots, batch;
-        uint64_t sample, label;
-    } hostile[] = {
-        {0, 2, 64, UINT64_MAX, 8},        {0, 2, 64, UINT64_MAX / 64, 8},
-        {0, 2, 64, UINT64_C(1) << 56, 8}, {0, 1024, 65535, UINT64_C(1) << 37, 8},
-        {0, 2, 64, 1, UINT64_MAX},        {0, 2, 64, 1, UINT64_C(1) << 57},
-        {UINT64_MAX, 2, 64, 1, 8},        {UINT64_MAX - 4095, 2, 64, 1, 8},
-        {UINT64_C(1) << 62, 2, 64, 1, 8}, {0, UINT32_MAX, UINT32_MAX, 1, 8},
-        {0, 2, 3, UINT64_MAX / 3 + 1, 8},
+    const struct mr_slot_shape hostile[] = {
+        {.n_slots = 2, .batch_size = 64, .sample_bytes = UINT64_MAX, .label_bytes = 8},
+        {.n_slots = 2, .batch_size = 64, .sample_bytes = UINT64_MAX / 64, .label_bytes = 8},
+        {.n_slots = 2, .batch_size = 64, .sample_bytes = UINT64_C(1) << 56, .label_bytes = 8},
+        {.n_slots = 1024, .batch_size = 65535, .sample_bytes = UINT64_C(1) << 37, .label_bytes = 8},
+        {.n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = UINT64_MAX},
+        {.n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = UINT64_C(1) << 57},
+        {.head_bytes = UINT64_MAX, .n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8},
+        {.head_bytes = UINT64_MAX - 4095, .n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8},
+        {.head_bytes = UINT64_C(1) << 62, .n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8},
+        {.n_slots = UINT32_MAX, .batch_size = UINT32_MAX, .sample_bytes = 1, .label_bytes = 8},
+        {.n_slots = 2, .batch_size = 3, .sample_bytes = UINT64_MAX / 3 + 1, .label_bytes = 8},
     };
     for (unsigned i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         struct mr_slot_layout l;
         mr_error error;
-        assert_int_equal(mr_slot_layout_init(&l, hostile[i].head, hostile[i].n_slots, 1, hostile[i].batch,
-                                             hostile[i].sample, hostile[i].label, &error),
-                         MR_ERR_NO_MEMORY);
+        assert_int_equal(mr_slot_layout_init(&l, &hostile[i], &error), MR_ERR_NO_MEMORY);
         assert_non_null(strstr(error.text, "more than 2^62 bytes"));
         assert_non_null(strstr(error.text, " slots of "));
     }
@@ -158,7 +188,13 @@ static void the_largest_that_fits_is_computed_exactly(void **state)
     struct mr_slot_layout l;
     mr_error error;
     uint64_t sample = UINT64_C(1) << 50;
-    assert_int_equal(mr_slot_layout_init(&l, 0, 16, 1, 128, sample, 8, &error), MR_OK);
+    assert_int_equal(
+        mr_slot_layout_init(
+            &l,
+            &(struct mr_slot_shape){
+                .n_slots = 16, .n_workers = 1, .batch_size = 128, .sample_bytes = sample, .label_bytes = 8},
+            &error),
+        MR_OK);
     assert_true(l.slab_bytes > 16 * 128 * sample);
     assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
 }
@@ -168,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_aligned_and_apart),
         cmocka_unit_test(rows_follow_each_other_without_a_gap),
+        cmocka_unit_test(boxes_are_copied_with_the_small_block_and_cost_nothing_elsewhere),
         cmocka_unit_test(sizes_that_overflow_are_refused_with_their_numbers),
         cmocka_unit_test(the_largest_that_fits_is_computed_exactly),
     };

@@ -183,7 +183,13 @@ static void make_stage(struct stage *s)
 {
     mr_error error;
     memset(s, 0, sizeof *s);
-    assert_int_equal(mr_slot_layout_init(&s->layout, 0, 1, N_WORKERS, BATCH, 16, 8, &error), MR_OK);
+    assert_int_equal(
+        mr_slot_layout_init(
+            &s->layout,
+            &(struct mr_slot_shape){
+                .n_slots = 1, .n_workers = N_WORKERS, .batch_size = BATCH, .sample_bytes = 16, .label_bytes = 8},
+            &error),
+        MR_OK);
     void *memory = aligned_alloc(4096, s->layout.slab_bytes);
     assert_non_null(memory);
     memset(memory, 0, s->layout.slab_bytes);

@@ -200,7 +200,13 @@ static void open_play(struct play *play)
                                          .h2d_mb_per_s = ROWS * sample_bytes / 1000,
                                          .kernel_ns = COLUMN_US * 1000,
                                          .trace = true});
-    check(!mr_slot_layout_init(&play->layout, 0, N_SLOTS, 1, ROWS, sample_bytes, 8, &error), "layout");
+    check(
+        !mr_slot_layout_init(
+            &play->layout,
+            &(struct mr_slot_shape){
+                .n_slots = N_SLOTS, .n_workers = 1, .batch_size = ROWS, .sample_bytes = sample_bytes, .label_bytes = 8},
+            &error),
+        "layout");
     play->slab = aligned_alloc(4096, play->layout.slab_bytes + 4096 - play->layout.slab_bytes % 4096);
     check(play->slab, "no memory");
     memset(play->slab, 0, play->layout.slab_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random erasing: the boxes are torchvision's, what fills them is as asked for, and texts say what happens. */
 #include "base/half.h"
+#include "base/normal.h"
 #include "transforms/erase.h"
-#include "transforms/normal.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -111,19 +111,19 @@ static void normal_numbers_have_the_quantiles(void **state)
     static const struct {
         uint32_t word;
         double value;
-    } known[] = {{0x7fffffff, 0.0},        {0x40000000, 0.67448975},  {0x10000000, 1.53412054},
-                 {0x00100000, 3.4871041}, {0xc0000000, -0.67448975}, {0, 5.41998317},
-                 {0x80000000, -5.41998317}};
+    } known[] = {{0x7fffffff, 0.0},         {0x40000000, 0.67448975}, {0x10000000, 1.53412054}, {0x00100000, 3.4871041},
+                 {0xc0000000, -0.67448975}, {0, 5.41998317},          {0x80000000, -5.41998317}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (fabs((double)mr_normal_of(known[i].word) - known[i].value) > 1e-4)
-            fail_msg("0x%08x gives %g, not %g", known[i].word, (double)mr_normal_of(known[i].word), known[i].value);
+        if (fabs((double)mr_normal_of(mr_normal_nodes, known[i].word) - known[i].value) > 1e-4)
+            fail_msg("0x%08x gives %g, not %g", known[i].word, (double)mr_normal_of(mr_normal_nodes, known[i].word),
+                     known[i].value);
     double sum = 0, squares = 0, before = INFINITY;
     enum { STEP = 4099 };
     uint64_t n = 0;
     for (uint64_t tail = 0; tail < UINT64_C(1) << 31; tail += STEP, n++) {
-        double value = (double)mr_normal_of((uint32_t)tail);
+        double value = (double)mr_normal_of(mr_normal_nodes, (uint32_t)tail);
         assert_true(value <= before);
-        assert_true((double)mr_normal_of((uint32_t)tail | 0x80000000u) == -value);
+        assert_true((double)mr_normal_of(mr_normal_nodes, (uint32_t)tail | 0x80000000u) == -value);
         before = value;
         sum += value;
         squares += value * value;
@@ -166,18 +166,19 @@ static void check_tensor(const char *value, mr_dtype dtype, mr_layout layout)
     mr_rng_init(&rng, 3, 1, 4);
     mr_erase_draw(plan, WIDTH, HEIGHT, &rng, &erase);
     assert_int_equal(erase.n, 1);
-    mr_erase_run(plan, &erase, &rng, whole);
+    mr_erase_run(plan, &erase, whole);
     struct mr_rng normals = rng;
     mr_rng_init_place(&normals, &rng, plan->n_ops + 2);
     for (int c = 0; c < CHANNELS; c++) {
         const float constants[3] = {0.5f, -2.0f, 3.0f};
-        float one = plan->erase.erase_mode == MR_ERASE_RAND ? mr_normal_of(mr_rng_u32(&normals)) : constants[c];
+        float one = plan->erase.erase_mode == MR_ERASE_RAND ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
+                                                            : constants[c];
         for (int y = 0; y < HEIGHT; y++)
             for (int x = 0; x < WIDTH; x++) {
                 const struct mr_erase_box *box = &erase.boxes[0];
                 bool inside = y >= box->i && y < box->i + box->h && x >= box->j && x < box->j + box->w;
                 bool is_drawn = inside && plan->erase.erase_mode == MR_ERASE_RANDOM;
-                float want = is_drawn ? mr_normal_of(mr_rng_u32(&normals)) : inside ? one : 0.0f;
+                float want = is_drawn ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals)) : inside ? one : 0.0f;
                 assert_true(element_of(plan, whole, y, x, c) == converted(plan, want));
             }
     }

@@ -5,8 +5,8 @@
  */
 #include "transforms/image_ops/image_timm.h"
 
+#include "base/normal.h"
 #include "transforms/interpolation.h"
-#include "transforms/normal.h"
 
 #include <math.h>
 
@@ -298,7 +298,7 @@ static double draw_magnitude(struct mr_image_draw *draw, double magnitude)
     if (std > UNIFORM_STD && args[MR_TIMM_FAMILY] == MR_TIMM_RAND)
         magnitude *= draw_part(draw);
     else if (std > 0.0)
-        magnitude += std * (double)mr_normal_of(mr_rng_u32(draw->rng));
+        magnitude += std * (double)mr_normal_of(mr_normal_nodes, mr_rng_u32(draw->rng));
     return at_least(at_most(magnitude, args[MR_TIMM_MOST]), 0.0);
 }
 

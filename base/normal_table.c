@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantiles of the normal distribution; tests/data/make_normal_table.py makes this file. */
-#include "transforms/normal.h"
+#include "base/normal.h"
 
 /* clang-format off */
 const float mr_normal_nodes[MR_NORMAL_NODES] = {
