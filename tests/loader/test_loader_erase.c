@@ -11,7 +11,7 @@ enum { N_FLOATS = 100 * RIG_BYTES, LINE = 1024 };
 static void take_epoch(struct rig *rig, const char *text, const mr_loader_options *options, float floats_out[N_FLOATS])
 {
     mr_transform *transform;
-    mr_loader *loader;
+    mr_loader *loader = NULL;
     mr_batch *batch;
     mr_error error;
     size_t n = 0;
