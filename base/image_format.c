@@ -23,8 +23,8 @@ static const struct signature signatures[] = {
     {MR_IMAGE_FORMAT_PNG, 8, 4, "\x89PNG\r\n\x1a\n"},
     {"gif", 6, 6, "GIF87a"},
     {"gif", 6, 6, "GIF89a"},
-    {"tiff", 4, 4, "II*\0"},
-    {"tiff", 4, 4, "MM\0*"},
+    {MR_IMAGE_FORMAT_TIFF, 4, 4, "II*\0"},
+    {MR_IMAGE_FORMAT_TIFF, 4, 4, "MM\0*"},
 };
 
 static bool has_signature(const struct signature *signature, const uint8_t *bytes, size_t len)

@@ -183,6 +183,43 @@ static void inspect_webp(const struct view *view, const uint8_t *head, size_t n,
     info->channels = alpha ? 4 : 3;
 }
 
+static uint32_t read_by_order(const uint8_t *p, uint32_t n, bool big)
+{
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < n; i++)
+        value |= (uint32_t)p[i] << 8 * (big ? n - 1 - i : i);
+    return value;
+}
+
+/* The first directory. The codec turns the image by its orientation, as Pillow does, and so is its size here. */
+static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
+{
+    bool big = head[0] == 'M';
+    uint32_t width = 0, height = 0, n_samples = 1, orientation = 1;
+    uint8_t entry[12];
+    uint64_t at = n >= 8 ? read_by_order(head + 4, 4, big) : 0;
+    if (n < 8 || look_at(view, at, entry, 2, &n) < 0 || n < 2)
+        return;
+    uint32_t n_entries = read_by_order(entry, 2, big);
+    at += 2;
+    for (uint32_t i = 0; i < n_entries && i < MAX_CHUNKS; i++, at += sizeof entry) {
+        if (look_at(view, at, entry, sizeof entry, &n) < 0 || n < sizeof entry)
+            return;
+        uint32_t value = read_by_order(entry + 8, read_by_order(entry + 2, 2, big) == 3 ? 2 : 4, big);
+        switch (read_by_order(entry, 2, big)) {
+        case 256: width = value; break;
+        case 257: height = value; break;
+        case 274: orientation = value; break;
+        case 277: n_samples = value; break;
+        default: break;
+        }
+    }
+    bool turned = orientation >= 5 && orientation <= 8;
+    info->width = turned ? height : width;
+    info->height = turned ? width : height;
+    info->channels = n_samples;
+}
+
 static void inspect_bmp(const uint8_t *head, size_t n, mr_sample_info *info)
 {
     bool old = n >= 26 && read_le32(head + 14) == 12; /* OS/2's header */
@@ -218,6 +255,8 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
         inspect_png(view, head, n, info);
     else if (strcmp(info->format, MR_IMAGE_FORMAT_WEBP) == 0)
         inspect_webp(view, head, n, info);
+    else if (strcmp(info->format, MR_IMAGE_FORMAT_TIFF) == 0)
+        inspect_tiff(view, head, n, info);
     else if (strcmp(info->format, MR_IMAGE_FORMAT_BMP) == 0)
         inspect_bmp(head, n, info);
     else if (strcmp(info->format, MR_IMAGE_FORMAT_PPM) == 0)

@@ -179,8 +179,8 @@ static void count_format(struct census *census, const char *name)
 /* Raw samples are whole by construction; an image needs a format that can be decoded and a readable header. */
 static bool is_suspect(const mr_sample_info *info)
 {
-    static const char *const decoded[] = {"jpeg", "png", "webp", "bmp",
-                                          "ppm",  "dct", "dct8"}; /* the last ones are a pack's */
+    static const char *const decoded[] = {"jpeg", "png", "webp", "tiff",
+                                          "bmp",  "ppm", "dct",  "dct8"}; /* the last ones are a pack's */
     bool image = false;
 
     for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++)

@@ -16,6 +16,7 @@
 #include "transforms/codec_packed.h"
 #include "transforms/codec_png.h"
 #include "transforms/formats/codec_ppm.h"
+#include "transforms/formats/codec_tiff.h"
 #include "transforms/formats/codec_webp.h"
 #include "transforms/jpeg/mark_maker.h"
 #include "transforms/packed_selftest.h"
@@ -26,13 +27,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JPEG, PNG, WEBP, BMP, PPM, N_CODECS };
+enum { JPEG, PNG, WEBP, TIFF, BMP, PPM, N_CODECS };
 
-static const struct mr_codec_ops *const codecs[N_CODECS] = {[JPEG] = &mr_codec_jpeg,
-                                                            [PNG] = &mr_codec_png,
-                                                            [WEBP] = &mr_codec_webp,
-                                                            [BMP] = &mr_codec_bmp,
-                                                            [PPM] = &mr_codec_ppm};
+static const struct mr_codec_ops *const codecs[N_CODECS] = {
+    [JPEG] = &mr_codec_jpeg, [PNG] = &mr_codec_png, [WEBP] = &mr_codec_webp,
+    [TIFF] = &mr_codec_tiff, [BMP] = &mr_codec_bmp, [PPM] = &mr_codec_ppm};
 
 struct mr_codec {
     struct mr_codec_limits limits;
@@ -50,24 +49,12 @@ struct mr_codec {
     bool begun;
 };
 
-/* The name to print of a picture format that is known but not decoded, NULL for what is no picture. */
-static const char *title_of(const char *sniffed)
-{
-    static const char *const titles[][2] = {{"gif", "GIF"}, {"tiff", "TIFF"}};
-    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        if (strcmp(titles[i][0], sniffed) == 0)
-            return titles[i][1];
-    }
-    return NULL;
-}
-
 static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t len, mr_error *error)
 {
     if (len == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the file is empty");
-    const char *title = title_of(sniffed);
-    if (title)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s is not supported; JPEG, PNG, WebP, BMP and PPM are", title);
+    if (strcmp(sniffed, "gif") == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED, "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
     char hex[4 * 3 + 1];
     for (size_t i = 0; i < 4 && i < len; i++)
         snprintf(hex + 3 * i, 4, " %02x", bytes[i]);

@@ -4,7 +4,7 @@
 
     python3 tests/data/make_formats.py       needs pillow==13.0.0 and numpy; tests read only the file
 
-An entry has the file in base64, the size of its image, the EXIF orientation and the CRC-32 of convert("RGB")'s bytes.
+An entry has the file, compressed by zlib, in base64, its length, the size of its image, the EXIF orientation and the CRC-32 of convert("RGB")'s bytes.
 """
 import base64
 import io
@@ -27,15 +27,16 @@ def synthetic(width=WIDTH, height=HEIGHT, channels=3):
     y, x, c = numpy.mgrid[0:height, 0:width, 0:channels]
     noise = (x * 7919 + y * 104729 + c * 1299709) * 2654435761 >> 20 & 7
     values = (x * 5 + y * 3 + 60 * c) % 256 // 32 * 32 + noise
-    values[height // 3 : height // 2, width // 4 : width // 2] = (200, 30, 90, 128)[:channels]
+    values[height // 3 : height // 2, width // 4 : width // 2] = (200, 30, 90, 128, 7, 250)[:channels]
     return numpy.clip(values, 0, 255).astype(numpy.uint8)
 
 
 def add(name, data):
     with Image.open(io.BytesIO(data)) as image:
-        orientation = image.getexif().get(0x0112, 1)
         rgb = image.convert("RGB")
-    ENTRIES.append({"name": name, "file": base64.b64encode(data).decode(), "width": rgb.width, "height": rgb.height,
+        orientation = image.getexif().get(0x0112, 1)  # Pillow has turned a TIFF by now
+    packed = base64.b64encode(zlib.compress(data, 9)).decode()
+    ENTRIES.append({"name": name, "file": packed, "len": len(data), "width": rgb.width, "height": rgb.height,
                     "orientation": orientation, "crc": "%08x" % zlib.crc32(rgb.tobytes())})  # fmt: skip
 
 
@@ -234,12 +235,167 @@ def make_webp():
                         animation(left, top, image, flags, exif.tobytes() if left else b"", lossless=lossless))  # fmt: skip
 
 
+def tiff(order, tags, pieces, place=8):
+    """tags: (number, type, values). Pieces are strips or tiles; their offsets and lengths are put in."""
+    sizes = {1: "B", 3: "H", 4: "I"}
+    data, offsets = b"", []
+    for piece in pieces:
+        offsets.append(place + len(data))
+        data += piece + bytes(len(piece) % 2)
+    tiled = any(number == 322 for number, _, _ in tags)
+    tags = tags + [(324 if tiled else 273, 4, offsets), (325 if tiled else 279, 4, [len(piece) for piece in pieces])]
+    directory, beside = b"", b""
+    at = place + len(data) + 2 + 12 * len(tags) + 4
+    for number, kind, values in sorted(tags):
+        packed = struct.pack(order + sizes[kind] * len(values), *values)
+        if len(packed) > 4:
+            value = struct.pack(order + "I", at + len(beside))
+            beside += packed + bytes(len(packed) % 2)
+        else:
+            value = packed.ljust(4, b"\0")
+        directory += struct.pack(order + "HHI", number, kind, len(values)) + value
+    head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", place + len(data))
+    return head + data + struct.pack(order + "H", len(tags)) + directory + bytes(4) + beside
+
+
+def packed_rows(array, bits):
+    if bits >= 8:
+        return array.tobytes()
+    return b"".join(pack_bits_row(row, bits) for row in array)
+
+
+def pack_bits_row(row, bits):
+    return numpy.packbits(numpy.unpackbits(row.astype("u1").reshape(-1, 1), axis=1)[:, 8 - bits :].reshape(-1)).tobytes()
+
+
+def differences(array):
+    out = array.copy()
+    out[:, 1:] -= array[:, :-1]
+    return out
+
+
+def float_differences(array, order):
+    """Predictor 3, of one sample a pixel."""
+    planes = array.astype(">f4").view("u1").reshape(array.shape[0], -1, 4).transpose(0, 2, 1).reshape(array.shape[0], -1)
+    out = planes.copy()
+    out[:, 1:] -= planes[:, :-1]
+    return out
+
+
+def run_lengths(data):
+    """PackBits: runs, literals and an empty head."""
+    out, at = b"\x80", 0
+    while at < len(data):
+        n = 1
+        while n < 128 and at + n < len(data) and data[at + n] == data[at]:
+            n += 1
+        if n > 2:
+            out += bytes((257 - n, data[at]))
+        else:
+            n = min(5, len(data) - at)
+            out += bytes((n - 1,)) + data[at : at + n]
+        at += n
+    return out
+
+
+def base_tags(array, bits, photometric, compression=1, extra=(), form=1, predictor=1, planar=1, fill=1, orientation=0):
+    n = array.shape[2] if array.ndim == 3 else 1
+    tags = [(256, 3, [array.shape[1]]), (257, 4, [array.shape[0]]), (258, 3, [bits] * n), (259, 3, [compression]),
+            (262, 3, [photometric]), (277, 3, [n]), (339, 3, [form] * n)]  # fmt: skip
+    if extra:
+        tags.append((338, 3, list(extra)))
+    for number, value in ((317, predictor), (284, planar), (266, fill), (274, orientation)):
+        if value > 1:
+            tags.append((number, 3, [value]))
+    return tags
+
+
+def reverse(data):
+    return bytes(int(f"{byte:08b}"[::-1], 2) for byte in data)
+
+
+def make_tiff():
+    rgb = synthetic()
+    six = synthetic(channels=6)
+    pack = {1: bytes, 8: zlib.compress, 32946: zlib.compress, 32773: run_lengths}
+    for order, ends in (("<", "II"), (">", "MM")):
+        for bits in (1, 2, 4, 8):
+            grey = rgb[:, :, 0] >> (8 - bits)
+            data = packed_rows(grey, bits)
+            for photometric in (0, 1):
+                name = f"tiff {ends}, grey {photometric} of {bits} bits"
+                add(name, tiff(order, base_tags(grey, bits, photometric), [data]))
+                if bits < 8 or photometric:  # Pillow cannot read the other one
+                    tags = base_tags(grey, bits, photometric, fill=2)
+                    add(f"{name}, reversed", tiff(order, tags, [reverse(data)]))
+            palette = [(i * 7919) % 65536 for i in range(3 << bits)]
+            tags = base_tags(grey, bits, 3) + [(320, 3, palette)]
+            add(f"tiff {ends}, palette of {bits} bits", tiff(order, tags, [data]))
+        for bits, kind, form in ((16, "u2", 1), (16, "i2", 2), (32, "i4", 2), (32, "f4", 3), (32, "u4", 1)):
+            if ends == "MM" and kind == "u4":
+                continue
+            wide = (rgb[:, :, 0].astype(float) * 1.7 - 60).astype(order + ("i8" if kind[0] == "u" else kind))
+            wide = wide.clip(0).astype(order + kind) if kind[0] == "u" else wide
+            tags = base_tags(wide, bits, 1, form=form)
+            add(f"tiff {ends}, grey of {kind}", tiff(order, tags, [wide.tobytes()]))
+        sixteen = (rgb.astype(order + "u2") * 257 + 77).astype(order + "u2")
+        add(f"tiff {ends}, colours of 16 bits", tiff(order, base_tags(sixteen, 16, 2), [sixteen.tobytes()]))
+        for code in pack:
+            if code not in (1, 32773):
+                moved = differences(sixteen)
+                tags = base_tags(sixteen, 16, 2, code, predictor=2)
+                add(f"tiff {ends}, colours of 16 bits, {code}, differences", tiff(order, tags, [pack[code](moved.tobytes())]))
+            for rows in (5, HEIGHT):
+                strips = [pack[code](rgb[y : y + rows].tobytes()) for y in range(0, HEIGHT, rows)]
+                add(f"tiff {ends}, {code}, strips of {rows}",
+                    tiff(order, base_tags(rgb, 8, 2, code) + [(278, 3, [rows])], strips))  # fmt: skip
+            planes = [pack[code](rgb[y : y + 6, :, c].tobytes()) for c in range(3) for y in range(0, HEIGHT, 6)]
+            add(f"tiff {ends}, {code}, planes", tiff(order, base_tags(rgb, 8, 2, code, planar=2) + [(278, 3, [6])], planes))
+            wide = numpy.zeros((32, 32, 3), "u1")
+            wide[:HEIGHT, :WIDTH] = rgb
+            tiles = [pack[code](wide[y : y + 16, x : x + 16].tobytes()) for y in (0,) for x in (0, 16)]
+            add(f"tiff {ends}, {code}, tiles", tiff(order, base_tags(rgb, 8, 2, code) + [(322, 3, [16]), (323, 3, [16])], tiles))
+    real = rgb[:, :, 0].astype("<f4") * 1.5 - 20
+    for order in "<":
+        tags = base_tags(real, 32, 1, 8, form=3, predictor=3)
+        add(f"tiff {order}, floats, differences",
+            tiff(order, tags, [zlib.compress(float_differences(real, order).tobytes())]))  # fmt: skip
+    for extra in ((), (0,), (1,), (2,), (0, 0), (1, 0), (2, 0), (2, 0, 0), (999,)):
+        part = six[:, :, : 3 + max(1, len(extra))]
+        add(f"tiff, colours and {extra}", tiff("<", base_tags(part, 8, 2, extra=extra), [part.tobytes()]))
+    for extra in ((), (0,), (0, 0)):
+        part = six[:, :, : 4 + len(extra)]
+        add(f"tiff, CMYK and {extra}", tiff(">", base_tags(part, 8, 5, extra=extra), [part.tobytes()]))
+    four = (six[:, :, :4].astype("<u2") * 256 + 9).astype("<u2")
+    for extra in ((), (0,), (1,), (2,)):
+        add(f"tiff, 16 bits and {extra}", tiff("<", base_tags(four, 16, 2, extra=extra), [four.tobytes()]))
+    add("tiff, CMYK of 16 bits", tiff("<", base_tags(four, 16, 5), [four.tobytes()]))
+    for extra in (0, 2):
+        two = six[:, :, :2]
+        add(f"tiff, grey and {extra}", tiff("<", base_tags(two, 8, 1, extra=(extra,)), [two.tobytes()]))
+        tags = base_tags(two, 8, 3, extra=(extra,)) + [(320, 3, [i * 83 for i in range(768)])]
+        add(f"tiff, palette and {extra}", tiff("<", tags, [two.tobytes()]))
+    for orientation in range(2, 9):
+        tags = base_tags(rgb, 8, 2, 8, orientation=orientation) + [(278, 3, [4])]
+        strips = [zlib.compress(rgb[y : y + 4].tobytes()) for y in range(0, HEIGHT, 4)]
+        add(f"tiff, orientation {orientation}", tiff("<", tags, strips))
+    for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "LA", "I;16", "F", "I"):
+        image = Image.fromarray(synthetic(channels=4)).convert("RGBA" if mode in ("RGBA", "LA") else "RGB")
+        image = image.convert("L").convert(mode) if mode in ("I;16", "F", "I") else image.convert(mode)
+        for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+            save(f"tiff by Pillow, {mode}, {compression}", image, "TIFF", compression=compression)
+    noise = numpy.random.default_rng(1).integers(0, 256, (60, 60, 3)).astype("u1")  # all widths of LZW codes, and a new table
+    save("tiff by Pillow, noise", Image.fromarray(noise), "TIFF", compression="tiff_lzw")
+    save("tiff by Pillow, differences", Image.fromarray(rgb), "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
+
+
 def main():
     if PIL.__version__ != "13.0.0":
         print(f"warning: this is Pillow {PIL.__version__}")
     make_ppm()
     make_bmp()
     make_webp()
+    make_tiff()
     with open(os.path.join(HERE, "formats.json"), "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(entry) for entry in ENTRIES) + "\n]\n")
     print(len(ENTRIES), "files,", os.path.getsize(os.path.join(HERE, "formats.json")), "bytes")

@@ -54,7 +54,7 @@ OUTSIDE = {
     "png.h": ["transforms/codec_png.c", "packs/packer_png.c"],
     "webp/decode.h": ["transforms/formats/codec_webp.c"],
     "webp/demux.h": ["transforms/formats/codec_webp.c"],
-    "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
+    "zlib.h": ["sampler/position.c", "transforms/codec_png.c", "transforms/formats/tiff_unpack.c"],
     "gd*.h": ["tools/sheet.c"],
     "xxhash.h": ["base/xxh3.c"],
     "cpuid.h": ["base/cpu.c"],

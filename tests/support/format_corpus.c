@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <jansson.h>
+#include <zlib.h>
 
 static _Noreturn void give_up(const char *why)
 {
@@ -13,12 +14,15 @@ static _Noreturn void give_up(const char *why)
     abort();
 }
 
-static struct mr_test_image decode_base64(const char *text)
+static struct mr_test_image decode_base64(const char *text, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    struct mr_test_image image = {malloc(strlen(text)), 0};
+    struct mr_test_image image = {malloc(len + 1), len};
+    uint8_t *packed = malloc(strlen(text) + 1);
+    uLongf n_out = len;
+    size_t n_packed = 0;
     uint32_t word = 0, n_bits = 0;
-    if (!image.bytes)
+    if (!image.bytes || !packed)
         give_up("no memory");
     for (; *text && *text != '='; text++) {
         word = word << 6 | (uint32_t)(strchr(digits, *text) - digits);
@@ -26,20 +30,23 @@ static struct mr_test_image decode_base64(const char *text)
         if (n_bits < 8)
             continue;
         n_bits -= 8;
-        image.bytes[image.len++] = (uint8_t)(word >> n_bits);
+        packed[n_packed++] = (uint8_t)(word >> n_bits);
     }
+    if (uncompress(image.bytes, &n_out, packed, n_packed) != Z_OK || n_out != len)
+        give_up("a file is damaged");
+    free(packed);
     return image;
 }
 
 static void read_example(json_t *row, struct mr_format_example *example)
 {
     const char *name, *file, *crc;
-    int width, height, orientation;
-    if (json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:s}", "name", &name, "file", &file, "width", &width, "height", &height,
-                    "orientation", &orientation, "crc", &crc) != 0)
+    int len, width, height, orientation;
+    if (json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "name", &name, "file", &file, "len", &len, "width", &width,
+                    "height", &height, "orientation", &orientation, "crc", &crc) != 0)
         give_up("an entry lacks something");
     snprintf(example->name, sizeof example->name, "%s", name);
-    example->file = decode_base64(file);
+    example->file = decode_base64(file, (size_t)len);
     example->width = (uint32_t)width;
     example->height = (uint32_t)height;
     example->orientation = (uint32_t)orientation;

@@ -19,7 +19,7 @@ from torchvision.datasets.folder import default_loader
 from .. import Dataset, features
 from ._recipe import Unknown
 
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
 
 
 class ImageFolder(datasets.ImageFolder):
