@@ -32,6 +32,9 @@ if all(importlib.util.find_spec(name) for name in ("numpy", "torch", "torchvisio
     try:
         import millrace.torch
         MODULES.append(millrace.torch)
+        if importlib.util.find_spec("timm"):
+            import millrace.timm
+            MODULES.append(millrace.timm)
     except (ImportError, OSError):
         pass
 FUNCTIONS = dict(pair for module in MODULES for pair in public_functions(module))

@@ -60,7 +60,7 @@ class DataLoader(data.DataLoader):
     def _recognise(self) -> Recipe:
         recipe = recognise(self._source.owner.transform)
         stacks = self._batches.batch_size > 1 and self.collate_fn is data.default_collate  # torch too needs one size then
-        if not (recipe.has_size or stacks) and isinstance(self._source.owner, datasets.ImageFolder):
+        if not (recipe.has_size or stacks) and not isinstance(self._source.owner, datasets.CIFAR10):
             raise Unknown("images that come out with different sizes")
         return recipe
 
@@ -84,8 +84,27 @@ class DataLoader(data.DataLoader):
         assert recipe is not None
         return Loader(
             self._source.dataset, recipe.text, batch_size=batches.batch_size, drop_last=batches.drop_last,
-            num_workers=self.num_workers, dtype=recipe.dtype, seed=self._draws.seed, no_shuffle=True,
-            allow_same_epoch=True, allow_empty_epoch=True)
+            num_workers=self.num_workers, dtype=recipe.dtype, allow_same_epoch=True, allow_empty_epoch=True,
+            **self._order_options())
+
+    # What millrace.timm has otherwise.
+
+    def _order_options(self) -> dict[str, Any]:
+        """Options of the native loader for the order and the draws."""
+        return {"no_shuffle": True, "seed": self._draws.seed}
+
+    def _begin(self, native: Loader, epoch: int) -> None:
+        """Give the native loader a pass's order."""
+        indices = self._source.indices
+        order = array.array("q", self._batches.sampler)
+        native.set_epoch(epoch, order if indices is None else indices[order].tolist())
+
+    def _collate(self, batch: Batch) -> Any:
+        """What the program gets of a batch."""
+        image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
+        if self.collate_fn is data.default_collate:
+            return [image, label]
+        return self.collate_fn([(x, y) for x, y in zip(image.unbind(), label.tolist())])
 
 
 class _Draws:
@@ -132,20 +151,17 @@ class _Pass:
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
-        self._sampler = loader._batches.sampler
         if loader._draws.seed is None or not loader.persistent_workers:  # which keep their seed
             loader._draws.draw_seed(loader.generator)
-        self._epoch = loader._draws.begin(self._sampler)
+        self._epoch = loader._draws.begin(loader._batches.sampler)
         self._native: Loader | None = None
         self.ended = False
         if loader.num_workers > 0:
             self._native = self._begin()
 
     def _begin(self) -> Loader:
-        indices = self._loader._source.indices
         native = self._loader._lend(self)
-        order = array.array("q", self._sampler)
-        native.set_epoch(self._epoch, order if indices is None else indices[order].tolist())
+        self._loader._begin(native, self._epoch)
         return native
 
     def __iter__(self) -> "_Pass":
@@ -163,11 +179,7 @@ class _Pass:
         if batch is None:
             self.ended = True
             raise StopIteration
-        image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
-        collate = self._loader.collate_fn
-        if collate is data.default_collate:
-            return [image, label]
-        return collate([(x, y) for x, y in zip(image.unbind(), label.tolist())])
+        return self._loader._collate(batch)
 
     def _take(self, native: Loader) -> Batch | None:
         timeout = self._loader.timeout if self._loader.num_workers > 0 else 0

@@ -12,10 +12,8 @@ from typing import Any, Callable, Iterable, NamedTuple
 import torch
 
 from .. import Error, Transform
-
-
-class Unknown(Exception):
-    """Something that millrace does not do as torch does; str() is the reason."""
+from ._timm import timm_erasing, timm_operation
+from ._words import Unknown, filter_of, is_timm, join, needs, number, size_of
 
 
 class Recipe(NamedTuple):
@@ -25,62 +23,33 @@ class Recipe(NamedTuple):
     """All images come out with one size."""
 
 
-def _number(value: Any) -> str:
-    text = repr(float(value))
-    if "e" in text or "n" in text:
-        text = f"{float(value):.20f}".rstrip("0") + "0"
-    return text[:-2] if text.endswith(".0") else text
-
-
-def _join(values: Iterable[Any]) -> str:
-    return ":".join(_number(v) for v in values)
-
-
-def _size(value: Any) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return ":".join(str(int(v)) for v in value)
-
-
-def _word(interpolation: Any) -> str:
-    word = getattr(interpolation, "value", interpolation)
-    if word not in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"):
-        raise Unknown(f"interpolation {word}")
-    return word
-
-
 def _fill(fill: Any) -> str:
     """The argument of a fill, with its comma; "" for zero."""
     if fill is None or fill == 0:
         return ""
     if isinstance(fill, dict):
         raise Unknown(f"a fill by type: {fill}")
-    return f",fill={_join(fill) if isinstance(fill, (list, tuple)) else _number(fill)}"
-
-
-def _needs(condition: bool, name: str) -> None:
-    if not condition:
-        raise Unknown(name)
+    return f",fill={join(fill) if isinstance(fill, (list, tuple)) else number(fill)}"
 
 
 def _random_resized_crop(t: Any) -> str:
-    return (f"random_resized_crop({_size(t.size)},scale={_join(t.scale)},ratio={_join(t.ratio)},"
-            f"interp={_word(t.interpolation)})")
+    return (f"random_resized_crop({size_of(t.size)},scale={join(t.scale)},ratio={join(t.ratio)},"
+            f"interp={filter_of(t.interpolation)})")
 
 
 def _resize(t: Any) -> str:
-    _needs(t.max_size is None, "Resize with max_size")
+    needs(t.max_size is None, "Resize with max_size")
     size = t.size if isinstance(t.size, int) or len(t.size) == 2 else t.size[0]
-    return f"resize({_size(size)},interp={_word(t.interpolation)})"
+    return f"resize({size_of(size)},interp={filter_of(t.interpolation)})"
 
 
 def _random_crop(t: Any) -> str:
-    _needs(not t.pad_if_needed, "RandomCrop with pad_if_needed")
+    needs(not t.pad_if_needed, "RandomCrop with pad_if_needed")
     padding = t.padding or 0
     if not isinstance(padding, int):
-        _needs(len(set(padding)) == 1, "RandomCrop with unequal padding")
+        needs(len(set(padding)) == 1, "RandomCrop with unequal padding")
         padding = padding[0]
-    return f"random_crop({_size(t.size)},padding={padding}{_fill(t.fill)},padding_mode={_word_of(t.padding_mode)})"
+    return f"random_crop({size_of(t.size)},padding={padding}{_fill(t.fill)},padding_mode={_word_of(t.padding_mode)})"
 
 
 def _word_of(value: Any) -> str:
@@ -88,36 +57,36 @@ def _word_of(value: Any) -> str:
 
 
 def _color_jitter(t: Any) -> str:
-    parts = [f"{name}={_join(getattr(t, name))}" for name in ("brightness", "contrast", "saturation", "hue")
+    parts = [f"{name}={join(getattr(t, name))}" for name in ("brightness", "contrast", "saturation", "hue")
              if getattr(t, name) is not None]
     return f"color_jitter({','.join(parts)})"
 
 
 def _gaussian_blur(t: Any) -> str:
-    _needs(len(set(t.kernel_size)) == 1, "GaussianBlur with a kernel that is no square")
-    return f"gaussian_blur({t.kernel_size[0]},sigma={_join(t.sigma)})"
+    needs(len(set(t.kernel_size)) == 1, "GaussianBlur with a kernel that is no square")
+    return f"gaussian_blur({t.kernel_size[0]},sigma={join(t.sigma)})"
 
 
 def _rotation(t: Any) -> str:
-    _needs(not t.expand, "RandomRotation with expand")
-    center = f",center={_join(t.center)}" if t.center is not None else ""
-    return f"rotation({_join(t.degrees)},interp={_word(t.interpolation)}{center}{_fill(t.fill)})"
+    needs(not t.expand, "RandomRotation with expand")
+    center = f",center={join(t.center)}" if t.center is not None else ""
+    return f"rotation({join(t.degrees)},interp={filter_of(t.interpolation)}{center}{_fill(t.fill)})"
 
 
 def _affine(t: Any) -> str:
-    parts = [f"{name}={_join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
+    parts = [f"{name}={join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
              if getattr(t, name) is not None]
-    return f"affine({','.join([_join(t.degrees), *parts])},interp={_word(t.interpolation)}{_fill(t.fill)})"
+    return f"affine({','.join([join(t.degrees), *parts])},interp={filter_of(t.interpolation)}{_fill(t.fill)})"
 
 
 def _perspective(t: Any) -> str:
-    return f"perspective({_number(t.distortion_scale)},{_number(t.p)},interp={_word(t.interpolation)}{_fill(t.fill)})"
+    return f"perspective({number(t.distortion_scale)},{number(t.p)},interp={filter_of(t.interpolation)}{_fill(t.fill)})"
 
 
 def _policy(name: str, fields: tuple[str, ...]) -> Callable[[Any], str]:
     def write(t: Any) -> str:
         values = [f"{field}={_word_of(getattr(t, field))}" for field in fields]
-        return f"{name}({','.join([*values, 'interp=' + _word(t.interpolation)])}{_fill(t.fill)})"
+        return f"{name}({','.join([*values, 'interp=' + filter_of(t.interpolation)])}{_fill(t.fill)})"
     return write
 
 
@@ -126,13 +95,13 @@ def _chain(transforms: Iterable[Any]) -> str:
 
 
 def _random_apply(t: Any) -> str:
-    return f"random_apply({_chain(t.transforms)},{_number(t.p)})"
+    return f"random_apply({_chain(t.transforms)},{number(t.p)})"
 
 
 def _alternatives(name: str) -> Callable[[Any], str]:
     def write(t: Any) -> str:
         weights = getattr(t, "p", None)
-        _needs(weights is None or len(set(weights)) == 1, "RandomChoice with weights")
+        needs(weights is None or len(set(weights)) == 1, "RandomChoice with weights")
         return f"{name}({','.join(_operation(inner) for inner in t.transforms)})"
     return write
 
@@ -141,21 +110,21 @@ def _alternatives(name: str) -> Callable[[Any], str]:
 _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandomResizedCrop": _random_resized_crop,
     "Resize": _resize,
-    "CenterCrop": lambda t: f"center_crop({_size(t.size)})",
+    "CenterCrop": lambda t: f"center_crop({size_of(t.size)})",
     "RandomCrop": _random_crop,
-    "RandomHorizontalFlip": lambda t: f"hflip({_number(t.p)})",
-    "RandomVerticalFlip": lambda t: f"vflip({_number(t.p)})",
+    "RandomHorizontalFlip": lambda t: f"hflip({number(t.p)})",
+    "RandomVerticalFlip": lambda t: f"vflip({number(t.p)})",
     "ColorJitter": _color_jitter,
     "Grayscale": lambda t: f"grayscale({t.num_output_channels})",
-    "RandomGrayscale": lambda t: f"random_grayscale({_number(t.p)})",
+    "RandomGrayscale": lambda t: f"random_grayscale({number(t.p)})",
     "RGB": lambda t: "rgb",
     "GaussianBlur": _gaussian_blur,
-    "RandomInvert": lambda t: f"invert({_number(t.p)})",
-    "RandomAutocontrast": lambda t: f"autocontrast({_number(t.p)})",
-    "RandomEqualize": lambda t: f"equalize({_number(t.p)})",
-    "RandomPosterize": lambda t: f"posterize({t.bits},{_number(t.p)})",
-    "RandomSolarize": lambda t: f"solarize({_number(t.threshold)},{_number(t.p)})",
-    "RandomAdjustSharpness": lambda t: f"adjust_sharpness({_number(t.sharpness_factor)},{_number(t.p)})",
+    "RandomInvert": lambda t: f"invert({number(t.p)})",
+    "RandomAutocontrast": lambda t: f"autocontrast({number(t.p)})",
+    "RandomEqualize": lambda t: f"equalize({number(t.p)})",
+    "RandomPosterize": lambda t: f"posterize({t.bits},{number(t.p)})",
+    "RandomSolarize": lambda t: f"solarize({number(t.threshold)},{number(t.p)})",
+    "RandomAdjustSharpness": lambda t: f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})",
     "RandomRotation": _rotation,
     "RandomAffine": _affine,
     "RandomPerspective": _perspective,
@@ -169,7 +138,7 @@ _V1_OPERATIONS: dict[str, Callable[[Any], str]] = {
     "AutoAugment": _policy("auto_augment", ("policy",)),
 }
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
-_CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop")
+_CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
 
 
 def _is_v2(t: Any) -> bool:
@@ -177,14 +146,16 @@ def _is_v2(t: Any) -> bool:
 
 
 def _class_of(t: Any) -> str:
-    """The name of torchvision's own class; a subclass of it may do something else."""
-    if not type(t).__module__.startswith("torchvision.transforms"):
+    """The name of torchvision's or timm's own class; a subclass of it may do something else."""
+    if not type(t).__module__.startswith(("torchvision.transforms", "timm.data.")):
         raise Unknown(f"the transform {type(t).__name__}")
     return type(t).__name__
 
 
 def _operation(t: Any) -> str:
     name = _class_of(t)
+    if type(t).__module__.startswith("timm.data."):
+        return timm_operation(t)
     write = _OPERATIONS.get(name) or (None if _is_v2(t) else _V1_OPERATIONS.get(name))
     if write is None:
         raise Unknown(f"the transform {'v2.' if _is_v2(t) else ''}{name}")
@@ -192,7 +163,7 @@ def _operation(t: Any) -> str:
 
 
 def _normalize(mean: Iterable[float], std: Iterable[float]) -> str:
-    return f"normalize(mean={_join(mean)},std={_join(std)},exact)"
+    return f"normalize(mean={join(mean)},std={join(std)},exact)"
 
 
 class _Writer:
@@ -202,6 +173,7 @@ class _Writer:
         self.items: list[str] = []
         self.form = "pil"
         self.normal = ""
+        self.erasing = ""
         self.has_size = False
         self.multiplies = False  # v2 makes floats as x * (1 / 255), which is the library's way too, the others as x / 255
 
@@ -214,43 +186,48 @@ class _Writer:
             self.add_preset(t)
         elif name in ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype"):
             self.convert(name, t)
+        elif is_timm(t, "transforms.MaybeToTensor") or is_timm(t, "transforms.MaybePILToTensor"):
+            self.convert(name[len("Maybe"):], t)
+        elif is_timm(t, "random_erasing.RandomErasing"):
+            needs(bool(self.normal) and not self.erasing, "RandomErasing where the image is not normalised")
+            self.erasing = timm_erasing(t)
         elif name == "Normalize":
-            _needs(self.form == "f32" and not self.normal, "Normalize where the image is not a tensor of floats")
+            needs(self.form == "f32" and not self.normal, "Normalize where the image is not a tensor of floats")
             self.normal = _normalize(t.mean, t.std)
         elif name not in ("Identity", "ToPureTensor"):
-            _needs(self.form == "pil" or name in _FLIPS, f"{name} on a tensor, whose pixels differ from those on an image")
+            needs(self.form == "pil" or name in _FLIPS, f"{name} on a tensor, whose pixels differ from those on an image")
             self.items.append(_operation(t))
             self.has_size |= name in _CROPS or name == "Resize" and not isinstance(t.size, int) and len(t.size) == 2
 
     def convert(self, name: str, t: Any) -> None:
         if name == "ToTensor":
-            _needs(self.form == "pil", "ToTensor of a tensor")
+            needs(self.form == "pil", "ToTensor of a tensor")
             self.form = "f32"
         elif name in ("PILToTensor", "ToImage"):
-            _needs(self.form == "pil", f"{name} of a tensor")
+            needs(self.form == "pil", f"{name} of a tensor")
             self.form = "u8"
         else:
-            _needs(t.dtype == torch.float32 and getattr(t, "scale", True), f"{name} to another type than scaled float32")
-            _needs(self.form != "pil", f"{name} of an image that is no tensor")
+            needs(t.dtype == torch.float32 and getattr(t, "scale", True), f"{name} to another type than scaled float32")
+            needs(self.form != "pil", f"{name} of an image that is no tensor")
             self.form, self.multiplies = "f32", _is_v2(t)
 
     def add_preset(self, t: Any) -> None:
         """The transforms() of a network's weights."""
-        _needs(self.form == "pil", "a preset on a tensor")
-        word = _word(t.interpolation)
-        self.items += [f"resize({_size(t.resize_size[0])},interp={word})", f"center_crop({_size(t.crop_size[0])})"]
+        needs(self.form == "pil", "a preset on a tensor")
+        word = filter_of(t.interpolation)
+        self.items += [f"resize({size_of(t.resize_size[0])},interp={word})", f"center_crop({size_of(t.crop_size[0])})"]
         self.form, self.normal, self.has_size = "f32", _normalize(t.mean, t.std), True
 
 
 def recognise(transform: Any) -> Recipe:
     """The text and the dtype that make of an image file what the transform makes of its PIL image. Raises Unknown."""
-    _needs(transform is not None, "no transform: samples are PIL images")
+    needs(transform is not None, "no transform: samples are PIL images")
     writer = _Writer()
     writer.add(transform)
-    _needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
+    needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
     divides = writer.form == "f32" and not writer.multiplies
     normal = writer.normal or (_normalize([0], [1]) if divides else "")
-    text = "+".join([*writer.items, *([normal] if normal else [])]) or "none"
+    text = "+".join(item for item in (*writer.items, normal, writer.erasing) if item) or "none"
     try:
         return Recipe(str(Transform(text)), writer.form, writer.has_size)
     except Error as error:

@@ -17,7 +17,7 @@ from torchvision import datasets
 from torchvision.datasets.folder import default_loader
 
 from .. import Dataset, features
-from ._recipe import Unknown
+from ._recipe import Unknown, is_timm
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
 
@@ -62,6 +62,15 @@ def _open_folder(folder: Any) -> MemoryFile:
     return MemoryFile("millrace-list", _list_lines(folder.samples))
 
 
+def _open_timm(dataset: Any) -> MemoryFile:
+    """timm's ImageDataset of a folder: its files in their order, which is that of a natural key."""
+    if not is_timm(dataset.reader, "readers.reader_image_folder.ReaderImageFolder"):
+        raise Unknown(f"the reader {type(dataset.reader).__name__}")
+    if dataset.load_bytes or dataset.input_img_mode != "RGB" or dataset.additional_features is not None:
+        raise Unknown("an ImageDataset with load_bytes, another input_img_mode than RGB, or additional_features")
+    return MemoryFile("millrace-list", _list_lines(dataset.reader.samples))
+
+
 def _cifar_rows(cifar: Any) -> Iterator[Any]:
     """Eight bytes of label before each picture."""
     labels = numpy.asarray(cifar.targets, dtype="<i8")
@@ -97,6 +106,9 @@ def open_source(dataset: Any) -> Source:
         raise Unknown("a target_transform")
     if type(dataset) in (datasets.ImageFolder, ImageFolder):
         memory = _open_folder(dataset)
+        spec = f"list:{memory.path}?label=i64"
+    elif is_timm(dataset, "dataset.ImageDataset"):
+        memory = _open_timm(dataset)
         spec = f"list:{memory.path}?label=i64"
     elif type(dataset) in (datasets.CIFAR10, datasets.CIFAR100):
         memory = _open_cifar(dataset)
