@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """millrace.torch's DataLoader beside torch's own: the same order, the same pixels, and what is not recognised."""
 import os
+import signal
 
 import pytest
 
@@ -15,6 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 from torchvision import datasets
 from torchvision import transforms as T
 
+import millrace
 from millrace.torch import DataLoader, ImageFolder, explain
 
 try:
@@ -218,6 +220,35 @@ def test_other_arguments(folder):
     assert len(iter(loader)) == 6
     with pytest.warns(UserWarning, match="worker_init_fn is not called"):
         DataLoader(folder, num_workers=1, worker_init_fn=print)
+
+
+def test_a_pass_that_takes_too_long_is_torchs_error(folder):
+    loader = DataLoader(folder, batch_size=1, num_workers=1, timeout=0.2)
+    going = iter(loader)
+    next(going)
+    for pid in loader._native.worker_pids():
+        os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 0.2 seconds"):
+        for _ in going:
+            pass
+
+
+def test_a_damaged_file_is_named(make_folder):
+    folder = ImageFolder(make_folder(2, 3), EVAL)
+    path = folder.samples[4][0]
+    os.truncate(path, 30)
+    for workers in (0, 1):
+        with pytest.raises(millrace.DamagedError) as caught:
+            list(DataLoader(folder, num_workers=workers))
+        assert path in str(caught.value)
+        assert caught.value.index == 4
+
+
+def test_explain_has_three_words(folder):
+    found = explain(DataLoader(folder))
+    assert found == {"native": True, "reason": "", "transform": found["transform"]}
+    assert found["transform"].startswith("resize(24")
+    assert explain(data.DataLoader(folder)) == {"native": False, "reason": "it is torch's own DataLoader", "transform": ""}
 
 
 @pytest.fixture
