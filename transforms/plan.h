@@ -63,14 +63,21 @@ struct mr_op {
         };
         double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the struct, so that no byte is undefined */
     };
-    uint32_t n_channels; /* of mean and std, and of fill where one was given */
-    uint32_t exact;
+    uint32_t n_channels;    /* of mean and std, and of fill where one was given */
+    uint32_t exact;         /* enum mr_exact */
     uint32_t implied;       /* from a short form: applies only when the dtype is a float */
     uint32_t interpolation; /* enum mr_interpolation, of operations that resize */
     uint32_t padding_mode;  /* enum mr_padding_mode */
     uint8_t fill[4];        /* of a constant padding: red, green, blue, 0 */
     uint32_t erase_mode;    /* enum mr_erase_mode */
     uint32_t count;         /* most boxes of random_erasing */
+};
+
+/* Whose order of operations makes floats of pixels, in f32. */
+enum mr_exact {
+    MR_EXACT_NONE = 0, /* one fma */
+    MR_EXACT_V1 = 1,   /* (x / 255 - mean) / std */
+    MR_EXACT_V2 = 2    /* (x * (1 / 255) - mean) / std, as torchvision's transforms.v2 */
 };
 
 struct mr_plan {

@@ -71,7 +71,8 @@ static mr_status compile_normalize(const struct mr_op *op, struct mr_plan *plan,
     if (op && op->n_channels == 3 && plan->channels == 1)
         return mr_error_set(error, MR_ERR_INVALID,
                             "normalize cannot be applied: it has 3 channels, the pictures have 1");
-    mr_tensor_write_tables(plan, op ? op->mean : NULL, op ? op->std : NULL, op ? op->n_channels : 0, op && op->exact);
+    mr_tensor_write_tables(plan, op ? op->mean : NULL, op ? op->std : NULL, op ? op->n_channels : 0,
+                           op ? op->exact : MR_EXACT_NONE);
     return MR_OK;
 }
 

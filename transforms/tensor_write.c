@@ -23,9 +23,9 @@ uint16_t mr_tensor_write_f16(float value)
 }
 
 void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
-                            bool exact)
+                            enum mr_exact exact)
 {
-    plan->exact = exact;
+    plan->exact = exact != MR_EXACT_NONE;
     for (uint32_t c = 0; c < plan->channels; c++) {
         uint32_t from = n_channels == 1 ? 0 : c;
         double m = n_channels ? mean[from] : 0.0;
@@ -33,8 +33,9 @@ void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const doub
         plan->scale[c] = (float)(1.0 / (255.0 * s));
         plan->bias[c] = n_channels ? (float)(-m / s) : 0.0f;
         for (int x = 0; x < 256; x++) {
-            float in_torch_order = ((float)x / 255.0f - (float)m) / (float)s;
-            plan->table[c][x] = exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
+            float share = exact == MR_EXACT_V2 ? (float)x * (float)(1.0 / 255.0) : (float)x / 255.0f;
+            float in_torch_order = (share - (float)m) / (float)s;
+            plan->table[c][x] = plan->exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
         }
     }
 }

@@ -36,7 +36,7 @@ uint16_t mr_tensor_write_bf16(float value);
 
 /* Fill plan->scale, bias and table from mean and deviation (n_channels of them, 1 or 3; n_channels 0: x / 255). */
 void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
-                            bool exact);
+                            enum mr_exact exact);
 
 /* The tables of a plan whose dtype is f16 or bf16. */
 void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan);

@@ -261,7 +261,7 @@ mr_status mr_transform_rgb(mr_transform *transform, mr_error *error)
 }
 
 mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
-                                    bool exact, bool implied, mr_error *error)
+                                    enum mr_exact exact, bool implied, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_NORMALIZE, .n_channels = n_channels, .exact = exact, .implied = implied};
     mr_status status = check_handle(transform, error);
@@ -288,5 +288,6 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
 mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
                                  bool exact, mr_error *error)
 {
-    return mr_transform_normalize_as(transform, n_channels, mean, std, exact, false, error);
+    enum mr_exact how = exact ? MR_EXACT_V1 : MR_EXACT_NONE;
+    return mr_transform_normalize_as(transform, n_channels, mean, std, how, false, error);
 }

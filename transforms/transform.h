@@ -46,6 +46,6 @@ mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint3
 
 /* mr_transform_normalize(); implied: it applies only when the dtype is a float, and a later one replaces it. */
 mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
-                                    bool exact, bool implied, mr_error *error);
+                                    enum mr_exact exact, bool implied, mr_error *error);
 
 #endif

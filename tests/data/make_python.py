@@ -62,11 +62,9 @@ def make_pixels(folder):
     def compose(module, make):
         return module.Compose(make(module, torch))
 
-    near = datasets.ImageFolder(folder, compose(v2, cases.NEAR[2]))
     return {
         "v1": {name: of(compose(transforms, case[2])) for name, case in cases.V1.items()},
         "v2": {name: of(compose(v2, case[2])) for name, case in cases.V2.items()},
-        "near": base64.b64encode(numpy.stack([image.numpy() for image, _ in DataLoader(near)]).tobytes()).decode(),
         "presets": {name: of(_presets.ImageClassification(**case[1])) for name, case in cases.PRESETS.items()},
     }
 

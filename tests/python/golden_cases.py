@@ -8,6 +8,7 @@ import zlib
 
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 EXACT = "+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,exact)"
+EXACT_V2 = EXACT.replace("exact", "exact_v2")  # multiplied by 1 / 255
 DIVIDED = "+normalize(mean=0,std=1,exact)"  # ToTensor's x / 255
 N_EPOCHS = 4
 N_SAMPLES = 23  # of the datasets whose orders are compared
@@ -46,11 +47,15 @@ V2 = {
         "resize(24,interp=bicubic)+center_crop(16)", "f32",
         lambda v2, torch: [v2.Resize(24, v2.InterpolationMode.BICUBIC), v2.CenterCrop(16), v2.ToImage(),
                            v2.ToDtype(torch.float32, scale=True)]),
+    "Normalize": (
+        "resize(24)+center_crop(16)" + EXACT_V2, "f32",
+        lambda v2, torch: [v2.Resize(24), v2.CenterCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True),
+                           v2.Normalize(*IMAGENET)]),
+    "ConvertImageDtype": (
+        "resize(24)+center_crop(16)" + EXACT_V2, "f32",
+        lambda v2, torch: [v2.Resize(24), v2.CenterCrop(16), v2.PILToTensor(), v2.ConvertImageDtype(torch.float32),
+                           v2.Identity(), v2.Normalize(*IMAGENET), v2.ToPureTensor()]),
 }
-# v2 scales by 1 / 255 and normalises then, which the library does within 1e-6: the golden has the floats.
-NEAR = (
-    "resize(9:7)" + EXACT, "f32",
-    lambda v2, torch: [v2.Resize((9, 7)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(*IMAGENET)])
 PRESETS = {  # of torchvision.transforms._presets.ImageClassification
     "resnet50_v1": ("resize(256)+center_crop(224)" + EXACT, {"crop_size": 224}),
     "resnet50_v2": ("resize(232)+center_crop(224)" + EXACT, {"crop_size": 224, "resize_size": 232}),

@@ -289,7 +289,7 @@ static void pick_plan(struct mr_plan *plan, struct mr_tensor_write_half *half, u
             deviation[c] = reference_below(random, 2) ? 1e4 : reference_below(random, 2) ? 1e-7 : 1e-42;
     }
     *plan = (struct mr_plan){.channels = 3, .dtype = dtypes[reference_below(random, 4)]};
-    mr_tensor_write_tables(plan, mean, deviation, 3, false);
+    mr_tensor_write_tables(plan, mean, deviation, 3, MR_EXACT_NONE);
     mr_tensor_write_half_init(half, plan);
 }
 

@@ -93,7 +93,7 @@ static void tables_are_fma_for_all_values(void **state)
 {
     (void)state;
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
-    mr_tensor_write_tables(&plan, mean, deviation, 3, false);
+    mr_tensor_write_tables(&plan, mean, deviation, 3, MR_EXACT_NONE);
     for (int c = 0; c < 3; c++) {
         float scale = (float)(1.0 / (255.0 * deviation[c])), bias = (float)(-mean[c] / deviation[c]);
         assert_int_equal(bits_of(plan.scale[c]), bits_of(scale));
@@ -110,7 +110,7 @@ static void exact_tables_are_in_torchs_order(void **state)
 {
     (void)state;
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
-    mr_tensor_write_tables(&plan, mean, deviation, 3, true);
+    mr_tensor_write_tables(&plan, mean, deviation, 3, MR_EXACT_V1);
     assert_true(plan.exact);
     for (int c = 0; c < 3; c++)
         for (int x = 0; x < 256; x++) {
@@ -123,11 +123,29 @@ static void exact_tables_are_in_torchs_order(void **state)
     assert_true(fabsf(plan.table[0][1] - -2.1007793f) < 1e-6f);
 }
 
+static void exact_tables_of_v2_multiply_by_the_reciprocal(void **state)
+{
+    (void)state;
+    struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
+    unsigned n_differ = 0;
+    mr_tensor_write_tables(&plan, mean, deviation, 3, MR_EXACT_V2);
+    assert_true(plan.exact);
+    for (int c = 0; c < 3; c++)
+        for (int x = 0; x < 256; x++) {
+            volatile float share = (float)x * (float)(1.0 / 255.0);
+            volatile float centred = share - (float)mean[c];
+            volatile float scaled = centred / (float)deviation[c];
+            assert_int_equal(bits_of(plan.table[c][x]), bits_of(scaled));
+            n_differ += share != (float)x / 255.0f;
+        }
+    assert_true(n_differ > 100); /* from v1's */
+}
+
 static void without_normalise_values_are_shares_of_255(void **state)
 {
     (void)state;
     struct mr_plan plan = {.channels = 1, .dtype = MR_F32};
-    mr_tensor_write_tables(&plan, NULL, NULL, 0, false);
+    mr_tensor_write_tables(&plan, NULL, NULL, 0, MR_EXACT_NONE);
     assert_int_equal(bits_of(plan.table[0][0]), 0);
     assert_int_equal(bits_of(plan.table[0][255]), bits_of(1.0f));
     for (int x = 0; x < 256; x++)
@@ -139,7 +157,7 @@ static void one_mean_serves_three_channels(void **state)
     (void)state;
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
     const double half = 0.5;
-    mr_tensor_write_tables(&plan, &half, &half, 1, false);
+    mr_tensor_write_tables(&plan, &half, &half, 1, MR_EXACT_NONE);
     assert_memory_equal(plan.table[0], plan.table[2], sizeof plan.table[0]);
     assert_true(fabsf(plan.table[1][255] - 1.0f) < 1e-6f);
 }
@@ -208,7 +226,7 @@ static void every_dtype_and_layout_gets_every_value(void **state)
     for (int i = 0; i < 16; i++) {
         struct mr_plan plan = {.channels = i & 1 ? 3 : 1, .dtype = dtypes[i / 4], .layout = i & 2 ? MR_NCHW : MR_NHWC};
         struct mr_tensor_write_half half;
-        mr_tensor_write_tables(&plan, mean, deviation, plan.channels, false);
+        mr_tensor_write_tables(&plan, mean, deviation, plan.channels, MR_EXACT_NONE);
         mr_tensor_write_half_init(&half, &plan);
         struct image image = image_make(67, 13, (int)plan.channels);
         for (size_t k = 0; k < 67 * 13 * plan.channels; k++)
@@ -228,6 +246,7 @@ int main(void)
         cmocka_unit_test(bf16_is_the_nearest_one),
         cmocka_unit_test(tables_are_fma_for_all_values),
         cmocka_unit_test(exact_tables_are_in_torchs_order),
+        cmocka_unit_test(exact_tables_of_v2_multiply_by_the_reciprocal),
         cmocka_unit_test(without_normalise_values_are_shares_of_255),
         cmocka_unit_test(one_mean_serves_three_channels),
         cmocka_unit_test(every_dtype_and_layout_gets_every_value),

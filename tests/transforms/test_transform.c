@@ -87,6 +87,7 @@ static void long_forms_in_any_case_and_spacing(void **state)
                      "random_resized_crop(96,scale=0.1:0.5,ratio=1:2)");
     expect_long_form("resize(224:224)", "resize(224:224)");
     expect_long_form("normalize(std=0.1,mean=-0.5,exact)", "normalize(mean=-0.5,std=0.1,exact)");
+    expect_long_form("normalize(0.5,0.1,if_float,Exact_V2)", "normalize(mean=0.5,std=0.1,exact_v2,if_float)");
     expect_long_form("hflip()", "hflip(0.5)");
     expect_long_form("exif+RGB + hflip + rgb()", "exif+rgb+hflip(0.5)+rgb");
 }
@@ -261,6 +262,7 @@ static void errors_name_the_place(void **state)
                  {"normalize(mean=0:0:0)", 1, "needs mean= and std="},
                  {"normalize(mean=0,std=0)", 1, "std 0 of channel 0"},
                  {"normalize(mean=0,std=1,exact=1)", 24, "takes no value"},
+                 {"normalize(mean=0,std=1,exact,exact_v2)", 1, "exact and exact_v2 exclude each other"},
                  {"hflip+exif", 7, "must come first"},
                  {"rgb+exif", 5, "must come first"},
                  {"rgb(3)", 5, "unknown"},
@@ -500,7 +502,8 @@ static void hostile_texts_are_refused_or_round_trip(void **state)
                            "interp=",
                            "bicubic",
                            "resize(7,interp=lanczos)",
-                           "exact"};
+                           "exact",
+                           "exact_v2"};
     for (int i = 0; i < 20000; i++) {
         char text[400] = "", formatted[2000];
         uint64_t n = reference_below(&random, 9);

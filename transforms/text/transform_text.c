@@ -188,23 +188,28 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
 {
     struct mr_text_arg *mean = take_named_or_next(item, "mean");
     struct mr_text_arg *std = take_named_or_next(item, "std");
-    bool exact, implied;
+    bool exact, exact_v2 = false, implied = false;
     if (!mean || !std)
         return mr_text_parser_fail_at(p, item->place, "normalize needs mean= and std=");
     if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
         return mr_text_parser_fail_at(p, std->place, "mean and std have one or three values each");
     mr_status status = mr_text_parser_take_flag(p, item, "exact", &exact);
     if (status == MR_OK)
+        status = mr_text_parser_take_flag(p, item, "exact_v2", &exact_v2);
+    if (status == MR_OK)
         status = mr_text_parser_take_flag(p, item, "if_float", &implied);
     if (status != MR_OK)
         return status;
-    return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, exact, implied, p->error);
+    if (exact && exact_v2)
+        return mr_text_parser_fail_at(p, item->place, "exact and exact_v2 exclude each other");
+    enum mr_exact how = exact_v2 ? MR_EXACT_V2 : exact ? MR_EXACT_V1 : MR_EXACT_NONE;
+    return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, how, implied, p->error);
 }
 
 static mr_status imply_imagenet(struct mr_text_parser *p)
 {
     const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
-    return mr_transform_normalize_as(p->transform, 3, mean, std, false, true, p->error);
+    return mr_transform_normalize_as(p->transform, 3, mean, std, MR_EXACT_NONE, true, p->error);
 }
 
 static mr_status add_train(struct mr_text_parser *p, struct mr_text_item *item)
@@ -240,7 +245,8 @@ static mr_status add_cifar(struct mr_text_parser *p, struct mr_text_item *item)
     mr_status status = mr_transform_random_crop(p->transform, 32, 32, 4, p->error);
     if (status == MR_OK)
         status = mr_transform_hflip(p->transform, 0.5, p->error);
-    return status == MR_OK ? mr_transform_normalize_as(p->transform, 3, mean, std, false, true, p->error) : status;
+    return status == MR_OK ? mr_transform_normalize_as(p->transform, 3, mean, std, MR_EXACT_NONE, true, p->error)
+                           : status;
 }
 
 static mr_status add_none(struct mr_text_parser *p, struct mr_text_item *item)

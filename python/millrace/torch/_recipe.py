@@ -162,8 +162,8 @@ def _operation(t: Any) -> str:
     return write(t)
 
 
-def _normalize(mean: Iterable[float], std: Iterable[float]) -> str:
-    return f"normalize(mean={join(mean)},std={join(std)},exact)"
+def _normalize(mean: Iterable[float], std: Iterable[float], exact: str = "exact") -> str:
+    return f"normalize(mean={join(mean)},std={join(std)},{exact})"
 
 
 class _Writer:
@@ -193,7 +193,7 @@ class _Writer:
             self.erasing = timm_erasing(t)
         elif name == "Normalize":
             needs(self.form == "f32" and not self.normal, "Normalize where the image is not a tensor of floats")
-            self.normal = _normalize(t.mean, t.std)
+            self.normal = _normalize(t.mean, t.std, "exact_v2" if self.multiplies else "exact")
         elif name not in ("Identity", "ToPureTensor"):
             needs(self.form == "pil" or name in _FLIPS, f"{name} on a tensor, whose pixels differ from those on an image")
             self.items.append(_operation(t))
