@@ -384,6 +384,13 @@ def make_tiff():
         image = image.convert("L").convert(mode) if mode in ("I;16", "F", "I") else image.convert(mode)
         for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
             save(f"tiff by Pillow, {mode}, {compression}", image, "TIFF", compression=compression)
+    large = Image.fromarray(synthetic(61, 45))
+    for mode in ("L", "RGB", "CMYK"):
+        for quality in (30, 90):
+            image = large.convert(mode)
+            save(f"tiff by Pillow, {mode}, jpeg {quality}", image, "TIFF", compression="jpeg", quality=quality)
+            save(f"tiff by Pillow, {mode}, jpeg {quality}, strips", image, "TIFF", compression="jpeg", quality=quality,
+                 tiffinfo={278: 16})  # fmt: skip
     noise = numpy.random.default_rng(1).integers(0, 256, (60, 60, 3)).astype("u1")  # all widths of LZW codes, and a new table
     save("tiff by Pillow, noise", Image.fromarray(noise), "TIFF", compression="tiff_lzw")
     save("tiff by Pillow, differences", Image.fromarray(rgb), "TIFF", compression="tiff_lzw", tiffinfo={317: 2})

@@ -45,10 +45,11 @@ OUTSIDE = {
     "liburing.h": ["dataset/reader_uring.c"],
     "jpeglib.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/jpeg_box.*", "transforms/jpeg_file.*",
-        "transforms/jpeg/scan_file.*", "examples/make_patches.c",
+        "transforms/jpeg/scan_file.*", "transforms/formats/tiff_jpeg.c", "examples/make_patches.c",
     ],
     "jerror.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/packed_header.c", "transforms/jpeg_box.*", "transforms/jpeg_file.*",
+        "transforms/formats/tiff_jpeg.c",
         "examples/make_patches.c",
     ],
     "png.h": ["transforms/codec_png.c", "packs/packer_png.c"],

@@ -161,6 +161,8 @@ static void strips_that_overlap_much_are_refused(void **state)
     mr_codec_close(*state);
     make_strips(bytes, 251);
     expect_damaged(*state, bytes, len, "TIFF: its strips or tiles overlap too much");
+    memcpy(bytes + 10 + 12, "\1\1\0\4\0\0\0\1\0\4\0\1", 12);
+    expect_damaged(*state, bytes, len, "TIFF: 262145 strips or tiles are above the limit of 262144");
 }
 
 static struct mr_codec *make_limited(struct mr_codec_limits limits)

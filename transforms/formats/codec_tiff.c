@@ -12,6 +12,7 @@
 #include "base/image_format.h"
 #include "transforms/formats/box_rows.h"
 #include "transforms/formats/tiff_file.h"
+#include "transforms/formats/tiff_jpeg.h"
 #include "transforms/formats/tiff_unpack.h"
 
 #include <stdlib.h>
@@ -28,6 +29,7 @@ struct tiff {
     struct mr_codec_limits limits;
     struct mr_tiff_file file;
     struct mr_tiff_unpack *unpack;
+    struct mr_tiff_jpeg *jpeg;
     uint8_t colours[256][CHANNELS]; /* by samples of up to 8 bits, grey or of a palette */
     struct mr_box_rows pieces;      /* one for each plane */
     struct mr_box_rows stored;      /* the box before it is turned */
@@ -40,7 +42,10 @@ static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_
     if (!tiff)
         return mr_error_memory(error, sizeof *tiff);
     mr_status status = mr_tiff_unpack_create(&tiff->unpack, error);
+    if (status == MR_OK)
+        status = mr_tiff_jpeg_create(&tiff->jpeg, error);
     if (status != MR_OK) {
+        mr_tiff_unpack_destroy(tiff->unpack);
         free(tiff);
         return status;
     }
@@ -53,6 +58,7 @@ static void tiff_destroy(void *state)
 {
     struct tiff *tiff = state;
     mr_tiff_unpack_destroy(tiff->unpack);
+    mr_tiff_jpeg_destroy(tiff->jpeg);
     mr_box_rows_fini(&tiff->pieces);
     mr_box_rows_fini(&tiff->stored);
     mr_box_rows_fini(&tiff->rows);
@@ -183,6 +189,18 @@ static void undo_float_differences(const struct mr_tiff_file *file, uint8_t *row
     }
 }
 
+static mr_status read_jpeg(struct tiff *tiff, const uint8_t *bytes, size_t len, uint32_t n_rows, uint8_t *out,
+                           mr_error *error)
+{
+    const struct mr_tiff_file *file = &tiff->file;
+    struct mr_tiff_jpeg_strip strip = {.bytes = bytes, .len = len, .ycc = file->ycc};
+    strip.tables_len = (size_t)file->jpeg_tables.n * file->jpeg_tables.bytes;
+    strip.tables = strip.tables_len > 0 ? file->bytes + file->jpeg_tables.at : NULL;
+    strip.width = file->piece_width;
+    strip.n_samples = file->n_samples;
+    return mr_tiff_jpeg_run(tiff->jpeg, &strip, n_rows, out, error);
+}
+
 /* The first n_rows of piece i (whole: it has no more): *out_out, in the file or in the memory of plane. */
 static mr_status read_piece(struct tiff *tiff, uint32_t i, uint32_t n_rows, bool whole, uint32_t plane,
                             const uint8_t **out_out, mr_error *error)
@@ -204,6 +222,8 @@ static mr_status read_piece(struct tiff *tiff, uint32_t i, uint32_t n_rows, bool
         reverse_bits(out, bytes, need);
         return MR_OK;
     }
+    if (file->compression == MR_TIFF_JPEG)
+        return read_jpeg(tiff, bytes, stored, n_rows, out, error);
     mr_status status = mr_tiff_unpack_run(tiff->unpack, file->compression, bytes, stored, out, need, whole, error);
     for (uint32_t y = 0; status == MR_OK && file->predictor > 1 && y < n_rows; y++) {
         if (file->predictor == 2)

@@ -11,6 +11,8 @@
 
 #define ENTRY_BYTES 12
 #define MAX_SAMPLES 6
+/* Each takes some 20 microseconds to begin. */
+#define MAX_PIECES 262144
 /* How often a byte may be part of a strip or tile, on the average. */
 #define MAX_USES 16
 
@@ -35,6 +37,7 @@ enum tag {
     TILE_BYTE_COUNTS,
     EXTRA_SAMPLES,
     SAMPLE_FORMAT,
+    JPEG_TABLES,
     N_TAGS
 };
 
@@ -44,6 +47,7 @@ static const uint16_t tag_numbers[N_TAGS] = {
     [ROWS_PER_STRIP] = 278, [SAMPLES_PER_PIXEL] = 277, [STRIP_BYTE_COUNTS] = 279, [PLANAR] = 284,
     [PREDICTOR] = 317,      [COLOUR_MAP] = 320,        [TILE_WIDTH] = 322,        [TILE_LENGTH] = 323,
     [TILE_OFFSETS] = 324,   [TILE_BYTE_COUNTS] = 325,  [EXTRA_SAMPLES] = 338,     [SAMPLE_FORMAT] = 339,
+    [JPEG_TABLES] = 347,
 };
 
 static uint32_t read_number(const struct mr_tiff_file *file, size_t at, uint32_t n_bytes)
@@ -72,7 +76,7 @@ static mr_status refuse_value(mr_error *error, const char *what, uint32_t value)
 /* Up to four bytes of values stand in the entry itself. */
 static mr_status read_entry(const struct mr_tiff_file *file, size_t at, struct mr_tiff_values *values, mr_error *error)
 {
-    static const uint8_t type_bytes[] = {[1] = 1, [3] = 2, [4] = 4};
+    static const uint8_t type_bytes[] = {[1] = 1, [3] = 2, [4] = 4, [7] = 1};
     uint32_t type = read_number(file, at + 2, 2), n = read_number(file, at + 4, 4);
     if (type >= sizeof type_bytes || type_bytes[type] == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: tag %" PRIu32 " has type %" PRIu32, read_number(file, at, 2),
@@ -160,9 +164,13 @@ static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_val
     file->compression = first_value(file, &tags[COMPRESSION], MR_TIFF_PLAIN);
     bool differs = file->compression == MR_TIFF_LZW || file->compression == MR_TIFF_DEFLATE ||
                    file->compression == MR_TIFF_OLD_DEFLATE;
-    if (!differs && file->compression != MR_TIFF_PLAIN && file->compression != MR_TIFF_PACKBITS)
+    if (!differs && file->compression != MR_TIFF_PLAIN && file->compression != MR_TIFF_PACKBITS &&
+        file->compression != MR_TIFF_JPEG)
         return refuse_value(error, "compression", file->compression);
     file->colours = first_value(file, &tags[PHOTOMETRIC], MR_TIFF_WHITE_0);
+    file->ycc = file->colours == MR_TIFF_YCC && file->compression == MR_TIFF_JPEG;
+    if (file->ycc)
+        file->colours = MR_TIFF_RGB;
     if (file->colours > MR_TIFF_CMYK || file->colours == 4)
         return refuse_value(error, "colour space", file->colours);
     file->number = common_value(file, &tags[SAMPLE_FORMAT], MR_TIFF_UNSIGNED);
@@ -189,6 +197,11 @@ static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_val
                             " are not supported in this arrangement",
                             file->n_samples, file->bits, file->colours);
     file->premultiplied = file->colours == MR_TIFF_RGB && n_extra > 0 && extra == 1;
+    bool plain_samples = !file->planar && file->bits == 8 && n_extra == 0 && file->number == MR_TIFF_UNSIGNED &&
+                         file->colours != MR_TIFF_PALETTE && (!file->ycc || file->n_samples == 3);
+    if (file->compression == MR_TIFF_JPEG && !plain_samples)
+        return refuse(error, "a JPEG of these samples is not supported");
+    file->jpeg_tables = tags[JPEG_TABLES];
     file->colour_map = tags[COLOUR_MAP];
     if (file->colours == MR_TIFF_PALETTE && (file->colour_map.n < 3u << file->bits || file->colour_map.bytes != 2))
         return refuse(error, "the palette is incomplete");
@@ -226,6 +239,9 @@ static mr_status read_pieces(struct mr_tiff_file *file, const struct mr_tiff_val
     file->across = (file->width - 1) / file->piece_width + 1;
     file->down = (file->height - 1) / file->piece_height + 1;
     uint64_t need = (uint64_t)file->across * file->down * (file->planar ? file->n_samples : 1);
+    if (need > MAX_PIECES)
+        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu64 " strips or tiles are above the limit of %d", need,
+                            MAX_PIECES);
     if (file->offsets.n < need)
         return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu32 " of %" PRIu64 " strips or tiles are there",
                             file->offsets.n, need);

@@ -15,6 +15,7 @@
 enum mr_tiff_compression {
     MR_TIFF_PLAIN = 1,
     MR_TIFF_LZW = 5,
+    MR_TIFF_JPEG = 7,
     MR_TIFF_DEFLATE = 8,
     MR_TIFF_OLD_DEFLATE = 32946,
     MR_TIFF_PACKBITS = 32773
@@ -25,7 +26,8 @@ enum mr_tiff_colours {
     MR_TIFF_BLACK_0 = 1,
     MR_TIFF_RGB = 2,
     MR_TIFF_PALETTE = 3,
-    MR_TIFF_CMYK = 5
+    MR_TIFF_CMYK = 5,
+    MR_TIFF_YCC = 6
 };
 
 enum mr_tiff_number { MR_TIFF_UNSIGNED = 1, MR_TIFF_SIGNED = 2, MR_TIFF_FLOAT = 3 };
@@ -55,6 +57,8 @@ struct mr_tiff_file {
     bool planar;          /* each sample has pieces of its own; then bits is 8 */
     bool reversed;        /* the bits of each byte */
     struct mr_tiff_values colour_map;
+    struct mr_tiff_values jpeg_tables;
+    bool ycc; /* a JPEG in YCbCr, which libjpeg makes RGB; colours says RGB */
 
     bool tiled;
     uint32_t piece_width;
