@@ -17,11 +17,11 @@
 ENDS_WITH(mr_cache_report, n_filled_index);
 ENDS_WITH(mr_callbacks, label_shape);
 ENDS_WITH(mr_dataset_options, progress_user);
-ENDS_WITH(mr_explain_options, form);
+ENDS_WITH(mr_explain_options, partner_is_hole);
 ENDS_WITH(mr_group_options, nccl_comm);
 ENDS_WITH(mr_launch_options, grace_ms);
 ENDS_WITH(mr_launch_result, pid);
-ENDS_WITH(mr_loader_options, n_weight_values);
+ENDS_WITH(mr_loader_options, soft_labels);
 ENDS_WITH(mr_loader_stats, n_damaged_distinct);
 ENDS_WITH(mr_pack_options, user);
 ENDS_WITH(mr_pack_progress, seconds);

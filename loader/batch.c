@@ -63,6 +63,22 @@ static void add_kept(struct mr_batch *batch, const struct memory *at, uint32_t k
         make_array(kept->offsets, MR_I64, at->n_rows + 1, 0, NULL, at->label_device, offsets);
 }
 
+static void add_mixing(struct mr_batch *batch, const struct memory *at)
+{
+    const struct mr_slot_layout *l = &batch->core->shared.control->layout;
+    const int64_t classes_shape[1] = {l->n_classes};
+    uint64_t first = at->first_row, n_classes = l->n_classes;
+    uint8_t *labels = at->small + (l->mix_label_off - l->label_off) + first * sizeof(int64_t);
+    uint8_t *lambdas = at->small + (l->mix_lambda_off - l->label_off) + first * sizeof(float);
+    uint8_t *soft = at->small + (l->soft_label_off - l->label_off) + first * n_classes * sizeof(float);
+    mr_array *a = &batch->arrays[batch->n_arrays];
+    a[0] = make_array("mix_label", MR_I64, at->n_rows, 0, NULL, at->label_device, labels);
+    a[1] = make_array("mix_lambda", MR_F32, at->n_rows, 0, NULL, at->label_device, lambdas);
+    if (n_classes > 0)
+        a[2] = make_array("soft_label", MR_F32, at->n_rows, 1, classes_shape, at->label_device, soft);
+    batch->n_arrays += n_classes > 0 ? 3 : 2;
+}
+
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
     static const int64_t geometry_shape[1] = {MR_GEOMETRY_FIELDS};
@@ -86,6 +102,8 @@ static void fill_arrays(struct mr_batch *batch, const struct memory *at)
     a[4] = make_array("geometry", MR_I32, n, 1, geometry_shape, labels,
                       small + (l->geometry_off - l->label_off) + first * MR_GEOMETRY_FIELDS * sizeof(int32_t));
     batch->n_arrays = MR_BATCH_ARRAYS;
+    if (l->mixes)
+        add_mixing(batch, at);
     for (uint32_t k = 0; k < l->n_kept; k++)
         add_kept(batch, at, k);
     batch->n_rows = n;

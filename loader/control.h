@@ -23,7 +23,8 @@ enum mr_doing {
     MR_DOING_NOTHING,
     MR_DOING_READING,
     MR_DOING_DECODING,
-    MR_DOING_PACKING /* for the cache; no sample of a batch */
+    MR_DOING_PACKING, /* for the cache; no sample of a batch */
+    MR_DOING_MIXING   /* rows of samples that are made */
 };
 
 /* One per worker, by its number. Written by the worker with relaxed order unless said otherwise. */
@@ -83,6 +84,7 @@ struct mr_control {
     struct mr_slot_layout layout;
     struct mr_codec_limits limits;
     struct mr_plan plan;
+    struct mr_plan mixed; /* of the finished rows where rows are mixed; plan is then that of their pixels */
     /* Shared words, each on a cache line of its own. */
     alignas(64) _Atomic uint64_t
         ticket; /* next place to suggest: sequence x batch_size + place; workers add, the host skips */

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "loader/damage.h"
 #include "loader/ready_fd.h"
+#include "transforms/mixing/mix_draw.h"
 
 struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i)
 {
@@ -153,6 +154,13 @@ static uint32_t fill_wants(const struct mr_core *core, const struct mr_slot_view
     return n;
 }
 
+static void draw_mixing(const struct mr_core *core, const struct mr_slot_view *view, uint64_t epoch)
+{
+    const struct mr_plan *plan = &core->shared.control->mixed;
+    mr_mix_draw_batch(&plan->mix, core->options.seed, epoch, core->pub_batch, core->options.rank, plan->out_width,
+                      plan->out_height, view->mix);
+}
+
 void mr_core_publish(struct mr_core *core)
 {
     mr_sampler *sampler;
@@ -166,6 +174,8 @@ void mr_core_publish(struct mr_core *core)
     while (find_free(core, &slot) && next_to_publish(core, &sampler, &epoch)) {
         struct mr_slot_view view = mr_core_slot(core, slot);
         uint32_t n_places = fill_wants(core, &view, sampler);
+        if (view.mixes)
+            draw_mixing(core, &view, epoch);
         mr_slot_publish(&view, core->options.batch_size, core->tail, epoch, core->pub_batch, n_places);
         empty |= n_places == 0;
         struct mr_control *control = core->shared.control;

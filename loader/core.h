@@ -19,9 +19,10 @@
 
 #include <millrace/loader.h>
 
-#define MR_BATCH_ARRAYS 5                                       /* that every batch has */
-#define MR_BATCH_MAX_ARRAYS (MR_BATCH_ARRAYS + 2 * MR_MAX_KEPT) /* values and offsets of byte arrays */
-#define MR_MAX_BUFFERS 64                                       /* on a device */
+#define MR_BATCH_ARRAYS 5 /* that every batch has */
+/* Three where rows are mixed, values and offsets of byte arrays. */
+#define MR_BATCH_MAX_ARRAYS (MR_BATCH_ARRAYS + 3 + 2 * MR_MAX_KEPT)
+#define MR_MAX_BUFFERS 64 /* on a device */
 
 struct mr_core;
 

@@ -29,6 +29,7 @@
 #include "loader/ready_fd.h"
 #include "loader/resolve.h"
 #include "transforms/erase.h"
+#include "transforms/mixing/mix_draw.h"
 #include "transforms/transform.h"
 
 /* The caller's list is valid during the creation only. */
@@ -188,7 +189,8 @@ static enum mr_slab_pages choose_pages(const mr_loader_options *o)
 }
 
 /* The plan is compiled into a draft of the control block, because its sizes decide the slab's. */
-static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int64_t n_samples, mr_error *error)
+static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, const struct mr_plan *mixed,
+                           int64_t n_samples, mr_error *error)
 {
     const mr_loader_options *o = &core->options;
     struct mr_control *draft = aligned_alloc(64, sizeof *draft);
@@ -197,15 +199,20 @@ static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, int
     memset(draft, 0, sizeof *draft);
     fill_control(draft, core, n_samples);
     draft->plan = *plan;
+    draft->mixed = *mixed;
     draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
     struct mr_slot_shape shape = {.head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots),
                                   .n_slots = o->n_slots,
                                   .n_workers = draft->n_workers,
                                   .batch_size = o->batch_size,
                                   .erases = mr_erase_is_deferred(plan),
-                                  .sample_bytes = plan->out_bytes,
+                                  .sample_bytes = mixed->out_bytes,
                                   .label_bytes = plan->kind.label_bytes,
-                                  .n_kept = plan->kind.n_kept};
+                                  .n_kept = plan->kind.n_kept,
+                                  .mixes = mixed->mix.kind != 0,
+                                  .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
+                                  .n_classes = (uint32_t)o->soft_labels,
+                                  .source_bytes = mixed->mix.kind ? plan->out_bytes : 0};
     for (uint32_t k = 0; k < shape.n_kept; k++)
         shape.kept_bytes[k] = plan->kind.kept[k].max_bytes;
     mr_status status = mr_slot_layout_init(&draft->layout, &shape, error);
@@ -402,10 +409,10 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
 {
     struct mr_core *core = loader->core;
     int64_t n_samples = mr_dataset_count(loader->dataset);
-    struct mr_plan *plan = malloc(sizeof *plan);
+    struct mr_plan *plan = malloc(2 * sizeof *plan); /* of what workers write, of what is mixed from it */
     if (!plan)
-        return mr_error_memory(error, sizeof *plan);
-    mr_status status = mr_finishing_compile(core, loader->dataset, transform, plan, error);
+        return mr_error_memory(error, 2 * sizeof *plan);
+    mr_status status = mr_finishing_compile(core, loader->dataset, transform, plan, plan + 1, error);
     if (status == MR_OK)
         status = make_sampler(core, n_samples, error);
     if (status == MR_OK)
@@ -414,7 +421,7 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
         status = mr_trace_create(core->options.trace, &core->trace, error);
     core->options.trace = mr_trace_path(core->trace);
     if (status == MR_OK)
-        status = make_slab(core, plan, n_samples, error);
+        status = make_slab(core, plan, plan + 1, n_samples, error);
     free(plan);
     return status;
 }

@@ -218,7 +218,7 @@ static void add_normalize(struct mr_digest *digest, const struct mr_plan *plan)
 /* The long form of what the images' geometry becomes, then what is kept apart from it in a plan. */
 static void add_transform(struct mr_digest *digest, const struct mr_core *core)
 {
-    const struct mr_plan *plan = &core->shared.control->plan;
+    const struct mr_plan *plan = &core->shared.control->mixed;
     struct mr_transform geometry = {.n_ops = plan->n_ops};
     char text[TRANSFORM_TEXT];
     memcpy(geometry.ops, plan->ops, sizeof geometry.ops);
@@ -229,6 +229,11 @@ static void add_transform(struct mr_digest *digest, const struct mr_core *core)
     if (plan->erase.kind != 0) {
         const struct mr_transform erasing = {.ops = {plan->erase}, .n_ops = 1};
         mr_transform_format(&erasing, text, sizeof text);
+        mr_digest_add_text(digest, text);
+    }
+    if (plan->mix.kind != 0) {
+        const struct mr_transform mixing = {.ops = {plan->mix}, .n_ops = 1};
+        mr_transform_format(&mixing, text, sizeof text);
         mr_digest_add_text(digest, text);
     }
     mr_digest_add_u64(digest, plan->use_exif);

@@ -11,6 +11,7 @@
 #include "loader/probe.h"
 #include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
+#include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -100,15 +101,57 @@ static mr_status refuse_padding(const struct mr_core *core, bool picture, mr_err
                         core->options.pad_channels);
 }
 
+static mr_status check_mixing(const struct mr_core *core, mr_dataset *dataset, const struct mr_plan *plan,
+                              mr_error *error)
+{
+    const mr_loader_options *o = &core->options;
+    const struct mr_sample_kind *kind = &plan->kind;
+    const char *name = mr_transform_op_name(&plan->mix);
+    if (kind->label_ndim != 0 || kind->label_dtype != MR_I64)
+        return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: labels are not one i64 number each", name);
+    if (!core->placement.lends_slots && core->placement.n_parts > 1)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s cannot be applied: batches are split over %u devices, and a row's partner may be on "
+                            "another one",
+                            name, core->placement.n_parts);
+    if (mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES && o->batch_size % 2 != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s needs an even batch_size, not %u", name, o->batch_size);
+    if (o->soft_labels != 0 && mr_dataset_n_classes(dataset) > o->soft_labels)
+        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the dataset has %u classes",
+                            (unsigned long long)o->soft_labels, mr_dataset_n_classes(dataset));
+    return MR_OK;
+}
+
+/* Workers make u8 pixels, which are mixed when those of the partner are there too. */
+static mr_status cut_mixing(const struct mr_core *core, mr_dataset *dataset, struct mr_plan *plan, mr_error *error)
+{
+    mr_status status = check_mixing(core, dataset, plan, error);
+    const int64_t pixels[3] = {plan->out_height, plan->out_width, plan->channels};
+    plan->out_bytes /= mr_dtype_size(plan->dtype);
+    plan->dtype = MR_U8;
+    plan->layout = MR_NHWC;
+    plan->copy = 0;
+    plan->mix.kind = 0; /* the boxes of erasing are drawn with the pixels */
+    memcpy(plan->out_shape, pixels, sizeof pixels);
+    return status;
+}
+
 mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const mr_transform *transform,
-                               struct mr_plan *plan_out, mr_error *error)
+                               struct mr_plan *plan_out, struct mr_plan *mixed_out, mr_error *error)
 {
     const mr_loader_options *o = &core->options;
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
     mr_status status = refuse_padding(core, kind->picture, error);
     if (status != MR_OK)
         return status;
-    bool left = is_left_to_device(core, kind, o->dtype);
+    bool mixes = mr_transform_mixes(transform);
+    if (mixes && o->pad_channels != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels and %s exclude each other",
+                            mr_transform_op_name(&transform->ops[transform->n_ops - 1]));
+    if (!mixes && o->soft_labels != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the transform does not mix",
+                            (unsigned long long)o->soft_labels);
+    bool left = !mixes && is_left_to_device(core, kind, o->dtype); /* rows are mixed where workers make floats */
     status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
     if (status != MR_OK)
         return status;
@@ -117,5 +160,8 @@ mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const 
         cut_plan(core, plan_out);
         shape_image(core);
     }
-    return MR_OK;
+    *mixed_out = *plan_out;
+    if (mixes)
+        status = cut_mixing(core, dataset, plan_out, error);
+    return status;
 }

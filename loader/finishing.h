@@ -10,6 +10,6 @@
  * lent. On a device pixels cross the bus as u8, interleaved, and become floats and planes there.
  */
 mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const mr_transform *transform,
-                               struct mr_plan *plan_out, mr_error *error);
+                               struct mr_plan *plan_out, struct mr_plan *mixed_out, mr_error *error);
 
 #endif

@@ -110,6 +110,7 @@ const struct mr_option mr_option_table[] = {
     PLAIN(weights),
     PLAIN(weight_values),
     LENGTH(n_weight_values),
+    NUMBER(soft_labels, .lo = 1, .hi = UINT64_C(1) << 20),
 };
 static_assert(sizeof mr_option_table / sizeof *mr_option_table == MR_OPTION_TABLE_N, "the header has the number");
 

@@ -31,7 +31,7 @@ struct mr_option {
     const struct mr_option_word *words; /* all values of an enum, or what may stand for a number; NULL: none */
 };
 
-enum { MR_OPTION_TABLE_N = 52, MR_OPTION_MAX_SLOTS = 1024 };
+enum { MR_OPTION_TABLE_N = 53, MR_OPTION_MAX_SLOTS = 1024 };
 /* All options, in the order of the struct without struct_size. */
 extern const struct mr_option mr_option_table[MR_OPTION_TABLE_N];
 

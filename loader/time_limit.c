@@ -37,6 +37,12 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
         mr_core_fail(s->core, &error);
         return;
     }
+    if (atomic_load(&mr_supervised_record(s, i)->doing) == MR_DOING_MIXING) {
+        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that mixes rows",
+                     s->core->options.time_limit_ms);
+        mr_core_fail(s->core, &error);
+        return;
+    }
     char which[MR_CATALOG_WHICH];
     int64_t index = atomic_load(&mr_supervised_record(s, i)->index);
     mr_catalog_which(mr_dataset_catalog(s->dataset), index, which);

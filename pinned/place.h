@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One word per place of a slot: the only truth about who holds a sample.
+ * One word per place of a slot: the only truth about who holds a sample. Where the rows of a batch are mixed, a second
+ * one says who mixes the row; it makes the same moves.
  *
  *   CLOSED -> OPEN    the host publishes a batch, with a new generation
- *   OPEN   -> BUSY    a worker begins to decode
- *   BUSY   -> DONE    the same worker has written the sample
- *   BUSY   -> OPEN    the supervisor, after that worker is certainly dead; blame grows
+ *   OPEN   -> BUSY    a worker begins to decode; of the second word: to mix, once the first words of the row and of its
+ *                     partner are DONE
+ *   BUSY   -> DONE    the same worker has written the sample, or the mixed row
+ *   BUSY   -> OPEN    the supervisor, after that worker is certainly dead; blame grows, but not of the second word
  *   OPEN   -> CLOSED  the host cancels the batch
  *   BUSY   -> CLOSED  the supervisor, after a death in a cancelled batch
  *   DONE   -> OPEN    the host publishes the next batch in this slot

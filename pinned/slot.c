@@ -28,6 +28,8 @@ static bool lay_out_book(struct mr_slot_layout *l)
 {
     uint64_t end = sizeof(struct mr_slot);
     return append_part(&end, l->batch_size, sizeof(struct mr_place), BOOK_ALIGN, &l->places_off) &&
+           append_part(&end, l->mixes ? l->batch_size : 0, sizeof(struct mr_place), 8, &l->mixes_off) &&
+           append_part(&end, l->mixes, sizeof(struct mr_mix), 8, &l->mix_off) &&
            append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->occurrence_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
@@ -59,15 +61,21 @@ static bool lay_out_data(struct mr_slot_layout *l)
 {
     uint64_t end = 0;
     uint64_t unused;
+    uint64_t n_mixed = l->mixes ? l->batch_size : 0;
     bool ok = append_part(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
               append_part(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
               append_part(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
               append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
               append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
+              append_part(&end, n_mixed, sizeof(int64_t), 64, &l->mix_label_off) &&
+              append_part(&end, n_mixed, sizeof(float), 64, &l->mix_lambda_off) &&
+              append_part(&end, n_mixed, l->n_classes * sizeof(float), 64, &l->soft_label_off) &&
               append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
               append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) && lay_out_kept(l, &end);
     l->small_bytes = end - l->label_off;
     ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) && lay_out_lengths(l, &end);
+    if (l->source_bytes > 0)
+        ok = ok && append_part(&end, l->batch_size, l->source_bytes, 64, &l->source_off);
     l->used_bytes = end;
     return ok && append_part(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
 }
@@ -81,7 +89,11 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
                                       .n_erases = shape->erases ? shape->batch_size : 0,
                                       .sample_bytes = shape->sample_bytes,
                                       .label_bytes = shape->label_bytes,
-                                      .n_kept = shape->n_kept};
+                                      .n_kept = shape->n_kept,
+                                      .mixes = shape->mixes,
+                                      .mix_rule = shape->mix_rule,
+                                      .n_classes = shape->n_classes,
+                                      .source_bytes = shape->source_bytes};
     for (uint32_t k = 0; k < shape->n_kept; k++)
         layout->kept[k].max_bytes = shape->kept_bytes[k];
     uint64_t end = shape->head_bytes;
@@ -98,9 +110,13 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
 {
     uint8_t *book = (uint8_t *)base + layout->book_off + i * layout->book_bytes;
     uint8_t *data = (uint8_t *)base + layout->data_off + i * layout->data_bytes;
+    bool mixes = layout->mixes, has_source = layout->source_bytes > 0;
     return (struct mr_slot_view){
         .slot = (void *)book,
         .places = (void *)(book + layout->places_off),
+        .mixes = mixes ? (void *)(book + layout->mixes_off) : NULL,
+        .mix = mixes ? (void *)(book + layout->mix_off) : NULL,
+        .mix_rule = layout->mix_rule,
         .want = (void *)(book + layout->want_off),
         .occurrence = (void *)(book + layout->occurrence_off),
         .skipped = (void *)(book + layout->skipped_off),
@@ -108,10 +124,15 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .records = (void *)(book + layout->records_off),
         .n_records = MR_SLOT_OWN_RECORDS + layout->n_workers,
         .data = data,
+        .source = data + layout->source_off,
+        .source_bytes = has_source ? layout->source_bytes : layout->sample_bytes,
         .label = data + layout->label_off,
         .index = (void *)(data + layout->index_off),
         .mask = data + layout->mask_off,
         .geometry = (void *)(data + layout->geometry_off),
+        .mix_label = mixes ? (void *)(data + layout->mix_label_off) : NULL,
+        .mix_lambda = mixes ? (void *)(data + layout->mix_lambda_off) : NULL,
+        .soft_label = mixes ? (void *)(data + layout->soft_label_off) : NULL,
         .descriptors = (void *)(data + layout->descriptor_off),
         .erases = layout->n_erases ? (void *)(data + layout->erase_off) : NULL,
         .status = (void *)(data + layout->status_off),
@@ -159,6 +180,14 @@ static void clear_own_records(const struct mr_slot_view *view)
     atomic_store_explicit(&view->slot->n_own, 0, memory_order_relaxed);
 }
 
+static void open_words(struct mr_place *words, uint32_t n, uint32_t batch_size, uint64_t generation)
+{
+    for (uint32_t i = 0; i < n; i++)
+        mr_place_open(&words[i], generation);
+    for (uint32_t i = n; i < batch_size; i++)
+        mr_place_shut(&words[i], generation);
+}
+
 void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
                      uint64_t batch, uint32_t n_places)
 {
@@ -179,44 +208,75 @@ void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint6
         atomic_store_explicit(&view->outcome[i], MR_OUTCOME_NONE, memory_order_relaxed);
     }
     mr_slot_move(slot, MR_SLOT_FREE, MR_SLOT_FILLING);
-    for (uint32_t i = 0; i < n_places; i++)
-        mr_place_open(&view->places[i], generation);
-    for (uint32_t i = n_places; i < batch_size; i++)
-        mr_place_shut(&view->places[i], generation);
+    if (view->mixes) /* first: whoever finishes a place looks at them */
+        open_words(view->mixes, n_places, batch_size, generation);
+    open_words(view->places, n_places, batch_size, generation);
 }
 
 void mr_slot_cancel(const struct mr_slot_view *view)
 {
     mr_slot_move(view->slot, mr_slot_state(view->slot), MR_SLOT_CANCELED);
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         mr_place_cancel(&view->places[i]);
+        if (view->mixes)
+            mr_place_cancel(&view->mixes[i]);
+    }
 }
 
 bool mr_slot_is_filled(const struct mr_slot_view *view)
 {
+    const struct mr_place *words = view->mixes ? view->mixes : view->places;
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t i = 0; i < n; i++)
-        if (mr_place_state(mr_place_load(&view->places[i])) != MR_PLACE_DONE)
+        if (mr_place_state(mr_place_load(&words[i])) != MR_PLACE_DONE)
             return false;
     return true;
+}
+
+/* seq_cst: see place.c */
+static bool is_word_busy(const struct mr_place *word)
+{
+    return mr_place_state(atomic_load(&word->word)) == MR_PLACE_BUSY;
 }
 
 bool mr_slot_is_busy(const struct mr_slot_view *view)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t i = 0; i < n; i++)
-        if (mr_place_state(atomic_load(&view->places[i].word)) == MR_PLACE_BUSY) /* seq_cst: see place.c */
+        if (is_word_busy(&view->places[i]) || (view->mixes && is_word_busy(&view->mixes[i])))
             return true;
     return false;
+}
+
+bool mr_slot_is_canceled(const struct mr_slot_view *view)
+{
+    return atomic_load(&view->slot->state) == MR_SLOT_CANCELED; /* seq_cst: see place.c */
 }
 
 bool mr_slot_count_down(const struct mr_slot_view *view)
 {
     int32_t before = atomic_fetch_sub_explicit(&view->slot->missing, 1, memory_order_acq_rel);
-    if (before <= 1 && mr_slot_is_filled(view))
-        return true;
-    return atomic_load(&view->slot->state) == MR_SLOT_CANCELED; /* seq_cst: see place.c */
+    return (before <= 1 && mr_slot_is_filled(view)) || mr_slot_is_canceled(view);
+}
+
+/* seq_cst: of two that finish a row and its partner at the same time, at least one has to see both. */
+static bool is_made(const struct mr_place *place, uint64_t generation)
+{
+    uint64_t word = atomic_load(&place->word);
+    return mr_place_state(word) == MR_PLACE_DONE && mr_place_generation(word) == generation;
+}
+
+bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen_out)
+{
+    uint64_t seen = mr_place_load(&view->mixes[i]); /* first: the number of places is not older than it */
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    if (mr_place_state(seen) != MR_PLACE_OPEN || i >= n)
+        return false;
+    *seen_out = seen;
+    uint64_t generation = mr_place_generation(seen);
+    return is_made(&view->places[i], generation) &&
+           is_made(&view->places[mr_mix_partner(view->mix_rule, i, n)], generation);
 }
 
 bool mr_record_precedes(uint32_t place, const mr_error *error, const struct mr_record *other)
@@ -300,6 +360,18 @@ static void recover_place(const struct mr_slot_view *view, uint32_t i, uint64_t 
     mr_place_reopen(&view->places[i], held, sum);
 }
 
+/* What a row is mixed from has not changed, so it is mixed once more, from the start. */
+static void recover_mix(const struct mr_slot_view *view, uint32_t i, uint32_t worker)
+{
+    uint64_t word = mr_place_load(&view->mixes[i]);
+    if (mr_place_state(word) != MR_PLACE_BUSY || mr_place_worker(word) != worker)
+        return;
+    if (mr_slot_state(view->slot) == MR_SLOT_CANCELED)
+        mr_place_abandon(&view->mixes[i], word);
+    else
+        mr_place_reopen(&view->mixes[i], word, 0);
+}
+
 uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, const struct mr_death *death)
 {
     uint32_t n = 0;
@@ -309,6 +381,8 @@ uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, c
             recover_place(view, i, word, death);
             n++;
         }
+        if (view->mixes)
+            recover_mix(view, i, death->worker);
     }
     /*
      * The dead worker may have finished a place without counting it down, so `missing` may be too high for ever. From 0

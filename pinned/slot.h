@@ -12,6 +12,7 @@
 
 #include "base/erasing.h"
 #include "base/error.h"
+#include "base/mix.h"
 #include "pinned/descriptor.h"
 #include "pinned/place.h"
 
@@ -86,10 +87,14 @@ struct mr_slot_layout {
     uint32_t n_workers;
     uint32_t n_kept;
     uint32_t n_erases;       /* batch_size where boxes are deferred; else 0 */
-    uint32_t spare;
+    uint32_t mixes;          /* 1: rows are mixed; the parts of mixing are there */
+    uint32_t mix_rule;       /* enum mr_mix_rule */
+    uint32_t n_classes;      /* of soft labels; 0: none */
     uint64_t book_off;       /* of slot 0 from the start of the slab; 64-aligned */
     uint64_t book_bytes;     /* from slot to slot */
     uint64_t places_off;     /* within a book: mr_place[batch_size] */
+    uint64_t mixes_off;      /* mr_place[batch_size]: who mixes a row */
+    uint64_t mix_off;        /* mr_mix: what was drawn for the batch */
     uint64_t want_off;       /* _Atomic int64_t[batch_size]: dataset indices in the sampler's order */
     uint64_t occurrence_off; /* _Atomic uint32_t[batch_size]: of each index in the epoch (base/rng.h) */
     uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
@@ -103,10 +108,15 @@ struct mr_slot_layout {
     uint64_t index_off;      /* int64_t[batch_size] */
     uint64_t mask_off;       /* uint8_t[batch_size] */
     uint64_t geometry_off;   /* int32_t[batch_size][8] */
+    uint64_t mix_label_off;  /* int64_t[batch_size]: the partner's label */
+    uint64_t mix_lambda_off; /* float[batch_size] */
+    uint64_t soft_label_off; /* float[batch_size][n_classes] */
     uint64_t descriptor_off; /* mr_descriptor[batch_size] */
     uint64_t erase_off;      /* mr_erase[n_erases]; the small block ends behind them, and values of kept */
     uint64_t small_bytes;    /* of the small block, from label_off on */
     uint64_t status_off;     /* uint32_t[batch_size]: enum mr_finished, comes back from the device */
+    uint64_t source_off;     /* pixels[batch_size] before mixing; 0 where they are the samples themselves */
+    uint64_t source_bytes;   /* from row to row of them */
     uint64_t used_bytes;     /* of the data, with all of this */
     uint64_t slab_bytes;     /* the whole */
     struct mr_slot_kept kept[MR_SLOT_MAX_KEPT];
@@ -123,6 +133,10 @@ struct mr_slot_shape {
     uint64_t label_bytes;
     uint32_t n_kept;                       /* byte arrays, */
     uint64_t kept_bytes[MR_SLOT_MAX_KEPT]; /* whose rows have at most so many bytes */
+    bool mixes;                            /* rows are mixed: */
+    uint32_t mix_rule;                     /* enum mr_mix_rule */
+    uint32_t n_classes;                    /* of soft labels; 0: none */
+    uint64_t source_bytes;                 /* of a row's pixels, from which the host mixes; 0: it mixes labels only */
 };
 
 /* MR_ERR_NO_MEMORY names sizes that overflow. */
@@ -132,6 +146,9 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
 struct mr_slot_view {
     struct mr_slot *slot;
     struct mr_place *places;
+    struct mr_place *mixes; /* NULL: rows are not mixed, and neither are the other parts of mixing there */
+    struct mr_mix *mix;     /* written by the host while the slot is free; read by whoever holds a word of mixes */
+    uint32_t mix_rule;
     _Atomic int64_t *want;
     _Atomic uint32_t *occurrence;
     _Atomic uint32_t *skipped;
@@ -139,10 +156,15 @@ struct mr_slot_view {
     struct mr_record *records;
     uint32_t n_records; /* of them */
     uint8_t *data;
+    uint8_t *source;       /* where workers write samples: data, or the pixels before mixing */
+    uint64_t source_bytes; /* from row to row of them */
     uint8_t *label;
     int64_t *index;
     uint8_t *mask;
     int32_t *geometry;
+    int64_t *mix_label;
+    float *mix_lambda;
+    float *soft_label;
     struct mr_descriptor *descriptors;
     struct mr_erase *erases; /* NULL where no boxes are deferred */
     uint32_t *status;
@@ -153,21 +175,29 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
 void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_state to);
 enum mr_slot_state mr_slot_state(const struct mr_slot *slot);
 
-/* Host: offer a batch to the workers. want and occurrence of [0, n_places) must be set. FREE -> FILLING. */
+/* Host: offer a batch to the workers. want and occurrence of [0, n_places) must be set, and *mix. FREE -> FILLING. */
 void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
                      uint64_t batch, uint32_t n_places);
 /* Host: drop it. FILLING | FILLED -> CANCELED. */
 void mr_slot_cancel(const struct mr_slot_view *view);
 
-/* Are all places DONE? Is any BUSY? By the words. */
+/* Are all places DONE, and mixed where rows are mixed? Is any BUSY? By the words. */
 bool mr_slot_is_filled(const struct mr_slot_view *view);
 bool mr_slot_is_busy(const struct mr_slot_view *view);
 
 /*
- * A worker has moved a place to DONE: true when the host should be woken, because the slot may be filled or is
- * canceled.
+ * A worker has moved a place to DONE, or with mixing its second word: true when the host should be woken, because the
+ * slot may be filled or is canceled.
  */
 bool mr_slot_count_down(const struct mr_slot_view *view);
+/* The first word of a place is DONE, and the row is yet to be mixed: true when the slot is canceled. */
+bool mr_slot_is_canceled(const struct mr_slot_view *view);
+
+/*
+ * Can row i be mixed now? Its second word is OPEN, and of the same generation the row itself and its partner are DONE.
+ * *seen_out: that word, to be taken by mr_place_take(). What a row is mixed from is read by its holder only.
+ */
+bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen_out);
 
 /*
  * Record the error of a candidate, for the worker that holds the place, or held it until its death. Damage is dropped
@@ -193,7 +223,8 @@ struct mr_death {
 
 /*
  * Supervisor: the worker is certainly dead. Turns its BUSY words into OPEN (or CLOSED in a canceled slot) with more
- * blame; at MR_BLAME_LIMIT the candidate counts as damaged. Returns the number of words that were the worker's.
+ * blame; at MR_BLAME_LIMIT the candidate counts as damaged. Rows that it was mixing are OPEN again, without blame: no
+ * sample is at fault. Returns the number of samples that were the worker's.
  * Threads: excluded by the caller's lock from mr_slot_cancel() and mr_slot_publish().
  */
 uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, const struct mr_death *death);

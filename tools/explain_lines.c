@@ -141,6 +141,7 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
     const int64_t *indices = mr_batch_data(batch, "index");
     const uint8_t *mask = mr_batch_data(batch, "mask");
     const int32_t *geometry = mr_batch_data(batch, "geometry");
+    const float *lambda = mr_batch_data(batch, "mix_lambda");
     char name[NAME_BYTES];
 
     uint64_t first = mr_batch_number(batch) * mr_loader_resolved(lines->feed->loader)->batch_size;
@@ -157,6 +158,11 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
         row.options.hole = mask[i] == 0;
         row.width = (uint32_t)geometry[0];
         row.height = (uint32_t)geometry[1];
+        row.options.batch = mr_batch_number(batch);
+        row.options.n_rows = mr_batch_size(batch);
+        row.options.row = i;
+        row.options.rank = mr_loader_resolved(lines->feed->loader)->rank;
+        row.options.partner_is_hole = lambda != NULL && mask[i] != 0 && lambda[i] == 1;
         if (lines->turns && !row.options.hole && !turn_back(lines, &row))
             return false;
         if (!append_line(lines, &row))

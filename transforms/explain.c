@@ -7,6 +7,7 @@
 #include "transforms/call_text.h"
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
+#include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -19,6 +20,8 @@ struct explanation {
     struct mr_geometry_steps steps;
     struct mr_rng rng; /* behind the draws of the geometry */
     struct mr_erase erase;
+    struct mr_mix mix; /* of kind none where the row stays as it is */
+    uint32_t partner;
 };
 
 struct listing {
@@ -238,6 +241,30 @@ static void put_erased_words(struct listing *l, const struct explanation *e)
     }
 }
 
+static const char *const mix_names[] = {[MR_MIX_UP] = "mixup", [MR_MIX_CUT] = "cutmix"};
+
+static void put_mix(struct mr_text_writer *w, const struct explanation *e)
+{
+    const struct mr_mix *mix = &e->mix;
+    if (mix->kind == MR_MIX_NONE) {
+        mr_text_writer_put(w, ",\"mix\":null");
+        return;
+    }
+    mr_text_writer_put(w, ",\"mix\":{\"kind\":\"%s\",\"row\":%u,\"lambda\":", mix_names[mix->kind], e->partner);
+    mr_text_writer_put_double(w, (double)mix->lambda);
+    if (mix->kind == MR_MIX_CUT)
+        mr_text_writer_put(w, ",\"box\":[%d,%d,%d,%d]", mix->x1, mix->y1, mix->x2, mix->y2);
+    mr_text_writer_put(w, "}");
+}
+
+static void put_mix_words(struct listing *l, const struct explanation *e)
+{
+    if (e->mix.kind == MR_MIX_NONE)
+        return;
+    mr_text_writer_put(l->w, "%s%s row %u ", l->n++ ? ", " : "", mix_names[e->mix.kind], e->partner);
+    mr_text_writer_put_double(l->w, (double)e->mix.lambda);
+}
+
 /* e NULL: a hole. */
 static size_t write_line(const struct explanation *e, const struct facts *facts, const mr_explain_options *options,
                          char *text_out, size_t size)
@@ -260,6 +287,10 @@ static size_t write_line(const struct explanation *e, const struct facts *facts,
             put_after(&w, e);
         else if (!is_json)
             put_erased_words(&l, e);
+        if (is_json && e->plan.mix.kind != 0 && options->n_rows > 0)
+            put_mix(&w, e);
+        else if (!is_json)
+            put_mix_words(&l, e);
     } else if (is_json) {
         mr_text_writer_put(&w, "null");
     }
@@ -276,6 +307,10 @@ static mr_status check_options(const mr_explain_options *options, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID, "raw_channels %u is not 0, 1 or 3", options->raw_channels);
     if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS && options->form != MR_EXPLAIN_BRIEF)
         return mr_error_set(error, MR_ERR_INVALID, "form %d is unknown", (int)options->form);
+    if (options->n_rows > 0 && options->row >= options->n_rows)
+        return mr_error_set(error, MR_ERR_INVALID, "row %u is not below n_rows %u", options->row, options->n_rows);
+    if (options->partner_is_hole > 1)
+        return mr_error_set(error, MR_ERR_INVALID, "partner_is_hole %u is not 0 or 1", options->partner_is_hole);
     return MR_OK;
 }
 
@@ -296,6 +331,18 @@ static mr_status compile_plan(const mr_transform *transform, uint32_t width, uin
     return mr_plan_compile(transform, &kind, MR_F32, MR_NCHW, plan, error);
 }
 
+static void draw_mix(uint64_t seed, uint64_t epoch, const mr_explain_options *o, uint32_t width, uint32_t height,
+                     struct explanation *e)
+{
+    e->mix.kind = MR_MIX_NONE;
+    if (e->plan.mix.kind == 0 || o->n_rows == 0 || o->partner_is_hole)
+        return;
+    mr_mix_draw_batch(&e->plan.mix, seed, epoch, o->batch, o->rank, width, height, &e->mix);
+    e->partner = mr_mix_partner(e->mix.rule, o->row, o->n_rows);
+    if (e->partner == o->row)
+        e->mix.kind = MR_MIX_NONE;
+}
+
 static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const struct facts *facts,
                              const mr_explain_options *options, struct explanation *e, mr_error *error)
 {
@@ -314,6 +361,7 @@ static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const
         return status;
     const struct mr_box *made = &e->geometry.stages[e->geometry.n_stages - 1].window;
     mr_erase_draw(&e->plan, (uint32_t)made->width, (uint32_t)made->height, &e->rng, &e->erase);
+    draw_mix(seed, facts->epoch, options, (uint32_t)made->width, (uint32_t)made->height, e);
     return MR_OK;
 }
 

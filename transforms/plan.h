@@ -30,6 +30,11 @@ enum mr_op_kind {
     MR_OP_NORMALIZE,
     MR_OP_RGB,
     MR_OP_RANDOM_ERASING,
+    /* These mix the rows of a batch. */
+    MR_OP_MIXUP,
+    MR_OP_CUTMIX,
+    MR_OP_MIXUP_OR_CUTMIX,
+    MR_OP_TIMM_MIXUP,
     MR_OP_IMAGE, /* one of image_ops/ */
     /* Structures: of image operations and structures. */
     MR_OP_RANDOM_APPLY,
@@ -61,6 +66,12 @@ struct mr_op {
             double mean[3];
             double std[3];
         };
+        struct { /* of operations that mix */
+            double alpha[2]; /* of MixUp and of CutMix; 0: never */
+            double mix_prob;
+            double switch_prob; /* of CutMix, where both are possible */
+            double smoothing;   /* of soft labels */
+        };
         double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the struct, so that no byte is undefined */
     };
     uint32_t n_channels;    /* of mean and std, and of fill where one was given */
@@ -85,6 +96,7 @@ struct mr_plan {
     struct mr_op ops[MR_PLAN_MAX_OPS]; /* the geometric ones and those of images, in order */
     uint32_t n_ops;
     struct mr_op erase; /* what becomes of finished floats; of kind 0: nothing */
+    struct mr_op mix;   /* how a batch's rows are mixed; of kind 0: not at all */
     uint32_t copy;      /* 1: a raw sample is copied as it is */
     uint32_t use_exif;
     mr_dtype dtype;     /* of the output */

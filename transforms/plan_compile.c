@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "transforms/geometry.h"
 #include "transforms/image_draw.h"
+#include "transforms/mixing/mix_draw.h"
 #include "transforms/tensor_write.h"
 #include "transforms/transform.h"
 
@@ -172,6 +173,16 @@ static mr_status check_erasing(const struct mr_plan *plan, mr_error *error)
     return MR_OK;
 }
 
+/* timm's rule mixes bytes, torchvision's the floats that are fed to the model. */
+static mr_status check_mixing(const struct mr_plan *plan, mr_error *error)
+{
+    if (plan->mix.kind == 0 || plan->dtype != MR_U8 || mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s cannot be applied: dtype is u8, and it mixes floats (timm_mixup mixes u8)",
+                        mr_transform_op_name(&plan->mix));
+}
+
 static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
 {
     const struct mr_op *normalize = NULL;
@@ -196,6 +207,8 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
             plan->channels = 3;
         else if (op->kind == MR_OP_RANDOM_ERASING)
             plan->erase = *op;
+        else if (mr_mix_draw_is_op(op->kind))
+            plan->mix = *op;
         else
             plan->ops[plan->n_ops++] = *op;
         if (!inside && is_grayscale(op)) {
@@ -208,6 +221,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     if (status != MR_OK)
         return status;
     status = check_erasing(plan, error);
+    status = status == MR_OK ? check_mixing(plan, error) : status;
     if (status != MR_OK)
         return status;
     plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&

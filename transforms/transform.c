@@ -3,10 +3,12 @@
  * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is checked
  * when the plan is compiled.
  *
- * Invariant: a normalise that a short text form implied stays last, but for random_erasing, and gives way to an
- * explicit one.
+ * Invariant: a normalise that a short text form implied stays last, but for random_erasing and mixing, and gives
+ * way to an explicit one.
  */
 #include "transforms/transform.h"
+
+#include "transforms/mixing/mix_draw.h"
 
 #include <assert.h>
 #include <math.h>
@@ -44,6 +46,10 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_NORMALIZE: return "normalize";
     case MR_OP_RGB: return "rgb";
     case MR_OP_RANDOM_ERASING: return "random_erasing";
+    case MR_OP_MIXUP: return "mixup";
+    case MR_OP_CUTMIX: return "cutmix";
+    case MR_OP_MIXUP_OR_CUTMIX: return "mixup_or_cutmix";
+    case MR_OP_TIMM_MIXUP: return "timm_mixup";
     case MR_OP_IMAGE: return mr_image_ops[op->image_op].name;
     case MR_OP_RANDOM_APPLY: return "random_apply";
     case MR_OP_RANDOM_CHOICE: return "random_choice";
@@ -71,21 +77,28 @@ uint32_t mr_transform_n_before_implied(const mr_transform *t)
     return t->n_ops && t->ops[t->n_ops - 1].implied ? t->n_ops - 1 : t->n_ops;
 }
 
+bool mr_transform_mixes(const mr_transform *t)
+{
+    return t && t->n_ops > 0 && mr_mix_draw_is_op(t->ops[t->n_ops - 1].kind);
+}
+
 bool mr_transform_erases(const mr_transform *t)
 {
-    return t && t->n_ops > 0 && t->ops[t->n_ops - 1].kind == MR_OP_RANDOM_ERASING;
+    uint32_t n = t ? t->n_ops - mr_transform_mixes(t) : 0;
+    return n > 0 && t->ops[n - 1].kind == MR_OP_RANDOM_ERASING;
 }
 
 mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_error *error)
 {
     uint32_t at = mr_transform_n_before_implied(t);
     bool replaces = at < t->n_ops && op->kind == MR_OP_NORMALIZE;
-    bool erases = op->kind == MR_OP_RANDOM_ERASING;
-    at = erases ? t->n_ops : at;
-    if (mr_transform_erases(t))
-        return mr_error_set(error, MR_ERR_INVALID, "%s stands after random_erasing, which must come last",
-                            mr_transform_op_name(op));
-    if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE && !erases)
+    bool mixes = mr_mix_draw_is_op(op->kind);
+    bool is_after = op->kind == MR_OP_RANDOM_ERASING || mixes; /* after normalize */
+    at = is_after ? t->n_ops : at;
+    if (mr_transform_mixes(t) || (mr_transform_erases(t) && !mixes))
+        return mr_error_set(error, MR_ERR_INVALID, "%s stands after %s, which must come last", mr_transform_op_name(op),
+                            mr_transform_op_name(&t->ops[t->n_ops - 1]));
+    if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE && !is_after)
         return mr_error_set(error, MR_ERR_INVALID, "%s stands after normalize, which must come last",
                             mr_transform_op_name(op));
     if (op->kind == MR_OP_EXIF && at > 0)

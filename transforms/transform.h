@@ -17,7 +17,9 @@ const char *mr_transform_op_name(const struct mr_op *op);
 /* How many operations stand before a normalise that was only implied. */
 uint32_t mr_transform_n_before_implied(const mr_transform *transform);
 
-/* True where the list ends with random_erasing. NULL: false. */
+/* True where the list ends with an operation that mixes rows; where random_erasing is last, or last before it. NULL:
+ * false. */
+bool mr_transform_mixes(const mr_transform *transform);
 bool mr_transform_erases(const mr_transform *transform);
 
 /* Append an operation that has been checked, before a normalise that was only implied. */

@@ -7,6 +7,7 @@
 #include "base/text_writer.h"
 #include "transforms/geometry.h"
 #include "transforms/image_draw.h"
+#include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -230,7 +231,7 @@ static uint32_t put_image(struct passes *p, uint32_t i)
 static const struct mr_op *find_normalize(const mr_transform *transform)
 {
     uint32_t n = transform->n_ops;
-    n -= n > 0 && transform->ops[n - 1].kind == MR_OP_RANDOM_ERASING;
+    n -= (uint32_t)mr_transform_mixes(transform) + (uint32_t)mr_transform_erases(transform);
     const struct mr_op *last = n > 0 ? &transform->ops[n - 1] : NULL;
     return last && last->kind == MR_OP_NORMALIZE ? last : NULL;
 }
@@ -246,6 +247,10 @@ static void put_store(struct passes *p)
         put_row(p, "normalize", p->plan.exact ? "a table of 256 values a channel" : "one fma for each value");
     if (p->plan.erase.kind == MR_OP_RANDOM_ERASING)
         put_row(p, "erase", "boxes of the finished floats are overwritten");
+    if (p->plan.mix.kind != 0 && mr_mix_draw_rule(p->plan.mix.kind) == MR_MIX_BYTES)
+        put_row(p, "mix", "the bytes, ahead of this, with those of the batch's row n - 1 - i");
+    else if (p->plan.mix.kind != 0)
+        put_row(p, "mix", "the finished floats with those of the batch's row i - 1");
 }
 
 /* The items of a stage, from items[i] on. Returns the item behind them. */

@@ -142,6 +142,10 @@ typedef struct mr_loader_options {
     const char *weights; /* draw samples in proportion to the weights in this .npy file, <f8 or <f4; "" for none */
     const double *weight_values; /* or to these, one for each sample, which are copied; NULL in mr_loader_resolved() */
     uint64_t n_weight_values;
+
+    /* Mixing, where the transform ends with it (docs/formats.md) */
+    uint64_t soft_labels; /* number of classes of the array "soft_label", up to 2^20; 0: there is none. Not below the
+                             dataset's, where that is known */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16

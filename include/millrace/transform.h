@@ -112,6 +112,13 @@ typedef struct mr_explain_options {
     uint32_t raw_channels; /* 0: an image file; 1 or 3: a raw picture of so many channels */
     bool hole;             /* no sample came: its calls are null */
     mr_explain_form form;
+
+    /* Of the batch, where the transform mixes its rows */
+    uint64_t batch;  /* its number in the epoch */
+    uint32_t n_rows; /* its size; 0: mixing is not explained */
+    uint32_t row;    /* the sample's, below n_rows */
+    uint32_t rank;
+    uint32_t partner_is_hole; /* 1: the row stays as it is, because no sample came for its partner */
 } mr_explain_options;
 
 #define MR_EXPLAIN_OPTIONS_INIT MR_STRUCT_INIT(mr_explain_options)
@@ -119,7 +126,8 @@ typedef struct mr_explain_options {
 /**
  * Write how a sample is made of its image: functions of torchvision.transforms.functional and of Pillow, with the
  * arguments that this sample drew. A few lines of Python replay them, docs/formats.md. normalize is not among them.
- * With random_erasing the boxes of the normalized tensor follow, as "after".
+ * With random_erasing the boxes of the normalized tensor follow, as "after"; where rows are mixed and n_rows is set,
+ * the row's partner, lambda and box, as "mix", or null where the row stays as it is.
  *
  * transform   NULL: the loader's default
  * seed        the loader's

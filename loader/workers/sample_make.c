@@ -160,7 +160,7 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
 {
     struct mr_pixels_report report;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
-    uint8_t *out = job->view.data + job->place * maker->control->layout.sample_bytes;
+    uint8_t *out = job->view.source + job->place * job->view.source_bytes;
     mr_status status = mr_sample_fetch_run(&maker->source, job, fetched, out, &report, error);
     if (maker->control->with_timing) {
         atomic_fetch_add_explicit(&maker->record->decode_ns, report.decode_ns, memory_order_relaxed);
@@ -368,7 +368,7 @@ static void describe_sample(struct mr_sample_maker *maker, const struct mr_sampl
 static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job *job, enum mr_outcome outcome)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
-    memset(job->view.data + job->place * layout->sample_bytes, 0, layout->sample_bytes);
+    memset(job->view.source + job->place * job->view.source_bytes, 0, job->view.source_bytes);
     memset(label_at(maker, job), 0, layout->label_bytes);
     keep_bytes(maker, job, NULL);
     memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));

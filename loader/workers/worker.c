@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "dataset/reader.h"
+#include "loader/workers/mix_make.h"
 #include "loader/workers/sample_job.h"
 #include "loader/workers/sample_make.h"
 #include "loader/workers/worker_setup.h"
@@ -25,6 +26,7 @@ struct mr_worker {
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_reader *reader;   /* NULL with callbacks */
     struct mr_sample_maker *maker;
+    struct mr_mix_maker *mixer;                /* NULL where rows are not mixed */
     struct mr_sample_job in_flight[MAX_AHEAD]; /* by tag */
     uint64_t free_tags;                        /* bit t: in_flight[t] is unused */
     uint8_t cached[MAX_AHEAD]; /* tags of jobs whose samples are in the cache: a ring, the oldest at first_cached */
@@ -108,6 +110,64 @@ static bool sweep_all_slots(struct mr_worker *w, struct mr_sample_job *job_out)
     return false;
 }
 
+/* Mix row i if it can be mixed and nobody does. */
+static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32_t i)
+{
+    uint64_t seen, held;
+    if (!mr_slot_can_mix(view, i, &seen) || !mr_place_take(&view->mixes[i], seen, w->job.id, &held))
+        return false;
+    report_doing(w, MR_DOING_MIXING);
+    uint64_t begin = w->control->with_timing ? mr_clock_now_ns() : 0, traced = mr_trace_ring_begin(w->ring);
+    mr_mix_make_row(w->mixer, view, i);
+    mr_trace_ring_put(w->ring, MR_TRACE_TRANSFORM, traced, view->index[i]);
+    if (w->control->with_timing)
+        atomic_fetch_add_explicit(&w->record->transform_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+    mr_place_finish(&view->mixes[i], held);
+    if (mr_slot_count_down(view))
+        mr_control_wake_host(&w->job.shared);
+    report_doing(w, MR_DOING_NOTHING);
+    return true;
+}
+
+/* A row that can be mixed, and that a death has left; or whoever has made it is about to mix it. */
+static bool find_row(struct mr_worker *w, struct mr_slot_view *view_out, uint32_t *row_out)
+{
+    uint64_t unused;
+    for (uint32_t k = 0; w->mixer && k < w->control->layout.n_slots; k++) {
+        *view_out = mr_slot_at(&w->control->layout, w->job.shared.base, k);
+        if (mr_slot_state(view_out->slot) != MR_SLOT_FILLING)
+            continue;
+        for (*row_out = 0; *row_out < w->control->layout.batch_size; ++*row_out)
+            if (mr_slot_can_mix(view_out, *row_out, &unused))
+                return true;
+    }
+    return false;
+}
+
+/* Mix what can be mixed. True when a row was found, though another worker may have been faster. */
+static bool mix_left_rows(struct mr_worker *w)
+{
+    struct mr_slot_view view;
+    uint32_t row;
+    bool found = false;
+    while (find_row(w, &view, &row)) {
+        found = true;
+        mix_row(w, &view, row);
+    }
+    return found;
+}
+
+/* The place is DONE, which was the last that its row, and the row whose partner it is, may have waited for. */
+static void mix_after(struct mr_worker *w, const struct mr_slot_view *view, uint32_t place)
+{
+    uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    mix_row(w, view, place);
+    if (place < n)
+        mix_row(w, view, mr_mix_partner_of(view->mix_rule, place, n));
+    if (mr_slot_is_canceled(view))
+        mr_control_wake_host(&w->job.shared);
+}
+
 /*
  * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a batch that the
  * counter has passed by two batches, what somebody slow still has in that batch.
@@ -119,6 +179,7 @@ static bool find_urgent(struct mr_worker *w, struct mr_sample_job *job_out)
     if (n_deaths != w->deaths_seen) {
         if (sweep_all_slots(w, job_out))
             return true;
+        mix_left_rows(w);
         w->deaths_seen = n_deaths;
     }
     if (!atomic_load_explicit(&c->host_waits, memory_order_relaxed))
@@ -142,7 +203,9 @@ static void make_sample(struct mr_worker *w, struct mr_sample_job *job, const st
     mr_place_finish(place, job->word);
     /* A sample that was given up because of deaths does not show that workers live. */
     atomic_fetch_add_explicit(&w->record->n_done, tried, memory_order_relaxed);
-    if (mr_slot_count_down(&job->view))
+    if (w->mixer)
+        mix_after(w, &job->view, job->place);
+    else if (mr_slot_count_down(&job->view))
         mr_control_wake_host(&w->job.shared);
     uint64_t worked_ns = mr_clock_now_ns() - begin;
     atomic_fetch_add_explicit(&w->record->busy_ns, worked_ns, memory_order_relaxed);
@@ -226,7 +289,7 @@ bool mr_worker_step(struct mr_worker *w)
     if (reads)
         return finish_a_read(w);
     if (!sweep_all_slots(w, &job))
-        return false;
+        return mix_left_rows(w);
     begin_sample(w, &job);
     return true;
 }
@@ -234,8 +297,11 @@ bool mr_worker_step(struct mr_worker *w)
 static bool work_waits(struct mr_worker *w)
 {
     struct mr_sample_job unused;
+    struct mr_slot_view view;
+    uint32_t row;
     const struct mr_control *c = w->control;
-    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) || sweep_all_slots(w, &unused);
+    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) || sweep_all_slots(w, &unused) ||
+           find_row(w, &view, &row);
 }
 
 static void sleep_until_work(struct mr_worker *w)
@@ -301,6 +367,8 @@ mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **w
     mr_status status = open_reader(w, error);
     if (status == MR_OK)
         status = mr_sample_make_create(job, &w->maker, error);
+    if (status == MR_OK)
+        status = mr_mix_make_create(job, &w->mixer, error);
     if (status != MR_OK) {
         mr_worker_destroy(w);
         return status;
@@ -313,6 +381,7 @@ void mr_worker_destroy(struct mr_worker *w)
 {
     if (!w)
         return;
+    mr_mix_make_destroy(w->mixer);
     mr_sample_make_destroy(w->maker);
     if (w->reader)
         mr_reader_destroy(w->reader);

@@ -94,6 +94,7 @@ class mr_loader_options(Structure):
         ("cache_form", c_int), ("cache", c_char_p), ("cache_bytes", c_uint64), ("with_timing", c_bool),
         ("trace", c_char_p), ("repeat", c_uint32), ("repeat_form", c_int), ("no_replacement", c_bool),
         ("n_draws", c_uint64), ("weights", c_char_p), ("weight_values", POINTER(c_double)), ("n_weight_values", c_uint64),
+        ("soft_labels", c_uint64),
     ]
 
 
@@ -117,7 +118,8 @@ class mr_loader_stats(Structure):
 class mr_explain_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("name", c_char_p), ("orientation", c_uint32), ("raw_channels", c_uint32),
-        ("hole", c_bool), ("form", c_int),
+        ("hole", c_bool), ("form", c_int), ("batch", c_uint64), ("n_rows", c_uint32), ("row", c_uint32),
+        ("rank", c_uint32), ("partner_is_hole", c_uint32),
     ]
 
 

@@ -71,13 +71,22 @@ static void *kill_workers(void *arg)
     return NULL;
 }
 
-static void run_under_fire(mr_start start, uint32_t n_kills)
+/* What the workers make while they are killed. */
+struct work {
+    mr_dataset *dataset;
+    const char *transform;
+    mr_dtype dtype;
+};
+
+static void run_under_fire(const struct work *work, mr_start start, uint32_t n_kills)
 {
-    mr_loader_options calm = base_options(MR_START_EXEC);
+    mr_loader_options calm = base_options(MR_START_DEFAULT);
     calm.num_workers = MR_NO_WORKERS;
-    mr_loader *oracle = mr_test_loader(dataset, "train:224", &calm);
+    calm.dtype = work->dtype;
+    mr_loader *oracle = mr_test_loader(work->dataset, work->transform, &calm);
     mr_loader_options o = base_options(start);
-    mr_loader *loader = mr_test_loader(dataset, "train:224", &o);
+    o.dtype = work->dtype;
+    mr_loader *loader = mr_test_loader(work->dataset, work->transform, &o);
     struct killer killer = {.loader = loader, .signal = SIGKILL};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
@@ -104,13 +113,45 @@ static void run_under_fire(mr_start start, uint32_t n_kills)
 static void many_kills_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(MR_START_EXEC, mr_test_scale(200));
+    run_under_fire(&(struct work){dataset, "train:224", MR_U8}, MR_START_EXEC, mr_test_scale(200));
 }
 
 static void kills_of_forked_workers_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(MR_START_FORK, mr_test_scale(40));
+    run_under_fire(&(struct work){dataset, "train:224", MR_U8}, MR_START_FORK, mr_test_scale(40));
+}
+
+enum { PICTURE_BYTES = 3 * 128 * 128 };
+
+static int get_picture(void *user, int64_t index, mr_sample *sample)
+{
+    sample->bytes = (const uint8_t *)user + index;
+    sample->len_bytes = PICTURE_BYTES;
+    sample->label = index;
+    return 0;
+}
+
+/* Pictures that cost next to nothing, so most of the workers' time goes into mixing. */
+static void kills_of_mixing_workers_change_no_byte(void **state)
+{
+    (void)state;
+    static uint8_t bytes[PICTURE_BYTES + N_SAMPLES];
+    struct work work = {.transform = "random_erasing(0.5,value=random)+mixup_or_cutmix(0.4,1)", .dtype = MR_BF16};
+    mr_callbacks c = MR_CALLBACKS_INIT;
+    mr_error error;
+    c.n_samples = N_SAMPLES;
+    c.get = get_picture;
+    c.user = bytes;
+    c.ndim = 3;
+    c.shape[0] = 3;
+    c.shape[1] = c.shape[2] = 128;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31 + i / 7);
+    if (mr_dataset_from_callbacks(&c, &work.dataset, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    run_under_fire(&work, MR_START_FORK, mr_test_scale(60));
+    mr_dataset_destroy(work.dataset);
 }
 
 static void stopped_workers_are_replaced_after_the_time_limit(void **state)
@@ -434,6 +475,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_kills_change_no_byte),
         cmocka_unit_test(kills_of_forked_workers_change_no_byte),
+        cmocka_unit_test(kills_of_mixing_workers_change_no_byte),
         cmocka_unit_test(stopped_workers_are_replaced_after_the_time_limit),
         cmocka_unit_test(a_consumer_that_sleeps_loses_nothing),
         cmocka_unit_test(a_crashing_sample_is_damaged_and_named),

@@ -180,6 +180,10 @@ static void each_part_of_the_transform_counts(void **state)
         "random_resized_crop(16)+normalize(mean=0,std=0.25)",
         "random_resized_crop(16)+normalize(mean=0.5,std=0.5,exact)",
         "random_resized_crop(16)+normalize(mean=0.4,std=0.5,exact)",
+        "random_resized_crop(16)+mixup(1)",
+        "random_resized_crop(16)+mixup(0.5)",
+        "random_resized_crop(16)+cutmix(1)",
+        "random_resized_crop(16)+timm_mixup",
     };
     enum { N = sizeof transforms / sizeof *transforms };
     uint64_t seen[N];

@@ -3,6 +3,7 @@
  * Writes the long text form of a transform, which parses back to the same operations.
  */
 #include "transforms/text/erase_text.h"
+#include "transforms/text/mix_text.h"
 #include "transforms/text/timm_text.h"
 #include "transforms/transform.h"
 
@@ -108,6 +109,10 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         mr_text_writer_put(w, "%s%s", exact_words[op->exact], op->implied ? ",if_float" : "");
         break;
     case MR_OP_RANDOM_ERASING: mr_erase_text_put(w, op); break;
+    case MR_OP_MIXUP:
+    case MR_OP_CUTMIX:
+    case MR_OP_MIXUP_OR_CUTMIX:
+    case MR_OP_TIMM_MIXUP: mr_mix_text_put(w, op); break;
     case MR_OP_IMAGE: put_image_arguments(w, op); break;
     default: break;
     }

@@ -5,6 +5,7 @@
  */
 #include "transforms/text/erase_text.h"
 #include "transforms/text/image_op_text.h"
+#include "transforms/text/mix_text.h"
 #include "transforms/text/text_parser.h"
 #include "transforms/text/transform_recipe.h"
 
@@ -272,7 +273,11 @@ static const struct {
              {"hflip", add_hflip},
              {"vflip", add_vflip},
              {"normalize", add_normalize},
-             {"random_erasing", mr_erase_text_add}};
+             {"random_erasing", mr_erase_text_add},
+             {"mixup", mr_mix_text_add},
+             {"cutmix", mr_mix_text_add},
+             {"mixup_or_cutmix", mr_mix_text_add},
+             {"timm_mixup", mr_mix_text_add}};
 enum { N_ITEMS = sizeof items / sizeof *items };
 
 /* The builder's words are about values; the place in the text is put before them. */

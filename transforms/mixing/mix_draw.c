@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Draws the mixing of a batch. Boxes and lambdas are made of their draws as torchvision's CutMix and timm's Mixup make
+ * them; the draws are millrace's own.
+ */
+#include "transforms/mixing/mix_draw.h"
+
+#include "base/normal.h"
+
+#include <math.h>
+
+/* Beside the places of operations (transforms/image_draw.h), which are counted from 1. */
+enum { MIX_PLACE = 0x4d697800 };
+
+bool mr_mix_draw_is_op(uint32_t op_kind)
+{
+    return op_kind >= MR_OP_MIXUP && op_kind <= MR_OP_TIMM_MIXUP;
+}
+
+enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind)
+{
+    return op_kind == MR_OP_TIMM_MIXUP ? MR_MIX_BYTES : MR_MIX_FLOATS;
+}
+
+/* Above 0 and below 1. */
+static double draw_open(struct mr_rng *rng)
+{
+    uint64_t high = mr_rng_u32(rng) >> 6, low = mr_rng_u32(rng) >> 6;
+    return ((double)(high << 26 | low) + 0.5) * 0x1p-52;
+}
+
+/*
+ * The logarithm of a number of Gamma(alpha): Marsaglia and Tsang 2000, with their way from alpha + 1 down to alpha. A
+ * logarithm, since with a small alpha the numbers themselves are often below the smallest double.
+ */
+static double draw_log_gamma(struct mr_rng *rng, double alpha)
+{
+    double d = alpha + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double x = (double)mr_normal_of(mr_normal_nodes, mr_rng_u32(rng));
+        double v = 1 + c * x;
+        double u = draw_open(rng);
+        if (v <= 0)
+            continue;
+        v = v * v * v;
+        if (log(u) < 0.5 * x * x + d - d * v + d * log(v))
+            return log(d * v) + log(draw_open(rng)) / alpha;
+    }
+}
+
+float mr_mix_draw_lambda(struct mr_rng *rng, double alpha)
+{
+    double x = draw_log_gamma(rng, alpha), y = draw_log_gamma(rng, alpha);
+    return (float)(1 / (1 + exp(y - x)));
+}
+
+static int32_t clamp(int64_t value, uint32_t most)
+{
+    return value < 0 ? 0 : value > most ? (int32_t)most : (int32_t)value;
+}
+
+static void set_weights(struct mr_mix *mix, double lambda)
+{
+    mix->lambda = (float)lambda;
+    mix->rest = (float)(1.0 - lambda);
+}
+
+void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     struct mr_mix *mix)
+{
+    double side = sqrt(1.0 - (double)lambda); /* of the image's */
+    bool halves = rule == MR_MIX_FLOATS;
+    int64_t w = (int64_t)((halves ? 0.5 * side : side) * width);
+    int64_t h = (int64_t)((halves ? 0.5 * side : side) * height);
+    mix->x1 = clamp((int64_t)x - (halves ? w : w / 2), width);
+    mix->y1 = clamp((int64_t)y - (halves ? h : h / 2), height);
+    mix->x2 = clamp((int64_t)x + (halves ? w : (w + 1) / 2), width);
+    mix->y2 = clamp((int64_t)y + (halves ? h : (h + 1) / 2), height);
+    double area = (double)(mix->x2 - mix->x1) * (double)(mix->y2 - mix->y1);
+    set_weights(mix, 1.0 - area / ((double)width * (double)height));
+}
+
+/* Where both are possible one draw decides. */
+static bool is_cut(const struct mr_op *op, struct mr_rng *rng)
+{
+    if (op->alpha[0] > 0 && op->alpha[1] > 0)
+        return mr_rng_chance(rng, op->switch_prob);
+    return op->alpha[1] > 0;
+}
+
+void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch, uint32_t rank,
+                       uint32_t width, uint32_t height, struct mr_mix *mix_out)
+{
+    struct mr_rng whole, own;
+    *mix_out = (struct mr_mix){.kind = MR_MIX_NONE, .rule = mr_mix_draw_rule(op->kind), .lambda = 1, .rest = 0};
+    mr_rng_init(&whole, seed, epoch, batch);
+    mr_rng_set_occurrence(&whole, rank);
+    mr_rng_init_place(&own, &whole, MIX_PLACE);
+    if (!mr_rng_chance(&own, op->mix_prob))
+        return;
+    bool cuts = is_cut(op, &own);
+    float lambda = mr_mix_draw_lambda(&own, op->alpha[cuts]);
+    mix_out->kind = cuts ? MR_MIX_CUT : MR_MIX_UP;
+    if (!cuts) {
+        set_weights(mix_out, (double)lambda);
+        return;
+    }
+    uint32_t x = mr_rng_below(&own, width);
+    uint32_t y = mr_rng_below(&own, height);
+    mr_mix_draw_box((enum mr_mix_rule)mix_out->rule, lambda, x, y, width, height, mix_out);
+}

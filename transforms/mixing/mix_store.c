@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mixes row by row of the picture, so that what lies between two steps stays in the first cache: bytes to floats,
+ * erasing, mixing, dtype and layout; or, with timm's rule, mixing of bytes ahead of all that.
+ */
+#include "transforms/mixing/mix_store.h"
+
+#include "transforms/erase.h"
+#include "transforms/scratch.h"
+#include "transforms/tensor_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct mr_mix_store {
+    const struct mr_plan *plan;
+    struct mr_tensor_write_half half;
+    size_t n_values;          /* of a row of the picture */
+    struct mr_scratch floats; /* two rows, one behind the other */
+    struct mr_scratch bytes;  /* one row */
+};
+
+mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **store_out, mr_error *error)
+{
+    *store_out = NULL;
+    struct mr_mix_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return mr_error_memory(error, sizeof *store);
+    store->plan = plan;
+    store->n_values = (size_t)plan->out_width * plan->channels;
+    if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
+        mr_tensor_write_half_init(&store->half, plan);
+    mr_status status = mr_scratch_reserve(&store->floats, 2 * store->n_values + MR_KERNELS_ALIGN, sizeof(float), error);
+    if (status == MR_OK)
+        status = mr_scratch_reserve(&store->bytes, store->n_values + MR_KERNELS_ALIGN, 1, error);
+    if (status == MR_OK)
+        *store_out = store;
+    else
+        mr_mix_store_destroy(store);
+    return status;
+}
+
+void mr_mix_store_destroy(struct mr_mix_store *store)
+{
+    if (!store)
+        return;
+    mr_scratch_fini(&store->floats);
+    mr_scratch_fini(&store->bytes);
+    free(store);
+}
+
+static struct mr_tensor_writer make_writer(const struct mr_mix_store *store, mr_dtype dtype, uint32_t height, void *out)
+{
+    const struct mr_plan *plan = store->plan;
+    return (struct mr_tensor_writer){.kernels = mr_kernels_best(),
+                                     .out = out,
+                                     .width = plan->out_width,
+                                     .height = height,
+                                     .channels = plan->channels,
+                                     .dtype = dtype,
+                                     .layout = plan->layout,
+                                     .table = plan->table,
+                                     .half = store->half.table,
+                                     .scale = plan->exact ? NULL : plan->scale,
+                                     .bias = plan->bias};
+}
+
+static const uint8_t *row_of(const struct mr_mix_store *store, const struct mr_mix_row *row, uint32_t y)
+{
+    return row->pixels + y * store->n_values;
+}
+
+/* The boxes of row y alone, in a tensor that has no other: their elements keep their numbers. */
+static void erase_row(const struct mr_mix_store *store, const struct mr_erase *erase, uint32_t y, float *row)
+{
+    const struct mr_plan *plan = store->plan;
+    bool planes = plan->layout == MR_NCHW;
+    const struct mr_erasing_tensor floats = {.data = row,
+                                             .dtype = MR_F32,
+                                             .height = 1,
+                                             .width = plan->out_width,
+                                             .channels = plan->channels,
+                                             .pixel_stride = planes ? 1 : plan->channels,
+                                             .channel_stride = planes ? plan->out_width : 1};
+    struct mr_erase moved = *erase;
+    for (uint32_t k = 0; k < mr_erasing_count(erase); k++)
+        moved.boxes[k].i = (int32_t)((uint32_t)moved.boxes[k].i - y);
+    mr_erasing_run(&moved, &floats);
+}
+
+static void blend_bytes(const struct mr_mix *mix, const uint8_t *own, const uint8_t *partner, size_t n, uint8_t *out)
+{
+    const struct mr_mix weights = *mix; /* out might be its memory, for all that the compiler knows */
+    for (size_t k = 0; k < n; k++)
+        out[k] = mr_mix_bytes(&weights, own[k], partner[k]);
+}
+
+static bool is_in_rows(const struct mr_mix *mix, uint32_t y)
+{
+    return mix->kind == MR_MIX_UP || (mix->kind == MR_MIX_CUT && mr_mix_in_box(mix, mix->x1, (int32_t)y));
+}
+
+/* The bytes of row y, mixed by timm's rule; those of the own row where nothing is mixed. */
+static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struct mr_mix *mix,
+                                   const struct mr_mix_row *own, const struct mr_mix_row *partner, uint32_t y)
+{
+    const uint8_t *from = row_of(store, own, y);
+    uint8_t *row = store->bytes.memory;
+    size_t channels = store->plan->channels;
+    if (!is_in_rows(mix, y))
+        return from;
+    const uint8_t *other = row_of(store, partner, y);
+    if (mix->kind == MR_MIX_UP) {
+        blend_bytes(mix, from, other, store->n_values, row);
+        return row;
+    }
+    size_t x1 = (size_t)mix->x1 * channels, x2 = (size_t)mix->x2 * channels;
+    memcpy(row, from, store->n_values);
+    memcpy(row + x1, other + x1, x2 - x1);
+    return row;
+}
+
+static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
+                        const struct mr_mix_row *partner, void *out)
+{
+    const struct mr_plan *plan = store->plan;
+    struct mr_tensor_writer writer = make_writer(store, plan->dtype, plan->out_height, out);
+    for (uint32_t y = 0; y < plan->out_height; y++)
+        mr_tensor_write_commit_row(&writer, mix_byte_row(store, mix, own, partner, y), y);
+    if (own->erase)
+        mr_erase_run(plan, own->erase, out);
+}
+
+/* A row as f32 in the plan's layout, erased. */
+static void make_floats(const struct mr_mix_store *store, const struct mr_mix_row *from, uint32_t y, float *row)
+{
+    struct mr_tensor_writer writer = make_writer(store, MR_F32, 1, row);
+    mr_tensor_write_commit_row(&writer, row_of(store, from, y), 0);
+    if (from->erase && from->erase->n > 0)
+        erase_row(store, from->erase, y, row);
+}
+
+static void blend_floats(const struct mr_mix *mix, size_t n, const float *restrict partner, float *restrict row)
+{
+    const struct mr_mix weights = *mix;
+    for (size_t k = 0; k < n; k++)
+        row[k] = mr_mix_floats(&weights, row[k], partner[k]);
+}
+
+static void paste_floats(const struct mr_mix_store *store, const struct mr_mix *mix, const float *partner, float *row)
+{
+    bool planes = store->plan->layout == MR_NCHW;
+    size_t n_runs = planes ? store->plan->channels : 1, step = planes ? 1 : store->plan->channels;
+    size_t x1 = (size_t)mix->x1 * step, x2 = (size_t)mix->x2 * step;
+    for (size_t c = 0; c < n_runs; c++, row += store->plan->out_width, partner += store->plan->out_width)
+        memcpy(row + x1, partner + x1, (x2 - x1) * sizeof *row);
+}
+
+static void put_values(mr_dtype dtype, const float *values, size_t n, uint8_t *out)
+{
+    uint16_t *halves = (uint16_t *)(void *)out;
+    if (dtype == MR_F32)
+        memcpy(out, values, n * sizeof *values);
+    for (size_t k = 0; dtype == MR_BF16 && k < n; k++)
+        halves[k] = mr_half_bf16(values[k]);
+    for (size_t k = 0; dtype == MR_F16 && k < n; k++)
+        halves[k] = mr_half_f16(values[k]);
+}
+
+/* Row y to where it lies in the tensor. */
+static void put_floats(const struct mr_mix_store *store, const float *row, uint32_t y, uint8_t *out)
+{
+    const struct mr_plan *plan = store->plan;
+    bool planes = plan->layout == MR_NCHW;
+    size_t n_runs = planes ? plan->channels : 1, n = store->n_values / n_runs;
+    for (size_t c = 0; c < n_runs; c++)
+        put_values(plan->dtype, row + c * n, n, out + (c * plan->out_height + y) * n * mr_dtype_size(plan->dtype));
+}
+
+static void store_floats(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
+                         const struct mr_mix_row *partner, void *out)
+{
+    float *row = (float *)(void *)mr_scratch_align(&store->floats, MR_KERNELS_ALIGN), *other = row + store->n_values;
+    for (uint32_t y = 0; y < store->plan->out_height; y++) {
+        make_floats(store, own, y, row);
+        if (is_in_rows(mix, y)) {
+            make_floats(store, partner, y, other);
+            if (mix->kind == MR_MIX_UP)
+                blend_floats(mix, store->n_values, other, row);
+            else
+                paste_floats(store, mix, other, row);
+        }
+        put_floats(store, row, y, out);
+    }
+}
+
+void mr_mix_store_run(struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
+                      const struct mr_mix_row *partner, void *out)
+{
+    if (mix->rule == MR_MIX_BYTES || mix->kind == MR_MIX_NONE)
+        store_bytes(store, mix, own, partner, out);
+    else
+        store_floats(store, mix, own, partner, out);
+}
+
+void mr_mix_store_label(const struct mr_mix *mix, double smoothing, int64_t own, int64_t partner, uint32_t n,
+                        float *out)
+{
+    double share = smoothing / n;
+    float off = (float)share, on = (float)(1.0 - smoothing + share);
+    for (uint32_t c = 0; c < n; c++)
+        out[c] = mr_mix_floats(mix, c == own ? on : off, c == partner ? on : off);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mixup(alpha), cutmix(alpha), mixup_or_cutmix(mixup,cutmix,switch_prob): torchvision's, by position or by name.
+ * timm_mixup(mixup=...,cutmix=...,prob=...,switch_prob=...,label_smoothing=...,mode=batch): timm's Mixup, by name.
+ */
+#include "transforms/text/mix_text.h"
+
+#include "base/words.h"
+
+static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool by_place,
+                             double most, double *value)
+{
+    const struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
+    if (!arg && by_place)
+        arg = mr_text_parser_take_arg(item, "");
+    if (!arg)
+        return MR_OK;
+    if (arg->n_values != 1 || !(arg->values[0] >= 0 && arg->values[0] <= most))
+        return mr_text_parser_fail_at(
+            p, arg->place, most > 1 ? "an alpha from 0 to 1000 is expected" : "a number from 0 to 1 is expected");
+    *value = arg->values[0];
+    return MR_OK;
+}
+
+/* Per element and per pair timm draws for each row; here one draw is a batch's. */
+static mr_status take_mode(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    const struct mr_text_arg *arg = mr_text_parser_take_arg(item, "mode");
+    if (!arg || mr_word_is("batch", arg->word))
+        return MR_OK;
+    return mr_text_parser_fail_at(p, arg->place, "mode: only batch is available");
+}
+
+static mr_status take_timm(struct mr_text_parser *p, struct mr_text_item *item, struct mr_op *op)
+{
+    op->alpha[0] = 1;
+    op->smoothing = 0.1;
+    mr_status status = take_number(p, item, "mixup", false, 1000, &op->alpha[0]);
+    if (status == MR_OK)
+        status = take_number(p, item, "cutmix", false, 1000, &op->alpha[1]);
+    if (status == MR_OK)
+        status = take_number(p, item, "prob", false, 1, &op->mix_prob);
+    if (status == MR_OK)
+        status = take_number(p, item, "switch_prob", false, 1, &op->switch_prob);
+    if (status == MR_OK)
+        status = take_number(p, item, "label_smoothing", false, 1, &op->smoothing);
+    return status == MR_OK ? take_mode(p, item) : status;
+}
+
+static mr_status take_both(struct mr_text_parser *p, struct mr_text_item *item, struct mr_op *op)
+{
+    op->alpha[0] = op->alpha[1] = 1;
+    mr_status status = take_number(p, item, "mixup", true, 1000, &op->alpha[0]);
+    if (status == MR_OK)
+        status = take_number(p, item, "cutmix", true, 1000, &op->alpha[1]);
+    return status == MR_OK ? take_number(p, item, "switch_prob", true, 1, &op->switch_prob) : status;
+}
+
+static mr_status take_one(struct mr_text_parser *p, struct mr_text_item *item, double *alpha)
+{
+    *alpha = 1;
+    return take_number(p, item, "alpha", true, 1000, alpha);
+}
+
+static uint32_t find_kind(const char *name)
+{
+    for (uint32_t kind = MR_OP_MIXUP; kind < MR_OP_TIMM_MIXUP; kind++)
+        if (mr_word_is(mr_transform_op_name(&(struct mr_op){.kind = kind}), name))
+            return kind;
+    return MR_OP_TIMM_MIXUP;
+}
+
+mr_status mr_mix_text_add(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    struct mr_op op = {.kind = find_kind(item->name), .alpha = {0, 0}, .mix_prob = 1, .switch_prob = 0.5};
+    mr_status status = op.kind == MR_OP_TIMM_MIXUP        ? take_timm(p, item, &op)
+                       : op.kind == MR_OP_MIXUP_OR_CUTMIX ? take_both(p, item, &op)
+                                                          : take_one(p, item, &op.alpha[op.kind == MR_OP_CUTMIX]);
+    if (status != MR_OK)
+        return status;
+    bool is_one = op.kind == MR_OP_MIXUP_OR_CUTMIX ? op.alpha[0] > 0 && op.alpha[1] > 0 : op.alpha[0] + op.alpha[1] > 0;
+    if (!is_one)
+        return mr_text_parser_fail_at(p, item->place, "an alpha above 0 is expected");
+    return mr_transform_append_op(p->transform, &op, p->error);
+}
+
+static void put_number(struct mr_text_writer *w, const char *before, double value)
+{
+    mr_text_writer_put(w, "%s", before);
+    mr_text_writer_put_double(w, value);
+}
+
+void mr_mix_text_put(struct mr_text_writer *w, const struct mr_op *op)
+{
+    if (op->kind == MR_OP_MIXUP || op->kind == MR_OP_CUTMIX) {
+        put_number(w, "", op->alpha[op->kind == MR_OP_CUTMIX]);
+        return;
+    }
+    put_number(w, "mixup=", op->alpha[0]);
+    put_number(w, ",cutmix=", op->alpha[1]);
+    if (op->kind == MR_OP_TIMM_MIXUP)
+        put_number(w, ",prob=", op->mix_prob);
+    put_number(w, ",switch_prob=", op->switch_prob);
+    if (op->kind == MR_OP_TIMM_MIXUP)
+        put_number(w, ",label_smoothing=", op->smoothing);
+}
