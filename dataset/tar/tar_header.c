@@ -161,6 +161,10 @@ static bool take_record(const char *text, size_t len, struct mr_tar_pax *pax)
         return parse_decimal(equals + 1, value_len, &pax->size);
     } else if (key_len >= 11 && memcmp(text, "GNU.sparse.", 11) == 0) {
         pax->is_sparse = true;
+        if (key_is(text, key_len, "GNU.sparse.name")) { /* the path is another then */
+            pax->path = equals + 1;
+            pax->path_len = value_len;
+        }
     }
     return true;
 }

@@ -25,7 +25,7 @@ struct walk {
     const struct mr_tar_events *events;
     uint64_t at;
     uint64_t first_at; /* of the headers that belong to the next member */
-    bool has_name, has_size;
+    bool has_name, has_size, is_sparse;
     uint64_t size;
     char name[MR_CATALOG_PATH]; /* of the next member, by GNU or pax */
 };
@@ -76,7 +76,7 @@ static mr_status refuse_sparse(const struct walk *walk, const char *name, mr_err
 
 static void forget_extras(struct walk *walk)
 {
-    walk->has_name = walk->has_size = false;
+    walk->has_name = walk->has_size = walk->is_sparse = false;
 }
 
 /* Is there a header that this pass can begin again with? */
@@ -117,12 +117,12 @@ static bool keep_name(struct walk *walk, const void *name, size_t len)
 }
 
 /* NULL, or what is wrong with the records. */
-static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len, bool global, bool *sparse_out)
+static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len, bool global)
 {
     struct mr_tar_pax pax;
     if (!mr_tar_header_parse_pax(bytes, len, &pax))
         return "a pax header that is not well-formed";
-    *sparse_out = pax.is_sparse;
+    walk->is_sparse |= pax.is_sparse;
     if (global)
         return pax.path || pax.has_size ? "a pax header with one path or size for all members" : NULL;
     if (pax.path && !keep_name(walk, pax.path, pax.path_len))
@@ -144,7 +144,6 @@ static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t a
                             mr_error *error)
 {
     size_t n = 0;
-    bool sparse = false;
     uint8_t *bytes = malloc(len + 1);
     if (!bytes)
         return mr_error_memory(error, len + 1);
@@ -155,9 +154,7 @@ static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t a
     else if (type == MR_TAR_LONG_NAME)
         *wrong_out = take_long_name(walk, bytes, n);
     else
-        *wrong_out = take_pax(walk, bytes, n, type == MR_TAR_PAX_GLOBAL, &sparse);
-    if (status == MR_OK && sparse)
-        status = refuse_sparse(walk, walk->has_name ? walk->name : "", error);
+        *wrong_out = take_pax(walk, bytes, n, type == MR_TAR_PAX_GLOBAL);
     free(bytes);
     return status;
 }
@@ -193,7 +190,7 @@ static mr_status take_member(struct walk *walk, const struct mr_tar_header *head
     const char *name = walk->has_name ? walk->name : header->name;
     uint64_t size = walk->has_size ? walk->size : header->size, rest = walk->file->size - walk->at - MR_TAR_BLOCK;
     mr_status status = MR_OK;
-    if (header->type == MR_TAR_SPARSE)
+    if (header->type == MR_TAR_SPARSE || walk->is_sparse)
         return refuse_sparse(walk, name, error);
     if (header->type == MR_TAR_FILE && *name) {
         struct mr_tar_member member = {
