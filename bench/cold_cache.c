@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the first epoch from a disk: the same photographs as a folder and as packs, in turn, with none of their
- * pages in the page cache. Each round gives images a second, from the opening of the dataset to the last batch, and the
- * bytes that came from the disk. POSIX_FADV_DONTNEED is only a request (dirty pages stay), so mincore() counts what is
- * left, and the count is printed.
+ * Measures the first epoch from a disk: the same photographs as a folder, as tar shards and as packs, in turn, with
+ * none of their pages in the page cache. Each round gives images a second, from the opening of the dataset to the last
+ * batch, and the bytes that came from the disk. POSIX_FADV_DONTNEED is only a request (dirty pages stay), so mincore()
+ * counts what is left, and the count is printed.
  */
 #include <millrace/millrace.h>
 
@@ -36,6 +36,8 @@ struct settings {
     uint32_t n_rounds;
     uint32_t n_workers;
     bool warm;
+    bool all; /* names and inodes are dropped too */
+    const char *transform;
 };
 
 /* nftw() hands nothing through. */
@@ -81,12 +83,36 @@ static int count_file(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-static void prepare_form(struct form *form, bool warm)
+/* All clean pages, and the kernel's names and inodes of files: the superuser may drop them. */
+static void drop_inodes(void)
 {
-    const char *colon = strchr(form->spec, ':');
+    sync();
+    FILE *file = fopen("/proc/sys/vm/drop_caches", "we");
+    if (!file || fputs("3", file) < 0 || fclose(file) != 0) {
+        fprintf(stderr, "cold_cache: /proc/sys/vm/drop_caches cannot be written\n");
+        exit(1);
+    }
+}
+
+/* The folder of a pack, of shards whose names follow it, or of files. */
+static void find_folder(const char *spec, char folder_out[4096])
+{
+    const char *colon = strchr(spec, ':');
+    snprintf(folder_out, 4096, "%s", colon ? colon + 1 : spec);
+    char *slash = strrchr(folder_out, '/');
+    if (strncmp(spec, "tar:", 4) == 0)
+        *(slash ? slash : folder_out) = '\0';
+}
+
+static void prepare_form(struct form *form, bool warm, bool all)
+{
+    char folder[4096];
+    find_folder(form->spec, folder);
     seen_bytes = seen_left = 0;
-    if (nftw(colon ? colon + 1 : form->spec, warm ? count_file : drop_file, 16, 0) != 0)
+    if (nftw(*folder ? folder : ".", warm || all ? count_file : drop_file, 16, 0) != 0)
         fprintf(stderr, "cold_cache: %s cannot be walked\n", form->spec);
+    if (all)
+        drop_inodes();
     form->file_bytes = seen_bytes;
     form->left_bytes = seen_left;
 }
@@ -107,22 +133,25 @@ static double now_s(void)
 }
 
 /* One epoch; the loader's workers are children, whose reads count once they have ended. */
-static mr_status run_epoch(const struct form *form, uint32_t n_workers, uint64_t epoch, double *rate_out,
+static mr_status run_epoch(const struct form *form, const struct settings *s, uint64_t epoch, double *rate_out,
                            mr_error *error)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.batch_size = BATCH;
-    options.num_workers = n_workers;
+    options.num_workers = s->n_workers;
     options.n_epochs = 1;
     options.epoch = epoch;
     mr_dataset *dataset = NULL;
+    mr_transform *transform = NULL;
     mr_loader *loader = NULL;
     mr_batch *batch;
     uint64_t n = 0;
     double begin = now_s();
     mr_status status = mr_dataset_open(form->spec, NULL, &dataset, error);
     if (status == MR_OK)
-        status = mr_loader_create(dataset, NULL, &options, &loader, error);
+        status = mr_transform_parse(s->transform, &transform, error);
+    if (status == MR_OK)
+        status = mr_loader_create(dataset, transform, &options, &loader, error);
     while (status == MR_OK && (status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
         n += mr_batch_valid(batch);
         mr_batch_release(batch);
@@ -131,6 +160,7 @@ static mr_status run_epoch(const struct form *form, uint32_t n_workers, uint64_t
     if (status < 0 && loader)
         *error = *mr_loader_error(loader);
     mr_loader_destroy(loader);
+    mr_transform_destroy(transform);
     mr_dataset_destroy(dataset);
     return status == MR_END ? MR_OK : status;
 }
@@ -170,6 +200,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         s->n_workers = (uint32_t)value;
         break;
     case 'k': s->warm = true; break;
+    case 'a': s->all = true; break;
+    case 't': s->transform = text; break;
     case ARGP_KEY_ARG:
         if (s->n_forms == MAX_FORMS)
             argp_error(state, "more than %d datasets", MAX_FORMS);
@@ -187,21 +219,23 @@ int main(int argc, char **argv)
         {"rounds", 'r', "N", 0, "epochs of each (7)", 0},
         {"workers", 'w', "N", 0, "worker processes (2)", 0},
         {"keep-cache", 'k', NULL, 0, "do not drop anything: the page cache stays warm", 0},
+        {"transform", 't', "T", 0, "of the samples (train:224)", 0},
+        {"drop-inodes", 'a', NULL, 0, "drop names and inodes of files too, of the whole machine (root)", 0},
         {0},
     };
     static const struct argp parser = {.options = options,
                                        .parser = parse_option,
                                        .args_doc = "SPEC...",
                                        .doc = "One epoch of each dataset in turn, from a cold page cache."};
-    static struct settings s = {.n_rounds = 7, .n_workers = 2};
+    static struct settings s = {.n_rounds = 7, .n_workers = 2, .transform = "train:224"};
     argp_parse(&parser, argc, argv, 0, NULL, &s);
     for (uint32_t round = 0; round < s.n_rounds; round++) {
         for (uint32_t i = 0; i < s.n_forms; i++) {
             struct form *form = &s.forms[i];
             mr_error error = {0};
-            prepare_form(form, s.warm);
+            prepare_form(form, s.warm, s.all);
             uint64_t before = disk_bytes();
-            if (run_epoch(form, s.n_workers, round, &form->rate[round], &error) != MR_OK) {
+            if (run_epoch(form, &s, round, &form->rate[round], &error) != MR_OK) {
                 fprintf(stderr, "cold_cache: %s\n", error.text);
                 return 1;
             }

@@ -3,7 +3,8 @@
 
 What a row reads: "photos" are the files as they are; "beton" is FFCV's file of re-encoded ones; "jpeg" are the same
 JPEG files as in there, one by one; "pack" is a millrace pack of the photos' coefficients; "index_pack" has the JPEG
-files as they are, with marks; "raw_beton" and "raw_pack" hold the photos' pixels, the longest side 256.
+files as they are, with marks; "raw_beton" and "raw_pack" hold the photos' pixels, the longest side 256; "tar" are
+shards that webdataset wrote of the photos.
 """
 
 import os
@@ -38,7 +39,11 @@ class Peer:
             program = [os.path.join(BUILD, self.environment, "bench", "millrace-bench-" + self.words[0])]
         else:
             program = [os.path.join(BUILD, self.environment, "bin", "python"), "-B", os.path.join(HERE, self.words[0])]
-        place = ("pack:" if self.reads.endswith("pack") else "") + data[self.reads]
+        place = data[self.reads]
+        if self.reads.endswith("pack"):
+            place = "pack:" + place
+        elif self.reads == "tar" and self.environment in OUR_BUILDS:
+            place = "tar:" + os.path.join(place, "*.tar")
         return program + list(self.words[1:]) + ["--data", place] + [str(word) for word in more]
 
     def missing(self, have):
@@ -75,6 +80,8 @@ PEERS = [
     Peer("ours_index", "millrace, index", "millrace", ["ours"], reads="index_pack"),
     Peer("ours_raw", "millrace raw 256", "millrace", ["ours"], reads="raw_pack"),
     Peer("ffcv_raw", "FFCV raw 256", "ffcv", ["peer_ffcv.py"], reads="raw_beton", cannot=NO_DRAWN_OPERATIONS),
+    Peer("ours_tar", "millrace, tar shards", "millrace", ["ours"], reads="tar"),
+    Peer("webdataset", "webdataset (Pillow, the same shards)", "webdataset", ["peer_webdataset.py"], reads="tar"),
     Peer("ours_before", "millrace before", "before", ["ours"]),
     Peer("light_full", "full decode alone", "millrace", ["light", "--full"], contracts=()),
     Peer("light_roi", "ROI decode alone", "millrace", ["light"], contracts=()),
@@ -101,6 +108,8 @@ TARGETS = [
     ("ours_packed", "ffcv", "A1", "img_s", "at least", 4.5),
     ("ours_packed", "torch_pillow", "A2", "img_s", "at least", 11.5),
     ("ours_raw", "ffcv_raw", "A1", "img_s", "at least", 1.3),
+    ("ours_tar", "ours", "A1", "img_s", "at least", 0.95),
+    ("ours_tar", "webdataset", "A1", "img_s", "at least", 3.0),
     ("ours", "ours", "A3/A2", "img_s", "at least", 0.95),
     ("ours_packed", "ours_packed", "A3/A2", "img_s", "at least", 0.80),
     ("ours", "ours", "A4/A2", "img_s", "at least", 0.93),

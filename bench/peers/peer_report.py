@@ -137,7 +137,7 @@ def target_table(result):
         elif against in result["peers"]:
             against = result["peers"][against]["title"]
         of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_index": ", index",
-              "ours_raw": ", raw"}[target["of"]]
+              "ours_raw": ", raw", "ours_tar": ", tar"}[target["of"]]
         if target["against"] == target["of"]:
             of = ""
         rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
