@@ -21,7 +21,6 @@ from timm.data.loader import PrefetchLoader
 from torch.utils import data
 from torchvision import datasets
 
-import millrace as mr
 from millrace.timm import create_loader, explain
 
 pytestmark = [pytest.mark.filterwarnings("error:millrace:"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -188,15 +187,6 @@ def test_a_damaged_file_gives_way_to_the_next(images, create, tmp_path):
     assert labels_of(create(batch_size=7, dataset=dataset))[0] == [0, 1, 2, 4, 4, 5, 6]
 
 
-def has_mixing():
-    try:
-        mr.Transform("eval:20:16+timm_mixup(mixup=1)")
-    except mr.Error:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not has_mixing(), reason="this library does not mix")
 def test_mixing(create):
     mixing = FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, label_smoothing=0.1, num_classes=21)
     loader = create(batch_size=10, is_training=True, collate_fn=mixing, scale=(1, 1), hflip=0, color_jitter=None)
