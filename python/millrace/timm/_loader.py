@@ -196,7 +196,7 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
         self.device = loader._finish.device
         self.img_dtype = next(dtype for dtype, name in _DTYPES.items() if name == loader._finish.dtype)
         self.is_cuda = self.device.type == "cuda"
-        self.random_erasing = None
+        self.random_erasing = None  # type: ignore[assignment]
         self.mean, self.std = (torch.tensor([x * 255 for x in given[name]]).view(1, 3, 1, 1) for name in ("mean", "std"))
 
     def __iter__(self) -> Iterator[Any]:
