@@ -6,6 +6,7 @@
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/mixing/mix_store.h"
 #include "transforms/plan_compile.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/tensor_write.h"
 #include "transforms/transform.h"
 
@@ -260,6 +261,35 @@ static void bytes_are_rounded_to_even(void **state)
                              (int)rintf((float)b * third.rest + (float)a * third.lambda));
 }
 
+static void every_set_of_loops_has_the_same_bits(void **state)
+{
+    (void)state;
+    enum { N = 203 };
+    static float own[N], partner[N], out[N];
+    static uint8_t bytes[2][N], made[N];
+    static const enum mr_cpu sets[] = {MR_CPU_C, MR_CPU_AVX2, MR_CPU_AVX512};
+    const struct mr_mix mix = {.lambda = 0.3717f, .rest = (float)(1 - (double)0.3717f)};
+    for (int k = 0; k < N; k++) {
+        own[k] = sinf((float)k) * 2.5f;
+        partner[k] = cosf((float)k * 3) * 2.5f;
+        bytes[0][k] = (uint8_t)(k * 7);
+        bytes[1][k] = (uint8_t)(k * k + 3);
+    }
+    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
+        const struct mr_kernel_ops *kernels = mr_kernels_find(sets[s]);
+        for (size_t n = 0; kernels && n <= N; n += n < 70 ? 1 : 19) {
+            out[n < N ? n : 0] = -7;
+            kernels->mix_floats(&mix, own, partner, n, out);
+            kernels->mix_bytes(&mix, bytes[0], bytes[1], n, made);
+            assert_true(n == N || out[n] == -7);
+            for (size_t k = 0; k < n; k++) {
+                assert_true(out[k] == mr_mix_floats(&mix, own[k], partner[k]));
+                assert_int_equal(made[k], mr_mix_bytes(&mix, bytes[0][k], bytes[1][k]));
+            }
+        }
+    }
+}
+
 static void every_row_is_the_partner_of_one(void **state)
 {
     (void)state;
@@ -448,6 +478,7 @@ int main(void)
         cmocka_unit_test(rows_are_torchvisions_and_timms),
         cmocka_unit_test(both_rows_are_erased_before_they_are_mixed),
         cmocka_unit_test(bytes_are_rounded_to_even),
+        cmocka_unit_test(every_set_of_loops_has_the_same_bits),
         cmocka_unit_test(every_row_is_the_partner_of_one),
         cmocka_unit_test(lambdas_are_of_beta),
         cmocka_unit_test(batches_draw_kinds_and_boxes),

@@ -15,9 +15,11 @@
 struct mr_mix_store {
     const struct mr_plan *plan;
     struct mr_tensor_write_half half;
-    size_t n_values;          /* of a row of the picture */
-    struct mr_scratch floats; /* two rows, one behind the other */
-    struct mr_scratch bytes;  /* one row */
+    struct mr_tensor_writer writer; /* of a whole tensor; out is set for each */
+    size_t n_values;                /* of a row of the picture */
+    size_t n_runs;                  /* of values that lie together in a row: one for each plane */
+    struct mr_scratch floats;       /* three rows, one behind the other */
+    struct mr_scratch bytes;        /* one row */
 };
 
 mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **store_out, mr_error *error)
@@ -28,9 +30,20 @@ mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **
         return mr_error_memory(error, sizeof *store);
     store->plan = plan;
     store->n_values = (size_t)plan->out_width * plan->channels;
+    store->n_runs = plan->layout == MR_NCHW ? plan->channels : 1;
+    store->writer = (struct mr_tensor_writer){.kernels = mr_kernels_best(),
+                                              .width = plan->out_width,
+                                              .height = plan->out_height,
+                                              .channels = plan->channels,
+                                              .dtype = plan->dtype,
+                                              .layout = plan->layout,
+                                              .table = plan->table,
+                                              .half = store->half.table,
+                                              .scale = plan->exact ? NULL : plan->scale,
+                                              .bias = plan->bias};
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
         mr_tensor_write_half_init(&store->half, plan);
-    mr_status status = mr_scratch_reserve(&store->floats, 2 * store->n_values + MR_KERNELS_ALIGN, sizeof(float), error);
+    mr_status status = mr_scratch_reserve(&store->floats, 3 * store->n_values + MR_KERNELS_ALIGN, sizeof(float), error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&store->bytes, store->n_values + MR_KERNELS_ALIGN, 1, error);
     if (status == MR_OK)
@@ -47,22 +60,6 @@ void mr_mix_store_destroy(struct mr_mix_store *store)
     mr_scratch_fini(&store->floats);
     mr_scratch_fini(&store->bytes);
     free(store);
-}
-
-static struct mr_tensor_writer make_writer(const struct mr_mix_store *store, mr_dtype dtype, uint32_t height, void *out)
-{
-    const struct mr_plan *plan = store->plan;
-    return (struct mr_tensor_writer){.kernels = mr_kernels_best(),
-                                     .out = out,
-                                     .width = plan->out_width,
-                                     .height = height,
-                                     .channels = plan->channels,
-                                     .dtype = dtype,
-                                     .layout = plan->layout,
-                                     .table = plan->table,
-                                     .half = store->half.table,
-                                     .scale = plan->exact ? NULL : plan->scale,
-                                     .bias = plan->bias};
 }
 
 static const uint8_t *row_of(const struct mr_mix_store *store, const struct mr_mix_row *row, uint32_t y)
@@ -88,13 +85,6 @@ static void erase_row(const struct mr_mix_store *store, const struct mr_erase *e
     mr_erasing_run(&moved, &floats);
 }
 
-static void blend_bytes(const struct mr_mix *mix, const uint8_t *own, const uint8_t *partner, size_t n, uint8_t *out)
-{
-    const struct mr_mix weights = *mix; /* out might be its memory, for all that the compiler knows */
-    for (size_t k = 0; k < n; k++)
-        out[k] = mr_mix_bytes(&weights, own[k], partner[k]);
-}
-
 static bool is_in_rows(const struct mr_mix *mix, uint32_t y)
 {
     return mix->kind == MR_MIX_UP || (mix->kind == MR_MIX_CUT && mr_mix_in_box(mix, mix->x1, (int32_t)y));
@@ -111,7 +101,7 @@ static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struc
         return from;
     const uint8_t *other = row_of(store, partner, y);
     if (mix->kind == MR_MIX_UP) {
-        blend_bytes(mix, from, other, store->n_values, row);
+        store->writer.kernels->mix_bytes(mix, from, other, store->n_values, row);
         return row;
     }
     size_t x1 = (size_t)mix->x1 * channels, x2 = (size_t)mix->x2 * channels;
@@ -120,40 +110,28 @@ static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struc
     return row;
 }
 
+/* The own row, by timm's rule mixed already, normalised and erased. */
 static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
                         const struct mr_mix_row *partner, void *out)
 {
-    const struct mr_plan *plan = store->plan;
-    struct mr_tensor_writer writer = make_writer(store, plan->dtype, plan->out_height, out);
-    for (uint32_t y = 0; y < plan->out_height; y++)
+    struct mr_tensor_writer writer = store->writer;
+    writer.out = out;
+    for (uint32_t y = 0; y < writer.height; y++)
         mr_tensor_write_commit_row(&writer, mix_byte_row(store, mix, own, partner, y), y);
     if (own->erase)
-        mr_erase_run(plan, own->erase, out);
+        mr_erase_run(store->plan, own->erase, out);
 }
 
 /* A row as f32 in the plan's layout, erased. */
 static void make_floats(const struct mr_mix_store *store, const struct mr_mix_row *from, uint32_t y, float *row)
 {
-    struct mr_tensor_writer writer = make_writer(store, MR_F32, 1, row);
+    struct mr_tensor_writer writer = store->writer;
+    writer.out = (uint8_t *)(void *)row;
+    writer.dtype = MR_F32;
+    writer.height = 1;
     mr_tensor_write_commit_row(&writer, row_of(store, from, y), 0);
     if (from->erase && from->erase->n > 0)
         erase_row(store, from->erase, y, row);
-}
-
-static void blend_floats(const struct mr_mix *mix, size_t n, const float *restrict partner, float *restrict row)
-{
-    const struct mr_mix weights = *mix;
-    for (size_t k = 0; k < n; k++)
-        row[k] = mr_mix_floats(&weights, row[k], partner[k]);
-}
-
-static void paste_floats(const struct mr_mix_store *store, const struct mr_mix *mix, const float *partner, float *row)
-{
-    bool planes = store->plan->layout == MR_NCHW;
-    size_t n_runs = planes ? store->plan->channels : 1, step = planes ? 1 : store->plan->channels;
-    size_t x1 = (size_t)mix->x1 * step, x2 = (size_t)mix->x2 * step;
-    for (size_t c = 0; c < n_runs; c++, row += store->plan->out_width, partner += store->plan->out_width)
-        memcpy(row + x1, partner + x1, (x2 - x1) * sizeof *row);
 }
 
 static void put_values(mr_dtype dtype, const float *values, size_t n, uint8_t *out)
@@ -167,30 +145,46 @@ static void put_values(mr_dtype dtype, const float *values, size_t n, uint8_t *o
         halves[k] = mr_half_f16(values[k]);
 }
 
-/* Row y to where it lies in the tensor. */
-static void put_floats(const struct mr_mix_store *store, const float *row, uint32_t y, uint8_t *out)
+/* Where value `first` of run c of row y lies in the tensor. */
+static uint8_t *find_run(const struct mr_mix_store *store, uint8_t *out, size_t c, uint32_t y, size_t first)
 {
-    const struct mr_plan *plan = store->plan;
-    bool planes = plan->layout == MR_NCHW;
-    size_t n_runs = planes ? plan->channels : 1, n = store->n_values / n_runs;
-    for (size_t c = 0; c < n_runs; c++)
-        put_values(plan->dtype, row + c * n, n, out + (c * plan->out_height + y) * n * mr_dtype_size(plan->dtype));
+    size_t n = store->n_values / store->n_runs;
+    return out + ((c * store->plan->out_height + y) * n + first) * mr_dtype_size(store->plan->dtype);
 }
 
-static void store_floats(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
-                         const struct mr_mix_row *partner, void *out)
+static void store_blended(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
+                          const struct mr_mix_row *partner, void *out)
 {
-    float *row = (float *)(void *)mr_scratch_align(&store->floats, MR_KERNELS_ALIGN), *other = row + store->n_values;
-    for (uint32_t y = 0; y < store->plan->out_height; y++) {
+    const struct mr_plan *plan = store->plan;
+    float *row = (float *)(void *)mr_scratch_align(&store->floats, MR_KERNELS_ALIGN);
+    float *other = row + store->n_values, *blend = other + store->n_values;
+    size_t n = store->n_values / store->n_runs;
+    for (uint32_t y = 0; y < plan->out_height; y++) {
         make_floats(store, own, y, row);
-        if (is_in_rows(mix, y)) {
-            make_floats(store, partner, y, other);
-            if (mix->kind == MR_MIX_UP)
-                blend_floats(mix, store->n_values, other, row);
-            else
-                paste_floats(store, mix, other, row);
+        make_floats(store, partner, y, other);
+        for (size_t c = 0; c < store->n_runs; c++) {
+            uint8_t *to = find_run(store, out, c, y, 0);
+            float *made = plan->dtype == MR_F32 ? (float *)(void *)to : blend;
+            store->writer.kernels->mix_floats(mix, row + c * n, other + c * n, n, made);
+            if (plan->dtype != MR_F32)
+                put_values(plan->dtype, blend, n, to);
         }
-        put_floats(store, row, y, out);
+    }
+}
+
+/* The box of the partner over the own row. */
+static void store_cut(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
+                      const struct mr_mix_row *partner, void *out)
+{
+    const struct mr_mix none = {.kind = MR_MIX_NONE};
+    float *other = (float *)(void *)mr_scratch_align(&store->floats, MR_KERNELS_ALIGN);
+    size_t n = store->n_values / store->n_runs, step = store->plan->channels / store->n_runs;
+    size_t x1 = (size_t)mix->x1 * step, x2 = (size_t)mix->x2 * step;
+    store_bytes(store, &none, own, partner, out);
+    for (uint32_t y = (uint32_t)mix->y1; x1 < x2 && y < (uint32_t)mix->y2; y++) {
+        make_floats(store, partner, y, other);
+        for (size_t c = 0; c < store->n_runs; c++)
+            put_values(store->plan->dtype, other + c * n + x1, x2 - x1, find_run(store, out, c, y, x1));
     }
 }
 
@@ -199,8 +193,10 @@ void mr_mix_store_run(struct mr_mix_store *store, const struct mr_mix *mix, cons
 {
     if (mix->rule == MR_MIX_BYTES || mix->kind == MR_MIX_NONE)
         store_bytes(store, mix, own, partner, out);
+    else if (mix->kind == MR_MIX_UP)
+        store_blended(store, mix, own, partner, out);
     else
-        store_floats(store, mix, own, partner, out);
+        store_cut(store, mix, own, partner, out);
 }
 
 void mr_mix_store_label(const struct mr_mix *mix, double smoothing, int64_t own, int64_t partner, uint32_t n,

@@ -19,7 +19,7 @@ set(mr_avx512_flags
 
 # mr_kernel_set(set flags...): the files of a set, and their word in kernels.c.
 function(mr_kernel_set set)
-  set(parts axis idct image_loops image_map resample resample_vertical tensor_write tile warp)
+  set(parts axis idct image_loops image_map mix resample resample_vertical tensor_write tile warp)
   if(set STREQUAL avx2)
     list(APPEND parts scan) # AVX-512 has no better one
   endif()

@@ -25,6 +25,7 @@ struct mr_tensor_writer;
 struct mr_scan_reader;
 struct mr_scan_mcu;
 struct mr_scan_lane;
+struct mr_mix;
 
 /* A horizontal pass, prepared once for an image. */
 struct mr_resample_horizontal {
@@ -72,6 +73,10 @@ struct mr_kernel_ops {
     /* n values to as many floats; their channels are first, first + 1, ... and first again after `channels`, 1 or 3. */
     void (*values)(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
                    uint32_t channels, void *out);
+
+    /* MR_MIX_UP of n values (base/mix.h). out is neither of the rows. */
+    void (*mix_floats)(const struct mr_mix *mix, const float *own, const float *partner, size_t n, float *out);
+    void (*mix_bytes)(const struct mr_mix *mix, const uint8_t *own, const uint8_t *partner, size_t n, uint8_t *out);
 
     /* Blocks first to last - 1 of a tile, as mr_tile_expand_dct() and mr_tile_expand_dct8() (tile.h). */
     bool (*expand_dct)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/simd/kernels_simd.h"
+#include "transforms/simd/mix_loops.h"
 #include "transforms/tensor_write.h"
 #include "transforms/tile.h"
 
@@ -246,6 +247,8 @@ const struct mr_kernel_ops mr_kernels_c = {
     .vertical = vertical_c,
     .planes = planes_c,
     .values = values_c,
+    .mix_floats = mix_floats,
+    .mix_bytes = mix_bytes,
     .expand_dct = mr_tile_expand_dct,
     .expand_dct8 = mr_tile_expand_dct8,
     .encode_dct = mr_tile_encode_dct,

@@ -34,6 +34,12 @@ void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const 
 void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                                    uint32_t first, uint32_t channels, void *out);
 
+/* mix_<set>.c */
+void mr_mix_floats_avx2(const struct mr_mix *mix, const float *own, const float *partner, size_t n, float *out);
+void mr_mix_bytes_avx2(const struct mr_mix *mix, const uint8_t *own, const uint8_t *partner, size_t n, uint8_t *out);
+void mr_mix_floats_avx512(const struct mr_mix *mix, const float *own, const float *partner, size_t n, float *out);
+void mr_mix_bytes_avx512(const struct mr_mix *mix, const uint8_t *own, const uint8_t *partner, size_t n, uint8_t *out);
+
 /* idct_<set>.c */
 uint32_t mr_idct_blocks_avx2(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
                              size_t at);
