@@ -36,6 +36,8 @@ class Batch:
     def __getitem__(self, name: str) -> Any:
         """The array of a name: "image", "label", "index", "mask", "geometry", or "data" for records.
 
+        With mixing also "mix_label" (as label), "mix_lambda" (f32 [N], the share of the row's own image) and, with the
+        option soft_labels, "soft_label" (f32 [N, classes]).
         Further members of a tar dataset ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] are bytes.
         """
         found = self._arrays.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shards of tar, repetition, weights and erasing from Python. The library does the work; here is how it is reached."""
+"""Shards of tar, repetition, weights, erasing and mixing from Python. The library does the work; here is how it is reached."""
 import array
 import json
 import math
@@ -126,6 +126,22 @@ def test_an_own_order_has_the_same_draws_for_a_sample_each_time(make_loader):
     loader.set_epoch(0, [5, 7, 5])
     first, other, again = samples(loader)
     assert first == again != other
+
+
+def test_mixed_rows_have_both_labels(make_loader):
+    plain = "eval:20:16+normalize(mean=0.5,std=0.5)"
+    options = {"dtype": "f32", "no_shuffle": True, "batch_size": 5, "drop_last": True}
+    whole = [rows(batch.image) for batch in make_loader(plain, **options)]
+    for batch, images in zip(make_loader(plain + "+mixup(0.8)", soft_labels=3, **options), whole):
+        labels, others, shares = batch.label.tolist(), batch["mix_label"].tolist(), batch["mix_lambda"].tolist()
+        assert others == [labels[i - 1] for i in range(5)]
+        assert len(set(shares)) == 1
+        for i, soft in enumerate(batch["soft_label"].tolist()):
+            expected = [shares[i] * (c == labels[i]) + (1 - shares[i]) * (c == others[i]) for c in range(3)]
+            assert soft == pytest.approx(expected, abs=1e-6)
+        for i, image in enumerate(rows(batch.image)):
+            mixed = zip(array.array("f", image), array.array("f", images[i]), array.array("f", images[i - 1]))
+            assert all(abs(x - (shares[i] * a + (1 - shares[i]) * b)) < 1e-5 for x, a, b in mixed)
 
 
 def test_erased_boxes_are_in_the_pixels(make_loader):
