@@ -212,7 +212,7 @@ static mr_status make_slab(struct mr_core *core, const struct mr_plan *plan, con
                                   .mixes = mixed->mix.kind != 0,
                                   .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
                                   .n_classes = (uint32_t)o->soft_labels,
-                                  .source_bytes = mixed->mix.kind ? plan->out_bytes : 0};
+                                  .source_bytes = mixed->mix.kind && !core->finish.mixes ? plan->out_bytes : 0};
     for (uint32_t k = 0; k < shape.n_kept; k++)
         shape.kept_bytes[k] = plan->kind.kept[k].max_bytes;
     mr_status status = mr_slot_layout_init(&draft->layout, &shape, error);

@@ -40,11 +40,11 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
 }
 
 /* Does a device have something to do for these samples? */
-static bool is_left_to_device(const struct mr_core *core, const struct mr_sample_kind *kind, mr_dtype dtype)
+static bool is_left_to_device(const struct mr_core *core, const struct mr_sample_kind *kind, bool mixes)
 {
     const mr_loader_options *o = &core->options;
-    bool floats = dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16;
-    return !core->placement.lends_slots && kind->picture && !o->finish_on_host && (floats || o->pad_channels != 0);
+    bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 || o->pad_channels != 0 || mixes;
+    return !core->placement.lends_slots && kind->picture && !o->finish_on_host && changes;
 }
 
 static void keep_form(struct mr_core *core, const struct mr_plan *plan)
@@ -66,7 +66,8 @@ static void cut_plan(struct mr_core *core, struct mr_plan *plan)
                             .layout = core->options.layout,
                             .dtype = plan->dtype,
                             .exact = plan->exact,
-                            .erases = plan->erase.kind == MR_OP_RANDOM_ERASING};
+                            .erases = plan->erase.kind == MR_OP_RANDOM_ERASING,
+                            .mixes = plan->mix.kind != 0};
     if (core->options.pad_channels > f->out_channels)
         f->out_channels = core->options.pad_channels;
     for (uint32_t c = 0; c < plan->channels && c < MR_FINISH_CHANNELS; c++) {
@@ -123,9 +124,8 @@ static mr_status check_mixing(const struct mr_core *core, mr_dataset *dataset, c
 }
 
 /* Workers make u8 pixels, which are mixed when those of the partner are there too. */
-static mr_status cut_mixing(const struct mr_core *core, mr_dataset *dataset, struct mr_plan *plan, mr_error *error)
+static void cut_mixing(struct mr_plan *plan)
 {
-    mr_status status = check_mixing(core, dataset, plan, error);
     const int64_t pixels[3] = {plan->out_height, plan->out_width, plan->channels};
     plan->out_bytes /= mr_dtype_size(plan->dtype);
     plan->dtype = MR_U8;
@@ -133,7 +133,6 @@ static mr_status cut_mixing(const struct mr_core *core, mr_dataset *dataset, str
     plan->copy = 0;
     plan->mix.kind = 0; /* the boxes of erasing are drawn with the pixels */
     memcpy(plan->out_shape, pixels, sizeof pixels);
-    return status;
 }
 
 mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const mr_transform *transform,
@@ -145,14 +144,13 @@ mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const 
     if (status != MR_OK)
         return status;
     bool mixes = mr_transform_mixes(transform);
-    if (mixes && o->pad_channels != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "pad_channels and %s exclude each other",
-                            mr_transform_op_name(&transform->ops[transform->n_ops - 1]));
     if (!mixes && o->soft_labels != 0)
         return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the transform does not mix",
                             (unsigned long long)o->soft_labels);
-    bool left = !mixes && is_left_to_device(core, kind, o->dtype); /* rows are mixed where workers make floats */
+    bool left = is_left_to_device(core, kind, mixes);
     status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
+    if (status == MR_OK && mixes)
+        status = check_mixing(core, dataset, plan_out, error);
     if (status != MR_OK)
         return status;
     keep_form(core, plan_out);
@@ -162,6 +160,6 @@ mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const 
     }
     *mixed_out = *plan_out;
     if (mixes)
-        status = cut_mixing(core, dataset, plan_out, error);
-    return status;
+        cut_mixing(plan_out);
+    return MR_OK;
 }

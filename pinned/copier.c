@@ -260,6 +260,7 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         .staging_len = part->n_rows * layout->sample_bytes,
         .out = share->image,
         .status = share->status,
+        .mix = copier->shape.finish.mixes ? *buffer->slot.mix : (struct mr_mix){.kind = MR_MIX_NONE},
     };
     mr_status status = handle->ops->finish(handle, &job, error);
     if (status)

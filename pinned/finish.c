@@ -62,12 +62,24 @@ static void erase_boxes(const struct mr_finish_view *view, const struct mr_erase
     mr_erasing_run(erase, &tensor);
 }
 
+/* Pixel by pixel: what is mixed is in no table. */
+static void mix_row(const struct mr_finish_view *view, const struct mr_finish_sample *sample)
+{
+    for (uint64_t pixel = 0; pixel < view->n_pixels; pixel++)
+        mr_finish_pixel(view, sample, pixel);
+}
+
 static uint32_t finish_one(const struct mr_finish_view *view, const struct lookup *lookup, uint32_t i)
 {
     const struct mr_descriptor *descriptor = &view->descriptors[i];
-    uint32_t row = mr_finish_row(view, descriptor);
-    if (row == MR_NO_ROW)
+    struct mr_finish_sample sample;
+    if (!mr_finish_sample_init(&sample, view, i))
         return MR_FINISHED_BAD_RANGE;
+    if (sample.own.pixels && sample.partner.pixels) {
+        mix_row(view, &sample);
+        return MR_FINISHED_OK;
+    }
+    uint32_t row = mr_finish_row(view, descriptor);
     bool has_pixels = mr_finish_source(view, descriptor);
     if (!has_pixels || view->out_channels > view->channels)
         put_zeros(view, row);

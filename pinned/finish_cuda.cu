@@ -14,36 +14,42 @@
 
 enum { THREADS = 256, ITEMS_PER_THREAD = 4, MAX_BLOCKS_X = 1 << 20, MAX_BLOCKS_Y = 65535 };
 
+/*
+ * Kernels come in two kinds: those that erase and mix, and those for everything else, which need fewer registers.
+ */
+
 /* The first thread of a block row also tells what became of the sample. */
 static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view *view, uint32_t i, bool tells,
-                                                    bool erases, struct mr_finish_sample *sample_out)
+                                                    bool changes, struct mr_finish_sample *sample_out)
 {
     if (tells)
         view->status[i] = mr_finish_check(view, &view->descriptors[i]);
     bool has_row = mr_finish_sample_init(sample_out, view, i);
-    if (!erases)
-        sample_out->erase = NULL; /* so that the compiler leaves boxes out */
+    if (!changes) { /* so that the compiler leaves boxes and partners out */
+        sample_out->own.erase = NULL;
+        sample_out->partner.pixels = NULL;
+    }
     return has_row;
 }
 
-static __device__ __forceinline__ void run_planar(const struct mr_finish_view *view, bool erases)
+static __device__ __forceinline__ void run_planar(const struct mr_finish_view *view, bool changes)
 {
     uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     uint64_t step = (uint64_t)gridDim.x * THREADS;
     struct mr_finish_sample sample;
     for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y)
-        if (begin_sample(view, i, begin == 0, erases, &sample))
+        if (begin_sample(view, i, begin == 0, changes, &sample))
             for (uint64_t pixel = begin; pixel < view->n_pixels; pixel += step)
                 mr_finish_pixel(view, &sample, pixel);
 }
 
-static __device__ __forceinline__ void run_interleaved(const struct mr_finish_view *view, bool erases)
+static __device__ __forceinline__ void run_interleaved(const struct mr_finish_view *view, bool changes)
 {
     uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     uint64_t step = (uint64_t)gridDim.x * THREADS;
     struct mr_finish_sample sample;
     for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y)
-        if (begin_sample(view, i, begin == 0, erases, &sample))
+        if (begin_sample(view, i, begin == 0, changes, &sample))
             for (uint64_t element = begin; element < view->row_elements; element += step)
                 mr_finish_element(view, &sample, element);
 }
@@ -58,20 +64,20 @@ static __global__ void __launch_bounds__(THREADS) finish_interleaved(const struc
     run_interleaved(&view, false);
 }
 
-static __global__ void __launch_bounds__(THREADS) finish_planar_erased(const struct mr_finish_view view)
+static __global__ void __launch_bounds__(THREADS) finish_planar_changed(const struct mr_finish_view view)
 {
     run_planar(&view, true);
 }
 
-static __global__ void __launch_bounds__(THREADS) finish_interleaved_erased(const struct mr_finish_view view)
+static __global__ void __launch_bounds__(THREADS) finish_interleaved_changed(const struct mr_finish_view view)
 {
     run_interleaved(&view, true);
 }
 
-static const void *choose_kernel(bool planar, bool erases)
+static const void *choose_kernel(bool planar, bool changes)
 {
-    if (erases)
-        return planar ? (const void *)finish_planar_erased : (const void *)finish_interleaved_erased;
+    if (changes)
+        return planar ? (const void *)finish_planar_changed : (const void *)finish_interleaved_changed;
     return planar ? (const void *)finish_planar : (const void *)finish_interleaved;
 }
 
@@ -102,7 +108,7 @@ int mr_finish_cuda_launch(const struct mr_finish_job *job, void *stream)
     dim3 block = {THREADS, 1, 1};
     grid.x = at_most(n_items / (THREADS * ITEMS_PER_THREAD) + 1, MAX_BLOCKS_X);
     grid.y = at_most(job->n, MAX_BLOCKS_Y);
-    const void *kernel = choose_kernel(planar, view.erases != NULL);
+    const void *kernel = choose_kernel(planar, view.erases != NULL || view.mix.kind != MR_MIX_NONE);
     void *arguments[] = {&view};
     return cudaLaunchKernel(kernel, grid, block, arguments, 0, (cudaStream_t)stream);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/erasing.h"
+#include "base/mix.h"
 #include "pinned/descriptor.h"
 
 #include <millrace/batch.h>
@@ -23,6 +24,7 @@ struct mr_finish {
     uint32_t dtype;                  /* mr_dtype: MR_U8, MR_F32, MR_F16, MR_BF16 */
     uint32_t exact;                  /* floats come from the table, not from fma */
     uint32_t erases;                 /* boxes of the floats are overwritten */
+    uint32_t mixes;                  /* rows are mixed */
     float scale[MR_FINISH_CHANNELS]; /* fmaf(x, scale[c], bias[c]), rounded to nearest even for 16 bits */
     float bias[MR_FINISH_CHANNELS];
     float table[MR_FINISH_CHANNELS][256];
@@ -41,7 +43,8 @@ struct mr_finish_job {
     uint64_t staging_off;
     uint64_t staging_len;
     void *out;
-    uint32_t *status; /* n words, enum mr_finished */
+    uint32_t *status;  /* n words, enum mr_finished */
+    struct mr_mix mix; /* where finish->mixes: what was drawn; then the job has all rows of a batch, in their places */
 };
 
 #endif

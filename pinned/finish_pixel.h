@@ -45,6 +45,7 @@ struct mr_finish_view {
     uint64_t staging_len;
     void *out;
     uint32_t *status;
+    struct mr_mix mix; /* of kind MR_MIX_NONE: rows are not mixed */
 };
 
 /* The host's side of a launch: reads job->finish. */
@@ -75,6 +76,9 @@ static inline void mr_finish_view_init(struct mr_finish_view *view, const struct
     view->staging_len = job->staging_len;
     view->out = job->out;
     view->status = job->status;
+    view->mix = job->mix;
+    if (!finish->mixes)
+        view->mix.kind = MR_MIX_NONE;
 }
 
 /* Row of the output that a descriptor fills; MR_NO_ROW when its place is not among this job's. */
@@ -163,69 +167,149 @@ MR_HOST_DEVICE void mr_finish_put(const struct mr_finish_view *view, uint64_t i,
     }
 }
 
-/* A descriptor's sample: what is the same for all of its pixels. */
-struct mr_finish_sample {
-    const uint8_t *source;        /* mr_finish_source(); NULL: zeros */
+/* A descriptor's sample. */
+struct mr_finish_source {
+    const uint8_t *pixels;        /* mr_finish_source(); NULL: zeros */
     const struct mr_erase *erase; /* NULL: no boxes */
-    uint64_t first;               /* element of the output at which its row begins */
     uint32_t flip;
 };
+
+/* A row of the output: what is the same for all of its pixels. */
+struct mr_finish_sample {
+    struct mr_finish_source own;
+    struct mr_finish_source partner; /* without pixels: the row is not mixed */
+    uint64_t first;                  /* element of the output at which it begins */
+};
+
+MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finish_view *view, uint32_t i)
+{
+    const struct mr_descriptor *descriptor = &view->descriptors[i];
+    struct mr_finish_source source = {mr_finish_source(view, descriptor), NULL, descriptor->flip};
+    if (view->erases && view->erases[i].n > 0)
+        source.erase = &view->erases[i];
+    return source;
+}
+
+/* The sample that descriptor i's is mixed with: that of a partner in its place, which is no hole, nor the row itself.
+ */
+MR_HOST_DEVICE struct mr_finish_source mr_finish_partner_of(const struct mr_finish_view *view, uint32_t i)
+{
+    uint32_t k = mr_mix_partner(view->mix.rule, i, view->n);
+    struct mr_finish_source none = {NULL, NULL, 0};
+    if (view->mix.kind == MR_MIX_NONE || k == i || k >= view->n || mr_finish_row(view, &view->descriptors[i]) != i ||
+        mr_finish_row(view, &view->descriptors[k]) != k)
+        return none;
+    return mr_finish_source_at(view, k);
+}
 
 /* False where it has no row. */
 MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample, const struct mr_finish_view *view,
                                           uint32_t i)
 {
-    const struct mr_descriptor *descriptor = &view->descriptors[i];
-    uint32_t row = mr_finish_row(view, descriptor);
-    sample->source = mr_finish_source(view, descriptor);
-    sample->erase = view->erases && view->erases[i].n > 0 ? &view->erases[i] : NULL;
+    uint32_t row = mr_finish_row(view, &view->descriptors[i]);
+    sample->own = mr_finish_source_at(view, i);
+    sample->partner = mr_finish_partner_of(view, i);
     sample->first = row * view->row_elements;
-    sample->flip = descriptor->flip;
     return row != MR_NO_ROW;
 }
 
-/* A pixel of the output, with what its channels have in common. */
+/* A pixel of one source, with what its channels have in common. */
 struct mr_finish_spot {
-    const uint8_t *from; /* its channels in the source; NULL: zeros */
-    uint32_t y;          /* of the box alone */
+    const uint8_t *from;          /* its channels in the source; NULL: none */
+    const struct mr_erase *erase; /* whose box it lies in; NULL: in none */
+    uint32_t box;
+};
+
+/* A pixel of the output. */
+struct mr_finish_mixed {
+    struct mr_finish_spot own;
+    struct mr_finish_spot partner; /* without pixels: nothing is added */
+    uint32_t y;                    /* of boxes and mixing alone */
     uint32_t x;
-    int32_t box; /* -1: none */
 };
 
 MR_HOST_DEVICE struct mr_finish_spot mr_finish_spot_at(const struct mr_finish_view *view,
-                                                       const struct mr_finish_sample *sample, uint64_t pixel)
+                                                       const struct mr_finish_source *source, uint64_t pixel,
+                                                       uint32_t y, uint32_t x)
 {
-    struct mr_finish_spot spot = {NULL, 0, 0, -1};
-    if (!sample->source)
+    struct mr_finish_spot spot = {source->pixels, NULL, 0};
+    if (!source->pixels)
         return spot;
-    spot.from = sample->source + mr_finish_mirror(view, sample->flip, pixel) * view->channels;
-    if (sample->erase) {
-        spot.y = (uint32_t)(pixel / view->width);
-        spot.x = (uint32_t)(pixel - (uint64_t)spot.y * view->width);
-        spot.box = mr_erasing_find(sample->erase, spot.y, spot.x);
+    spot.from += mr_finish_mirror(view, source->flip, pixel) * view->channels;
+    int32_t box = source->erase ? mr_erasing_find(source->erase, y, x) : -1;
+    if (box >= 0) {
+        spot.erase = source->erase;
+        spot.box = (uint32_t)box;
     }
     return spot;
 }
 
-MR_HOST_DEVICE uint32_t mr_finish_spot_bits(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
-                                            const struct mr_finish_spot *spot, uint32_t c)
+/* Inside the box of MR_MIX_CUT the partner stands for the own row; its boxes do so only where floats are mixed. */
+MR_HOST_DEVICE void mr_finish_mix_in(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
+                                     uint64_t pixel, struct mr_finish_mixed *mixed)
 {
-    if (!spot->from || c >= view->channels)
+    bool is_inside = mr_mix_in_box(&view->mix, (int32_t)mixed->x, (int32_t)mixed->y);
+    if (view->mix.kind == MR_MIX_CUT && !is_inside)
+        return;
+    struct mr_finish_spot spot = mr_finish_spot_at(view, &sample->partner, pixel, mixed->y, mixed->x);
+    if (view->mix.kind == MR_MIX_UP)
+        mixed->partner = spot;
+    else if (view->mix.rule == MR_MIX_FLOATS)
+        mixed->own = spot;
+    else
+        mixed->own.from = spot.from;
+}
+
+MR_HOST_DEVICE struct mr_finish_mixed mr_finish_mixed_at(const struct mr_finish_view *view,
+                                                         const struct mr_finish_sample *sample, uint64_t pixel)
+{
+    struct mr_finish_mixed mixed = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, 0};
+    if (!sample->own.erase && !sample->partner.pixels) {
+        if (sample->own.pixels)
+            mixed.own.from = sample->own.pixels + mr_finish_mirror(view, sample->own.flip, pixel) * view->channels;
+        return mixed;
+    }
+    mixed.y = (uint32_t)(pixel / view->width);
+    mixed.x = (uint32_t)(pixel - (uint64_t)mixed.y * view->width);
+    mixed.own = mr_finish_spot_at(view, &sample->own, pixel, mixed.y, mixed.x);
+    if (mixed.own.from && sample->partner.pixels)
+        mr_finish_mix_in(view, sample, pixel, &mixed);
+    return mixed;
+}
+
+/* A channel of a pixel of one source, as a finished float. */
+MR_HOST_DEVICE float mr_finish_value(const struct mr_finish_view *view, const struct mr_finish_spot *spot, uint32_t y,
+                                     uint32_t x, uint32_t c)
+{
+    if (spot->erase)
+        return mr_erasing_value(spot->erase, spot->box, y, x, c, view->normals);
+    return mr_finish_float(view, c, spot->from[c]);
+}
+
+MR_HOST_DEVICE uint32_t mr_finish_mixed_bits(const struct mr_finish_view *view, const struct mr_finish_mixed *mixed,
+                                             uint32_t c)
+{
+    if (!mixed->own.from || c >= view->channels)
         return 0;
-    if (spot->box < 0)
-        return mr_finish_bits(view, c, spot->from[c]);
-    return mr_finish_encode(view,
-                            mr_erasing_value(sample->erase, (uint32_t)spot->box, spot->y, spot->x, c, view->normals));
+    bool adds = mixed->partner.from, of_floats = view->mix.rule == MR_MIX_FLOATS;
+    if (!mixed->own.erase && !(adds && of_floats)) {
+        uint8_t byte = mixed->own.from[c];
+        return mr_finish_bits(view, c, adds ? mr_mix_bytes(&view->mix, byte, mixed->partner.from[c]) : byte);
+    }
+    float value = mr_finish_value(view, &mixed->own, mixed->y, mixed->x, c);
+    if (adds && of_floats)
+        value = mr_mix_floats(&view->mix, value, mr_finish_value(view, &mixed->partner, mixed->y, mixed->x, c));
+    return mr_finish_encode(view, value);
 }
 
 /* One pixel, all its channels. */
 MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
                                     uint64_t pixel)
 {
-    struct mr_finish_spot spot = mr_finish_spot_at(view, sample, pixel);
+    struct mr_finish_mixed mixed = mr_finish_mixed_at(view, sample, pixel);
     uint64_t to = sample->first + pixel * view->pixel_stride;
     for (uint32_t c = 0; c < view->out_channels; c++, to += view->channel_stride)
-        mr_finish_put(view, to, mr_finish_spot_bits(view, sample, &spot, c));
+        mr_finish_put(view, to, mr_finish_mixed_bits(view, &mixed, c));
 }
 
 /* One element of an interleaved output, counted in its row. */
@@ -233,9 +317,9 @@ MR_HOST_DEVICE void mr_finish_element(const struct mr_finish_view *view, const s
                                       uint64_t element)
 {
     uint64_t pixel = element / view->out_channels;
-    struct mr_finish_spot spot = mr_finish_spot_at(view, sample, pixel);
+    struct mr_finish_mixed mixed = mr_finish_mixed_at(view, sample, pixel);
     uint32_t c = (uint32_t)(element - pixel * view->out_channels);
-    mr_finish_put(view, sample->first + element, mr_finish_spot_bits(view, sample, &spot, c));
+    mr_finish_put(view, sample->first + element, mr_finish_mixed_bits(view, &mixed, c));
 }
 
 #endif

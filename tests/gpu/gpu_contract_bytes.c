@@ -65,8 +65,7 @@ static void compare_exact(struct gpu_setup *setup)
 static void erased_boxes(struct gpu_setup *setup)
 {
     static const char *const transforms[] = {
-        "random_resized_crop(96)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)+"
-        "random_erasing(0.9,value=random)",
+        "random_resized_crop(96)+hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing(0.9,value=random)",
         "resize(61:47)+random_erasing(0.8,0.05:0.4,value=0.5:-1:2,count=4)",
         "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+random_erasing(1,value=rand,count=2)",
         "resize(224:224)+random_erasing(1,0.1:0.5,value=random,count=3)"};
@@ -76,6 +75,25 @@ static void erased_boxes(struct gpu_setup *setup)
         options.layout = i % 2 ? MR_NCHW : MR_NHWC;
         options.pad_channels = i > 4 ? 4 : 0;
         if (!setup->brief || i < 3)
+            compare_epoch(setup, setup->photos, transforms[i / 2], &options);
+    }
+}
+
+/* Both rules, MixUp and CutMix, of erased rows; bytes by timm's rule. */
+static void mixed_rows(struct gpu_setup *setup)
+{
+    static const char *const transforms[] = {
+        "random_resized_crop(96)+hflip+random_erasing(0.5,value=random)+mixup_or_cutmix(0.2,1)",
+        "resize(61:47)+normalize(mean=0.5,std=0.2)+random_erasing(0.5,value=rand)+timm_mixup(mixup=0.8,cutmix=1)",
+        "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+mixup(0.8)", "resize(224:224)+cutmix(1)",
+        "resize(37:53)+timm_mixup(mixup=0.8,cutmix=1)"};
+    for (uint32_t i = 0; i < 2 * sizeof transforms / sizeof *transforms; i++) {
+        mr_loader_options options = gpu_contract_options(setup);
+        options.dtype = i / 2 == 4 ? MR_U8 : dtypes[1 + i % 3];
+        options.layout = i % 2 ? MR_NCHW : MR_NHWC;
+        options.pad_channels = i % 4 == 1 ? 4 : 0;
+        options.batch_size += options.batch_size % 2;
+        if (!setup->brief || i % 2 == 0)
             compare_epoch(setup, setup->photos, transforms[i / 2], &options);
     }
 }
@@ -164,6 +182,7 @@ const struct gpu_case gpu_bytes_cases[] = {
     {"channels padded to 8 are zero, the others the host's", padded_to_8},
     {"the exact mode gives the host's bytes", compare_exact},
     {"erased boxes are the host's", erased_boxes},
+    {"mixed rows are the host's", mixed_rows},
     {"floats that workers made cross unchanged", finished_by_workers},
     {"odd and unequal sides give the host's bytes", odd_sizes},
     {"pictures that are records give the host's bytes", pictures_that_are_records},

@@ -184,6 +184,8 @@ static void add_arrays(struct seen *seen, struct seen_batch *b, mr_batch *batch,
         b->bytes[i] = take_memory(seen, 0);
         for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
             const mr_array *array = mr_batch_array_at(mr_batch_part(batch, p), i);
+            if (!array)
+                continue; /* of mixing */
             size_t len = array_bytes(array);
             uint8_t *to = take_memory(seen, len);
             b->len[i] += len;
@@ -284,7 +286,8 @@ struct seen *seen_on_host(mr_dataset *dataset, const char *transform, const mr_l
 
 void seen_expect_same(const struct seen *seen, const struct seen *expected)
 {
-    static const char *const names[SEEN_ARRAYS] = {"image", "label", "index", "mask", "geometry"};
+    static const char *const names[SEEN_ARRAYS] = {"image",    "label",     "index",      "mask",
+                                                   "geometry", "mix_label", "mix_lambda", "soft_label"};
     assert_int_equal(seen->n, expected->n);
     for (uint32_t k = 0; k < seen->n; k++) {
         const struct seen_batch *a = &seen->batches[k], *b = &expected->batches[k];

@@ -33,7 +33,7 @@ mr_loader_options stage_options(const char *device);
 mr_loader_options stage_pin_options(void);
 mr_loader *stage_pinned_loader(struct rig *rig, const mr_loader_options *options);
 
-enum { SEEN_BATCHES = 64, SEEN_ARRAYS = 5 };
+enum { SEEN_BATCHES = 64, SEEN_ARRAYS = 8 };
 
 struct seen_batch {
     uint64_t epoch;

@@ -87,6 +87,7 @@ struct batch {
     struct mr_finish finish;
     struct mr_descriptor descriptors[N];
     struct mr_erase erases[N];
+    struct mr_mix mix;
     uint8_t staging[N * WIDTH * HEIGHT * 4];
     uint32_t expected_status[N], status[N];
     uint8_t expected[MAX_OUT], out[MAX_OUT];
@@ -149,7 +150,8 @@ static struct mr_finish_job job_of(struct batch *batch, void *out, uint32_t *sta
                                   .staging_off = OFF,
                                   .staging_len = N * mr_finish_in_bytes(&batch->finish),
                                   .out = out,
-                                  .status = status};
+                                  .status = status,
+                                  .mix = batch->mix};
 }
 
 static void compare(struct batch *batch, unsigned x, unsigned y)
@@ -222,6 +224,37 @@ static void check_erased(struct batch *batch)
     compare(batch, 2, 3);
 }
 
+/* Erased, and mixed by either rule; bytes are mixed as u8 too. */
+static void check_mixed(struct batch *batch)
+{
+    bool floats = batch->finish.dtype != MR_U8;
+    check_erased(batch);
+    fill_descriptors(batch);
+    for (uint32_t i = 0; i < N; i++) { /* in their places, one of them a hole */
+        batch->descriptors[i].place = 20 + i;
+        batch->descriptors[i].encoding = i % 4 == 3 ? MR_ENCODING_NONE : MR_ENCODING_U8;
+    }
+    batch->finish.mixes = 1;
+    for (uint32_t k = floats ? 0 : 2; k < 4; k++) {
+        batch->mix = (struct mr_mix){.kind = k % 2 ? MR_MIX_UP : MR_MIX_CUT,
+                                     .rule = k / 2 ? MR_MIX_BYTES : MR_MIX_FLOATS,
+                                     .lambda = 0.3f,
+                                     .rest = 0.7f,
+                                     .x1 = 5,
+                                     .y1 = 3,
+                                     .x2 = 40,
+                                     .y2 = 30};
+        compare(batch, UINT32_MAX, UINT32_MAX);
+        compare(batch, 3, 2);
+    }
+}
+
+static void rows_are_mixed_as_on_the_host(void **state)
+{
+    (void)state;
+    for_all_kinds(check_mixed);
+}
+
 static void boxes_are_erased_as_on_the_host(void **state)
 {
     (void)state;
@@ -277,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernel_gives_what_the_host_gives),
         cmocka_unit_test(boxes_are_erased_as_on_the_host),
+        cmocka_unit_test(rows_are_mixed_as_on_the_host),
         cmocka_unit_test(grids_that_are_too_small_are_walked_through),
         cmocka_unit_test(bad_descriptors_give_zeros_and_their_status),
         cmocka_unit_test(a_batch_is_one_launch_that_writes_each_element_once),
