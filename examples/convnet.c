@@ -220,15 +220,14 @@ void convnet_forward(struct convnet *net)
         net->math->forward(net, layer);
 }
 
-bool convnet_score(struct convnet *net, const int64_t *labels, const uint8_t *mask)
+bool convnet_score(struct convnet *net, const struct convnet_targets *targets)
 {
-    return convnet_score_rows(net, net->scores, net->n, labels, mask, true);
+    return convnet_score_rows(net, net->scores, net->n, targets, true);
 }
 
-bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
-                        bool anew)
+bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew)
 {
-    return net->math->score(net, scores, n, labels, mask, anew);
+    return net->math->score(net, scores, n, targets, anew);
 }
 
 void convnet_backward(struct convnet *net, int layer)

@@ -7,7 +7,7 @@
  *
  *   convnet_take(net, images);
  *   convnet_forward(net);
- *   convnet_score(net, labels, mask);
+ *   convnet_score(net, &targets);
  *   for (int layer = CONVNET_LAYERS - 1; layer >= 0; layer--)
  *       convnet_backward(net, layer);
  *   convnet_update(net, lr, momentum, decay);
@@ -69,10 +69,18 @@ void convnet_destroy(struct convnet *net);
 /* images  f32 [N, 3, S, S], S a multiple of 32; copied. False if they are something else, or more than max_batch. */
 bool convnet_take(struct convnet *net, const mr_array *images);
 void convnet_forward(struct convnet *net);
-/* Cross-entropy, and where the backward pass begins. mask may be NULL. False when a label is no class (on the CPU). */
-bool convnet_score(struct convnet *net, const int64_t *labels, const uint8_t *mask);
+/* What the loss is taken of, row by row. A row of mixed pictures has two labels, with weights lambda and 1 - lambda. */
+struct convnet_targets {
+    const int64_t *labels;
+    const uint8_t *mask;  /* NULL: all rows count */
+    const int64_t *mixed; /* the second labels; NULL: rows are not mixed */
+    const float *lambda;
+};
+
+/* Cross-entropy, and where the backward pass begins. False when a label is no class (on the CPU). */
+bool convnet_score(struct convnet *net, const struct convnet_targets *targets);
 /* The same for n rows of scores that lie on this net's device; anew: sums begin with zero. */
-bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
+bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets,
                         bool anew);
 /* One layer's gradients, from the last layer to the first. */
 void convnet_backward(struct convnet *net, int layer);

@@ -284,18 +284,21 @@ static void forward_gpu(struct convnet *net, int layer)
     }
 }
 
-static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
-                      bool anew)
+static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew)
 {
+    bool mixes = targets->mixed != NULL;
     const struct gpu *gpu = enter_device(net);
     size_t n_classes = net->plan.n_classes, n_sums = (size_t)n * 3 * sizeof(double);
     struct convnet_job score = {.n = n,
                                 .memory = {{scores, bytes_of(net, n * n_classes), true},
-                                           {(void *)labels, n * sizeof *labels, false},
-                                           {(void *)mask, mask != NULL ? n : 0, false},
-                                           {gpu->row_sums, n_sums, true}},
+                                           {(void *)targets->labels, n * sizeof *targets->labels, false},
+                                           {(void *)targets->mask, targets->mask != NULL ? n : 0, false},
+                                           {gpu->row_sums, n_sums, true},
+                                           {(void *)targets->mixed, mixes ? n * sizeof *targets->mixed : 0, false},
+                                           {(void *)targets->lambda, mixes ? n * sizeof *targets->lambda : 0, false}},
                                 .channels = (int)n_classes,
-                                .anew = mask == NULL};
+                                .anew = targets->mask == NULL,
+                                .mixes = mixes};
     struct convnet_job tally = {.n = 1,
                                 .memory = {{gpu->row_sums, n_sums, false},
                                            {net->sums, sizeof *net->sums, true},

@@ -79,19 +79,25 @@ static void forward_host(struct convnet *net, int layer)
         forward_f32(net, layer);
 }
 
-static bool score_host(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask,
-                       bool anew)
+static bool are_classes(const struct convnet *net, uint32_t n, const int64_t *labels)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (labels[i] < 0 || labels[i] >= net->plan.n_classes)
             return false;
     }
+    return true;
+}
+
+static bool score_host(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew)
+{
+    if (!are_classes(net, n, targets->labels) || (targets->mixed != NULL && !are_classes(net, n, targets->mixed)))
+        return false;
     if (anew)
         *net->sums = (struct convnet_sums){0};
     if (is_f64(net))
-        score_f64(net, scores, n, labels, mask);
+        score_f64(net, scores, n, targets);
     else
-        score_f32(net, scores, n, labels, mask);
+        score_f32(net, scores, n, targets);
     return true;
 }
 

@@ -24,14 +24,15 @@ enum convnet_kernel {
     CONVNET_POOL,   /* plane, biases, pooled, winners: one for each winner */
     CONVNET_UNPOOL, /* derivatives of pooled, winners, plane: one for each number of plane */
     CONVNET_BIAS,   /* biases, scores: one for each score */
-    CONVNET_SCORE,  /* scores, labels, mask, sums of each row (f64: loss, correct, count): one for each row */
+    CONVNET_SCORE,  /* scores, labels, mask, sums of each row (f64: loss, correct, count), second labels, their rows'
+                       lambdas: one for each row */
     CONVNET_TALLY,  /* sums of each row, sums, the number of samples behind the gradients: one */
     CONVNET_ADD,    /* to, more: one for each number */
     CONVNET_UPDATE, /* weights, velocity, gradients: one for each weight */
     CONVNET_N_KERNELS
 };
 
-enum { CONVNET_MAX_MEMORY = 4 };
+enum { CONVNET_MAX_MEMORY = 6 };
 
 struct convnet_job {
     size_t n;
@@ -46,6 +47,7 @@ struct convnet_job {
     int channels; /* SHRINK: pixels that become one, on a side; POOL, UNPOOL: those that a convolution gives, else gets;
                      BIAS, SCORE: classes */
     bool anew;    /* TALLY: sums begin with zero; SCORE: there is no mask */
+    bool mixes;   /* SCORE: there are second labels */
     size_t step;  /* SHRINK: numbers from one image to the next */
     double lr, momentum, decay;
 };

@@ -98,8 +98,8 @@ static __global__ void NAME(bias)(struct convnet_job job)
         ((REAL *)job.memory[1].at)[i] = ((const REAL *)job.memory[0].at)[i % (size_t)job.channels];
 }
 
-/* Scores become derivatives, softmax minus one at the label, in place. A wrong label cannot end the program from here:
- * its loss is no number. */
+/* Scores become derivatives, softmax minus the weights at the labels, in place. A wrong label cannot end the program
+ * from here: its loss is no number. */
 static __global__ void NAME(score)(struct convnet_job job)
 {
     size_t i = THREAD;
@@ -110,17 +110,23 @@ static __global__ void NAME(score)(struct convnet_job job)
     if (i >= job.n)
         return;
     int64_t label = ((const int64_t *)job.memory[1].at)[i];
-    bool counts = job.anew || ((const uint8_t *)job.memory[2].at)[i], is_class = label >= 0 && label < n;
+    int64_t mixed = job.mixes ? ((const int64_t *)job.memory[4].at)[i] : label;
+    double lambda = job.mixes ? (double)((const float *)job.memory[5].at)[i] : 1;
+    bool counts = job.anew || ((const uint8_t *)job.memory[2].at)[i];
+    bool is_class = label >= 0 && label < n && mixed >= 0 && mixed < n;
     for (int k = 1; k < n; k++)
         best = scores[k] > scores[best] ? k : best;
     double most = (double)scores[best];
     for (int k = 0; k < n; k++)
         total += exp((double)scores[k] - most);
-    sums[0] = !counts ? 0 : is_class ? log(total) - ((double)scores[label] - most) : (double)NAN;
+    double wanted = is_class ? lambda * (double)scores[label] + (1 - lambda) * (double)scores[mixed] : (double)NAN;
+    sums[0] = counts ? log(total) - (wanted - most) : 0;
     sums[1] = counts && best == label;
     sums[2] = counts;
     for (int k = 0; k < n; k++)
-        scores[k] = (REAL)(counts && is_class ? exp((double)scores[k] - most) / total - (k == label) : 0);
+        scores[k] = (REAL)(counts && is_class ? exp((double)scores[k] - most) / total - (k == label) * lambda -
+                                                    (k == mixed) * (1 - lambda)
+                                              : 0);
 }
 
 /* In the order of the rows. */

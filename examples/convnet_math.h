@@ -23,7 +23,7 @@ struct convnet_math {
     void (*copy)(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes);
     void (*images)(struct convnet *net, const mr_array *images);
     void (*forward)(struct convnet *net, int layer);
-    bool (*score)(struct convnet *net, void *scores, uint32_t n, const int64_t *labels, const uint8_t *mask, bool anew);
+    bool (*score)(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew);
     void (*backward)(struct convnet *net, int layer);
     void (*add)(struct convnet *net, void *to, const void *more, size_t count);
     void (*update)(struct convnet *net, double lr, double momentum, double decay);

@@ -150,8 +150,8 @@ static void NAME(forward)(struct convnet *net, int layer)
     }
 }
 
-/* Scores become derivatives, softmax minus one at the label, in place. */
-static void NAME(score_row)(REAL *scores, int n, int64_t label, struct convnet_sums *sums)
+/* Scores become derivatives, softmax minus the weights at the labels, in place. */
+static void NAME(score_row)(REAL *scores, int n, int64_t label, int64_t mixed, double lambda, struct convnet_sums *sums)
 {
     double shares[CONVNET_MAX_CLASSES], total = 0;
     int best = 0;
@@ -160,20 +160,23 @@ static void NAME(score_row)(REAL *scores, int n, int64_t label, struct convnet_s
         best = scores[i] > scores[best] ? i : best;
     for (int i = 0; i < n; i++)
         total += shares[i] = exp((double)scores[i] - (double)scores[best]);
-    sums->loss += log(total) - ((double)scores[label] - (double)scores[best]);
+    double wanted = lambda * (double)scores[label] + (1 - lambda) * (double)scores[mixed];
+    sums->loss += log(total) - (wanted - (double)scores[best]);
     sums->correct += best == label;
     sums->count++;
     for (int i = 0; i < n; i++)
-        scores[i] = (REAL)(shares[i] / total - (i == label));
+        scores[i] = (REAL)(shares[i] / total - (i == label) * lambda - (i == mixed) * (1 - lambda));
 }
 
-static void NAME(score)(struct convnet *net, REAL *scores, uint32_t n, const int64_t *labels, const uint8_t *mask)
+static void NAME(score)(struct convnet *net, REAL *scores, uint32_t n, const struct convnet_targets *targets)
 {
+    const int64_t *labels = targets->labels, *mixed = targets->mixed != NULL ? targets->mixed : labels;
     size_t n_classes = net->plan.n_classes;
 
     for (uint32_t row = 0; row < n; row++, scores += n_classes) {
-        if (mask == NULL || mask[row])
-            NAME(score_row)(scores, (int)n_classes, labels[row], net->sums);
+        double lambda = targets->mixed != NULL ? (double)targets->lambda[row] : 1;
+        if (targets->mask == NULL || targets->mask[row])
+            NAME(score_row)(scores, (int)n_classes, labels[row], mixed[row], lambda, net->sums);
         else
             memset(scores, 0, n_classes * sizeof(REAL));
     }

@@ -46,7 +46,9 @@ static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *t
     options.batch_size = t->options.batch_size / world_size;
     options.world_size = alone ? 1 : world_size;
     options.rank = alone ? 0 : mr_group_rank(t->group);
-    options.tail = MR_TAIL_EXACT;
+    options.repeat = test || t->options.repeat < 2 ? 0 : t->options.repeat;
+    if (options.repeat == 0)
+        options.tail = MR_TAIL_EXACT; /* repetition has its own */
     options.no_shuffle = test;
     options.seed = mr_seed(t->options.seed, "sampler");
     options.dtype = MR_F32;
@@ -80,7 +82,8 @@ static void set_up(struct trainer *t)
     trainer_join(t);
     t->train_data = open_data(o->data, "train");
     t->test_data = open_data(o->data, "test");
-    t->train = open_loader(t, t->train_data, "cifar", false, false);
+    t->train =
+        open_loader(t, t->train_data, t->options.transform != NULL ? t->options.transform : "cifar", false, false);
     if (!o->eval_rank0 || mr_group_rank(t->group) == 0)
         t->test = open_loader(t, t->test_data, TEST_TRANSFORM, true, o->eval_rank0);
     trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"), mr_group_error(t->group));

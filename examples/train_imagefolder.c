@@ -37,7 +37,9 @@ static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *t
     options.batch_size = t->options.batch_size / world_size;
     options.world_size = alone ? 1 : world_size;
     options.rank = alone ? 0 : mr_group_rank(t->group);
-    options.tail = MR_TAIL_EXACT;
+    options.repeat = test || t->options.repeat < 2 ? 0 : t->options.repeat;
+    if (options.repeat == 0)
+        options.tail = MR_TAIL_EXACT; /* repetition has its own */
     options.on_error = MR_ON_ERROR_ZERO;
     options.no_shuffle = test;
     options.seed = mr_seed(t->options.seed, "sampler");
@@ -87,7 +89,8 @@ static void set_up(struct trainer *t)
     t->train_data = open_data(o->data, "train");
     t->test_data = open_data(o->data, "val");
     compare_classes(t->train_data, t->test_data);
-    t->train = open_loader(t, t->train_data, "train:224", false, false);
+    t->train =
+        open_loader(t, t->train_data, t->options.transform != NULL ? t->options.transform : "train:224", false, false);
     if (!o->eval_rank0 || mr_group_rank(t->group) == 0)
         t->test = open_loader(t, t->test_data, "eval:232:224", true, o->eval_rank0);
     trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"), mr_group_error(t->group));

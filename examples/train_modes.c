@@ -203,35 +203,31 @@ const char *train_modes_forward(struct train_model *model, mr_batch *batch)
     return NULL;
 }
 
-/* What the loss is taken of. NULL for no part. */
-struct targets {
-    const int64_t *labels;
-    const uint8_t *mask;
-};
-
 /* Where the network that takes the loss can read them: what the loader left on the host goes to the first device. */
-static struct targets find_targets(struct train_model *model, mr_batch *part)
+static struct convnet_targets find_targets(struct train_model *model, mr_batch *part)
 {
     struct convnet *first = model->nets[0];
-    struct targets targets = {mr_batch_data(part, "label"), mr_batch_data(part, "mask")};
+    struct convnet_targets targets = {.labels = mr_batch_data(part, "label"), .mask = mr_batch_data(part, "mask")};
     size_t n = mr_batch_size(part);
 
-    if (model->mode != TRAIN_DP || !train_modes_on_gpu(model))
+    targets.mixed = mr_batch_data(part, "mix_label"); /* NULL where rows are not mixed */
+    targets.lambda = mr_batch_data(part, "mix_lambda");
+    if (model->mode != TRAIN_DP || !train_modes_on_gpu(model)) /* where the loader mixes nothing */
         return targets;
     uint8_t *mask = (uint8_t *)(model->labels + first->plan.max_batch);
     convnet_copy(first, model->labels, NULL, targets.labels, n * sizeof(int64_t));
     convnet_copy(first, mask, NULL, targets.mask, n);
-    return (struct targets){model->labels, mask};
+    return (struct convnet_targets){.labels = model->labels, .mask = mask};
 }
 
 /* Scores of a part come to the first device, and go back as derivatives. */
-static bool score_gathered(struct train_model *model, struct convnet *net, struct targets targets)
+static bool score_gathered(struct train_model *model, struct convnet *net, const struct convnet_targets *targets)
 {
     struct convnet *first = model->nets[0];
     size_t n_bytes = (size_t)net->n * net->plan.n_classes * mr_dtype_size(model->dtype);
 
     convnet_copy(first, model->gathered, net, net->scores, n_bytes);
-    bool good = convnet_score_rows(first, model->gathered, net->n, targets.labels, targets.mask, false);
+    bool good = convnet_score_rows(first, model->gathered, net->n, targets, false);
     convnet_copy(net, net->scores, first, model->gathered, n_bytes);
     return good;
 }
@@ -242,13 +238,13 @@ const char *train_modes_score(struct train_model *model, mr_batch *batch)
 
     for (uint32_t i = 0; i < (is_data_parallel(model) ? model->n_devices : 1) && good; i++) {
         struct convnet *net = model->nets[model->mode == TRAIN_MP ? 1 : i];
-        struct targets targets = {NULL, NULL};
+        struct convnet_targets targets = {0};
         if (i < model->n_parts)
             targets = find_targets(model, mr_batch_part(batch, i));
         if (model->mode != TRAIN_DP || i == 0)
-            good = convnet_score(net, targets.labels, targets.mask);
+            good = convnet_score(net, &targets);
         else if (net->n > 0)
-            good = score_gathered(model, net, targets);
+            good = score_gathered(model, net, &targets);
     }
     return good ? NULL : "a label is no class";
 }

@@ -17,6 +17,8 @@ static const struct argp_option argp_options[] = {
     {"epochs", 'e', "N", 0, "default 18; 0: only test what --resume names", 0},
     {"batch-size", 'b', "N", 0, "samples of a step, on all ranks together (32)", 0},
     {"lr", 'l', "X", 0, "largest learning rate (0.02)", 0},
+    {"transform", 'T', "TEXT", 0, "what is done to training images (cifar; train:32 of train_imagefolder)", 0},
+    {"repeat", 'R', "N", 0, "each image so often in an epoch, of as many fewer images (1)", 0},
     {"workers", 'w', "N", 0, "decoding processes of each rank (1); 0: none", 0},
     {"dtype", 't', "f32|f64", 0, "of weights and arithmetic (f32)", 0},
     {"seed", 's', "N", 0, "of weights, order and augmentation (1)", 0},
@@ -93,6 +95,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'e': o->epochs = parse_whole("--epochs", text, 0, 1000000, state); break;
     case 'b': o->batch_size = (uint32_t)parse_whole("--batch-size", text, 1, 65535, state); break;
     case 'l': o->lr = parse_rate(text, state); break;
+    case 'T': o->transform = text; break;
+    case 'R': o->repeat = (uint32_t)parse_whole("--repeat", text, 1, 1000, state); break;
     case 'w': o->workers = (uint32_t)parse_whole("--workers", text, 0, MR_MAX_WORKERS, state); break;
     case 't': o->dtype = parse_either("--dtype", text, "f32", "f64", state) ? MR_F64 : MR_F32; break;
     case 's': o->seed = parse_whole("--seed", text, 0, UINT64_MAX, state); break;

@@ -16,7 +16,9 @@ struct train_options {
     uint32_t batch_size; /* of all ranks together */
     uint32_t workers;    /* of each rank */
     double lr;
-    mr_dtype dtype; /* MR_F32 or MR_F64 */
+    const char *transform; /* of the training images; NULL: the program's own */
+    uint32_t repeat;       /* how often an epoch has a sample */
+    mr_dtype dtype;        /* MR_F32 or MR_F64 */
     bool eval_rank0;
     enum train_mode mode;
     const char *device;  /* of --mode ddp: "auto", "host", "cuda:local", "cuda:N" */

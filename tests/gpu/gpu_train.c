@@ -215,6 +215,17 @@ static void agree_with_host(struct training *t)
     free(options);
 }
 
+#define CHANGED "--transform=cifar+random_erasing(0.5,value=random)+mixup_or_cutmix(0.4,1)"
+
+static void agree_on_mixed_rows(struct training *t)
+{
+    char *options = gpu_setup_text(SMALL " " CHANGED " --device=%s", t->setup->device);
+    if (run_training(t, "host-mixed", 1, t->made, SMALL " " CHANGED " --device=host") &&
+        run_training(t, "gpu-mixed", 1, t->made, options))
+        expect_near(t, "gpu-mixed", "host-mixed", 1e-9);
+    free(options);
+}
+
 static void repeat_bits(struct training *t)
 {
     char *options = gpu_setup_text(SMALL " --device=%s", t->setup->device);
@@ -291,6 +302,7 @@ int main(int argc, char **argv)
         void (*run)(struct training *t);
     } cases[] = {
         {"in f64 the GPU comes to the host's losses", 1, agree_with_host},
+        {"so it does with erased and mixed rows", 1, agree_on_mixed_rows},
         {"the same run gives the same bits", 1, repeat_bits},
         {"one rank over nccl gives the same bits", 1, go_over_nccl},
         {"two GPUs come to the losses of one, as ranks and in each mode", 2, share_among_two},

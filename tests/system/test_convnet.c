@@ -53,7 +53,7 @@ static struct convnet_sums score_pictures(struct convnet *net, int64_t first, in
 
     assert_true(convnet_take(net, &images));
     convnet_forward(net);
-    assert_true(convnet_score(net, labels + first, mask));
+    assert_true(convnet_score(net, &(struct convnet_targets){.labels = labels + first, .mask = mask}));
     return *net->sums;
 }
 
@@ -90,6 +90,35 @@ static void gradients_are_those_of_differences(void **state)
         }
     }
     assert_true(most > 0.01);
+    convnet_destroy(net);
+}
+
+/* Loss and derivatives of a row with two labels are those of both, weighted. */
+static void mixed_rows_have_the_losses_of_both_labels(void **state)
+{
+    static const float lambda[ROWS] = {0.25f, 1, 0, 0.5f, 0.7f, 0.125f};
+    struct convnet *net = new_net(MR_F64);
+    double *scores = net->scores, d[3][ROWS * 10], losses[3];
+    int64_t mixed[ROWS];
+
+    (void)state;
+    for (int row = 0; row < ROWS; row++)
+        mixed[row] = (labels[row] + row) % 10; /* of row 0 the same one */
+    const struct convnet_targets targets[3] = {
+        {.labels = labels, .mixed = mixed, .lambda = lambda}, {.labels = labels}, {.labels = mixed}};
+    for (int k = 0; k < 3; k++) {
+        score_pictures(net, 0, ROWS, NULL);
+        convnet_forward(net);
+        assert_true(convnet_score(net, &targets[k]));
+        losses[k] = net->sums->loss;
+        memcpy(d[k], scores, sizeof d[k]);
+    }
+    for (int i = 0; i < ROWS * 10; i++) {
+        double weight = (double)lambda[i / 10], wanted = weight * d[1][i] + (1 - weight) * d[2][i];
+        if (fabs(d[0][i] - wanted) > 1e-12)
+            fail_msg("row %d, class %d: %.15g, not %.15g", i / 10, i % 10, d[0][i], wanted);
+    }
+    assert_true(losses[0] > 1 && fabs(losses[0] - losses[1]) > 1e-3);
     convnet_destroy(net);
 }
 
@@ -169,7 +198,7 @@ static void larger_pictures_are_averaged(void **state)
     double wanted = score_pictures(net, 0, 1, NULL).loss;
     assert_true(convnet_take(net, &large));
     convnet_forward(net);
-    assert_true(convnet_score(net, labels, NULL));
+    assert_true(convnet_score(net, &(struct convnet_targets){.labels = labels, .mask = NULL}));
     assert_true(fabs(net->sums->loss - wanted) < 1e-4);
     free(pixels);
     convnet_destroy(net);
@@ -191,7 +220,7 @@ static void wrong_images_and_labels_are_refused(void **state)
     larger.shape[0] = ROWS + 1;
     assert_false(convnet_take(net, &larger));
     assert_true(convnet_take(net, &images));
-    assert_false(convnet_score(net, wrong, NULL));
+    assert_false(convnet_score(net, &(struct convnet_targets){.labels = wrong, .mask = NULL}));
     plan.dtype = MR_F16;
     assert_null(convnet_create(&plan));
     plan = net->plan;
@@ -207,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(mixed_rows_have_the_losses_of_both_labels),
         cmocka_unit_test(both_types_of_number_give_the_same_loss),
         cmocka_unit_test(a_loss_has_the_same_bits_in_whatever_batch),
         cmocka_unit_test(rows_without_mask_add_nothing),

@@ -115,7 +115,9 @@ static void run_step(struct convnet *net, const struct batch *batch, int64_t n, 
 
     assert_true(convnet_take(net, &images));
     convnet_forward(net);
-    assert_true(convnet_score(net, is_gpu(net) ? batch->device_labels : batch->labels, masked ? mask : NULL));
+    assert_true(
+        convnet_score(net, &(struct convnet_targets){.labels = is_gpu(net) ? batch->device_labels : batch->labels,
+                                                     .mask = masked ? mask : NULL}));
     run_backward(net);
 }
 
@@ -249,7 +251,7 @@ static void larger_pictures_are_averaged(void **state)
     double wanted = sums_of(gpu).loss;
     assert_true(convnet_take(gpu, &large));
     convnet_forward(gpu);
-    convnet_score(gpu, batch->device_labels, NULL);
+    convnet_score(gpu, &(struct convnet_targets){.labels = batch->device_labels, .mask = NULL});
     assert_true(fabs(sums_of(gpu).loss - wanted) < 1e-5);
     cudaFree(device_pixels);
     free(pixels);

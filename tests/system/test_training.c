@@ -63,6 +63,21 @@ static void it_learns(void **state)
     free(run);
 }
 
+static void it_learns_from_mixed_and_repeated_pictures(void **state)
+{
+    training_pictures(600, 100);
+    struct training_run *run = training_new("mixed", 1,
+                                            "--epochs=6 --batch-size=16 --device=host --repeat=2 "
+                                            "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
+
+    (void)state;
+    training_run(run);
+    struct training_line line = training_last_line(run, 6);
+    print_message("test accuracy %.1f %%\n", 100 * line.test_accuracy);
+    assert_true(line.test_accuracy >= 0.6); /* chance is 0.1 */
+    free(run);
+}
+
 static void ranks_come_to_the_weights_of_one_process_in_f64(void **state)
 {
     (void)state;
@@ -227,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(it_learns, training_teardown),
+        cmocka_unit_test_teardown(it_learns_from_mixed_and_repeated_pictures, training_teardown),
         cmocka_unit_test_teardown(a_stopped_run_goes_on_with_the_same_bits, training_teardown),
         cmocka_unit_test_teardown(a_wrong_checkpoint_is_named, training_teardown),
         cmocka_unit_test_teardown(damaged_photographs_add_nothing, training_teardown),
