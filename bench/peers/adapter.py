@@ -115,6 +115,7 @@ class Adapter:
             if i == 0:
                 self.mark("first")
             labels += [int(label) for label in some]
+        some = None  # a peer whose labels are no copies would have a batch held for ever
         shape, dtype = list(images.shape), str(images.dtype).replace("torch.", "")
         self.mark("begin")
         gaps = []

@@ -14,6 +14,7 @@ import peer_contracts
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, "build", "peers")
+LIBRARY = os.path.join(BUILD, "millrace", "libmillrace.so")  # of the rows of our Python package
 
 MEAN_LIMIT = 0.25  # of 255; what a Pillow-like antialiased bilinear filter stays below, whatever it rounds
 MAX_LIMIT = 4
@@ -55,6 +56,8 @@ class Peer:
         whole = self.command({self.reads: ""})[0]
         if self.environment not in OUR_BUILDS:
             whole = os.path.join(BUILD, self.environment, "setup-stamp")
+        if self.words[0] == "peer_millrace.py" and not os.path.exists(LIBRARY):
+            return "bench/peers/setup --only millrace has not been run"
         if not os.path.exists(whole):
             words = "--before COMMIT" if self.environment == "before" else "--only " + self.environment
             return "bench/peers/setup %s has not been run" % words
@@ -82,6 +85,11 @@ PEERS = [
     Peer("ffcv_raw", "FFCV raw 256", "ffcv", ["peer_ffcv.py"], reads="raw_beton", cannot=NO_DRAWN_OPERATIONS),
     Peer("ours_tar", "millrace, tar shards", "millrace", ["ours"], reads="tar"),
     Peer("webdataset", "webdataset (Pillow, the same shards)", "webdataset", ["peer_webdataset.py"], reads="tar"),
+    Peer("ours_python", "millrace in Python", "torch", ["peer_millrace.py", "loader"]),
+    Peer("ours_torch", "millrace.torch.DataLoader", "torch", ["peer_millrace.py", "torch"]),
+    Peer("ours_python_packed", "millrace in Python, packed", "torch", ["peer_millrace.py", "loader"], reads="pack"),
+    Peer("ours_torch_packed", "millrace.torch.DataLoader, packed", "torch", ["peer_millrace.py", "torch"],
+         reads="pack"),
     Peer("ours_before", "millrace before", "before", ["ours"]),
     Peer("light_full", "full decode alone", "millrace", ["light", "--full"], contracts=()),
     Peer("light_roi", "ROI decode alone", "millrace", ["light"], contracts=()),
@@ -122,6 +130,14 @@ TARGETS = [
     ("ours_packed", "dali", "A3", "img_s", "at least", 9),
     ("ours", "torch_pillow", "A5", "img_s", "at least", 9),
     ("ours_packed", "torch_pillow", "A5", "img_s", "at least", 26),
+    ("ours_python", "ours", "A1", "img_s", "at least", 0.97),
+    ("ours_python", "ours", "A2", "img_s", "at least", 0.97),
+    ("ours_python_packed", "ours_packed", "A1", "img_s", "at least", 0.97),
+    ("ours_python_packed", "ours_packed", "A2", "img_s", "at least", 0.97),
+    ("ours_torch", "ours", "A1", "img_s", "at least", 0.95),
+    ("ours_torch", "ours", "A2", "img_s", "at least", 0.95),
+    ("ours_torch_packed", "ours_packed", "A1", "img_s", "at least", 0.95),
+    ("ours_torch_packed", "ours_packed", "A2", "img_s", "at least", 0.95),
     ("ours", "fastest", "A1", "first_s", "at most", 1 / 5),
     ("ours", "leanest", "A1", "pss_mb", "at most", 0.8),
 ]

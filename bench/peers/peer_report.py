@@ -17,7 +17,8 @@ from peer_stats import by_round, describe, paired
 OURS = "ours"
 FIELDS = ("img_s", "cpu_s_per_1000", "first_s", "pss_mb", "gap_p50_ms", "gap_p99_ms")
 COLOURS = {OURS: "#c44536", "ours_packed": "#9d0208", "ours_index": "#e07a5f", "ours_reencoded": "#e5989b",
-           "ours_raw": "#e5989b", "ours_before": "#8a5a44", "light_full": "#adb5bd", "light_roi": "#8d99ae"}
+           "ours_raw": "#e5989b", "ours_python": "#bc4749", "ours_torch": "#a44a3f", "ours_python_packed": "#6a040f",
+           "ours_torch_packed": "#370617", "ours_before": "#8a5a44", "light_full": "#adb5bd", "light_roi": "#8d99ae"}
 LINES = dict(COLOURS, torch_pillow="#2a9d8f", torchvision_tensors="#264653", dali="#76b900", spdl="#e9c46a",
              ffcv="#457b9d", ffcv_raw="#a8dadc")
 
@@ -137,7 +138,9 @@ def target_table(result):
         elif against in result["peers"]:
             against = result["peers"][against]["title"]
         of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_index": ", index",
-              "ours_raw": ", raw", "ours_tar": ", tar"}[target["of"]]
+              "ours_raw": ", raw", "ours_tar": ", tar",
+              "ours_python": ", from Python", "ours_python_packed": ", from Python",
+              "ours_torch": ", drop-in", "ours_torch_packed": ", drop-in"}[target["of"]]
         if target["against"] == target["of"]:
             of = ""
         rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
@@ -181,7 +184,7 @@ def markdown(result, figures):
 def made_table(result):
     """Files that were made of the photographs before the first cell, by one process or thread."""
     data = result["data"]
-    titles = {about["reads"]: about["title"] for about in result["peers"].values() if "reads" in about}
+    titles = {about["reads"]: about["title"] for about in reversed(result["peers"].values()) if "reads" in about}
     rows = [[titles.get(kind, kind), "%.1f" % (made["bytes"] / 1e6), "%.2f" % (made["bytes"] / data["bytes"]),
              "%.0f" % (data["images"] / made["seconds"])] for kind, made in data.get("made", {}).items()]
     if not rows:

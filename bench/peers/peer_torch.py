@@ -7,7 +7,7 @@ one thread, and the loader sees long epochs (adapter.py).
 
 import sys
 
-from adapter import BATCH, MEAN, STD, Adapter, shuffled_epochs
+from adapter import BATCH, EPOCHS_AT_ONCE, MEAN, STD, Adapter, shuffled_epochs
 
 
 def operations(transforms, contract):
@@ -59,6 +59,9 @@ class LongEpoch:
 
     def __init__(self, n):
         self.n = n
+
+    def __len__(self):
+        return EPOCHS_AT_ONCE * (self.n // BATCH * BATCH)
 
     def __iter__(self):
         return iter(shuffled_epochs(self.n).tolist())
