@@ -27,33 +27,47 @@ class Array:
     used again while this object, or anything made of it, is alive.
     """
 
-    __slots__ = ("_lease", "_batch", "_data", "_type", "name", "shape", "strides", "device", "itemsize", "__weakref__")
-
-    name: str
-    """Its name in the batch: "image", "label", ..."""
-    shape: tuple[int, ...]
-    """Elements in each dimension, the batch's samples first."""
-    strides: tuple[int, ...]
-    """Bytes from one element to the next, in each dimension."""
-    device: str
-    """"host" or "cuda:N"."""
-    itemsize: int
-    """Bytes of one element."""
+    __slots__ = ("_lease", "_batch", "_array", "__weakref__")
 
     def __init__(self, lease: Lease, batch: int, array: _abi.mr_array) -> None:
-        """Of the batch or part at the address `batch`, which the lease holds."""
-        self._lease, self._batch, self._data = lease, batch, array.data
-        self._type = array.dtype
-        self.name = array.name.decode()
-        self.shape = tuple(array.shape[: array.ndim])
-        self.strides = tuple(array.strides[: array.ndim])
-        self.device = f"cuda:{array.device.id}" if array.device.kind == _abi.DEVICE_CUDA else "host"
-        self.itemsize = lib.mr_dtype_size(array.dtype)
+        """Of the batch or part at the address `batch`, which the lease holds; the array lies in the batch too."""
+        self._lease, self._batch, self._array = lease, batch, array
+
+    @property
+    def name(self) -> str:
+        """Its name in the batch: "image", "label", ..."""
+        return self._array.name.decode()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension, the batch's samples first."""
+        return tuple(self._array.shape[: self._array.ndim])
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, in each dimension."""
+        return tuple(self._array.strides[: self._array.ndim])
+
+    @property
+    def device(self) -> str:
+        """"host" or "cuda:N"."""
+        kind, number = self.__dlpack_device__()
+        return f"cuda:{number}" if kind == _dlpack.CUDA else "host"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return lib.mr_dtype_size(self._array.dtype)
+
+    @property
+    def _data(self) -> int:
+        """The address of the first element."""
+        return self._array.data or 0
 
     @property
     def dtype(self) -> str:
         """The library's name of the elements' type: "u8", "f32", "f16", "bf16", "i64", ..."""
-        return _TYPES[self._type][0]
+        return _TYPES[self._array.dtype][0]
 
     @property
     def ndim(self) -> int:
@@ -75,7 +89,7 @@ class Array:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, version 3, of the same memory. Host only, not bf16: AttributeError otherwise."""
-        text = _TYPES[self._type][1]
+        text = _TYPES[self._array.dtype][1]
         if self.device != "host" or not text:
             raise AttributeError(f"no array interface for {self.dtype} on {self.device}; use DLPack")
         return {"version": 3, "shape": self.shape, "typestr": text, "data": (self._data, False), "strides": None}
@@ -86,8 +100,8 @@ class Array:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's kind of device and its number: (1, 0) for all memory of the host, page-locked or not, (2, N) for cuda:N."""
-        kind, _, number = self.device.partition(":")
-        return (_dlpack.CUDA, int(number)) if kind == "cuda" else (_dlpack.CPU, 0)
+        device = self._array.device
+        return (_dlpack.CUDA, device.id) if device.kind == _abi.DEVICE_CUDA else (_dlpack.CPU, 0)
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
@@ -103,7 +117,7 @@ class Array:
             raise BufferError(f"array '{self.name}' is on {self.device}; it is exported there only")
         versioned = max_version is not None and max_version[0] >= 1
         pointer = _dlpack.consumer_stream(stream)
-        name = self.name.encode()
+        name = self._array.name
         with self._lease.lock:
             if not copy:
                 return _dlpack.make_capsule(self._batch, name, pointer, versioned, False)
@@ -117,7 +131,7 @@ class Array:
 
     def __buffer__(self, flags: int) -> memoryview:
         """The buffer protocol from Python 3.12 on; before, a memoryview for whoever calls this."""
-        shape_format = _TYPES[self._type][2]
+        shape_format = _TYPES[self._array.dtype][2]
         if self.device != "host" or not shape_format:
             raise BufferError(f"no buffer of {self.dtype} on {self.device}; use DLPack")
         memory: Any = (ctypes.c_char * self.nbytes).from_address(self._data)

@@ -28,9 +28,10 @@ class Rows:
     """The longest that a row may be."""
 
     def __init__(self, lease: Lease, batch: int, array: _abi.mr_array, offsets: Array) -> None:
-        self.values, self.offsets = Array(lease, batch, array), offsets
-        self.name, self.max_bytes = self.values.name, self.values.shape[1]
-        self.values.shape, self.values.strides = (array.n_values,), (1,)
+        flat = _abi.mr_array.from_buffer_copy(array)
+        flat.ndim, flat.shape[0], flat.strides[0] = 1, array.n_values, 1
+        self.values, self.offsets = Array(lease, batch, flat), offsets
+        self.name, self.max_bytes = self.values.name, array.shape[1]
 
     def __len__(self) -> int:
         """Rows: samples in the batch."""
