@@ -331,7 +331,7 @@ def test_presets_of_weights(images):
 def test_what_is_not_known_is_named(images, reason_of):
     assert "PIL images" in reason_of(None)
     assert "no ToTensor" in reason_of(T.Resize(9))
-    assert "RandomErasing" in reason_of(T.Compose([T.ToTensor(), T.RandomErasing()]))
+    assert "RandomErasing" in reason_of(T.Compose([T.PILToTensor(), T.RandomErasing()]))
     assert "the transform Lambda" in reason_of(T.Compose([T.Lambda(abs), T.ToTensor()]))
     assert "the transform function" in reason_of(lambda image: image)
     assert "max_size" in reason_of(T.Compose([T.Resize(20, max_size=30), T.ToTensor()]))

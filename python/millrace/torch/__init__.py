@@ -7,6 +7,7 @@ The rest of the program stays: docs/python.md says what is recognised and what d
 """
 
 from ._dataloader import DataLoader, explain
+from ._dataset import Dataset
 from ._source import ImageFolder
 
-__all__ = ["DataLoader", "ImageFolder", "explain"]
+__all__ = ["DataLoader", "Dataset", "ImageFolder", "explain"]

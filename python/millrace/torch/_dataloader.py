@@ -10,12 +10,17 @@ from typing import Any, Iterator
 
 import torch
 from torch.utils import data
+from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.distributed import DistributedSampler
 from torchvision import datasets
 
 from .. import Batch, Error, Loader
 from ._recipe import Recipe, Unknown, recognise
 from ._source import open_source
+
+
+_HELD = 2  # the batch of this step, and the one before, which the loop's variables still name
+_MOST_SLOTS = 1024
 
 
 class DataLoader(data.DataLoader):
@@ -27,6 +32,8 @@ class DataLoader(data.DataLoader):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._pins = self.pin_memory and torch.cuda.is_available()
+        self._n_slots = _count_slots(options.get("prefetch_factor"), self.num_workers)
         self._native: Loader | None = None
         self._present: weakref.ref[_Pass] | None = None
         self._recipe: Recipe | None = None
@@ -84,8 +91,8 @@ class DataLoader(data.DataLoader):
         assert recipe is not None
         return Loader(
             self._source.dataset, recipe.text, batch_size=batches.batch_size, drop_last=batches.drop_last,
-            num_workers=self.num_workers, dtype=recipe.dtype, allow_same_epoch=True, allow_empty_epoch=True,
-            **self._order_options())
+            num_workers=self.num_workers, n_slots=self._n_slots, dtype=recipe.dtype, allow_same_epoch=True,
+            allow_empty_epoch=True, **self._order_options())
 
     # What millrace.timm has otherwise.
 
@@ -102,9 +109,18 @@ class DataLoader(data.DataLoader):
     def _collate(self, batch: Batch) -> Any:
         """What the program gets of a batch."""
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
-        if self.collate_fn is data.default_collate:
-            return [image, label]
-        return self.collate_fn([(x, y) for x, y in zip(image.unbind(), label.tolist())])
+        default = self.collate_fn is data.default_collate
+        made = [image, label] if default else self.collate_fn(list(zip(image.unbind(), label.tolist())))
+        # A slot is no memory of torch's, which alone waits for copies that are under way; so a batch is copied there.
+        return pin_memory(made) if self._pins else made
+
+
+def _count_slots(prefetch_factor: int | None, n_workers: int) -> int | None:
+    """The batches that torch's workers would have read ahead, and those that the program holds. Only where the program asks
+    for it: torch's default of 2 for each worker takes more memory than the library needs."""
+    if prefetch_factor is None or n_workers == 0:
+        return None
+    return min(max(1, prefetch_factor) * n_workers + _HELD, _MOST_SLOTS)
 
 
 class _Draws:

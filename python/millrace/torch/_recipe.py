@@ -145,9 +145,13 @@ def _is_v2(t: Any) -> bool:
     return type(t).__module__.startswith("torchvision.transforms.v2")
 
 
+def _is_known(t: Any) -> bool:
+    return type(t).__module__.startswith(("torchvision.transforms", "timm.data."))
+
+
 def _class_of(t: Any) -> str:
     """The name of torchvision's or timm's own class; a subclass of it may do something else."""
-    if not type(t).__module__.startswith(("torchvision.transforms", "timm.data.")):
+    if not _is_known(t):
         raise Unknown(f"the transform {type(t).__name__}")
     return type(t).__name__
 
@@ -166,6 +170,27 @@ def _normalize(mean: Iterable[float], std: Iterable[float], exact: str = "exact"
     return f"normalize(mean={join(mean)},std={join(std)},{exact})"
 
 
+def _erasing(t: Any) -> str:
+    value = [t.value] if isinstance(t.value, (int, float)) else t.value  # v2 has None where v1 has "random"
+    value = "random" if value in (None, "random") else join(value)
+    return f"random_erasing({number(t.p)},scale={join(t.scale)},ratio={join(t.ratio)},value={value})"
+
+
+class _Preset:
+    """What the presets of torchvision's references look like."""
+
+    def __call__(self, img: Any) -> Any:
+        return self.transforms(img)  # type: ignore[attr-defined]
+
+
+def _unwrap(t: Any) -> Any:
+    """What an object of the program's own stands for, if calling it does nothing but call that."""
+    code, pattern = getattr(getattr(type(t), "__call__", None), "__code__", None), _Preset.__call__.__code__
+    if code is None or _is_known(t) or code.co_freevars or code.co_argcount != 2 or len(code.co_names) != 1:
+        return t
+    return getattr(t, code.co_names[0], t) if code.co_code == pattern.co_code else t
+
+
 class _Writer:
     """What stands so far, and what an image is at this point: "pil", "u8" or "f32" (a tensor)."""
 
@@ -178,19 +203,25 @@ class _Writer:
         self.multiplies = False  # v2 makes floats as x * (1 / 255), which is the library's way too, the others as x / 255
 
     def add(self, t: Any) -> None:
+        t = _unwrap(t)
         name = _class_of(t) if not isinstance(t, torch.nn.Identity) else "Identity"
         if name == "Compose":
             for inner in t.transforms:
                 self.add(inner)
         elif name == "ImageClassification":
             self.add_preset(t)
+        elif self.erasing:
+            needs(name in ("Identity", "ToPureTensor"), f"{name} after RandomErasing")
         elif name in ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype"):
             self.convert(name, t)
         elif is_timm(t, "transforms.MaybeToTensor") or is_timm(t, "transforms.MaybePILToTensor"):
             self.convert(name[len("Maybe"):], t)
         elif is_timm(t, "random_erasing.RandomErasing"):
-            needs(bool(self.normal) and not self.erasing, "RandomErasing where the image is not normalised")
+            needs(bool(self.normal), "RandomErasing where the image is not normalised")
             self.erasing = timm_erasing(t)
+        elif name == "RandomErasing":
+            needs(self.form == "f32", "RandomErasing where the image is not a tensor of floats")
+            self.erasing = _erasing(t)
         elif name == "Normalize":
             needs(self.form == "f32" and not self.normal, "Normalize where the image is not a tensor of floats")
             self.normal = _normalize(t.mean, t.std, "exact_v2" if self.multiplies else "exact")

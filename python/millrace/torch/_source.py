@@ -17,6 +17,7 @@ from torchvision import datasets
 from torchvision.datasets.folder import default_loader
 
 from .. import Dataset, features
+from ._dataset import Dataset as SpecDataset
 from ._recipe import Unknown, is_timm
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
@@ -43,7 +44,7 @@ class Source(NamedTuple):
     """The Python object that has the samples and the transform, behind all Subsets."""
     indices: Any
     """Index of the dataset for each index of the Python object; None if they are the same."""
-    memory: MemoryFile
+    memory: MemoryFile | None
 
 
 def _list_lines(samples: Iterable[tuple[str, int]]) -> Iterator[bytes]:
@@ -104,6 +105,8 @@ def open_source(dataset: Any) -> Source:
         dataset = dataset.dataset
     if getattr(dataset, "target_transform", None) is not None:
         raise Unknown("a target_transform")
+    if type(dataset) is SpecDataset:
+        return Source(dataset.native, dataset, _compose(dataset, subsets), None)
     if type(dataset) in (datasets.ImageFolder, ImageFolder):
         memory = _open_folder(dataset)
         spec = f"list:{memory.path}?label=i64"
