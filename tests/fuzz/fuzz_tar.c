@@ -16,6 +16,8 @@
 #include "tests/fuzz/fuzz_tar.h"
 #include "tests/support/shards.h"
 
+enum { MAX_FURTHER = 20 };
+
 static void require(bool holds, const char *what)
 {
     if (holds)
@@ -53,17 +55,28 @@ static void try_texts(const uint8_t *bytes, size_t len)
     free(copy);
 }
 
+static void check_further(const struct mr_tar_samples *samples, uint64_t i, uint64_t size)
+{
+    const struct mr_catalog_further *further = (const struct mr_catalog_further *)(const void *)samples->further.data;
+    const struct mr_catalog_member *members = (const void *)samples->members.data;
+    require(members[i].problem != MR_PROBLEM_NONE || (further[i].len <= MAX_FURTHER && further[i].offset <= size &&
+                                                      further[i].len <= size - further[i].offset),
+            "a further member lies outside, or is too long");
+}
+
 static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
 {
     const struct mr_catalog_member *members = (const void *)samples->members.data;
     size_t at = 0;
     require(samples->members.len == samples->n * sizeof *members, "samples are counted wrongly");
+    require(samples->further.len == samples->n * sizeof(struct mr_catalog_further), "further members are missing");
     for (uint64_t i = 0; i < samples->n; i++) {
         require(at < samples->names.len && samples->names.data[at], "a sample has no name");
         at += strlen((const char *)samples->names.data + at) + 1;
         require(members[i].problem < MR_N_PROBLEMS, "a problem has no name");
         require(members[i].problem != MR_PROBLEM_NONE || members[i].offset <= size, "a member begins outside");
         require(i == 0 || members[i].offset <= size, "an offset is wrong");
+        check_further(samples, i, size);
     }
     require(at == samples->names.len, "there are more names than samples");
 }
@@ -71,8 +84,12 @@ static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
 static void try_shard(const uint8_t *bytes, size_t len)
 {
     static int fd = -1;
-    static const struct mr_tar_recipe recipe = {
-        .label = MR_TAR_LABEL_JSON, .field = "y", .n_images = 2, .images = {"jpg", "png"}};
+    static const struct mr_tar_recipe recipe = {.label = MR_TAR_LABEL_JSON,
+                                                .field = "y",
+                                                .n_images = 2,
+                                                .images = {"jpg", "png"},
+                                                .n_kept = 1,
+                                                .kept = {{.name = "json", .max_bytes = MAX_FURTHER}}};
     if (fd < 0)
         fd = memfd_create("fuzz_tar", MFD_CLOEXEC);
     require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len, "cannot write the shard");

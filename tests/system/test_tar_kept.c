@@ -200,6 +200,22 @@ static void members_come_with_their_samples_whatever_reads_them(void **state)
     mr_dataset_destroy(shards);
 }
 
+/* Rows of images are mixed, those of members are not. */
+static void mixing_leaves_them_with_their_own_samples(void **state)
+{
+    (void)state;
+    mr_dataset *shards = open_shards(keys);
+    mr_loader_options o = base_options();
+    o.num_workers = 2;
+    o.dtype = MR_F32;
+    o.device = "host:0"; /* several devices refuse to mix */
+    mr_loader *loader = mr_test_loader(shards, "train:24+mixup(0.4)", &o);
+    for (uint64_t e = 0; e < 2; e++)
+        check_epoch(loader, e);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(shards);
+}
+
 /* With and without the members, images and labels are the same. */
 static void images_are_those_of_the_dataset_without_them(void **state)
 {
@@ -340,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_come_with_their_samples_whatever_reads_them),
+        cmocka_unit_test(mixing_leaves_them_with_their_own_samples),
         cmocka_unit_test(images_are_those_of_the_dataset_without_them),
         cmocka_unit_test(a_member_above_its_maximum_is_damage_and_has_a_name),
         cmocka_unit_test(a_cache_changes_nothing),
