@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 128, MANTISSA = 53, FEW = 8, DIGIT_BITS = 11, N_DIGITS = 6 };
+enum { FULL = 255, BLOCK = 128, MANTISSA = 53, FEW = 8, DIGIT_BITS = 11, N_DIGITS = 6 };
 
 /* at::uniform_real_distribution<double>(0, 1), as a multiple of 2^-53. */
 static uint64_t draw_mantissa(struct mr_mt19937 *mt)
@@ -45,7 +45,24 @@ static uint32_t search_sums(const double *sums, uint32_t low, uint32_t high, dou
     return low;
 }
 
-static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, size_t n, const uint32_t *counts,
+/* How often each index was drawn. Few reach 255, so most counts are bytes, and the table stays small. */
+struct counts {
+    uint8_t *low;   /* at most FULL */
+    uint32_t *more; /* above that; NULL until one is full */
+    uint64_t n;
+};
+
+static mr_status count_full(struct counts *counts, uint32_t index, uint32_t *before_out, mr_error *error)
+{
+    if (!counts->more)
+        counts->more = mr_weights_allocate_zeros(counts->n, sizeof *counts->more, error);
+    if (!counts->more)
+        return MR_ERR_NO_MEMORY;
+    *before_out = FULL + counts->more[index]++;
+    return MR_OK;
+}
+
+static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, size_t n, const uint8_t *counts,
                        uint32_t indices_out[BLOCK])
 {
     uint64_t mantissas[BLOCK];
@@ -74,19 +91,24 @@ static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, 
 static mr_status draw_with_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
                                        mr_multinomial_take take, void *user, mr_error *error)
 {
-    uint32_t *counts = mr_weights_allocate(weights->n, sizeof *counts, error);
+    struct counts counts = {.low = mr_weights_allocate_zeros(weights->n, 1, error), .n = weights->n};
+    mr_status status = counts.low ? MR_OK : MR_ERR_NO_MEMORY;
     uint32_t indices[BLOCK];
-    if (!counts)
-        return MR_ERR_NO_MEMORY;
-    memset(counts, 0, weights->n * sizeof *counts);
-    for (uint64_t done = 0; done < n;) {
+    for (uint64_t done = 0; status == MR_OK && done < n;) {
         size_t len = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
-        find_block(weights, mt, len, counts, indices);
-        for (size_t i = 0; i < len; i++, done++)
-            take(user, done, indices[i], counts[indices[i]]++);
+        find_block(weights, mt, len, counts.low, indices);
+        for (size_t i = 0; status == MR_OK && i < len; i++, done++) {
+            uint32_t before = counts.low[indices[i]];
+            if (before < FULL)
+                counts.low[indices[i]]++;
+            else
+                status = count_full(&counts, indices[i], &before, error);
+            take(user, done, indices[i], before);
+        }
     }
-    free(counts);
-    return MR_OK;
+    free(counts.low);
+    free(counts.more);
+    return status;
 }
 
 /* `order` grows where the quotient falls. */

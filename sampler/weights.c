@@ -13,6 +13,8 @@
 #include "sampler/weights_file.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +22,16 @@
 
 enum { HUGE_PAGE = 2 << 20, MAX_GUIDE_BITS = 27 };
 
-void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error)
+/* Of the large pages that lie in the table whole. */
+static void advise_large(void *table, size_t len)
+{
+    uintptr_t first = ((uintptr_t)table + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t end = ((uintptr_t)table + len) & ~(uintptr_t)(HUGE_PAGE - 1);
+    if (first < end)
+        madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
+static void *allocate(uint64_t n, size_t element, bool zeros, mr_error *error)
 {
     size_t len;
     if (!mr_checked_mul(n ? n : 1, element, &len) || len > SIZE_MAX / 2) {
@@ -34,12 +45,24 @@ void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error)
         mr_error_memory(error, len);
         return NULL;
     }
-    void *table = is_large ? aligned_alloc(HUGE_PAGE, mr_align_up(len, HUGE_PAGE)) : malloc(len);
+    void *table = zeros      ? calloc(1, len)
+                  : is_large ? aligned_alloc(HUGE_PAGE, mr_align_up(len, HUGE_PAGE))
+                             : malloc(len);
     if (!table)
         mr_error_memory(error, len);
-    else if (is_large)
-        madvise(table, mr_align_up(len, HUGE_PAGE), MADV_HUGEPAGE); /* advice: small pages are slower, no more */
+    else if (is_large) /* advice: small pages are slower, no more */
+        advise_large(table, len);
     return table;
+}
+
+void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error)
+{
+    return allocate(n, element, false, error);
+}
+
+void *mr_weights_allocate_zeros(uint64_t n, size_t element, mr_error *error)
+{
+    return allocate(n, element, true, error);
 }
 
 static mr_status check_values(struct mr_weights *weights, mr_error *error)

@@ -29,5 +29,7 @@ void mr_weights_unref(struct mr_weights *weights); /* NULL does nothing */
 
 /* Memory for tables that are read in no order: in large pages where the kernel has them. free() frees it. */
 void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error);
+/* The same, all zero. */
+void *mr_weights_allocate_zeros(uint64_t n, size_t element, mr_error *error);
 
 #endif
