@@ -454,8 +454,10 @@ static void what_does_not_fit_is_refused(void **state)
     mr_error error;
     assert_non_null(plan);
     refuse("mixup(0)", "an alpha above 0 is expected");
-    refuse("cutmix(-1)", "an alpha from 0 to 1000 is expected");
-    refuse("mixup(alpha=1001)", "an alpha from 0 to 1000 is expected");
+    refuse("cutmix(-1)", "an alpha of 0, or from 1e-6 to 1000, is expected");
+    refuse("mixup(alpha=1001)", "an alpha of 0, or from 1e-6 to 1000, is expected");
+    refuse("mixup(1e-310)", "an alpha of 0, or from 1e-6 to 1000, is expected");
+    refuse("timm_mixup(cutmix=9e-7)", "an alpha of 0, or from 1e-6 to 1000, is expected");
     refuse("mixup(1,2)", "unknown or given twice");
     refuse("mixup_or_cutmix(1,0)", "an alpha above 0 is expected");
     refuse("mixup_or_cutmix(1,1,2)", "a number from 0 to 1 is expected");

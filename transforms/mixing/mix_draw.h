@@ -20,7 +20,7 @@ enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind);
 void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch, uint32_t rank,
                        uint32_t width, uint32_t height, struct mr_mix *mix_out);
 
-/* Beta(alpha, alpha), alpha above 0; from 0 to 1, both included. */
+/* Beta(alpha, alpha), alpha from 1e-6 to 1000; from 0 to 1, both included. */
 float mr_mix_draw_lambda(struct mr_rng *rng, double alpha);
 
 /* Set the box that lambda leaves to the partner around (x, y), and the lambda that the box's true area gives. */

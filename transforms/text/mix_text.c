@@ -7,18 +7,26 @@
 
 #include "base/words.h"
 
+/* Below this, the logarithms from which lambda is made would overflow in the end. It is 0 or 1 there in any case. */
+#define LEAST_ALPHA 1e-6
+#define MOST_ALPHA 1000.0
+
+/* An alpha if is_alpha, else a probability or a share. */
 static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool by_place,
-                             double most, double *value)
+                             bool is_alpha, double *value)
 {
+    const double most = is_alpha ? MOST_ALPHA : 1.0;
     const struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
     if (!arg && by_place)
         arg = mr_text_parser_take_arg(item, "");
     if (!arg)
         return MR_OK;
-    if (arg->n_values != 1 || !(arg->values[0] >= 0 && arg->values[0] <= most))
-        return mr_text_parser_fail_at(
-            p, arg->place, most > 1 ? "an alpha from 0 to 1000 is expected" : "a number from 0 to 1 is expected");
-    *value = arg->values[0];
+    const double given = arg->values[0];
+    if (arg->n_values != 1 || !(given >= 0 && given <= most) || (is_alpha && given > 0 && given < LEAST_ALPHA))
+        return mr_text_parser_fail_at(p, arg->place,
+                                      is_alpha ? "an alpha of 0, or from 1e-6 to 1000, is expected"
+                                               : "a number from 0 to 1 is expected");
+    *value = given;
     return MR_OK;
 }
 
@@ -35,31 +43,31 @@ static mr_status take_timm(struct mr_text_parser *p, struct mr_text_item *item, 
 {
     op->alpha[0] = 1;
     op->smoothing = 0.1;
-    mr_status status = take_number(p, item, "mixup", false, 1000, &op->alpha[0]);
+    mr_status status = take_number(p, item, "mixup", false, true, &op->alpha[0]);
     if (status == MR_OK)
-        status = take_number(p, item, "cutmix", false, 1000, &op->alpha[1]);
+        status = take_number(p, item, "cutmix", false, true, &op->alpha[1]);
     if (status == MR_OK)
-        status = take_number(p, item, "prob", false, 1, &op->mix_prob);
+        status = take_number(p, item, "prob", false, false, &op->mix_prob);
     if (status == MR_OK)
-        status = take_number(p, item, "switch_prob", false, 1, &op->switch_prob);
+        status = take_number(p, item, "switch_prob", false, false, &op->switch_prob);
     if (status == MR_OK)
-        status = take_number(p, item, "label_smoothing", false, 1, &op->smoothing);
+        status = take_number(p, item, "label_smoothing", false, false, &op->smoothing);
     return status == MR_OK ? take_mode(p, item) : status;
 }
 
 static mr_status take_both(struct mr_text_parser *p, struct mr_text_item *item, struct mr_op *op)
 {
     op->alpha[0] = op->alpha[1] = 1;
-    mr_status status = take_number(p, item, "mixup", true, 1000, &op->alpha[0]);
+    mr_status status = take_number(p, item, "mixup", true, true, &op->alpha[0]);
     if (status == MR_OK)
-        status = take_number(p, item, "cutmix", true, 1000, &op->alpha[1]);
-    return status == MR_OK ? take_number(p, item, "switch_prob", true, 1, &op->switch_prob) : status;
+        status = take_number(p, item, "cutmix", true, true, &op->alpha[1]);
+    return status == MR_OK ? take_number(p, item, "switch_prob", true, false, &op->switch_prob) : status;
 }
 
 static mr_status take_one(struct mr_text_parser *p, struct mr_text_item *item, double *alpha)
 {
     *alpha = 1;
-    return take_number(p, item, "alpha", true, 1000, alpha);
+    return take_number(p, item, "alpha", true, true, alpha);
 }
 
 static uint32_t find_kind(const char *name)
