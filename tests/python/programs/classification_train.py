@@ -23,6 +23,7 @@ class PresetTrain:
             transforms.PILToTensor(),
             transforms.ConvertImageDtype(torch.float),
             transforms.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+            transforms.RandomErasing(p=0.1),
         ])
 
     def __call__(self, img):
