@@ -28,7 +28,7 @@ class Dataset:
     def __init__(self, spec: str | os.PathLike[str], *, allow_empty_classes: bool = False) -> None:
         options, error, handle = _abi.make(_abi.mr_dataset_options), _abi.mr_error(), ctypes.c_void_p()
         options.allow_empty_classes = allow_empty_classes
-        self.spec = os.fspath(spec)
+        self.spec, self._allow_empty_classes = os.fspath(spec), allow_empty_classes
         status = lib.mr_dataset_open(os.fsencode(self.spec), options, handle, error)
         _log.drain()
         check(status, error)
@@ -65,6 +65,13 @@ class Dataset:
         error, info = _abi.mr_error(), _abi.make(_abi.mr_sample_info)
         check(lib.mr_dataset_inspect(self._handle, index, info, error), error)
         return struct_dict(info)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or the dataset in another process, opens the spec again."""
+        return {"spec": self.spec, "allow_empty_classes": self._allow_empty_classes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<millrace.Dataset {self.spec}: {len(self)} samples>"

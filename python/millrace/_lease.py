@@ -24,6 +24,11 @@ class Lease:
         """Of the mr_batch."""
         return self.handle.value or 0
 
+    def __reduce__(self) -> Any:
+        """For what refers to the lease: a batch, an array, rows."""
+        raise TypeError("a batch cannot be pickled or copied: its loader lends its memory; copy the arrays, for example "
+                        "with numpy.array() or torch.from_dlpack(array).clone()")
+
     def __del__(self, release: Any = lib.mr_batch_release) -> None:
         if self.handle:
             release(self.handle)

@@ -8,6 +8,7 @@ import atexit
 import ctypes
 import hashlib
 import os
+import sys
 import threading
 import time
 import warnings
@@ -150,8 +151,8 @@ class Loader:
             self._warned = True
             warnings.warn(
                 f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further ones are copied out of their "
-                "slots, which takes memory and time: release batches earlier, or raise n_slots",
-                RuntimeWarning, stacklevel=4)
+                "slots, which takes memory and time: release batches earlier, or raise n_slots (of a DataLoader: "
+                "prefetch_factor)", RuntimeWarning, stacklevel=_find_caller())
         return made
 
     # Position
@@ -338,6 +339,10 @@ class Loader:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a Loader cannot be pickled or copied: its workers are children of this process; make another, and "
+                        "take state_dict() there")
+
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""
         return f"<millrace.Loader of {self.dataset!r}{state}>"
@@ -374,6 +379,14 @@ class _Pass:
             self._loader = None
             raise StopIteration
         return batch
+
+
+def _find_caller() -> int:
+    """The stacklevel at which the function that asks warns of the program's line, whatever of the package is between."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _digest(order: array.array[int]) -> str:

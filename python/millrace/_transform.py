@@ -31,6 +31,9 @@ class Transform:
         lib.mr_transform_format(self._handle, text, size)
         return text.value.decode()
 
+    def __reduce__(self) -> tuple[type[Transform], tuple[str]]:
+        return Transform, (str(self),)
+
     def __repr__(self) -> str:
         return f"millrace.Transform({str(self)!r})"
 

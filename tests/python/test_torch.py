@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """millrace.torch's DataLoader beside torch's own: the same order, the same pixels, and what is not recognised."""
+import copy
 import os
+import pickle
 import signal
+import warnings
 
 import pytest
 
@@ -202,6 +205,27 @@ def test_batches_may_be_kept(folder):
     assert [y.item() for _, y in kept] == [label for _, label in folder.samples]
 
 
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
+def test_a_loader_may_be_copied_and_pickled(folder, duplicate):
+    loader = DataLoader(data.Subset(folder, [20, 3, 11, 7]), batch_size=2, num_workers=1)
+    expected = list(loader)  # its workers run now
+    other = duplicate(loader)
+    assert explain(other) == explain(loader)
+    for (x, y), (u, v) in zip(expected, list(other)):
+        assert torch.equal(x, u)
+        assert torch.equal(y, v)
+    assert len(list(loader)) == 2
+
+
+def test_warnings_are_of_the_programs_line(folder):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        list(DataLoader(folder, batch_size=2, num_workers=1))
+        DataLoader(folder, batch_size=None)
+    assert [warning.filename for warning in caught] == [__file__, __file__]
+    assert "prefetch_factor" in str(caught[0].message)
+
+
 def test_a_collate_function_of_the_callers_own(folder):
     def mixed(samples):
         image, label = data.default_collate(samples)
@@ -342,6 +366,7 @@ def test_what_is_not_known_is_named(images, reason_of):
     assert "different sizes" in reason_of(sizes, batch_size=4, collate_fn=list)
     assert "a loader of its own" in reason_of(dataset=ImageFolder(images, EVAL, loader=open))
     assert "TensorDataset" in reason_of(dataset=data.TensorDataset(torch.zeros(3)))
+    assert "ChainDataset" in reason_of(dataset=data.ChainDataset([]))  # has no sampler with a length either
 
     class Folder(datasets.ImageFolder):
         pass

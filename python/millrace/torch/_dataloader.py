@@ -40,8 +40,8 @@ class DataLoader(data.DataLoader):
         self._reason = ""
         self._draws = _Draws()
         try:
-            self._batches = _find_batches(self)
             self._source = open_source(self.dataset)
+            self._batches = _find_batches(self)
             self._recipe = self._recognise()
         except (Unknown, Error) as reason:
             self._leave(reason)
@@ -93,6 +93,15 @@ class DataLoader(data.DataLoader):
             self._source.dataset, recipe.text, batch_size=batches.batch_size, drop_last=batches.drop_last,
             num_workers=self.num_workers, n_slots=self._n_slots, dtype=recipe.dtype, allow_same_epoch=True,
             allow_empty_epoch=True, **self._order_options())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or this object in another process, has workers of its own, which start with its first pass."""
+        return {**self.__dict__, "_native": None, "_present": None, "_source": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._recipe is not None:
+            self._source = open_source(self.dataset)
 
     # What millrace.timm has otherwise.
 
