@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import weakref
 from typing import Any
@@ -48,7 +49,7 @@ class Dataset:
     def name(self, index: int) -> str:
         """The path of a sample, with "#record" for records."""
         text = ctypes.create_string_buffer(_NAME_BYTES)
-        status = lib.mr_dataset_name(self._handle, index, text, _NAME_BYTES)
+        status = lib.mr_dataset_name(self._handle, operator.index(index), text, _NAME_BYTES)
         if status < 0:
             raise make_error(status, None, f"index {index} is not from 0 to {len(self) - 1}")
         return os.fsdecode(text.value)
@@ -56,14 +57,14 @@ class Dataset:
     def label(self, index: int) -> int:
         """The label of a sample, without decoding the sample."""
         error, label = _abi.mr_error(), ctypes.c_int64()
-        check(lib.mr_dataset_label(self._handle, index, label, error), error)
+        check(lib.mr_dataset_label(self._handle, operator.index(index), label, error), error)
         return label.value
 
     def inspect(self, index: int) -> dict[str, Any]:
         """Format and size of a sample as its first bytes show them: format, width, height, channels, len_bytes,
         orientation."""
         error, info = _abi.mr_error(), _abi.make(_abi.mr_sample_info)
-        check(lib.mr_dataset_inspect(self._handle, index, info, error), error)
+        check(lib.mr_dataset_inspect(self._handle, operator.index(index), info, error), error)
         return struct_dict(info)
 
     def __getstate__(self) -> dict[str, Any]:

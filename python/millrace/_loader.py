@@ -21,8 +21,8 @@ from ._dataset import Dataset, struct_dict
 from ._errors import DamagedError, Error, InvalidError, make_error
 from ._lease import Lease
 from ._library import check, lib
-from ._options import make_options, read_options
-from ._transform import Transform
+from ._options import make_options, read_options, unsigned
+from ._transform import Transform, transform_handle
 
 _SLICE_MS = 50  # Python's signals are handled between slices of a wait
 _MAX_WORKERS = 1024
@@ -77,9 +77,9 @@ class Loader:
         self._taken = 0  # batches since the position was set, and errors in place of one
         made, kept = make_options(options)
         error, handle = _abi.mr_error(), ctypes.c_void_p()
-        recipe = Transform(transform) if isinstance(transform, str) else transform
-        status = lib.mr_loader_create(self.dataset._handle, recipe._handle if recipe else None, made, handle, error)
-        del kept
+        recipe, kept_recipe = transform_handle(transform)
+        status = lib.mr_loader_create(self.dataset._handle, recipe, made, handle, error)
+        del kept, kept_recipe
         _log.drain()
         check(status, error)
         self._handle = handle
@@ -162,6 +162,7 @@ class Loader:
 
         indices  the caller's own order of this rank's samples, for example weighted or a subset; default: the options'
         """
+        epoch = unsigned("epoch", epoch)
         with self._lock:
             self._check_use()
             if indices is None:
@@ -228,7 +229,10 @@ class Loader:
             if "order" in state:
                 self._load_order(state)
                 return
-            saved = _abi.mr_loader_state.from_buffer_copy(bytes.fromhex(state["position"]))
+            try:
+                saved = _abi.mr_loader_state.from_buffer_copy(bytes.fromhex(state["position"]))
+            except (KeyError, TypeError, ValueError):
+                raise InvalidError(f"the state has no position of {ctypes.sizeof(_abi.mr_loader_state)} bytes") from None
             self._move(lib.mr_loader_restore(self._handle, saved))
 
     def _load_order(self, state: dict[str, Any]) -> None:

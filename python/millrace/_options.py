@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 from typing import Any, Iterable, Iterator
 
 from . import _abi
+from ._errors import InvalidError
 from ._library import check, lib
 
 # Arrays have no text. Each is a field, with its length in the field n_<name>.
@@ -16,6 +18,14 @@ _LISTS: dict[str, tuple[Any, Any]] = {
     "affinity_cpus": (ctypes.c_int32, int),
     "weight_values": (ctypes.c_double, float),
 }
+
+
+def unsigned(name: str, value: Any) -> int:
+    """A whole number for a u64 of C. ctypes itself would keep the low 64 bits of any int, and refuse NumPy's."""
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise InvalidError(f"{name} {number} is not from 0 to {(1 << 64) - 1}")
+    return number
 
 
 def _text_of(name: str, value: Any) -> str:
@@ -41,7 +51,9 @@ def make_options(values: dict[str, Any]) -> tuple[_abi.mr_loader_options, list[A
     for name, value in values.items():
         if value is None:
             continue
-        if name in _LISTS and not isinstance(value, str):
+        if name in _LISTS:
+            if isinstance(value, str):
+                raise InvalidError(f"{name} is a list, not the text {value!r}")
             kept.append(_set_list(options, name, value))
             continue
         text = ctypes.create_string_buffer(os.fsencode(_text_of(name, value)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import weakref
 from typing import Any
 
 from . import _abi
 from ._library import check, lib
+from ._options import unsigned
 
 
 class Transform:
@@ -38,6 +40,16 @@ class Transform:
         return f"millrace.Transform({str(self)!r})"
 
 
+def transform_handle(transform: Transform | str | None) -> tuple[Any, Any]:
+    """What the library takes, and what has to live until it has taken it."""
+    made = Transform(transform) if isinstance(transform, str) else transform
+    if made is not None and not isinstance(made, Transform):
+        kind = f"{type(made).__module__}.{type(made).__qualname__}"
+        raise TypeError(f"a transform is a text or a millrace.Transform, not a {kind}; millrace.torch.DataLoader takes "
+                        "those of torchvision")
+    return (made._handle if made else None), made
+
+
 def explain(transform: Transform | str | None, seed: int, epoch: int, index: int, width: int, height: int,
             occurrence: int = 0) -> list[Any]:
     """How a sample is made of its image: the calls that "millrace export --explain" writes (docs/formats.md).
@@ -51,13 +63,14 @@ def explain(transform: Transform | str | None, seed: int, epoch: int, index: int
     width, height  pixels of the decoded image, before EXIF turns it
     occurrence     how often the epoch had the index before, by repeat or by weights
     """
-    made = Transform(transform) if isinstance(transform, str) else transform
+    handle, _kept = transform_handle(transform)
+    numbers = (unsigned("seed", seed), unsigned("epoch", epoch), operator.index(index), unsigned("occurrence", occurrence),
+               operator.index(width), operator.index(height))
     options, error, size = _abi.make(_abi.mr_explain_options), _abi.mr_error(), ctypes.c_size_t()
     options.form = _abi.EXPLAIN_JSON
 
     def write(text: Any, room: int) -> None:
-        check(lib.mr_transform_explain(made._handle if made else None, seed, epoch, index, occurrence, width, height,
-                                       options, text, room, size, error), error)
+        check(lib.mr_transform_explain(handle, *numbers, options, text, room, size, error), error)
 
     write(None, 0)
     line = ctypes.create_string_buffer(size.value + 1)

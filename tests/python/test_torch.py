@@ -189,6 +189,12 @@ def test_the_transform_may_change_between_passes(folder):
     assert (len(seen), seen[0].filename, explain(loader)["native"]) == (1, __file__, False)
 
 
+def test_an_epoch_may_be_negative_as_in_torch(folder):
+    sampler = DistributedSampler(folder, num_replicas=2, rank=1)
+    sampler.set_epoch(-1)
+    assert_same(folder, batch_size=4, num_workers=1, sampler=sampler)
+
+
 def test_two_passes_at_once(folder):
     loader = DataLoader(folder, batch_size=4, num_workers=1)
     both = [(x.tolist(), y.tolist()) for (_, x), (_, y) in zip(loader, loader)]

@@ -156,7 +156,7 @@ class _Draws:
             return self._passes - 1
         self._repeats = self._repeats + 1 if named == self._last and self.named is None else 0
         self._last, self.named = named, None
-        return named + (self._repeats << 32)
+        return (named + (self._repeats << 32)) % (1 << 64)  # torch takes negative epochs too
 
 
 def _find_batches(loader: data.DataLoader) -> data.BatchSampler:

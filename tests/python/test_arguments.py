@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of the wrong kind or size are named, and NumPy's numbers are numbers."""
+import pytest
+
+import millrace as mr
+
+
+class Number:
+    """What NumPy's integers are for Python: no int, but an index."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@pytest.mark.parametrize("epoch", [-1, 1 << 64])
+def test_an_epoch_outside_of_u64_is_refused(make_loader, epoch):
+    with pytest.raises(mr.InvalidError, match=f"epoch {epoch} is not from 0 to"):
+        make_loader(num_workers=0).set_epoch(epoch)
+    with pytest.raises(mr.InvalidError, match=f"epoch {epoch} is not from 0 to"):
+        mr.explain("train:16", 0, epoch, 0, 20, 20)
+
+
+def test_whatever_is_an_index_is_a_number(make_loader):
+    loader = make_loader(num_workers=0)
+    loader.set_epoch(Number(3))
+    assert loader.epoch == 3
+    dataset, last = loader.dataset, len(loader.dataset) - 1
+    assert dataset.label(Number(last)) == dataset.label(last)
+    assert dataset.name(Number(last)) == dataset.name(last)
+    assert dataset.inspect(Number(last)) == dataset.inspect(last)
+    assert mr.explain("train:16", *map(Number, (1, 2, 3, 40, 30))) == mr.explain("train:16", 1, 2, 3, 40, 30)
+
+
+def test_a_text_is_no_list(make_loader):
+    with pytest.raises(mr.InvalidError, match="devices is a list, not the text 'cuda:0'"):
+        make_loader(devices="cuda:0")
+
+
+def test_a_transform_of_another_package_is_named(make_loader):
+    for ask in (lambda: make_loader(transform=Number(1)), lambda: mr.explain(Number(1), 0, 0, 0, 9, 9)):
+        with pytest.raises(TypeError, match="not a test_arguments.Number; millrace.torch.DataLoader takes those of torchvision"):
+            ask()
+
+
+@pytest.mark.parametrize("state", [{}, {"position": "00"}, {"position": "no"}, {"position": None}])
+def test_a_state_without_a_position_is_refused(make_loader, state):
+    with pytest.raises(mr.InvalidError, match="the state has no position of 64 bytes"):
+        make_loader(num_workers=0).load_state_dict({"version": 1, "epoch": 0, **state})
