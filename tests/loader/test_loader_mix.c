@@ -5,12 +5,15 @@
  */
 #include "tests/loader/rig.h"
 
+#include "base/clock.h"
 #include "base/mix.h"
+#include "loader/loader.h"
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/mixing/mix_store.h"
 #include "transforms/transform.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +22,16 @@ enum { N = 100, BATCH = 8, SEED = 21, MAX_ROWS = 400, N_CLASSES = 7 };
 
 static uint8_t samples[N][RIG_BYTES];
 static bool fails[N];
+static _Atomic bool blocks;
+static _Atomic unsigned n_blocked;
 static mr_dataset *dataset;
 
 static int get_sample(void *user, int64_t index, mr_sample *sample)
 {
     (void)user;
+    n_blocked += blocks;
+    while (blocks)
+        mr_clock_sleep_ms(1);
     sample->bytes = samples[index];
     sample->len_bytes = RIG_BYTES;
     sample->label = index % N_CLASSES;
@@ -254,8 +262,8 @@ static void rows_beside_holes_stay_as_they_are(void **state)
         fails[i] = true;
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = options_of(&rig_modes[m]);
-        options.on_error = MR_ON_ERROR_ZERO;
-        check_epoch("hflip", "mixup_or_cutmix", options, N);
+        options.on_error = MR_ON_ERROR_ZERO; /* zeros, which are not normalized */
+        check_epoch("hflip+normalize(mean=0.5,std=0.2)", "mixup_or_cutmix", options, N);
         options.on_error = MR_ON_ERROR_SKIP; /* substitutes, which are mixed like others */
         check_epoch("hflip", "mixup_or_cutmix", options, N);
         options.tail = MR_TAIL_EXACT; /* holes */
@@ -386,6 +394,76 @@ static void a_dropped_epoch_leaves_nothing_behind(void **state)
     free(got);
 }
 
+/* As a worker does up to DONE: the pixels of "mixup" alone, and what stands beside them. */
+static void make_row(const struct mr_slot_view *view, uint32_t place)
+{
+    int64_t index = atomic_load(&view->want[place]);
+    uint8_t *pixels = view->source + place * view->source_bytes;
+    uint64_t held;
+    for (unsigned k = 0; k < RIG_BYTES; k++)
+        pixels[k] = samples[index][k % RIG_CHANNELS * (RIG_BYTES / RIG_CHANNELS) + k / RIG_CHANNELS];
+    ((int64_t *)(void *)view->label)[place] = index % N_CLASSES;
+    view->index[place] = index;
+    view->mask[place] = 1;
+    atomic_store(&view->outcome[place], MR_OUTCOME_GOOD);
+    assert_true(mr_place_take(&view->places[place], mr_place_load(&view->places[place]), 0, &held));
+    assert_true(mr_place_finish(&view->places[place], held));
+}
+
+/* A worker that dies between DONE and its look at the rows leaves them so. */
+static void rows_that_nobody_has_mixed_are_mixed(void **state)
+{
+    (void)state;
+    mr_loader_options options = options_of(&rig_modes[0]);
+    struct epoch *want = take_epoch("mixup", &options), *got = malloc(sizeof *got);
+    mr_loader *loader = loader_of("mixup", &options);
+    mr_batch *batch;
+    assert_non_null(got);
+    assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
+    struct mr_core *core = loader->core;
+    const struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, core->shared.control->head));
+    for (uint32_t i = 0; i < BATCH; i++)
+        make_row(&view, i);
+    assert_int_equal(mr_loader_next(loader, 20000, &batch), MR_OK);
+    got->n = 0;
+    keep_rows(batch, got);
+    assert_int_equal(got->n, BATCH);
+    assert_memory_equal(got->rows, want->rows, BATCH * sizeof *got->rows);
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+    free(want);
+    free(got);
+}
+
+static void *let_samples_pass(void *unused)
+{
+    mr_clock_sleep_ms(200); /* until next() sleeps, most likely */
+    blocks = false;
+    return unused;
+}
+
+/* All slots are dropped and busy, so next() waits for the end of the samples that nobody needs. */
+static void the_end_of_a_dropped_sample_wakes_the_host(void **state)
+{
+    (void)state;
+    mr_loader_options options = options_of(&rig_modes[1]);
+    mr_batch *batch;
+    pthread_t thread;
+    options.batch_size = 1;
+    options.n_slots = options.num_workers;
+    n_blocked = 0;
+    blocks = true;
+    mr_loader *loader = loader_of("mixup", &options);
+    while (n_blocked < options.num_workers)
+        mr_clock_sleep_ms(1);
+    assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
+    assert_int_equal(pthread_create(&thread, NULL, let_samples_pass, NULL), 0);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    pthread_join(thread, NULL);
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+}
+
 static void refuse(const char *text, const mr_loader_options *options, const char *words)
 {
     mr_transform *transform;
@@ -421,11 +499,18 @@ int main(void)
 {
 #define MIX_TEST(name) cmocka_unit_test_setup_teardown(name, NULL, mend_samples)
     const struct CMUnitTest tests[] = {
-        MIX_TEST(rows_are_mixed_in_every_mode),          MIX_TEST(layouts_and_batches_of_every_size_are_mixed),
-        MIX_TEST(a_batch_of_one_row_stays_as_it_is),     MIX_TEST(rows_beside_holes_stay_as_they_are),
-        MIX_TEST(repetitions_keep_their_own_draws),      MIX_TEST(timms_rule_mixes_bytes),
-        MIX_TEST(a_resumption_mixes_as_before),          MIX_TEST(arrays_have_their_names_and_are_copied),
-        MIX_TEST(a_dropped_epoch_leaves_nothing_behind), MIX_TEST(what_does_not_fit_is_refused),
+        MIX_TEST(rows_are_mixed_in_every_mode),
+        MIX_TEST(layouts_and_batches_of_every_size_are_mixed),
+        MIX_TEST(a_batch_of_one_row_stays_as_it_is),
+        MIX_TEST(rows_beside_holes_stay_as_they_are),
+        MIX_TEST(repetitions_keep_their_own_draws),
+        MIX_TEST(timms_rule_mixes_bytes),
+        MIX_TEST(a_resumption_mixes_as_before),
+        MIX_TEST(arrays_have_their_names_and_are_copied),
+        MIX_TEST(a_dropped_epoch_leaves_nothing_behind),
+        MIX_TEST(rows_that_nobody_has_mixed_are_mixed),
+        MIX_TEST(the_end_of_a_dropped_sample_wakes_the_host),
+        MIX_TEST(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, make_dataset, drop_dataset);
 }
