@@ -333,7 +333,8 @@ def test_texts_of_operations(text_of, transform, part):
     T.Compose([T.Resize(20), T.CenterCrop(16), T.PILToTensor()]),
     T.Compose([T.Resize((20, 12), T.InterpolationMode.BICUBIC), T.ToTensor(), NORMAL]),
     T.Compose([T.Resize(30), T.CenterCrop(16), T.PILToTensor(), T.ConvertImageDtype(torch.float), NORMAL]),
-    T.Compose([T.Resize(20), T.CenterCrop(16), T.Grayscale(), T.ToTensor()])])
+    T.Compose([T.Resize(20), T.CenterCrop(16), T.Grayscale(), T.ToTensor()]),
+    T.Compose([T.Resize((20, 12)), T.ColorJitter(), T.ToTensor(), T.Normalize(0.5, 0.25)])])
 def test_eval_pixels_are_torchvisions(images, transform):
     assert_same(ImageFolder(images, transform), batch_size=8, num_workers=1)
 
@@ -370,6 +371,10 @@ def test_what_is_not_known_is_named(images, reason_of):
     sizes = T.Compose([T.Resize(9), T.ToTensor()])
     assert "different sizes" in reason_of(sizes)
     assert "different sizes" in reason_of(sizes, batch_size=4, collate_fn=list)
+    assert "a transform that millrace cannot read" in reason_of(T.Compose([T.ToTensor(), T.Normalize(torch.tensor(0.5), 1)]))
+    odd = ImageFolder(images, EVAL)
+    odd.samples = [(path, "a") for path, _ in odd.samples]
+    assert "a dataset that millrace cannot read" in reason_of(dataset=odd)
     assert "a loader of its own" in reason_of(dataset=ImageFolder(images, EVAL, loader=open))
     assert "TensorDataset" in reason_of(dataset=data.TensorDataset(torch.zeros(3)))
     assert "ChainDataset" in reason_of(dataset=data.ChainDataset([]))  # has no sampler with a length either

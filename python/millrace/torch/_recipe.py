@@ -13,7 +13,7 @@ import torch
 
 from .. import Error, Transform
 from ._timm import timm_erasing, timm_operation
-from ._words import Unknown, filter_of, is_timm, join, needs, number, size_of
+from ._words import Unknown, filter_of, foresee, is_timm, join, needs, number, size_of
 
 
 class Recipe(NamedTuple):
@@ -166,8 +166,9 @@ def _operation(t: Any) -> str:
     return write(t)
 
 
-def _normalize(mean: Iterable[float], std: Iterable[float], exact: str = "exact") -> str:
-    return f"normalize(mean={join(mean)},std={join(std)},{exact})"
+def _normalize(mean: Any, std: Any, exact: str = "exact") -> str:
+    words = (number(v) if isinstance(v, (int, float)) else join(v) for v in (mean, std))
+    return "normalize(mean={},std={},{})".format(*words, exact)
 
 
 def _erasing(t: Any) -> str:
@@ -254,7 +255,8 @@ def recognise(transform: Any) -> Recipe:
     """The text and the dtype that make of an image file what the transform makes of its PIL image. Raises Unknown."""
     needs(transform is not None, "no transform: samples are PIL images")
     writer = _Writer()
-    writer.add(transform)
+    with foresee("a transform"):
+        writer.add(transform)
     needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
     divides = writer.form == "f32" and not writer.multiplies
     normal = writer.normal or (_normalize([0], [1]) if divides else "")

@@ -18,7 +18,7 @@ from torchvision.datasets.folder import default_loader
 
 from .. import Dataset, features
 from ._dataset import Dataset as SpecDataset
-from ._recipe import Unknown, is_timm
+from ._words import Unknown, foresee, is_timm
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
 
@@ -99,6 +99,11 @@ def _compose(dataset: Any, others: list[Any]) -> Any:
 
 def open_source(dataset: Any) -> Source:
     """The dataset behind a Python object. Raises Unknown."""
+    with foresee("a dataset"):
+        return _open(dataset)
+
+
+def _open(dataset: Any) -> Source:
     subsets = []
     while type(dataset) is Subset:
         subsets.append(dataset)

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+import contextlib
+from typing import Any, Iterable, Iterator
 
 
 class Unknown(Exception):
     """Something that millrace does not do as torch does; str() is the reason."""
+
+
+@contextlib.contextmanager
+def foresee(what: str) -> Iterator[None]:
+    """What torch takes and the code inside does not expect is Unknown too, never an error of the program's."""
+    try:
+        yield
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise Unknown(f"{what} that millrace cannot read ({type(error).__name__}: {error})") from error
 
 
 def number(value: Any) -> str:
