@@ -238,6 +238,13 @@ static void layouts_and_batches_of_every_size_are_mixed(void **state)
     options.world_size = 3;
     options.rank = 2;
     check_epoch("hflip", "mixup", options, N / 3);
+    options.world_size = 12; /* rank 0 has 8 rows and 1, rank 11 has 8 and an empty batch */
+    for (options.rank = 0; options.rank < 12; options.rank += 11) {
+        options.device = NULL;
+        check_epoch("hflip", "mixup", options, options.rank == 0 ? 9 : 8);
+        options.device = "host:1";
+        check_epoch("hflip", "mixup", options, options.rank == 0 ? 9 : 8);
+    }
 }
 
 static void a_batch_of_one_row_stays_as_it_is(void **state)
@@ -268,6 +275,8 @@ static void rows_beside_holes_stay_as_they_are(void **state)
         check_epoch("hflip", "mixup_or_cutmix", options, N);
         options.tail = MR_TAIL_EXACT; /* holes */
         check_epoch("hflip", "mixup_or_cutmix", options, N);
+        options.device = "host:1";
+        check_epoch("hflip+normalize(mean=0.5,std=0.2)", "mixup_or_cutmix", options, N);
     }
 }
 
