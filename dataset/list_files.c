@@ -14,6 +14,9 @@
 /* In messages, and in /proc/PID/maps. */
 #define NAME "millrace-files"
 
+/* In front of a path that begins with '#', which would begin the line of class names. */
+#define BEFORE_HASH "./"
+
 enum { LABEL_BYTES = sizeof "\t-9223372036854775808\n" };
 
 /* A list has a backslash and a letter for these. */
@@ -22,14 +25,14 @@ static char find_escape(char c)
     return c == '\t' ? 't' : c == '\n' ? 'n' : c == '\\' ? '\\' : '\0';
 }
 
-/* Write the path as a list has it; text NULL only measures. "./" keeps a '#' from beginning the line of class names. */
+/* Write the path as a list has it; text NULL only measures. */
 static size_t put_path(const char *path, char *text)
 {
     size_t len = 0;
     if (*path == '#') {
         if (text)
-            memcpy(text, "./", 2);
-        len = 2;
+            memcpy(text, BEFORE_HASH, strlen(BEFORE_HASH));
+        len = strlen(BEFORE_HASH);
     }
     for (const char *c = path; *c; c++) {
         char escape = find_escape(*c);
@@ -55,9 +58,9 @@ static mr_status measure(const char *const *paths, const int64_t *labels, int64_
     for (int64_t i = 0; i < n; i++) {
         if (!paths[i] || !*paths[i])
             return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " is %s", i, paths[i] ? "empty" : "NULL");
-        if (strlen(paths[i]) >= MR_CATALOG_PATH)
-            return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " has more than %d bytes", i,
-                                MR_CATALOG_PATH - 1);
+        size_t most = MR_CATALOG_PATH - 1 - (*paths[i] == '#' ? strlen(BEFORE_HASH) : 0);
+        if (strlen(paths[i]) > most)
+            return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " has more than %zu bytes", i, most);
         *len_out += put_path(paths[i], NULL) + put_label(labels, i, label);
     }
     return MR_OK;

@@ -103,7 +103,7 @@ MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dat
  *   const int64_t labels[] = {0, 1};
  *   mr_dataset_from_files(paths, labels, 2, &dataset, &error);
  *
- * paths   each of 1 to 4095 bytes; relative ones start from the present working directory
+ * paths   each of 1 to 4095 bytes, 4093 if it begins with '#'; relative ones start from the present working directory
  * labels  NULL: each label is 0
  * n       at least 1
  * Returns MR_OK; MR_ERR_INVALID (names the path's place); MR_ERR_IO; MR_ERR_NO_MEMORY. Files are opened when they are read,

@@ -136,6 +136,10 @@ static void wrong_arguments_are_named(void **state)
     expect_refusal(paths + 3, 1, "path 0 has more than 4095 bytes");
     longest[4095] = '\0';
     mr_dataset_destroy(make_dataset(paths + 3, NULL, 1));
+    longest[0] = '#'; /* it becomes ./# */
+    expect_refusal(paths + 3, 1, "path 0 has more than 4093 bytes");
+    longest[4093] = '\0';
+    mr_dataset_destroy(make_dataset(paths + 3, NULL, 1));
     assert_int_equal(mr_dataset_from_files(paths, NULL, 1, NULL, &error), MR_ERR_INVALID);
     assert_string_equal(error.text, "dataset_out is NULL");
 }
