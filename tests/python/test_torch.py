@@ -111,7 +111,8 @@ def test_distributed_samplers(folder, world, rank, drop_last):
 def test_subsets(folder):
     subset = data.Subset(folder, [20, 3, 3, 7, 9, 1])
     assert_same(subset, batch_size=4, shuffle=True, num_workers=1)
-    assert_same(data.Subset(subset, [5, 0, 2]), batch_size=2, num_workers=1)
+    assert_same(data.Subset(subset, [5, 0, -2]), batch_size=2, num_workers=1)
+    assert_same(data.Subset(folder, [-1, 0, -21]), batch_size=2, num_workers=1)
 
 
 def test_samples_that_the_program_has_changed(folder):
@@ -372,6 +373,9 @@ def test_what_is_not_known_is_named(images, reason_of):
     assert "different sizes" in reason_of(sizes)
     assert "different sizes" in reason_of(sizes, batch_size=4, collate_fn=list)
     assert "a transform that millrace cannot read" in reason_of(T.Compose([T.ToTensor(), T.Normalize(torch.tensor(0.5), 1)]))
+    hooked = T.Resize((8, 8))
+    hooked.register_forward_hook(lambda module, arguments, image: image.rotate(90))
+    assert "Resize with hooks" in reason_of(T.Compose([hooked, T.ToTensor()]))
     odd = ImageFolder(images, EVAL)
     odd.samples = [(path, "a") for path, _ in odd.samples]
     assert "a dataset that millrace cannot read" in reason_of(dataset=odd)

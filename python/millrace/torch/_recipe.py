@@ -153,6 +153,8 @@ def _class_of(t: Any) -> str:
     """The name of torchvision's or timm's own class; a subclass of it may do something else."""
     if not _is_known(t):
         raise Unknown(f"the transform {type(t).__name__}")
+    needs(not getattr(t, "_forward_hooks", None) and not getattr(t, "_forward_pre_hooks", None),
+          f"the transform {type(t).__name__} with hooks")
     return type(t).__name__
 
 

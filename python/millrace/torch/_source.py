@@ -93,7 +93,7 @@ def _compose(dataset: Any, others: list[Any]) -> Any:
     indices = None
     for subset in reversed(others):
         own = numpy.asarray(subset.indices, dtype=numpy.int64)
-        indices = own if indices is None else indices[own]
+        indices = numpy.where(own < 0, own + len(dataset), own) if indices is None else indices[own]
     return indices
 
 
