@@ -47,25 +47,47 @@ static void put(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits
         ((uint16_t *)tensor->data)[at] = (uint16_t)bits;
 }
 
-static float next_normal(struct words *words, uint64_t element)
+/* Elements that lie together, of 4 bytes: the usual tensor, in a loop that the compiler makes wide. */
+static bool is_plain(const struct mr_erasing_tensor *tensor)
 {
-    if (words->block != element / MR_RNG_BLOCK_WORDS) {
-        words->block = element / MR_RNG_BLOCK_WORDS;
-        mr_erasing_words(words->erase, words->k, words->block, words->words);
-    }
-    return mr_normal_of(mr_normal_nodes, words->words[element % MR_RNG_BLOCK_WORDS]);
+    return tensor->dtype == MR_F32 && tensor->pixel_stride == 1;
 }
 
-/* From column left to right of one row and channel, the first of which is element `at` of the tensor. */
+static const uint32_t *find_words(struct words *words, uint64_t block)
+{
+    if (words->block != block) {
+        words->block = block;
+        mr_erasing_words(words->erase, words->k, block, words->words);
+    }
+    return words->words;
+}
+
+/* Of n columns of one row and channel, the first of which is `at` in the tensor and `element` in the box. */
 static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struct words *words, uint64_t element,
                         uint32_t n)
 {
-    for (uint32_t x = 0; x < n; x++, at += tensor->pixel_stride)
-        put(tensor, at, encode(tensor->dtype, next_normal(words, element + x)));
+    bool plain = is_plain(tensor);
+    for (uint32_t x = 0; x < n;) {
+        const uint32_t *block = find_words(words, (element + x) / MR_RNG_BLOCK_WORDS);
+        uint32_t k = (uint32_t)((element + x) % MR_RNG_BLOCK_WORDS);
+        for (; k < MR_RNG_BLOCK_WORDS && x < n; k++, x++, at += tensor->pixel_stride) {
+            float normal = mr_normal_of(mr_normal_nodes, block[k]);
+            if (plain)
+                ((float *)tensor->data)[at] = normal;
+            else
+                put(tensor, at, encode(tensor->dtype, normal));
+        }
+    }
 }
 
 static void put_value(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits, uint32_t n)
 {
+    if (is_plain(tensor)) {
+        uint32_t *row = (uint32_t *)tensor->data + at;
+        for (uint32_t x = 0; x < n; x++)
+            row[x] = bits;
+        return;
+    }
     for (uint32_t x = 0; x < n; x++, at += tensor->pixel_stride)
         put(tensor, at, bits);
 }

@@ -32,7 +32,7 @@ MR_HOST_DEVICE uint32_t mr_normal_zeros(uint32_t number)
 MR_HOST_DEVICE float mr_normal_of(const float *nodes, uint32_t word)
 {
     uint32_t tail = word & 0x7fffffffu;
-    uint32_t octave = tail ? mr_normal_zeros(tail) - 1 : (uint32_t)MR_NORMAL_OCTAVES;
+    uint32_t octave = mr_normal_zeros(tail | 1u) - 1; /* of the tail 0, one that is none */
     float value = nodes[MR_NORMAL_NODES - 1];
     if (octave < MR_NORMAL_OCTAVES) {
         uint32_t below = (tail << octave) & 0x3fffffffu; /* 30 bits behind the first one; the tail falls as they do */
@@ -41,7 +41,8 @@ MR_HOST_DEVICE float mr_normal_of(const float *nodes, uint32_t word)
         float part = (float)(up & 0xffffffu) * 0x1p-24f;
         value = fmaf(part, node[1] - node[0], node[0]);
     }
-    return word >> 31 ? -value : value;
+    uint32_t sign = word & 0x80000000u; /* no branch: half of the guesses would be wrong */
+    return mr_half_float(mr_half_bits(value) ^ sign);
 }
 
 #endif
