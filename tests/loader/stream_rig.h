@@ -33,7 +33,8 @@ mr_loader_options stage_options(const char *device);
 mr_loader_options stage_pin_options(void);
 mr_loader *stage_pinned_loader(struct rig *rig, const mr_loader_options *options);
 
-enum { SEEN_BATCHES = 64, SEEN_ARRAYS = 8 };
+/* Arrays of a batch with mixing and soft labels, and of a batch without mixing. */
+enum { SEEN_BATCHES = 64, SEEN_ARRAYS = 8, PLAIN_ARRAYS = 5 };
 
 struct seen_batch {
     uint64_t epoch;

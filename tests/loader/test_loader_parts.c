@@ -71,8 +71,8 @@ static void check_shape(mr_batch *batch, uint32_t n_devices, mr_device_kind kind
         assert_int_equal(mr_batch_size(part), sizes[p]);
         assert_int_equal(mr_batch_number(part), mr_batch_number(batch));
         assert_int_equal(mr_batch_epoch(part), mr_batch_epoch(batch));
-        assert_int_equal(mr_batch_n_arrays(part), SEEN_ARRAYS);
-        for (uint32_t i = 0; i < SEEN_ARRAYS; i++) {
+        assert_int_equal(mr_batch_n_arrays(part), PLAIN_ARRAYS);
+        for (uint32_t i = 0; i < PLAIN_ARRAYS; i++) {
             const mr_array *array = mr_batch_array_at(part, i);
             assert_int_equal(array->device.kind, kind);
             assert_int_equal(array->device.id, (int)p);
@@ -243,7 +243,7 @@ static const struct apart aparts[] = {
 
 static void expect_devices(const mr_batch *batch, const struct apart *apart)
 {
-    for (uint32_t i = 0; i < SEEN_ARRAYS; i++) {
+    for (uint32_t i = 0; i < PLAIN_ARRAYS; i++) {
         const mr_array *array = mr_batch_array_at(batch, i);
         mr_device expected = i == 0 ? apart->image : apart->label;
         assert_int_equal(array->device.kind, expected.kind);

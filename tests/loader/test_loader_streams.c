@@ -307,7 +307,7 @@ static void addresses_belong_to_buffers_for_the_loaders_life(void **state)
     mr_loader_options wanted = stage_options("cuda:0");
     wanted.n_buffers = 4;
     mr_loader *loader = rig_loader(*state, &wanted);
-    void *data[4][SEEN_ARRAYS] = {{NULL}};
+    void *data[4][PLAIN_ARRAYS] = {{NULL}};
     unsigned n_seen[4] = {0};
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         mr_batch *batch;
@@ -315,7 +315,7 @@ static void addresses_belong_to_buffers_for_the_loaders_life(void **state)
         while (mr_loader_next_on(loader, MR_FOREVER, NULL, &batch) == MR_OK) {
             uint32_t b = mr_batch_buffer(batch);
             assert_true(b < 4);
-            for (uint32_t i = 0; i < SEEN_ARRAYS; i++) {
+            for (uint32_t i = 0; i < PLAIN_ARRAYS; i++) {
                 const mr_array *array = mr_batch_array_at(batch, i);
                 assert_int_equal(double_device_of(array->data), 0);
                 if (n_seen[b] == 0)
