@@ -225,12 +225,10 @@ static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
                                       .channels = plan->channels,
                                       .dtype = plan->dtype,
                                       .layout = plan->layout,
-                                      .table = plan->table,
                                       .half = pixels->half.table,
-                                      .scale = plan->exact ? NULL : plan->scale,
-                                      .bias = plan->bias,
                                       .spread = plan->channels != plan->work_channels,
                                       .row = mr_scratch_align(&pixels->row, MR_KERNELS_ALIGN)};
+    mr_tensor_write_set_rule(&writer, plan);
     return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &writer);
 }
 

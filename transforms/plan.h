@@ -66,7 +66,7 @@ struct mr_op {
             double mean[3];
             double std[3];
         };
-        struct { /* of operations that mix */
+        struct {             /* of operations that mix */
             double alpha[2]; /* of MixUp and of CutMix; 0: never */
             double mix_prob;
             double switch_prob; /* of CutMix, where both are possible */
@@ -89,6 +89,19 @@ enum mr_exact {
     MR_EXACT_NONE = 0, /* one fma */
     MR_EXACT_V1 = 1,   /* (x / 255 - mean) / std */
     MR_EXACT_V2 = 2    /* (x * (1 / 255) - mean) / std, as torchvision's transforms.v2 */
+};
+
+/*
+ * The two divisions of an exact order as products, each of which an fma mends by what the product lacks (P. W.
+ * Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). They give the table's
+ * bits.
+ */
+struct mr_quotients {
+    uint32_t usable; /* 1: they do so for all 256 bytes of each channel */
+    float mend;      /* 1 / 255 for x / 255; 0 for x * (1 / 255), which lacks nothing */
+    float inverse[4];
+    float minus_mean[4];
+    float std[4];
 };
 
 struct mr_plan {
@@ -114,6 +127,7 @@ struct mr_plan {
     float scale[4];           /* one rule for floats: fmaf(x, scale[c], bias[c]) */
     float bias[4];
     float table[4][256];
+    struct mr_quotients quotients; /* of an exact plan */
 };
 
 #endif

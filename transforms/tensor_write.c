@@ -3,7 +3,7 @@
  * Writes u8 rows as u8, f32, f16 or bf16, NCHW or NHWC.
  *
  * Invariant: floats are those of fma(x, scale, bias) on every machine. The exception is a plan that asks for torch's
- * order of operations: its floats are always looked up.
+ * order of operations: its floats are those of a table, which plain C looks up and vectors compute if all of it can be.
  */
 #include "transforms/tensor_write.h"
 
@@ -22,21 +22,72 @@ uint16_t mr_tensor_write_f16(float value)
     return mr_half_f16(value);
 }
 
+static bool same_bits(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* What a vector makes of one byte. */
+static float divide_twice(const struct mr_quotients *quotients, uint32_t c, float x)
+{
+    float near = x * (1.0f / 255.0f);
+    float share = fmaf(fmaf(-near, 255.0f, x), quotients->mend, near);
+    float from_mean = share + quotients->minus_mean[c];
+    float value = from_mean * quotients->inverse[c];
+    return fmaf(fmaf(-value, quotients->std[c], from_mean), quotients->inverse[c], value);
+}
+
+/* A std that is tiny or huge has no inverse of use: then the table stays the only way. */
+static void find_quotients(struct mr_plan *plan, const float *mean, const float *std, enum mr_exact exact)
+{
+    struct mr_quotients *quotients = &plan->quotients;
+    quotients->usable = 1;
+    quotients->mend = exact == MR_EXACT_V1 ? 1.0f / 255.0f : 0.0f;
+    for (uint32_t c = 0; c < plan->channels; c++) {
+        quotients->inverse[c] = 1.0f / std[c];
+        quotients->minus_mean[c] = -mean[c];
+        quotients->std[c] = std[c];
+        for (int x = 0; x < 256; x++)
+            if (!same_bits(divide_twice(quotients, c, (float)x), plan->table[c][x]))
+                quotients->usable = 0;
+    }
+}
+
 void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
                             enum mr_exact exact)
 {
+    float means[4], stds[4];
     plan->exact = exact != MR_EXACT_NONE;
     for (uint32_t c = 0; c < plan->channels; c++) {
         uint32_t from = n_channels == 1 ? 0 : c;
         double m = n_channels ? mean[from] : 0.0;
         double s = n_channels ? std[from] : 1.0;
+        means[c] = (float)m;
+        stds[c] = (float)s;
         plan->scale[c] = (float)(1.0 / (255.0 * s));
         plan->bias[c] = n_channels ? (float)(-m / s) : 0.0f;
         for (int x = 0; x < 256; x++) {
             float share = exact == MR_EXACT_V2 ? (float)x * (float)(1.0 / 255.0) : (float)x / 255.0f;
-            float in_torch_order = (share - (float)m) / (float)s;
+            float in_torch_order = (share - means[c]) / stds[c];
             plan->table[c][x] = plan->exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
         }
+    }
+    if (plan->exact)
+        find_quotients(plan, means, stds, exact);
+}
+
+void mr_tensor_write_set_rule(struct mr_tensor_writer *writer, const struct mr_plan *plan)
+{
+    const struct mr_quotients *quotients = &plan->quotients;
+    writer->table = plan->table;
+    if (!plan->exact) {
+        writer->scale = plan->scale;
+        writer->bias = plan->bias;
+    } else if (quotients->usable) {
+        writer->scale = quotients->inverse;
+        writer->bias = quotients->minus_mean;
+        writer->std = quotients->std;
+        writer->mend = quotients->mend;
     }
 }
 

@@ -25,6 +25,8 @@ struct mr_tensor_writer {
     const uint16_t (*half)[256]; /* f16, bf16 */
     const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are something else */
     const float *bias;
+    const float *std; /* not NULL: they are the quotients of scale, the inverse, bias, minus the mean, std and mend */
+    float mend;
     bool spread;  /* rows come with one channel, of which the three equal ones of the output are made */
     uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; u8 rows of pixels that stay so are written in
                      place */
@@ -40,6 +42,9 @@ void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const doub
 
 /* The tables of a plan whose dtype is f16 or bf16. */
 void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan);
+
+/* The rule of a plan's floats, which is how vectors make them. */
+void mr_tensor_write_set_rule(struct mr_tensor_writer *writer, const struct mr_plan *plan);
 
 /* Bytes of scratch for each pixel of a row. */
 uint32_t mr_tensor_write_row_bytes(const struct mr_plan *plan);

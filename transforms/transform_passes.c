@@ -244,7 +244,7 @@ static void put_store(struct passes *p)
     else if (!normalize)
         put_row(p, "store", "x / 255");
     else
-        put_row(p, "normalize", p->plan.exact ? "a table of 256 values a channel" : "one fma for each value");
+        put_row(p, "normalize", p->plan.exact ? "two divisions for each value" : "one fma for each value");
     if (p->plan.erase.kind == MR_OP_RANDOM_ERASING)
         put_row(p, "erase", "boxes of the finished floats are overwritten");
     if (p->plan.mix.kind != 0 && mr_mix_draw_rule(p->plan.mix.kind) == MR_MIX_BYTES)

@@ -92,7 +92,7 @@ MR_API mr_status mr_transform_rgb(mr_transform *transform, mr_error *error);
 /**
  * Normalize each channel: (x / 255 - mean) / std, computed as fma(x, scale, bias). Must come last.
  * n_channels  1 or 3, the entries of mean and std
- * exact  use a table of 256 entries per channel instead, computed in torchvision's order of operations
+ * exact  in torchvision's order of operations instead, with its three roundings
  */
 MR_API mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
                                         const double *std, bool exact, mr_error *error);

@@ -141,6 +141,23 @@ static void exact_tables_of_v2_multiply_by_the_reciprocal(void **state)
     assert_true(n_differ > 100); /* from v1's */
 }
 
+/* Whoever uses these means must not pay for a table. */
+static void quotients_of_common_means_need_no_table(void **state)
+{
+    (void)state;
+    const double means[][3] = {{0.485, 0.456, 0.406}, {0.4914, 0.4822, 0.4465}, {0.5, 0.5, 0.5}, {0, 0, 0}};
+    const double deviations[][3] = {{0.229, 0.224, 0.225}, {0.2470, 0.2435, 0.2616}, {0.5, 0.5, 0.5}, {1, 1, 1}};
+    for (int i = 0; i < 8; i++) {
+        struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
+        mr_tensor_write_tables(&plan, means[i / 2], deviations[i / 2], 3, i % 2 ? MR_EXACT_V1 : MR_EXACT_V2);
+        assert_true(plan.quotients.usable);
+    }
+    struct mr_plan plan = {.channels = 1, .dtype = MR_F32};
+    const double zero = 0, tiny = 1e-42;
+    mr_tensor_write_tables(&plan, &zero, &tiny, 1, MR_EXACT_V1);
+    assert_false(plan.quotients.usable);
+}
+
 static void without_normalise_values_are_shares_of_255(void **state)
 {
     (void)state;
@@ -247,6 +264,7 @@ int main(void)
         cmocka_unit_test(tables_are_fma_for_all_values),
         cmocka_unit_test(exact_tables_are_in_torchs_order),
         cmocka_unit_test(exact_tables_of_v2_multiply_by_the_reciprocal),
+        cmocka_unit_test(quotients_of_common_means_need_no_table),
         cmocka_unit_test(without_normalise_values_are_shares_of_255),
         cmocka_unit_test(one_mean_serves_three_channels),
         cmocka_unit_test(every_dtype_and_layout_gets_every_value),

@@ -37,10 +37,8 @@ mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **
                                               .channels = plan->channels,
                                               .dtype = plan->dtype,
                                               .layout = plan->layout,
-                                              .table = plan->table,
-                                              .half = store->half.table,
-                                              .scale = plan->exact ? NULL : plan->scale,
-                                              .bias = plan->bias};
+                                              .half = store->half.table};
+    mr_tensor_write_set_rule(&store->writer, plan);
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
         mr_tensor_write_half_init(&store->half, plan);
     mr_status status = mr_scratch_reserve(&store->floats, 3 * store->n_values + MR_KERNELS_ALIGN, sizeof(float), error);

@@ -3,13 +3,34 @@
  * Rows to tensors for AVX2. The end of a row is made by a last step that overlaps the one before, or in plain C in a
  * row that has no step.
  *
- * Invariant: x * scale + bias is rounded once, by the instruction that does so.
+ * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the steps of
+ * divide_twice() in transforms/tensor_write.c.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
 #include "transforms/tensor_write.h"
 
-/* ---- Eight floats to eight elements ---- */
+/* ---- Eight bytes to eight elements ---- */
+
+/* How eight bytes become floats; std and mend are of quotients. */
+struct rule {
+    __m256 scale, bias, std, mend;
+};
+
+INLINE __m256 negative(__m256 x)
+{
+    return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
+}
+
+INLINE __m256 make_floats(bool divides, __m256 x, const struct rule *rule)
+{
+    if (!divides)
+        return fused(x, rule->scale, rule->bias);
+    __m256 near = _mm256_mul_ps(x, _mm256_set1_ps(1.0f / 255.0f));
+    __m256 share = fused(fused(negative(near), _mm256_set1_ps(255.0f), x), rule->mend, near);
+    __m256 from_mean = _mm256_add_ps(share, rule->bias), value = _mm256_mul_ps(from_mean, rule->scale);
+    return fused(fused(negative(value), rule->std, from_mean), rule->scale, value);
+}
 
 INLINE void put_f32(void *out, size_t at, __m256 value)
 {
@@ -35,9 +56,9 @@ INLINE void put_bf16(void *out, size_t at, __m256 value)
     _mm_storeu_si128((__m128i *)(void *)((uint16_t *)out + at), _mm256_castsi256_si128(words));
 }
 
-INLINE void put_floats(mr_dtype dtype, void *out, size_t at, __m256i bytes, __m256 scale, __m256 bias)
+INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m256i bytes, const struct rule *rule)
 {
-    __m256 value = fused(_mm256_cvtepi32_ps(bytes), scale, bias);
+    __m256 value = make_floats(divides, _mm256_cvtepi32_ps(bytes), rule);
     if (dtype == MR_F32)
         put_f32(out, at, value);
     else if (dtype == MR_F16)
@@ -82,7 +103,7 @@ static void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 }
 
 /* Eight pixels, 24 bytes: the lower half has the first four at 0, the upper half the last four at 4. */
-INLINE void put_planes_8(mr_dtype dtype, const uint8_t *row, const __m256 scale[3], const __m256 bias[3],
+INLINE void put_planes_8(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3],
                          void *const out[3], uint32_t at)
 {
     const __m256i first =
@@ -91,22 +112,32 @@ INLINE void put_planes_8(mr_dtype dtype, const uint8_t *row, const __m256 scale[
     __m256i bytes = load_halves(row, row + 8);
     for (int c = 0; c < 3; c++) {
         __m256i channel = _mm256_add_epi8(first, _mm256_set1_epi32(c));
-        put_floats(dtype, out[c], at, _mm256_shuffle_epi8(bytes, channel), scale[c], bias[c]);
+        put_floats(dtype, divides, out[c], at, _mm256_shuffle_epi8(bytes, channel), &rule[c]);
     }
+}
+
+INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
+                          uint32_t n, void *const out[3])
+{
+    struct rule rule[3];
+    for (int c = 0; c < 3; c++)
+        rule[c] = (struct rule){.scale = _mm256_set1_ps(writer->scale[c]),
+                                .bias = _mm256_set1_ps(writer->bias[c]),
+                                .std = _mm256_set1_ps(divides ? writer->std[c] : 0),
+                                .mend = _mm256_set1_ps(writer->mend)};
+    for (uint32_t at = 0; at + 8 <= n; at += 8)
+        put_planes_8(dtype, divides, row + 3 * (size_t)at, rule, out, at);
+    if (n % 8)
+        put_planes_8(dtype, divides, row + 3 * (size_t)(n - 8), rule, out, n - 8);
 }
 
 INLINE void put_planes(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        void *const out[3])
 {
-    __m256 scale[3], bias[3];
-    for (int c = 0; c < 3; c++) {
-        scale[c] = _mm256_set1_ps(writer->scale[c]);
-        bias[c] = _mm256_set1_ps(writer->bias[c]);
-    }
-    for (uint32_t at = 0; at + 8 <= n; at += 8)
-        put_planes_8(dtype, row + 3 * (size_t)at, scale, bias, out, at);
-    if (n % 8)
-        put_planes_8(dtype, row + 3 * (size_t)(n - 8), scale, bias, out, n - 8);
+    if (writer->std)
+        put_planes_by(dtype, true, writer, row, n, out);
+    else
+        put_planes_by(dtype, false, writer, row, n, out);
 }
 
 void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
@@ -126,12 +157,11 @@ void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const ui
 
 /* ---- Values ---- */
 
-INLINE void put_24(mr_dtype dtype, const uint8_t *row, const __m256 scale[3], const __m256 bias[3], void *out,
-                   size_t at)
+INLINE void put_24(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3], void *out, size_t at)
 {
     for (size_t i = 0; i < 3; i++) {
         __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(row + at + 8 * i)));
-        put_floats(dtype, out, at + 8 * i, bytes, scale[i], bias[i]);
+        put_floats(dtype, divides, out, at + 8 * i, bytes, &rule[i]);
     }
 }
 
@@ -146,16 +176,29 @@ INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t ch
 }
 
 /* n is a multiple of channels, so that the last step's values begin with the first channel as well. */
+INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
+                          uint32_t n, uint32_t first, uint32_t channels, void *out)
+{
+    __m256 scale[3], bias[3], std[3];
+    repeat_channels(writer->scale, first, channels, scale);
+    repeat_channels(writer->bias, first, channels, bias);
+    repeat_channels(divides ? writer->std : writer->scale, first, channels, std);
+    struct rule rule[3];
+    for (int i = 0; i < 3; i++)
+        rule[i] = (struct rule){scale[i], bias[i], std[i], _mm256_set1_ps(writer->mend)};
+    for (uint32_t at = 0; at + 24 <= n; at += 24)
+        put_24(dtype, divides, row, rule, out, at);
+    if (n % 24)
+        put_24(dtype, divides, row, rule, out, n - 24);
+}
+
 INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        uint32_t first, uint32_t channels, void *out)
 {
-    __m256 scale[3], bias[3];
-    repeat_channels(writer->scale, first, channels, scale);
-    repeat_channels(writer->bias, first, channels, bias);
-    for (uint32_t at = 0; at + 24 <= n; at += 24)
-        put_24(dtype, row, scale, bias, out, at);
-    if (n % 24)
-        put_24(dtype, row, scale, bias, out, n - 24);
+    if (writer->std)
+        put_values_by(dtype, true, writer, row, n, first, channels, out);
+    else
+        put_values_by(dtype, false, writer, row, n, first, channels, out);
 }
 
 void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,

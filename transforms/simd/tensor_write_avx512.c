@@ -3,13 +3,29 @@
  * Rows to tensors for AVX-512. The end of a row is a step of fewer elements, by masks, which neither read nor write
  * beyond it.
  *
- * Invariant: x * scale + bias is rounded once, by the instruction that does so.
+ * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the steps of
+ * divide_twice() in transforms/tensor_write.c.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
 #include "transforms/tensor_write.h"
 
-/* ---- Up to sixteen floats to as many elements ---- */
+/* ---- Up to sixteen bytes to as many elements ---- */
+
+/* How bytes become floats; std and mend are of quotients. */
+struct rule {
+    __m512 scale, bias, std, mend;
+};
+
+INLINE __m512 make_floats(bool divides, __m512 x, const struct rule *rule)
+{
+    if (!divides)
+        return _mm512_fmadd_ps(x, rule->scale, rule->bias);
+    __m512 near = _mm512_mul_ps(x, _mm512_set1_ps(1.0f / 255.0f));
+    __m512 share = _mm512_fmadd_ps(_mm512_fnmadd_ps(near, _mm512_set1_ps(255.0f), x), rule->mend, near);
+    __m512 from_mean = _mm512_add_ps(share, rule->bias), value = _mm512_mul_ps(from_mean, rule->scale);
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(value, rule->std, from_mean), rule->scale, value);
+}
 
 /* As mr_half_bf16(): a NaN stays one. */
 INLINE __m256i to_bf16(__m512 value)
@@ -23,9 +39,10 @@ INLINE __m256i to_bf16(__m512 value)
 }
 
 /* A mask costs time in a store: only the last step of a row has one. */
-INLINE void put_floats(mr_dtype dtype, void *out, size_t at, __m512i bytes, __m512 scale, __m512 bias, uint32_t n)
+INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m512i bytes, const struct rule *rule,
+                       uint32_t n)
 {
-    __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), scale, bias);
+    __m512 value = make_floats(divides, _mm512_cvtepi32_ps(bytes), rule);
     __mmask16 live = (__mmask16)first_bytes(n);
     if (dtype == MR_F32) {
         float *to = (float *)out + at;
@@ -99,7 +116,7 @@ INLINE void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 }
 
 /* n pixels, at most 16. */
-INLINE void put_planes_16(mr_dtype dtype, const uint8_t *row, const __m512 scale[3], const __m512 bias[3],
+INLINE void put_planes_16(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3],
                           void *const out[3], uint32_t at, uint32_t n)
 {
     const __m512i pixel = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
@@ -107,23 +124,33 @@ INLINE void put_planes_16(mr_dtype dtype, const uint8_t *row, const __m512 scale
     __m512i bytes = _mm512_maskz_loadu_epi8(first_bytes(3 * n), row + 3 * (size_t)at);
     for (int c = 0; c < 3; c++) {
         __m512i from = _mm512_add_epi32(pixel, _mm512_set1_epi32(c));
-        put_floats(dtype, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes), scale[c], bias[c], n);
+        put_floats(dtype, divides, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes), &rule[c], n);
     }
+}
+
+INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
+                          uint32_t n, void *const out[3])
+{
+    struct rule rule[3];
+    for (int c = 0; c < 3; c++)
+        rule[c] = (struct rule){.scale = _mm512_set1_ps(writer->scale[c]),
+                                .bias = _mm512_set1_ps(writer->bias[c]),
+                                .std = _mm512_set1_ps(divides ? writer->std[c] : 0),
+                                .mend = _mm512_set1_ps(writer->mend)};
+    uint32_t at = 0;
+    for (; at + 16 <= n; at += 16)
+        put_planes_16(dtype, divides, row, rule, out, at, 16);
+    if (at < n)
+        put_planes_16(dtype, divides, row, rule, out, at, n - at);
 }
 
 INLINE void put_planes(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        void *const out[3])
 {
-    __m512 scale[3], bias[3];
-    for (int c = 0; c < 3; c++) {
-        scale[c] = _mm512_set1_ps(writer->scale[c]);
-        bias[c] = _mm512_set1_ps(writer->bias[c]);
-    }
-    uint32_t at = 0;
-    for (; at + 16 <= n; at += 16)
-        put_planes_16(dtype, row, scale, bias, out, at, 16);
-    if (at < n)
-        put_planes_16(dtype, row, scale, bias, out, at, n - at);
+    if (writer->std)
+        put_planes_by(dtype, true, writer, row, n, out);
+    else
+        put_planes_by(dtype, false, writer, row, n, out);
 }
 
 void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
@@ -155,25 +182,38 @@ INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t ch
 }
 
 /* n values, at most 16. */
-INLINE void put_values_16(mr_dtype dtype, const uint8_t *row, void *out, uint32_t at, __m512 scale, __m512 bias,
-                          uint32_t n)
+INLINE void put_values_16(mr_dtype dtype, bool divides, const uint8_t *row, void *out, uint32_t at,
+                          const struct rule *rule, uint32_t n)
 {
     __m128i bytes = _mm_maskz_loadu_epi8((__mmask16)first_bytes(n), row + at);
-    put_floats(dtype, out, at, _mm512_cvtepu8_epi32(bytes), scale, bias, n);
+    put_floats(dtype, divides, out, at, _mm512_cvtepu8_epi32(bytes), rule, n);
+}
+
+INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
+                          uint32_t n, uint32_t first, uint32_t channels, void *out)
+{
+    __m512 scale[3], bias[3], std[3];
+    repeat_channels(writer->scale, first, channels, scale);
+    repeat_channels(writer->bias, first, channels, bias);
+    repeat_channels(divides ? writer->std : writer->scale, first, channels, std);
+    struct rule rule[3];
+    for (int i = 0; i < 3; i++)
+        rule[i] = (struct rule){scale[i], bias[i], std[i], _mm512_set1_ps(writer->mend)};
+    uint32_t at = 0;
+    for (; at + 48 <= n; at += 48)
+        for (uint32_t i = 0; i < 3; i++)
+            put_values_16(dtype, divides, row, out, at + 16 * i, &rule[i], 16);
+    for (uint32_t i = 0; at < n; i++, at += 16)
+        put_values_16(dtype, divides, row, out, at, &rule[i], n - at < 16 ? n - at : 16);
 }
 
 INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        uint32_t first, uint32_t channels, void *out)
 {
-    __m512 scale[3], bias[3];
-    repeat_channels(writer->scale, first, channels, scale);
-    repeat_channels(writer->bias, first, channels, bias);
-    uint32_t at = 0;
-    for (; at + 48 <= n; at += 48)
-        for (uint32_t i = 0; i < 3; i++)
-            put_values_16(dtype, row, out, at + 16 * i, scale[i], bias[i], 16);
-    for (uint32_t i = 0; at < n; i++, at += 16)
-        put_values_16(dtype, row, out, at, scale[i], bias[i], n - at < 16 ? n - at : 16);
+    if (writer->std)
+        put_values_by(dtype, true, writer, row, n, first, channels, out);
+    else
+        put_values_by(dtype, false, writer, row, n, first, channels, out);
 }
 
 void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
