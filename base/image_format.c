@@ -38,10 +38,15 @@ static bool looks_like_webp(const uint8_t *bytes, size_t len)
     return len >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
-/* Two letters are little: the reserved bytes, which are zero, tell a picture from a text about a BMW. */
+/*
+ * Two letters are little. Zeros tell a picture from a text about a BMW: in the reserved bytes, which some writers use,
+ * or in the length of the second header, which is below 256.
+ */
 static bool looks_like_bmp(const uint8_t *bytes, size_t len)
 {
-    return len >= 14 && memcmp(bytes, "BM", 2) == 0 && memcmp(bytes + 6, "\0\0\0\0", 4) == 0;
+    if (len < 14 || memcmp(bytes, "BM", 2) != 0)
+        return false;
+    return memcmp(bytes + 6, "\0\0\0\0", 4) == 0 || (len >= 18 && memcmp(bytes + 15, "\0\0\0", 3) == 0);
 }
 
 /* After the number comes white space, or a comment. */

@@ -60,12 +60,31 @@ static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
 {
     expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "BMP: the file ends in its header");
     expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0\51\0\0\0", 18, "BMP: a header of length 41 is not supported");
+    uint8_t bmp[54 + 4] = "BM\0\0\0\0\0\0\0\0\72\0\0\0\50\0\0\0\1\0\0\0\1\0\0\0\1\0";
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: a depth of 0 is not supported");
+    bmp[28] = 32;
+    bmp[30] = 1;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 1 is not supported");
+    bmp[30] = 4;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 4 is not supported");
+    bmp[30] = 3;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: 0 bytes of pixels where 4 are needed");
+    bmp[55] = 1;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: the masks 100 0 0 of 32 bits are not supported");
+    bmp[28] = 8;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 3 is not supported");
+    bmp[30] = 0;
+    bmp[47] = 1;
+    bmp[46] = 1;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: a palette of size 257 is not supported");
+    bmp[22] = 0;
+    expect_damaged(*state, bmp, sizeof bmp, "BMP: a side of 0 pixels");
     expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
     expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10, "TIFF: the directory lies beyond the file");
     expect_damaged(*state, "MM\0*\0\0\0\10\0\0", 10, "TIFF: a side of 0 pixels");
     expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22, "TIFF: tag 256 lies beyond the file");
     expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\5\0\0\0\1\0\0\0\0", 22, "TIFF: tag 256 has type 5");
-    expect_damaged(*state, "P6\n1 1\n255\nab", 13, "2 bytes of pixels where 3 are needed");
+    expect_damaged(*state, "P6\n1 1\n255\nab", 13, "PPM: 2 bytes of pixels where 3 are needed");
     expect_damaged(*state, "P5\n99999 99999\n255\n", 19, "99999 x 99999 pixels are above the limit of 178956970");
     expect_damaged(*state, "P5\n1 1\n0\n1", 10, "PPM: the largest value is not 1 to 65535");
     expect_damaged(*state, "P5\n0 1\n1\n1", 10, "PPM: a side of 0 pixels");
@@ -84,7 +103,7 @@ static void plain_pixels_are_refused_by_what_is_wrong(void **state)
                                            {"P2 2 1 9\n9      ", "PPM: the file ends where a number is expected"},
                                            {"P1 2 1\n1 ", "PPM: the file ends before its pixels"},
                                            {"P1 2 1\n12", "PPM: a pixel is neither 0 nor 1"},
-                                           {"P1 2 1\n1", "1 bytes of pixels where at least 2 are needed"}};
+                                           {"P1 2 1\n1", "PPM: 1 bytes of pixels where at least 2 are needed"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         uint8_t *pixels;
         mr_error error;

@@ -115,7 +115,20 @@ static mr_status read_header(struct bmp *bmp, uint32_t *header_bytes_out, uint32
     return status;
 }
 
-/* Behind the header, or behind masks where they stand there. Colours that the palette lacks are black. */
+/* Pillow ignores a palette of greys, or of black and white. So indices past its end are greys too, or white. */
+static void extend_greys(struct bmp *bmp, uint32_t n_colours)
+{
+    uint32_t step = n_colours <= 2 ? 255 : 1;
+    for (uint32_t i = 0; i < n_colours; i++) {
+        for (int k = 0; k < CHANNELS; k++)
+            if (bmp->palette[i][k] != i * step)
+                return;
+    }
+    for (uint32_t i = n_colours; i < 256; i++)
+        memset(bmp->palette[i], step == 1 ? (int)i : 255, CHANNELS);
+}
+
+/* Behind the header. Colours that the palette lacks are black. */
 static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n_colours, mr_error *error)
 {
     size_t entry_bytes = header_bytes == MIN_HEADER_BYTES ? 3 : 4;
@@ -127,6 +140,7 @@ static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n
         for (int k = 0; k < CHANNELS; k++)
             bmp->palette[i][k] = bmp->bytes[at + 2 - k];
     }
+    extend_greys(bmp, n_colours);
     /* Some writers name the end of the header where the palette lies. */
     if (bmp->data_at == FILE_HEADER_BYTES + header_bytes || bmp->data_at == 0)
         bmp->data_at = FILE_HEADER_BYTES + header_bytes + entry_bytes * n_colours;
@@ -199,9 +213,8 @@ static mr_status read_file(struct bmp *bmp, mr_error *error)
         return status;
     bool palette = bmp->bits == 1 || bmp->bits == 4 || bmp->bits == 8;
     if (!palette && bmp->bits != 16 && bmp->bits != 24 && bmp->bits != 32)
-        return refuse_value(error, "a depth of bits", bmp->bits);
-    if (bmp->compression != PLAIN && !(bmp->compression == RLE8 && bmp->bits == 8) &&
-        !(bmp->compression == RLE4 && bmp->bits == 4) && !(bmp->compression == MASKS && !palette))
+        return refuse_value(error, "a depth of", bmp->bits);
+    if (bmp->compression > MASKS || (has_runs(bmp) && !palette) || (bmp->compression == MASKS && palette))
         return refuse_value(error, "compression", bmp->compression);
     bmp->data_at = read_u32(bmp, 10);
     status = palette ? read_palette(bmp, header_bytes, n_colours, error) : read_masks(bmp, header_bytes, error);

@@ -87,7 +87,7 @@ static mr_status check_len(const struct ppm *ppm, mr_error *error)
         need--;
     if (need <= ppm->len - header->data_at)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "%zu bytes of pixels where %s%" PRIu64 " are needed",
+    return mr_error_set(error, MR_ERR_DAMAGED, "PPM: %zu bytes of pixels where %s%" PRIu64 " are needed",
                         ppm->len - header->data_at, is_plain(ppm) ? "at least " : "", need);
 }
 
