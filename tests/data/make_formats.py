@@ -144,6 +144,17 @@ def make_bmp():
     few = pixels[:, :, 0] >> 5
     add("bmp of 5 colours", bmp(8, pack_bits(few % 5, 8), palette=palette[:20], colours=5))
     add("bmp without some colours", bmp(8, pack_bits(few, 8), palette=palette[:20], colours=5))
+    grey = b"".join(bytes((i, i, i, 0)) for i in range(200))
+    add("bmp of 200 greys", bmp(8, pack_bits(pixels[:, :, 0], 8), palette=grey, colours=200))
+    add("bmp of 3 greys and 2 more colours", bmp(8, pack_bits(few, 8), palette=grey[:12] + palette[:8], colours=5))
+    add("bmp of black", bmp(1, pack_bits(few & 1, 1), palette=bytes(4), colours=1))
+    add("bmp of 5 greys in runs", bmp(4, None, compression=2, palette=grey[:20], colours=5, data=runs(few, True)))
+    add("bmp of black and white in runs", bmp(8, None, compression=1, palette=bytes(4) + b"\xff\xff\xff\0", colours=2,
+                                              data=runs(few, False)))  # fmt: skip
+    add("bmp of 4 bits in runs of 8", bmp(4, None, compression=1, palette=palette[:64], data=runs(few, False)))
+    used = bytearray(bmp(8, pack_bits(few, 8), palette=palette))
+    used[6:10] = b"CI\1\2"
+    add("bmp with reserved bytes", bytes(used))
     for bits, code in ((8, 1), (4, 2)):
         indices = pixels[:, :, 0] >> (8 - bits)
         add(f"bmp of {bits} bits in runs",
