@@ -5,7 +5,7 @@
  */
 #include "base/mt19937.h"
 
-enum { N = 624, M = 397 };
+enum { N = MR_MT19937_N, M = 397 };
 
 void mr_mt19937_init(struct mr_mt19937 *mt, uint64_t seed)
 {
@@ -21,7 +21,15 @@ static uint32_t twist_words(uint32_t u, uint32_t v)
     return (mixed >> 1) ^ (v & 1u ? 0x9908b0dfu : 0u);
 }
 
-static void generate_words(struct mr_mt19937 *mt)
+static uint32_t temper_word(uint32_t y)
+{
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+}
+
+void mr_mt19937_generate(struct mr_mt19937 *mt)
 {
     uint32_t *s = mt->state;
     for (uint32_t i = 0; i < N - M; i++)
@@ -29,16 +37,7 @@ static void generate_words(struct mr_mt19937 *mt)
     for (uint32_t i = N - M; i < N - 1; i++)
         s[i] = s[i + M - N] ^ twist_words(s[i], s[i + 1]);
     s[N - 1] = s[M - 1] ^ twist_words(s[N - 1], s[0]);
+    for (uint32_t i = 0; i < N; i++)
+        mt->words[i] = temper_word(s[i]);
     mt->next = 0;
-}
-
-uint32_t mr_mt19937_u32(struct mr_mt19937 *mt)
-{
-    if (mt->next >= N)
-        generate_words(mt);
-    uint32_t y = mt->state[mt->next++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    return y ^ (y >> 18);
 }

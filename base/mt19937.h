@@ -5,13 +5,23 @@
 
 #include <stdint.h>
 
+enum { MR_MT19937_N = 624 };
+
 struct mr_mt19937 {
-    uint32_t state[624];
-    uint32_t next; /* position in state; 624: generate the next block first */
+    uint32_t state[MR_MT19937_N];
+    uint32_t words[MR_MT19937_N]; /* made of the state */
+    uint32_t next;                /* position in words; MR_MT19937_N: generate the next block first */
 };
 
 /* As torch.Generator().manual_seed(seed): only the low 32 bits of seed count. */
 void mr_mt19937_init(struct mr_mt19937 *mt, uint64_t seed);
-uint32_t mr_mt19937_u32(struct mr_mt19937 *mt);
+void mr_mt19937_generate(struct mr_mt19937 *mt); /* the next block of words */
+
+static inline uint32_t mr_mt19937_u32(struct mr_mt19937 *mt)
+{
+    if (mt->next >= MR_MT19937_N)
+        mr_mt19937_generate(mt);
+    return mt->words[mt->next++];
+}
 
 #endif
