@@ -45,21 +45,38 @@ static uint32_t search_sums(const double *sums, uint32_t low, uint32_t high, dou
     return low;
 }
 
-/* How often each index was drawn. Few reach 255, so most counts are bytes, and the table stays small. */
-struct counts {
-    uint8_t *low;   /* at most FULL */
-    uint32_t *more; /* above that; NULL until one is full */
-    uint64_t n;
-};
-
-static mr_status count_full(struct counts *counts, uint32_t index, uint32_t *before_out, mr_error *error)
+mr_status mr_multinomial_counts_allocate(struct mr_multinomial_counts *counts_out, uint64_t n, mr_error *error)
 {
-    if (!counts->more)
-        counts->more = mr_weights_allocate_zeros(counts->n, sizeof *counts->more, error);
-    if (!counts->more)
-        return MR_ERR_NO_MEMORY;
-    *before_out = FULL + counts->more[index]++;
-    return MR_OK;
+    *counts_out = (struct mr_multinomial_counts){.low = mr_weights_allocate_zeros(n, 1, error)};
+    if (counts_out->low)
+        counts_out->more = mr_weights_allocate_zeros(n, sizeof *counts_out->more, error);
+    if (counts_out->more)
+        return MR_OK;
+    mr_multinomial_counts_free(counts_out);
+    return MR_ERR_NO_MEMORY;
+}
+
+void mr_multinomial_counts_free(struct mr_multinomial_counts *counts)
+{
+    free(counts->low);
+    free(counts->more);
+    *counts = (struct mr_multinomial_counts){0};
+}
+
+static void clear_counts(struct mr_multinomial_counts *counts, uint64_t n)
+{
+    memset(counts->low, 0, n);
+    if (counts->is_full)
+        memset(counts->more, 0, n * sizeof *counts->more);
+    counts->is_full = false;
+}
+
+static uint32_t count_draw(struct mr_multinomial_counts *counts, uint32_t index)
+{
+    if (counts->low[index] < FULL)
+        return counts->low[index]++;
+    counts->is_full = true;
+    return FULL + counts->more[index]++;
 }
 
 static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, size_t n, const uint8_t *counts,
@@ -88,27 +105,17 @@ static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, 
     }
 }
 
-static mr_status draw_with_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
-                                       mr_multinomial_take take, void *user, mr_error *error)
+static void draw_with_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
+                                  struct mr_multinomial_counts *counts, mr_multinomial_take take, void *user)
 {
-    struct counts counts = {.low = mr_weights_allocate_zeros(weights->n, 1, error), .n = weights->n};
-    mr_status status = counts.low ? MR_OK : MR_ERR_NO_MEMORY;
     uint32_t indices[BLOCK];
-    for (uint64_t done = 0; status == MR_OK && done < n;) {
+    clear_counts(counts, weights->n);
+    for (uint64_t done = 0; done < n;) {
         size_t len = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
-        find_block(weights, mt, len, counts.low, indices);
-        for (size_t i = 0; status == MR_OK && i < len; i++, done++) {
-            uint32_t before = counts.low[indices[i]];
-            if (before < FULL)
-                counts.low[indices[i]]++;
-            else
-                status = count_full(&counts, indices[i], &before, error);
-            take(user, done, indices[i], before);
-        }
+        find_block(weights, mt, len, counts->low, indices);
+        for (size_t i = 0; i < len; i++, done++)
+            take(user, done, indices[i], count_draw(counts, indices[i]));
     }
-    free(counts.low);
-    free(counts.more);
-    return status;
 }
 
 /* `order` grows where the quotient falls. */
@@ -162,11 +169,14 @@ static mr_status draw_without_replacement(const struct mr_weights *weights, uint
     return sorted ? MR_OK : MR_ERR_NO_MEMORY;
 }
 
-mr_status mr_multinomial_draw(const struct mr_weights *weights, uint64_t n, uint64_t seed, mr_multinomial_take take,
-                              void *user, mr_error *error)
+mr_status mr_multinomial_draw(const struct mr_weights *weights, uint64_t n, uint64_t seed,
+                              struct mr_multinomial_counts *counts, mr_multinomial_take take, void *user,
+                              mr_error *error)
 {
     struct mr_mt19937 mt;
     mr_mt19937_init(&mt, seed);
-    return weights->cumulative ? draw_with_replacement(weights, n, &mt, take, user, error)
-                               : draw_without_replacement(weights, n, &mt, take, user, error);
+    if (!weights->cumulative)
+        return draw_without_replacement(weights, n, &mt, take, user, error);
+    draw_with_replacement(weights, n, &mt, counts, take, user);
+    return MR_OK;
 }

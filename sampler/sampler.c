@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/xxh3.h"
+#include "sampler/drawn.h"
 #include "sampler/keyed.h"
-#include "sampler/multinomial.h"
 #include "sampler/randperm.h"
 
 #include <assert.h>
@@ -23,16 +23,16 @@
 #include <unistd.h>
 
 enum { REPEAT_ROUND = 256, MAX_REPEAT = 65535 };
-enum source { SEQUENTIAL, KEYED, TABLE_U32, TABLE_U64 };
+enum source { SEQUENTIAL, KEYED, DRAWN, TABLE_U32, TABLE_U64 };
 
 struct mr_sampler {
     mr_sampler_options options; /* resolved */
     uint64_t length;            /* of this rank */
     enum source source;
-    bool custom;           /* the table is the caller's own order */
-    void *table;           /* this rank's indices, of 4 or 8 bytes; NULL for the other sources */
-    uint32_t *occurrences; /* of draws with replacement, beside the table; else NULL */
-    struct mr_weights *weights;
+    bool custom;                /* the table is the caller's own order */
+    void *table;                /* this rank's indices, of 4 or 8 bytes; NULL for the other sources */
+    struct mr_weights *weights; /* or NULL */
+    struct mr_drawn drawn;      /* with weights; kept where an order is the caller's own */
     struct mr_keyed keyed;
 };
 
@@ -196,64 +196,10 @@ static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t
     return shard;
 }
 
-/* Where the draws of an order go. */
-struct shard {
-    uint32_t *indices;
-    uint32_t *occurrences; /* or NULL */
-    uint64_t world_size;
-    uint64_t rank;
-    uint64_t padded; /* the position of the order that this rank's last place repeats; UINT64_MAX: none */
-    uint64_t length;
-};
-
-static void put_draw(const struct shard *shard, uint64_t p, uint32_t index, uint32_t occurrence)
-{
-    shard->indices[p] = index;
-    if (shard->occurrences)
-        shard->occurrences[p] = occurrence;
-}
-
-static void take_draw(void *user, uint64_t position, uint32_t index, uint32_t occurrence)
-{
-    const struct shard *shard = user;
-    uint64_t p = position / shard->world_size;
-    if (position - p * shard->world_size == shard->rank && p < shard->length)
-        put_draw(shard, p, index, occurrence);
-    if (position == shard->padded)
-        put_draw(shard, shard->length - 1, index, occurrence);
-}
-
-/* The drawn order of an epoch, of which this rank's part is kept. */
-static mr_status draw_tables(const mr_sampler *sampler, uint64_t length, uint64_t seed, void **table_out,
-                             uint32_t **occurrences_out, mr_error *error)
-{
-    const mr_sampler_options *o = &sampler->options;
-    bool repeats = sampler->weights->cumulative != NULL;
-    struct shard shard = {.world_size = o->world_size, .rank = o->rank, .padded = UINT64_MAX, .length = length};
-    if (length > 0 && o->rank + (length - 1) * o->world_size >= o->n_draws)
-        shard.padded = global_position(sampler, length - 1);
-    shard.indices = mr_weights_allocate(length, sizeof *shard.indices, error);
-    shard.occurrences = shard.indices && repeats ? mr_weights_allocate(length, sizeof *shard.occurrences, error) : NULL;
-    mr_status status = !shard.indices || (repeats && !shard.occurrences) ? MR_ERR_NO_MEMORY : MR_OK;
-    if (status == MR_OK)
-        status = mr_multinomial_draw(sampler->weights, o->n_draws, seed, take_draw, &shard, error);
-    if (status != MR_OK) {
-        free(shard.indices);
-        free(shard.occurrences);
-        return status;
-    }
-    *table_out = shard.indices;
-    *occurrences_out = shard.occurrences;
-    return MR_OK;
-}
-
 /* Put a new order in place of the old one. */
-static void take_order(mr_sampler *sampler, enum source source, void *table, uint32_t *occurrences, uint64_t length,
-                       uint64_t epoch)
+static void take_order(mr_sampler *sampler, enum source source, void *table, uint64_t length, uint64_t epoch)
 {
     free(sampler->table);
-    free(sampler->occurrences);
-    sampler->occurrences = occurrences;
     sampler->source = source;
     sampler->table = table;
     sampler->length = length;
@@ -267,11 +213,10 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
     uint64_t n = (uint64_t)options->n_samples, length = shard_length(options, options->rank);
     enum source source = SEQUENTIAL;
     void *table = NULL;
-    uint32_t *occurrences = NULL;
 
     if (sampler->weights) {
-        source = TABLE_U32;
-        mr_status status = draw_tables(sampler, length, options->seed + epoch, &table, &occurrences, error);
+        source = DRAWN;
+        mr_status status = mr_drawn_fill(&sampler->drawn, sampler->weights, options->seed + epoch, error);
         if (status != MR_OK)
             return status;
     } else if (!options->no_shuffle && options->order == MR_ORDER_KEYED) {
@@ -283,9 +228,24 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
         if (!table)
             return MR_ERR_NO_MEMORY;
     }
-    take_order(sampler, source, table, occurrences, length, epoch);
+    take_order(sampler, source, table, length, epoch);
     sampler->custom = false;
     return MR_OK;
+}
+
+/* Room for the draws of an epoch. */
+static mr_status allocate_drawn(mr_sampler *sampler, mr_error *error)
+{
+    const mr_sampler_options *o = &sampler->options;
+    struct mr_drawn *drawn = &sampler->drawn;
+    *drawn = (struct mr_drawn){.n_draws = o->n_draws,
+                               .world_size = o->world_size,
+                               .rank = o->rank,
+                               .length = shard_length(o, o->rank),
+                               .padded = UINT64_MAX};
+    if (drawn->length > 0 && o->rank + (drawn->length - 1) * o->world_size >= o->n_draws)
+        drawn->padded = global_position(sampler, drawn->length - 1);
+    return mr_drawn_allocate(drawn, sampler->weights, error);
 }
 
 /* The weights of the options; torch draws once as it does without replacement. */
@@ -313,7 +273,9 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
         return mr_error_memory(error, sizeof *sampler);
     sampler->options = *options;
     sampler->weights = weights ? mr_weights_ref(weights) : NULL;
-    mr_status status = build_order(sampler, options->epoch, error);
+    mr_status status = weights ? allocate_drawn(sampler, error) : MR_OK;
+    if (status == MR_OK)
+        status = build_order(sampler, options->epoch, error);
     if (status == MR_OK)
         *sampler_out = sampler;
     else
@@ -357,7 +319,7 @@ void mr_sampler_destroy(mr_sampler *sampler)
     if (!sampler)
         return;
     free(sampler->table);
-    free(sampler->occurrences);
+    mr_drawn_free(&sampler->drawn);
     mr_weights_unref(sampler->weights);
     free(sampler);
 }
@@ -395,7 +357,7 @@ mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_
         return MR_ERR_NO_MEMORY;
     for (int64_t i = 0; i < n; i++)
         table_put(source, table, (uint64_t)i, (uint64_t)indices[i]);
-    take_order(sampler, source, table, NULL, (uint64_t)n, epoch);
+    take_order(sampler, source, table, (uint64_t)n, epoch);
     sampler->custom = true;
     return MR_OK;
 }
@@ -423,6 +385,7 @@ int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position)
     switch (sampler->source) {
     case SEQUENTIAL: return (int64_t)sample_position(sampler, p);
     case KEYED: return (int64_t)mr_keyed_at(&sampler->keyed, sample_position(sampler, p));
+    case DRAWN: return sampler->drawn.indices[p];
     case TABLE_U32:
     case TABLE_U64: return (int64_t)table_at(sampler->source, sampler->table, p);
     }
@@ -434,8 +397,8 @@ uint32_t mr_sampler_occurrence(const mr_sampler *sampler, int64_t position)
     uint64_t p = (uint64_t)position;
     if (!sampler || p >= sampler->length || sampler->custom)
         return 0;
-    if (sampler->occurrences)
-        return sampler->occurrences[p];
+    if (sampler->drawn.occurrences)
+        return sampler->drawn.occurrences[p];
     return sampler->options.repeat != 0 ? (uint32_t)(global_position(sampler, p) % sampler->options.repeat) : 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights in files and arrays: what is taken, what is refused, and what a sampler says of choices that do not fit. */
-#include <millrace/sampler.h>
+#include "sampler/sampler.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -199,6 +199,40 @@ static void uneven_weights_are_drawn_by_their_share(void **state)
     mr_sampler_destroy(sampler);
 }
 
+static void assert_same_order(const mr_sampler *sampler, const mr_sampler *wanted)
+{
+    assert_int_equal(mr_sampler_length(sampler), mr_sampler_length(wanted));
+    for (int64_t p = 0; p < mr_sampler_length(wanted); p++) {
+        assert_int_equal(mr_sampler_at(sampler, p), mr_sampler_at(wanted, p));
+        assert_int_equal(mr_sampler_occurrence(sampler, p), mr_sampler_occurrence(wanted, p));
+    }
+}
+
+/* Its tables are used again, also where an index was drawn more than 255 times, and after an order of the caller's. */
+static void an_epoch_leaves_nothing_to_the_next(void **state)
+{
+    (void)state;
+    const double values[N] = {9, 1};
+    const int64_t mine[] = {3, 2, 1};
+    mr_sampler_options options = of_values(values);
+    options.n_draws = 1001;
+    options.world_size = 2;
+    options.rank = 1; /* its last place is padding */
+    for (int turn = 0; turn < 2; turn++, options.no_replacement = true, options.n_draws = 1) {
+        options.epoch = 0;
+        mr_sampler *sampler = make(&options);
+        for (options.epoch = 1; options.epoch < 4; options.epoch++) {
+            mr_sampler *wanted = make(&options);
+            if (options.epoch == 3)
+                assert_int_equal(mr_sampler_set_order(sampler, 2, mine, 3, NULL), MR_OK);
+            assert_int_equal(mr_sampler_set_epoch(sampler, options.epoch, NULL), MR_OK);
+            assert_same_order(sampler, wanted);
+            mr_sampler_destroy(wanted);
+        }
+        mr_sampler_destroy(sampler);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_wrong_weight_is_named),
         cmocka_unit_test(choices_that_do_not_fit_are_refused),
         cmocka_unit_test(uneven_weights_are_drawn_by_their_share),
+        cmocka_unit_test(an_epoch_leaves_nothing_to_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
