@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import os
+import random
 import struct
 import zlib
 
@@ -70,6 +71,11 @@ def make_ppm():
     add("p5 of 65535, dark", b"P5\n" + head + b"65535\n" + dark.astype(">u2").tobytes())
     add("p5 above its maximum", b"P5\n" + head + b"90\n" + rgb[:, :, 0].astype("u1").tobytes())
     add("p6 with comments", b"P6 # one\n%d#two\r\n %d\t#\n255\n" % (WIDTH, HEIGHT) + rgb.astype("u1").tobytes())
+    space = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r", b"#1 2\r", b"#3 #4\n ")
+    spaced = b"".join(b"%d" % value + b" " + space[i % 8] for i, value in enumerate(grey.reshape(-1)))
+    add("p2 with every white space", b"P2\v%d\f%d\r255\t" % (WIDTH, HEIGHT) + spaced)
+    add("p1 with every white space", b"P1\f%d#1\r1\v%d\v" % (WIDTH // 10, HEIGHT) + spaced[:800].translate(
+        bytes(49 if 50 <= byte < 58 else byte for byte in range(256))))  # fmt: skip
     for mode in ("1", "L", "RGB", "I;16"):
         save(f"ppm by Pillow, {mode}", Image.fromarray(synthetic()).convert("L").convert(mode) if mode != "RGB"
              else Image.fromarray(synthetic()), "PPM")  # fmt: skip
@@ -124,6 +130,20 @@ def runs(indices, four_bits):
     return bytes(out) + bytes((0, 1))
 
 
+def wild_runs(seed, four_bits):
+    """Any codes in any order: runs and literals past the end of a row, moves, and rows that end early. The place in the
+    file, not in the runs, is even behind a literal; those of odd seeds begin at an odd one."""
+    draw, out = random.Random(seed), bytes(seed % 2)
+    for _ in range(HEIGHT * 3 // 2):
+        n, value = draw.randrange(1, WIDTH + 4), draw.randrange(256)
+        literal = draw.randbytes((n + 1) // 2 if four_bits else n)
+        codes = [bytes((n, value))] * 3 + [b"\0\0", bytes((0, 2, n % 5, value % 2))]
+        if n > 2:
+            codes += [bytes((0, n)) + literal + bytes((len(out) + len(literal)) % 2)] * 3
+        out += draw.choice(codes)
+    return out + b"\0\2\0\xff"
+
+
 def pack_bits(indices, bits):
     unpacked = numpy.unpackbits(indices.astype("u1")[:, :, None], axis=2)[:, :, 8 - bits :]
     return [row.tobytes() for row in numpy.packbits(unpacked.reshape(HEIGHT, -1), axis=1)]
@@ -152,6 +172,12 @@ def make_bmp():
     add("bmp of black and white in runs", bmp(8, None, compression=1, palette=bytes(4) + b"\xff\xff\xff\0", colours=2,
                                               data=runs(few, False)))  # fmt: skip
     add("bmp of 4 bits in runs of 8", bmp(4, None, compression=1, palette=palette[:64], data=runs(few, False)))
+    for code, bits in ((1, 8), (2, 4)):
+        for seed in range(6):
+            add(f"bmp of {bits} bits in wild runs {seed}",
+                bmp(bits, None, compression=code, palette=palette[: 4 << bits], offset=54 + (4 << bits) + seed % 2,
+                    data=wild_runs(seed, code == 2)))  # fmt: skip
+    add("bmp of 8 bits, no offset", bmp(8, pack_bits(few, 8), palette=palette, offset=0))
     used = bytearray(bmp(8, pack_bits(few, 8), palette=palette))
     used[6:10] = b"CI\1\2"
     add("bmp with reserved bytes", bytes(used))
@@ -181,6 +207,9 @@ def make_bmp():
         for header in (56, 124) if masks[3] else (40, 52, 108):
             packed = struct.pack("<IIII", *masks)[: 12 if header == 40 else 16]
             add(f"bmp of masks {i}, header {header}", bmp(32, rows, compression=3, header=header, masks=packed))
+    masks = struct.pack("<III", 0xFF000000, 0xFF0000, 0xFF00)
+    add("bmp of masks, no offset", bmp(32, rows, compression=3, masks=masks, offset=0))
+    add("bmp of three masks, header 52", bmp(32, rows, compression=3, header=52, masks=masks))
     for mode in ("1", "L", "P", "RGB", "RGBA"):
         save(f"bmp by Pillow, {mode}", Image.fromarray(pixels).convert(mode), "BMP")
 
@@ -211,12 +240,13 @@ def pixels_of(image, **options):
     return chunks
 
 
-def animation(left, top, image, flags=0, orientation=b"", **options):
+def animation(left, top, image, flags=0, orientation=b"", other=0, **options):
+    """other: how much wider the frame is in its header than in its image."""
     width, height = image.width + left + 3, image.height + top + 2
     second = Image.new("RGBA", (4, 4), (255, 0, 0, 100))
     frames = b""
     for x, y, part in ((left, top, image), (0, 0, second)):
-        where = u24(x // 2) + u24(y // 2) + u24(part.width - 1) + u24(part.height - 1) + u24(100) + bytes([flags])
+        where = u24(x // 2) + u24(y // 2) + u24(part.width + other - 1) + u24(part.height - 1) + u24(100) + bytes([flags])
         frames += chunk(b"ANMF", where + pixels_of(part, **options))
     head = bytes([0x12 | (8 if orientation else 0), 0, 0, 0]) + u24(width - 1) + u24(height - 1)
     exif = chunk(b"EXIF", orientation) if orientation else b""
@@ -237,6 +267,10 @@ def make_webp():
         save(f"webp, lossy, {name}", image, "WEBP")
         save(f"webp, {name}, orientation", image, "WEBP", exif=exif)
     save("webp, lossy alpha", rgba, "WEBP", alpha_quality=20, quality=40)
+    add("webp, a frame wider than its image", animation(6, 4, rgb, other=2))
+    add("webp, a frame narrower than its image", animation(6, 4, rgb, other=-2))
+    twice = b"Exif\0\0" + exif.tobytes()
+    add("webp, EXIF's prefix twice", animation(0, 0, rgb, orientation=twice))
     save("webp, two frames", rgb, "WEBP", save_all=True, append_images=[few])
     for lossless in (False, True):
         for left, top in ((0, 0), (6, 4)):
