@@ -3,9 +3,8 @@
  * Decodes WebP by libwebp, lossy and lossless, as Pillow's convert("RGB") gives it. Alpha is dropped unread. Of an
  * animation the first frame is taken; what it leaves of the canvas is black.
  *
- * libwebp decodes no column or row more than its own cropping needs, so a box costs what the library makes of it. At
- * the edges of a cropped lossy image the upsampling of colours lacks its neighbours: a margin gives it these. The
- * library itself goes on with prediction and loop filter as far as they reach.
+ * A box is decoded by libwebp's cropping, which decodes what prediction and loop filter need around it. Only the
+ * upsampling of colours lacks its neighbours at the edges of a cropped lossy image: a margin gives it these.
  */
 #include "transforms/formats/codec_webp.h"
 
@@ -23,7 +22,7 @@
 
 #define CHANNELS 3
 #define CHUNK_HEADER 8
-/* Pixels around a box of a lossy image: the colours of two pixels are one, and upsampling looks at the next one. */
+/* Pixels around a box of a lossy image: two pixels share a colour, and upsampling looks at the next pair too. */
 #define MARGIN 2
 /* What libwebp takes for a lossy image beside its rows, and for the list of a file's chunks, generously. */
 #define LOSSY_BYTES ((uint64_t)4 << 20)
@@ -122,6 +121,7 @@ static mr_status find_pixels(struct webp *webp, const WebPData *fragment, mr_err
     return mr_error_set(error, MR_ERR_DAMAGED, "WebP: no pixels");
 }
 
+/* The demuxer takes the frame's size from its image. */
 static mr_status read_frame(struct webp *webp, mr_error *error)
 {
     WebPIterator first;
@@ -133,15 +133,7 @@ static mr_status read_frame(struct webp *webp, mr_error *error)
     webp->height = (uint32_t)first.height;
     mr_status status = find_pixels(webp, &first.fragment, error);
     WebPDemuxReleaseIterator(&first);
-    if (status != MR_OK)
-        return status;
-    WebPBitstreamFeatures features;
-    VP8StatusCode code = WebPGetFeatures(webp->frame, webp->frame_len, &features);
-    if (code != VP8_STATUS_OK)
-        return refuse_status(code, error);
-    if ((uint32_t)features.width != webp->width || (uint32_t)features.height != webp->height)
-        return mr_error_set(error, MR_ERR_DAMAGED, "WebP: the frame has another size than its image");
-    return MR_OK;
+    return status;
 }
 
 static uint64_t decoder_bytes(const struct webp *webp)
@@ -211,7 +203,7 @@ static struct span cut_span(uint32_t begin, uint32_t len, uint32_t frame_begin, 
     return span.begin < span.end ? span : (struct span){0, 0};
 }
 
-/* In the frame, with its margin; it begins with an even pixel, where a pair with one colour begins. */
+/* In the frame, with its margin; it begins with an even pixel, as the pairs that share a colour do. */
 static struct span widen_span(struct span span, uint32_t frame_begin, uint32_t frame_len, uint32_t margin)
 {
     span.begin -= frame_begin;
