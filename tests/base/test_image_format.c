@@ -58,6 +58,7 @@ static void what_resembles_a_picture_is_none(void **state)
         {"text", 8, "GIF8 is "},
         {"text", 3, "P7\n"},
         {"unknown", 3, "P\0\0"},
+        {"unknown", 3, "P6\0"},
     };
     (void)state;
     EXPECT_FORMATS(examples);

@@ -145,6 +145,8 @@ static void other_formats_tell_their_size(void **state)
                                    "EXIF\40\0\0\0Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0";
     expect_size("RIFF....WEBPVP8 ....xxx\x9d\x01\x2a\x05\x41\x02\x80", 30, 0x105, 2, 3);
     expect_size("RIFF....WEBPVP8L....\x2f\x04\x41\0\x10.....", 30, 0x105, 2, 4);
+    expect_size("RIFF....WEBPVP8L....\x2f\xff\xff\xff\x0f.....", 30, 16384, 16384, 3);
+    expect_size("RIFF....WEBPVP8X\12\0\0\0\10\0\0\0\4\1\0\6\0\0", 30, 0x105, 7, 3);
     expect_size(extended, sizeof extended - 1, 0x105, 7, 4);
     assert_int_equal(inspect(extended, sizeof extended - 1).orientation, 6);
     for (size_t cut = 30; cut < sizeof extended - 1; cut++)

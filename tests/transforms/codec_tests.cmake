@@ -2,13 +2,15 @@
 # The codecs' tests.
 add_library(mr_codec_support STATIC codec_support.c)
 target_link_libraries(mr_codec_support PUBLIC mr_packer mr_transforms mr_base mr_test_images PkgConfig::CMOCKA)
-foreach(name jpeg png limits damage exif)
+foreach(name bmp jpeg png limits damage exif)
   mr_test(test_codec_${name} SOURCES test_codec_${name}.c LIBS mr_codec_support)
 endforeach()
 mr_test(test_codec_formats SOURCES test_codec_formats.c LIBS mr_codec_support mr_format_corpus mr_dep_zlib)
 if(WEBP_FOUND)
   mr_test(test_codec_webp SOURCES test_codec_webp.c LIBS mr_codec_support mr_dep_libwebp)
 endif()
+mr_test(test_box_rows SOURCES test_box_rows.c allocations.c LIBS mr_transforms mr_base)
+target_link_options(test_box_rows PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 mr_test(test_no_copies SOURCES test_no_copies.c LIBS mr_transforms mr_base mr_test_images)
 # Encoded samples, and all three ways to allocate counted.
 target_sources(test_pixels PRIVATE allocations.c)

@@ -87,6 +87,7 @@ static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
     expect_damaged(*state, "P6\n1 1\n255\nab", 13, "PPM: 2 bytes of pixels where 3 are needed");
     expect_damaged(*state, "P5\n99999 99999\n255\n", 19, "99999 x 99999 pixels are above the limit of 178956970");
     expect_damaged(*state, "P5\n1 1\n0\n1", 10, "PPM: the largest value is not 1 to 65535");
+    expect_damaged(*state, "P5\n1 1\n65536\n1", 14, "PPM: the largest value is not 1 to 65535");
     expect_damaged(*state, "P5\n0 1\n1\n1", 10, "PPM: a side of 0 pixels");
     expect_damaged(*state, "P5\n-1 1\n1\n1", 11, "PPM: a number is expected");
     expect_damaged(*state, "P5\n3000000000 1\n1\n1", 19, "PPM: a number is above 2147483647");
@@ -103,6 +104,7 @@ static void plain_pixels_are_refused_by_what_is_wrong(void **state)
                                            {"P2 2 1 9\n9      ", "PPM: the file ends where a number is expected"},
                                            {"P1 2 1\n1 ", "PPM: the file ends before its pixels"},
                                            {"P1 2 1\n12", "PPM: a pixel is neither 0 nor 1"},
+                                           {"P2 2 1 9\n1 ", "PPM: 2 bytes of pixels where at least 3 are needed"},
                                            {"P1 2 1\n1", "PPM: 1 bytes of pixels where at least 2 are needed"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         uint8_t *pixels;

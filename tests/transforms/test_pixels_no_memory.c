@@ -13,6 +13,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +24,39 @@ static const struct mr_codec_limits limits;
 /* So tall that columns are filtered first, which takes a strip of its own. */
 enum { WIDTH = 30, HEIGHT = 200, MOST_ALLOCATIONS = 2000 };
 
-enum { AS_JPEG, AS_SCANS, AS_PNG, AS_PLANES, AS_PACKED_FILE, AS_PACKED_PIXELS, AS_DCT, AS_DCT8, AS_MARKED, N_WAYS };
+enum {
+    AS_JPEG,
+    AS_SCANS,
+    AS_PNG,
+    AS_PPM,
+    AS_PLANES,
+    AS_PACKED_FILE,
+    AS_PACKED_PIXELS,
+    AS_DCT,
+    AS_DCT8,
+    AS_MARKED,
+    N_WAYS
+};
 
 struct sample {
     struct mr_test_image file; /* of files */
     uint8_t *pixels;           /* else */
     struct packed_sample packed;
 };
+
+/* In place of a JPEG of the same pixels. */
+static void make_ppm(struct mr_test_image *file)
+{
+    uint32_t width, height;
+    uint8_t *pixels = mr_test_jpeg_pixels(file->bytes, file->len, &width, &height);
+    struct mr_test_image ppm = {malloc(20 + 3 * WIDTH * HEIGHT), 0};
+    ppm.len = (size_t)sprintf((char *)ppm.bytes, "P6 %d %d 255 ", WIDTH, HEIGHT);
+    memcpy(ppm.bytes + ppm.len, pixels, 3 * WIDTH * HEIGHT);
+    ppm.len += 3 * WIDTH * HEIGHT;
+    free(pixels);
+    mr_test_image_free(file);
+    *file = ppm;
+}
 
 static void make_sample(int way, struct sample *sample)
 {
@@ -39,6 +66,8 @@ static void make_sample(int way, struct sample *sample)
     *sample = (struct sample){.file = way == AS_PNG ? mr_test_png(&png) : mr_test_jpeg(&jpeg)};
     if (way == AS_PLANES || way == AS_PACKED_PIXELS)
         sample->pixels = mr_test_jpeg_pixels(sample->file.bytes, sample->file.len, &width, &height);
+    if (way == AS_PPM)
+        make_ppm(&sample->file);
     if (way == AS_PACKED_FILE)
         packed_sample_file(&sample->file, &sample->packed);
     if (way == AS_PACKED_PIXELS)

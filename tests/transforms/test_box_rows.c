@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of a box: how many are given at once, and which memory is kept. */
+#include "transforms/formats/box_rows.h"
+
+#include "tests/transforms/allocations.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void rows_are_given_until_none_is_left(void **state)
+{
+    (void)state;
+    struct mr_box_rows rows = {0};
+    const uint8_t *given[8];
+    uint32_t n;
+    mr_error error;
+    assert_int_equal(mr_box_rows_reserve(&rows, 100, NULL), MR_OK);
+    assert_int_equal(mr_box_rows_give(&rows, given, 8, &n, &error), MR_ERR_STATE);
+    mr_box_rows_place(&rows, 7, 20, 3);
+    assert_int_equal(mr_box_rows_give(&rows, given, 2, &n, NULL), MR_OK);
+    assert_int_equal(n, 2);
+    assert_ptr_equal(given[0], rows.bytes + 7);
+    assert_ptr_equal(given[1], rows.bytes + 27);
+    assert_int_equal(mr_box_rows_give(&rows, given, 8, &n, NULL), MR_OK);
+    assert_int_equal(n, 1);
+    assert_ptr_equal(given[0], rows.bytes + 47);
+    assert_int_equal(mr_box_rows_give(&rows, given, 8, &n, &error), MR_ERR_STATE);
+    mr_box_rows_place(&rows, 0, 20, 3);
+    mr_box_rows_clear(&rows);
+    assert_int_equal(mr_box_rows_give(&rows, given, 8, &n, &error), MR_ERR_STATE);
+    mr_box_rows_fini(&rows);
+}
+
+static void memory_is_kept_unless_it_is_much(void **state)
+{
+    (void)state;
+    struct mr_box_rows rows = {0};
+    assert_int_equal(mr_box_rows_reserve(&rows, 16 << 20, NULL), MR_OK);
+    mr_box_rows_clear(&rows);
+    uint8_t *kept = rows.bytes;
+    assert_non_null(kept);
+    assert_int_equal(mr_box_rows_reserve(&rows, 5, NULL), MR_OK);
+    assert_ptr_equal(rows.bytes, kept);
+    assert_int_equal(mr_box_rows_reserve(&rows, (16 << 20) + 1, NULL), MR_OK);
+    mr_box_rows_clear(&rows);
+    assert_null(rows.bytes);
+    assert_int_equal(rows.capacity, 0);
+    mr_box_rows_fini(&rows);
+}
+
+/* It does not take itself for as large as it was. */
+static void after_a_refusal_it_asks_again(void **state)
+{
+    (void)state;
+    struct mr_box_rows rows = {0};
+    mr_error error;
+    assert_int_equal(mr_box_rows_reserve(&rows, 100, NULL), MR_OK);
+    allocations = (struct allocations){.refused = 1};
+    assert_int_equal(mr_box_rows_reserve(&rows, 200, &error), MR_ERR_NO_MEMORY);
+    allocations.refused = 0;
+    assert_null(rows.bytes);
+    assert_int_equal(mr_box_rows_reserve(&rows, 50, NULL), MR_OK);
+    assert_non_null(rows.bytes);
+    mr_box_rows_fini(&rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_given_until_none_is_left),
+        cmocka_unit_test(memory_is_kept_unless_it_is_much),
+        cmocka_unit_test(after_a_refusal_it_asks_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
