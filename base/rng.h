@@ -4,7 +4,7 @@
  * counter-based generator (Philox4x64-10, Salmon et al. 2011) with key {seed, epoch} and counter {index,
  * block, place, occurrence}. Place 0 are the draws that operations share, one after the other; an operation may have
  * draws of its own besides. The occurrence counts how often the epoch's global order has had the index before. It is 0
- * but with `repeat` and weights: padding and a caller's own order repeat an index with the same draws.
+ * but where an order repeats an index on purpose; padding has the draws of what it repeats.
  *
  * For parity tests the same interface replays torch's CPU generator instead.
  */

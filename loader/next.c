@@ -326,13 +326,28 @@ mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch)
 
 mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n)
 {
+    return mr_loader_resume_epoch_order(loader, epoch, indices, n, 0);
+}
+
+mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n,
+                                       int64_t n_used)
+{
     static const int64_t none[1];
     if (!loader)
         return MR_ERR_INVALID;
     if (n < 0 || (n > 0 && !indices))
         return mr_error_set(&loader->error, MR_ERR_INVALID, "%lld indices at %p are not an order", (long long)n,
                             (const void *)indices);
-    struct mr_epoch_start start = {.epoch = epoch, .indices = indices ? indices : none, .n = n};
+    const mr_loader_options *options = &loader->core->options;
+    if (n_used < 0 || n_used > n || (n_used < n && n_used % options->batch_size != 0))
+        return mr_error_set(&loader->error, MR_ERR_INVALID,
+                            "%lld used samples of an order of %lld do not end on a batch of %u", (long long)n_used,
+                            (long long)n, options->batch_size);
+    bool short_one = n_used % options->batch_size != 0 && !options->drop_last; /* was the last batch */
+    struct mr_epoch_start start = {.epoch = epoch,
+                                   .indices = indices ? indices : none,
+                                   .n = n,
+                                   .skip = (uint64_t)n_used / options->batch_size + short_one};
     return begin_epoch(loader, &start);
 }
 

@@ -29,8 +29,8 @@ struct mr_sampler {
     mr_sampler_options options; /* resolved */
     uint64_t length;            /* of this rank */
     enum source source;
-    bool custom;                /* the table is the caller's own order */
     void *table;                /* this rank's indices, of 4 or 8 bytes; NULL for the other sources */
+    uint32_t *occurrences;      /* beside the table, where it is the caller's own order; else NULL */
     struct mr_weights *weights; /* or NULL */
     struct mr_drawn drawn;      /* with weights; kept where an order is the caller's own */
     struct mr_keyed keyed;
@@ -197,9 +197,12 @@ static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t
 }
 
 /* Put a new order in place of the old one. */
-static void take_order(mr_sampler *sampler, enum source source, void *table, uint64_t length, uint64_t epoch)
+static void take_order(mr_sampler *sampler, enum source source, void *table, uint32_t *occurrences, uint64_t length,
+                       uint64_t epoch)
 {
     free(sampler->table);
+    free(sampler->occurrences);
+    sampler->occurrences = occurrences;
     sampler->source = source;
     sampler->table = table;
     sampler->length = length;
@@ -228,8 +231,7 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
         if (!table)
             return MR_ERR_NO_MEMORY;
     }
-    take_order(sampler, source, table, length, epoch);
-    sampler->custom = false;
+    take_order(sampler, source, table, NULL, length, epoch);
     return MR_OK;
 }
 
@@ -319,6 +321,7 @@ void mr_sampler_destroy(mr_sampler *sampler)
     if (!sampler)
         return;
     free(sampler->table);
+    free(sampler->occurrences);
     mr_drawn_free(&sampler->drawn);
     mr_weights_unref(sampler->weights);
     free(sampler);
@@ -328,7 +331,7 @@ mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *er
 {
     if (!sampler)
         return mr_error_set(error, MR_ERR_INVALID, "sampler is NULL");
-    if (epoch == sampler->options.epoch && !sampler->custom)
+    if (epoch == sampler->options.epoch && !sampler->occurrences)
         return MR_OK;
     return build_order(sampler, epoch, error);
 }
@@ -346,25 +349,42 @@ static mr_status check_indices(const mr_sampler *sampler, const int64_t *indices
     return MR_OK;
 }
 
+/* How often the order has had each index before; NULL without memory. */
+static uint32_t *count_occurrences(const int64_t *indices, uint64_t n, uint64_t n_samples, mr_error *error)
+{
+    uint32_t *occurrences = allocate_table(n, sizeof *occurrences, error);
+    uint32_t *counts = occurrences ? mr_weights_allocate_zeros(n_samples, sizeof *counts, error) : NULL;
+    if (!counts) {
+        free(occurrences);
+        return NULL;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        occurrences[i] = counts[indices[i]]++;
+    free(counts);
+    return occurrences;
+}
+
 mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_t *indices, int64_t n, mr_error *error)
 {
     mr_status status = check_indices(sampler, indices, n, error);
     if (status != MR_OK)
         return status;
     enum source source = table_source((uint64_t)sampler->options.n_samples);
-    void *table = allocate_table((uint64_t)n, table_element(source), error);
-    if (!table)
+    uint32_t *occurrences = count_occurrences(indices, (uint64_t)n, (uint64_t)sampler->options.n_samples, error);
+    void *table = occurrences ? allocate_table((uint64_t)n, table_element(source), error) : NULL;
+    if (!table) {
+        free(occurrences);
         return MR_ERR_NO_MEMORY;
+    }
     for (int64_t i = 0; i < n; i++)
         table_put(source, table, (uint64_t)i, (uint64_t)indices[i]);
-    take_order(sampler, source, table, (uint64_t)n, epoch);
-    sampler->custom = true;
+    take_order(sampler, source, table, occurrences, (uint64_t)n, epoch);
     return MR_OK;
 }
 
 bool mr_sampler_has_order(const mr_sampler *sampler)
 {
-    return sampler->custom;
+    return sampler->occurrences != NULL;
 }
 
 const mr_sampler_options *mr_sampler_resolved(const mr_sampler *sampler)
@@ -395,8 +415,10 @@ int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position)
 uint32_t mr_sampler_occurrence(const mr_sampler *sampler, int64_t position)
 {
     uint64_t p = (uint64_t)position;
-    if (!sampler || p >= sampler->length || sampler->custom)
+    if (!sampler || p >= sampler->length)
         return 0;
+    if (sampler->occurrences)
+        return sampler->occurrences[p];
     if (sampler->drawn.occurrences)
         return sampler->drawn.occurrences[p];
     return sampler->options.repeat != 0 ? (uint32_t)(global_position(sampler, p) % sampler->options.repeat) : 0;
@@ -424,7 +446,7 @@ static uint64_t steps_of(uint64_t length, uint32_t batch_size, bool drop_last)
 
 uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
-    if (sampler->custom)
+    if (sampler->occurrences)
         return steps_of(sampler->length, batch_size, drop_last);
     return mr_sampler_own_steps(sampler, batch_size, drop_last);
 }

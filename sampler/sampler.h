@@ -9,7 +9,8 @@
 
 #include <millrace/sampler.h>
 
-/* Take the caller's own order for an epoch: n indices of this rank, copied, each checked against n_samples. */
+/* Take the caller's own order for an epoch: n indices of this rank, copied, each checked against n_samples. An
+ * index's occurrences are counted in that order. */
 mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_t *indices, int64_t n, mr_error *error);
 
 /* True after mr_sampler_set_order(), until the next mr_sampler_set_epoch(): such an order has no position to save. */

@@ -273,12 +273,23 @@ MR_API const mr_error *mr_loader_error(const mr_loader *loader);
 MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
 
 /**
- * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a curriculum.
+ * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a curriculum. A sample that
+ * it has several times has draws of its own each time.
  *
  * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1; copied
  * Returns MR_OK; MR_ERR_INVALID (with the position); otherwise as mr_loader_set_epoch().
  */
 MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n);
+
+/**
+ * Go on in such an order, with the same indices, where n_used of its samples were used: the batches that follow are
+ * those of a loader that was not interrupted. mr_loader_save() cannot save that position; the caller keeps it.
+ *
+ * n_used  a multiple of batch_size, or n
+ * Returns as mr_loader_set_epoch_order(); MR_ERR_INVALID where n_used does not end on a batch.
+ */
+MR_API mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n,
+                                              int64_t n_used);
 
 /** Make mr_loader_next() return MR_ERR_CANCELED once, now or at its next call. Threads: any, not in a signal handler.
  */

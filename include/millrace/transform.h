@@ -132,7 +132,7 @@ typedef struct mr_explain_options {
  * transform   NULL: the loader's default
  * seed        the loader's
  * index       of the sample; for a stand-in of a damaged one, the stand-in's
- * occurrence  how often the epoch had the index before, by repeat or by weights
+ * occurrence  how often the epoch had the index before, by repeat, by weights or by an order of the caller's own
  * width       of the decoded image in pixels, before EXIF turns it; height likewise
  * options     NULL: all defaults
  * text_out    at most size bytes with the final NUL, without a newline; NULL only measures

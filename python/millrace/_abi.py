@@ -188,7 +188,7 @@ PROTOTYPES = {
     "mr_loader_fd": (c_int, [c_void_p, POINTER(c_int)]),
     "mr_loader_error": (_error, [c_void_p]),
     "mr_loader_set_epoch": (c_int, [c_void_p, c_uint64]),
-    "mr_loader_set_epoch_order": (c_int, [c_void_p, c_uint64, POINTER(c_int64), c_int64]),
+    "mr_loader_resume_epoch_order": (c_int, [c_void_p, c_uint64, POINTER(c_int64), c_int64, c_int64]),
     "mr_loader_cancel": (None, [c_void_p]),
     "mr_loader_n_batches": (c_uint64, [c_void_p]),
     "mr_loader_n_samples": (c_int64, [c_void_p]),

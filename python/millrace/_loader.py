@@ -73,8 +73,7 @@ class Loader:
         self._pass = 0
         self._warned = False
         self._order: array.array[int] | None = None
-        self._base = 0  # samples of an own order that were yielded before a state was loaded
-        self._taken = 0  # batches since the position was set, and errors in place of one
+        self._taken = 0  # batches of an own order that were yielded, and errors in place of one
         made, kept = make_options(options)
         error, handle = _abi.mr_error(), ctypes.c_void_p()
         recipe, kept_recipe = transform_handle(transform)
@@ -108,7 +107,7 @@ class Loader:
         """Batches in the present epoch."""
         with self._look:
             self._check_use()
-            return lib.mr_loader_n_batches(self._handle) + -(-self._base // self._batch_size)
+            return lib.mr_loader_n_batches(self._handle)
 
     def next(self, timeout: float | None = None) -> Batch | None:
         """The next batch of this epoch; None after the last. It waits outside of Python's lock, and Ctrl-C ends the wait.
@@ -169,13 +168,14 @@ class Loader:
                 self._move(lib.mr_loader_set_epoch(self._handle, epoch))
             else:
                 order = array.array("q", indices)
-                self._move(self._set_order(epoch, order))
-                self._order = order
+                self._move_in_order(epoch, order, 0)
 
-    def _set_order(self, epoch: int, order: array.array[int]) -> int:
+    def _move_in_order(self, epoch: int, order: array.array[int], done: int) -> None:
+        """To the place of an order at which `done` of its samples are used."""
         address, n = order.buffer_info()
-        return lib.mr_loader_set_epoch_order(self._handle, epoch,
-                                             ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), n)
+        indices = ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))
+        self._move(lib.mr_loader_resume_epoch_order(self._handle, epoch, indices, n, done))
+        self._order, self._taken = order, -(-done // self._batch_size)
 
     def _move(self, status: int) -> None:
         """The position has changed, or the call that was to change it has failed."""
@@ -184,7 +184,7 @@ class Loader:
             self._fail(status)
         self._passed = False
         self._pass += 1
-        self._order, self._base, self._taken = None, 0, 0
+        self._order, self._taken = None, 0
 
     @property
     def epoch(self) -> int:
@@ -198,7 +198,7 @@ class Loader:
         """This rank's samples in the present epoch."""
         with self._look:
             self._check_use()
-            return lib.mr_loader_n_samples(self._handle) + self._base
+            return lib.mr_loader_n_samples(self._handle)
 
     def state_dict(self) -> dict[str, Any]:
         """The position: what was yielded, not what was read ahead. Ints and strings only.
@@ -208,7 +208,7 @@ class Loader:
         with self._lock:
             self._check_use()
             if self._order is not None:
-                done = min(self._base + self._taken * self._batch_size, len(self._order))
+                done = min(self._taken * self._batch_size, len(self._order))
                 return {"version": 1, "epoch": lib.mr_loader_epoch(self._handle), "order": _digest(self._order),
                         "samples": done}
             state = _abi.mr_loader_state()
@@ -239,9 +239,7 @@ class Loader:
         order = self._order
         if order is None or _digest(order) != state["order"]:
             raise InvalidError("the state is of other indices: call set_epoch() with those that were used")
-        done = state["samples"]
-        self._move(self._set_order(state["epoch"], order[done:]))
-        self._order, self._base = order, done
+        self._move_in_order(state["epoch"], order, state["samples"])
 
     # What it does
 

@@ -61,7 +61,7 @@ def explain(transform: Transform | str | None, seed: int, epoch: int, index: int
     seed, epoch    the loader's
     index          the sample's
     width, height  pixels of the decoded image, before EXIF turns it
-    occurrence     how often the epoch had the index before, by repeat or by weights
+    occurrence     how often the epoch had the index before, by repeat, by weights or by an order of its own
     """
     handle, _kept = transform_handle(transform)
     numbers = (unsigned("seed", seed), unsigned("epoch", epoch), operator.index(index), unsigned("occurrence", occurrence),

@@ -202,6 +202,7 @@ static void loaders(void **state)
     HAS_ERROR(mr_loader_error);
     IS_INVALID(mr_loader_set_epoch, NULL, 1);
     IS_INVALID(mr_loader_set_epoch_order, NULL, 1, &index, 1);
+    IS_INVALID(mr_loader_resume_epoch_order, NULL, 1, &index, 1, 0);
     NOTHING(mr_loader_cancel, NULL);
     IS_VALUE(0, mr_loader_n_batches, NULL);
     IS_VALUE(0, mr_loader_n_samples, NULL);

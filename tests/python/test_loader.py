@@ -201,8 +201,33 @@ def test_a_state_of_an_own_order_is_a_place_in_it(make_loader):
     assert next(going).index.tolist() == order[4:6]
     third = make_loader()
     third.set_epoch(7, order)
+    with pytest.raises(mr.InvalidError, match="6 used samples of an order of 10 do not end on a batch of 4"):
+        third.load_state_dict(other.state_dict())
+    next(going)
+    third.set_epoch(7, order)
     third.load_state_dict(other.state_dict())
-    assert indices(third) == order[6:]
+    assert indices(third) == order[8:]
+
+
+def test_a_resumed_order_has_the_draws_of_an_uninterrupted_one(make_loader):
+    def open_loader():
+        made = make_loader(transform="random_crop(8)+mixup(1)", dtype="f32")
+        made.set_epoch(7, [3, 3, 3, 3, 5, 5, 5, 5, 3, 5])
+        return made
+
+    def content(batch):
+        return [part.tobytes() for part in (batch.image, batch["mix_lambda"], batch.label)]
+
+    whole, going = [], open_loader()
+    states = []
+    for batch in going:
+        whole.append(content(batch))
+        states.append(going.state_dict())
+    assert len(whole) == 3
+    for done, state in enumerate(states, 1):
+        other = open_loader()
+        other.load_state_dict(state)
+        assert [content(batch) for batch in other] == whole[done:]
 
 
 def test_a_state_of_an_own_order_may_be_its_end(make_loader):

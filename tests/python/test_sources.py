@@ -121,11 +121,13 @@ def test_a_state_goes_on_in_shards(make_loader, shards):
     assert samples(other) == whole[4:]
 
 
-def test_an_own_order_has_the_same_draws_for_a_sample_each_time(make_loader):
-    loader = make_loader("train:16")
+def test_an_own_order_has_draws_for_each_time_it_has_a_sample(make_loader):
+    loader, once = make_loader("train:16"), make_loader("train:16")
     loader.set_epoch(0, [5, 7, 5])
+    once.set_epoch(0, [7, 5])
     first, other, again = samples(loader)
-    assert first == again != other
+    assert [other, first] == samples(once)
+    assert first != again
 
 
 def test_mixed_rows_have_both_labels(make_loader):

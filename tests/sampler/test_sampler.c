@@ -309,7 +309,10 @@ static void an_order_of_the_callers_own_is_taken_as_it_is(void **state)
     assert_int_equal(mr_sampler_resolved(sampler)->epoch, 4);
     assert_int_equal(mr_sampler_length(sampler), 5);
     for (int64_t p = 0; p < 5; p++)
+    {
         assert_int_equal(mr_sampler_at(sampler, p), mine[p]);
+        assert_int_equal(mr_sampler_occurrence(sampler, p), p == 2 || p == 4);
+    }
     assert_int_equal(mr_sampler_steps(sampler, 2, false), 3);
     assert_int_equal(mr_sampler_own_steps(sampler, 2, true), 2);
     assert_int_equal(mr_sampler_set_order(sampler, 5, NULL, 0, NULL), MR_OK);
