@@ -189,6 +189,8 @@ struct facts {
     uint64_t occurrence;
     uint32_t width; /* of the image as it is stored */
     uint32_t height;
+    bool erases;
+    bool mixes; /* and the row is known */
 };
 
 static void put_head(struct mr_text_writer *w, const struct facts *facts, const char *name)
@@ -219,9 +221,13 @@ static void put_erased_value(struct mr_text_writer *w, const struct explanation 
     mr_text_writer_put(w, "]");
 }
 
-/* What is done to the finished floats. */
+/* What is done to the finished floats. e NULL: nothing, to a hole. */
 static void put_after(struct mr_text_writer *w, const struct explanation *e)
 {
+    if (!e) {
+        mr_text_writer_put(w, ",\"after\":null");
+        return;
+    }
     mr_text_writer_put(w, ",\"after\":[");
     for (uint32_t k = 0; k < e->erase.n; k++) {
         const struct mr_erase_box *box = &e->erase.boxes[k];
@@ -243,13 +249,14 @@ static void put_erased_words(struct listing *l, const struct explanation *e)
 
 static const char *const mix_names[] = {[MR_MIX_UP] = "mixup", [MR_MIX_CUT] = "cutmix"};
 
+/* e NULL: a hole, which is not mixed. */
 static void put_mix(struct mr_text_writer *w, const struct explanation *e)
 {
-    const struct mr_mix *mix = &e->mix;
-    if (mix->kind == MR_MIX_NONE) {
+    if (!e || e->mix.kind == MR_MIX_NONE) {
         mr_text_writer_put(w, ",\"mix\":null");
         return;
     }
+    const struct mr_mix *mix = &e->mix;
     mr_text_writer_put(w, ",\"mix\":{\"kind\":\"%s\",\"row\":%u,\"lambda\":", mix_names[mix->kind], e->partner);
     mr_text_writer_put_double(w, (double)mix->lambda);
     if (mix->kind == MR_MIX_CUT)
@@ -283,16 +290,16 @@ static size_t write_line(const struct explanation *e, const struct facts *facts,
         mr_text_writer_put(&w, "%s", is_json ? "[" : "");
         put_calls(&l, e, turns);
         mr_text_writer_put(&w, "%s", is_json ? "]" : "");
-        if (is_json && e->plan.erase.kind == MR_OP_RANDOM_ERASING)
-            put_after(&w, e);
-        else if (!is_json)
-            put_erased_words(&l, e);
-        if (is_json && e->plan.mix.kind != 0 && options->n_rows > 0)
-            put_mix(&w, e);
-        else if (!is_json)
-            put_mix_words(&l, e);
     } else if (is_json) {
         mr_text_writer_put(&w, "null");
+    }
+    if (is_json && facts->erases)
+        put_after(&w, e);
+    if (is_json && facts->mixes)
+        put_mix(&w, e);
+    if (!is_json && e) {
+        put_erased_words(&l, e);
+        put_mix_words(&l, e);
     }
     mr_text_writer_put(&w, "%s", is_json ? "}" : "");
     mr_text_writer_end(&w);
@@ -369,8 +376,12 @@ mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uin
                                uint64_t occurrence, uint32_t width, uint32_t height, const mr_explain_options *options,
                                char *text_out, size_t size, size_t *len_out, mr_error *error)
 {
-    const struct facts facts = {
-        .epoch = epoch, .index = index, .occurrence = occurrence, .width = width, .height = height};
+    struct facts facts = {.epoch = epoch,
+                          .index = index,
+                          .occurrence = occurrence,
+                          .width = width,
+                          .height = height,
+                          .erases = mr_transform_erases(transform)};
     struct explanation *e = NULL;
     mr_explain_options resolved = {0};
     mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
@@ -378,6 +389,7 @@ mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uin
         status = check_options(&resolved, error);
     if (status != MR_OK)
         return status;
+    facts.mixes = mr_transform_mixes(transform) && resolved.n_rows > 0;
     if (!resolved.hole) {
         e = malloc(sizeof *e);
         if (!e)

@@ -90,7 +90,8 @@ MR_API mr_status mr_transform_exif(mr_transform *transform, mr_error *error);
  */
 MR_API mr_status mr_transform_rgb(mr_transform *transform, mr_error *error);
 /**
- * Normalize each channel: (x / 255 - mean) / std, computed as fma(x, scale, bias). Must come last.
+ * Normalize each channel: (x / 255 - mean) / std, computed as fma(x, scale, bias). Must come last, but
+ * for random_erasing and mixing, which mr_transform_append() appends.
  * n_channels  1 or 3, the entries of mean and std
  * exact  in torchvision's order of operations instead, with its three roundings
  */
@@ -110,7 +111,7 @@ typedef struct mr_explain_options {
     const char *name;      /* of the sample; NULL: null */
     uint32_t orientation;  /* EXIF's, 1 to 8; 0: 1. It counts where the transform begins with exif */
     uint32_t raw_channels; /* 0: an image file; 1 or 3: a raw picture of so many channels */
-    bool hole;             /* no sample came: its calls are null */
+    bool hole;             /* no sample came: calls, after and mix are null */
     mr_explain_form form;
 
     /* Of the batch, where the transform mixes its rows */

@@ -226,6 +226,8 @@ static void its_text_parses_back(void **state)
          "random_erasing(0.1,scale=0.02:0.33,ratio=0.3:3.3,value=random,count=3)"},
         {"random_erasing:0.25", "random_erasing(0.25,scale=0.02:0.33,ratio=0.3:3.3,value=0)"},
         {"random_erasing(1,0.1:0.2,1:1,0.5:0:-1)", "random_erasing(1,scale=0.1:0.2,ratio=1:1,value=0.5:0:-1)"},
+        {"random_erasing(0.1,random,0.1:0.2)", "random_erasing(0.1,scale=0.1:0.2,ratio=0.3:3.3,value=random)"},
+        {"random_erasing(1,0:1,1:1,RAND,2)", "random_erasing(1,scale=0:1,ratio=1:1,value=rand,count=2)"},
         {"random_erasing(value=rand)", "random_erasing(0.5,scale=0.02:0.33,ratio=0.3:3.3,value=rand)"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -249,6 +251,8 @@ static void wrong_erasing_is_refused(void **state)
     refuse_text("random_erasing(ratio=0:1)", "ratio: 1e-6");
     refuse_text("random_erasing(count=5)", "count: a number from 1 to 4");
     refuse_text("random_erasing(value=black)", "a value is one number");
+    refuse_text("random_erasing(0.5,random,rand)", "'rand' is unknown or given twice");
+    refuse_text("random_erasing(random=1)", "this word takes no value");
     refuse_text("random_erasing(value=1:2)", "a value is one number");
     refuse_text("random_erasing+hflip", "hflip stands after random_erasing, which must come last");
     refuse_text("random_erasing+normalize(mean=0,std=1)", "normalize stands after random_erasing");

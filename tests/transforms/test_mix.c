@@ -382,6 +382,8 @@ static void texts_are_read_and_written(void **state)
                  "random_erasing(0.1,scale=0.02:0.33,ratio=0.3:3.3,value=0)+"
                  "mixup_or_cutmix(mixup=0.2,cutmix=1,switch_prob=0.7)");
     check_format("timm_mixup", "timm_mixup(mixup=1,cutmix=0,prob=1,switch_prob=0.5,label_smoothing=0.1)");
+    check_format("timm_mixup(0.8,1,0.5,label_smoothing=0)",
+                 "timm_mixup(mixup=0.8,cutmix=1,prob=0.5,switch_prob=0.5,label_smoothing=0)");
     check_format("timm_mixup(mixup=0.8,cutmix=1.0,prob=1,switch_prob=0.5,label_smoothing=0.1,mode=batch)",
                  "timm_mixup(mixup=0.8,cutmix=1,prob=1,switch_prob=0.5,label_smoothing=0.1)");
 }
@@ -427,6 +429,9 @@ static void explanations_have_partner_lambda_and_box(void **state)
     options.row = 0;
     options.n_rows = 1;
     explain("mixup", &options, "\"mix\":null}");
+    options.hole = true;
+    explain("random_erasing+mixup", &options, "\"calls\":null,\"after\":null,\"mix\":null}");
+    options.hole = false;
     options.n_rows = 0;
     explain("mixup", &options, "\"calls\":[]}");
     options.row = options.n_rows = 4;

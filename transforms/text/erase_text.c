@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_erasing(p,scale,ratio,value=...,count=...): by position what torchvision has first, the rest by name. */
+/* random_erasing(p,scale,ratio,value,count): by position or by name; the words of value may stand alone. */
 #include "transforms/text/erase_text.h"
 
 #include "base/words.h"
@@ -31,15 +31,19 @@ static mr_status take_numbers(struct mr_text_parser *p, struct mr_text_item *ite
 static mr_status take_value(struct mr_text_parser *p, struct mr_text_item *item, struct mr_op *op)
 {
     static const char words[] = "a value is one number, three as in 0.1:0:0.2, random, or rand";
-    const struct mr_text_arg *arg = take_arg(item, "value");
+    const struct mr_text_arg *arg = mr_text_parser_take_arg(item, "value");
+    for (uint32_t mode = MR_ERASE_RANDOM; mode <= MR_ERASE_RAND; mode++) {
+        bool found = arg && mr_word_is(modes[mode], arg->word);
+        mr_status status = arg ? MR_OK : mr_text_parser_take_flag(p, item, modes[mode], &found);
+        if (found)
+            op->erase_mode = mode;
+        if (found || status != MR_OK)
+            return status;
+    }
+    if (!arg)
+        arg = mr_text_parser_take_arg(item, "");
     if (!arg)
         return MR_OK;
-    for (uint32_t mode = MR_ERASE_RANDOM; arg->word[0] && mode <= MR_ERASE_RAND; mode++) {
-        if (mr_word_is(modes[mode], arg->word)) {
-            op->erase_mode = mode;
-            return MR_OK;
-        }
-    }
     if (arg->n_values != 1 && arg->n_values != 3)
         return mr_text_parser_fail_at(p, arg->place, words);
     op->n_channels = arg->n_values;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mixup(alpha), cutmix(alpha), mixup_or_cutmix(mixup,cutmix,switch_prob): torchvision's, by position or by name.
- * timm_mixup(mixup=...,cutmix=...,prob=...,switch_prob=...,label_smoothing=...,mode=batch): timm's Mixup, by name.
+ * mixup(alpha), cutmix(alpha), mixup_or_cutmix(mixup,cutmix,switch_prob): torchvision's.
+ * timm_mixup(mixup,cutmix,prob,switch_prob,label_smoothing,mode=batch): timm's Mixup.
+ * All of them by position or by name, mode by name alone.
  */
 #include "transforms/text/mix_text.h"
 
@@ -12,12 +13,12 @@
 #define MOST_ALPHA 1000.0
 
 /* An alpha if is_alpha, else a probability or a share. */
-static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool by_place,
-                             bool is_alpha, double *value)
+static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool is_alpha,
+                             double *value)
 {
     const double most = is_alpha ? MOST_ALPHA : 1.0;
     const struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
-    if (!arg && by_place)
+    if (!arg)
         arg = mr_text_parser_take_arg(item, "");
     if (!arg)
         return MR_OK;
@@ -43,31 +44,31 @@ static mr_status take_timm(struct mr_text_parser *p, struct mr_text_item *item, 
 {
     op->alpha[0] = 1;
     op->smoothing = 0.1;
-    mr_status status = take_number(p, item, "mixup", false, true, &op->alpha[0]);
+    mr_status status = take_number(p, item, "mixup", true, &op->alpha[0]);
     if (status == MR_OK)
-        status = take_number(p, item, "cutmix", false, true, &op->alpha[1]);
+        status = take_number(p, item, "cutmix", true, &op->alpha[1]);
     if (status == MR_OK)
-        status = take_number(p, item, "prob", false, false, &op->mix_prob);
+        status = take_number(p, item, "prob", false, &op->mix_prob);
     if (status == MR_OK)
-        status = take_number(p, item, "switch_prob", false, false, &op->switch_prob);
+        status = take_number(p, item, "switch_prob", false, &op->switch_prob);
     if (status == MR_OK)
-        status = take_number(p, item, "label_smoothing", false, false, &op->smoothing);
+        status = take_number(p, item, "label_smoothing", false, &op->smoothing);
     return status == MR_OK ? take_mode(p, item) : status;
 }
 
 static mr_status take_both(struct mr_text_parser *p, struct mr_text_item *item, struct mr_op *op)
 {
     op->alpha[0] = op->alpha[1] = 1;
-    mr_status status = take_number(p, item, "mixup", true, true, &op->alpha[0]);
+    mr_status status = take_number(p, item, "mixup", true, &op->alpha[0]);
     if (status == MR_OK)
-        status = take_number(p, item, "cutmix", true, true, &op->alpha[1]);
-    return status == MR_OK ? take_number(p, item, "switch_prob", true, false, &op->switch_prob) : status;
+        status = take_number(p, item, "cutmix", true, &op->alpha[1]);
+    return status == MR_OK ? take_number(p, item, "switch_prob", false, &op->switch_prob) : status;
 }
 
 static mr_status take_one(struct mr_text_parser *p, struct mr_text_item *item, double *alpha)
 {
     *alpha = 1;
-    return take_number(p, item, "alpha", true, true, alpha);
+    return take_number(p, item, "alpha", true, alpha);
 }
 
 static uint32_t find_kind(const char *name)
