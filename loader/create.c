@@ -122,6 +122,12 @@ static mr_status check_batches(const struct mr_core *core, mr_error *error)
     long long n_samples = mr_sampler_length(core->sampler);
     if (o->allow_empty_epoch || mr_sampler_steps(core->sampler, o->batch_size, o->drop_last) > 0)
         return MR_OK;
+    if (n_samples == 0 && o->repeat > 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "an epoch has 0 batches: of %lld samples repeat takes multiples of 256, which are too few "
+                            "for world_size %u%s",
+                            (long long)core->sampler_options.n_samples, o->world_size,
+                            core->sampler_options.n_samples < 256 ? "; repeat_form timm takes fewer, too" : "");
     if (n_samples == 0)
         return mr_error_set(error, MR_ERR_INVALID,
                             "an epoch has 0 batches: %lld samples are fewer than world_size %u, and tail drop leaves "

@@ -170,7 +170,8 @@ static int append_nothing(struct mr_feed *feed, struct output *output, mr_loader
     loader_options.world_size = 1;
     loader_options.rank = 0;
     loader_options.tail = MR_TAIL_PAD;
-    loader_options.batch_size = 1;
+    loader_options.repeat = 0;     /* which leaves out what is beyond multiples of 256 */
+    loader_options.batch_size = 2; /* timm's mixing takes even sizes only */
     loader_options.drop_last = false;
     loader_options.num_workers = MR_NO_WORKERS;
     loader_options.on_error = MR_ON_ERROR_ZERO;

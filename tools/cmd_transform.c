@@ -109,10 +109,11 @@ static int print_sample(const mr_transform *transform, const struct transform_ar
     if (status != MR_OK)
         return mr_say_status(status, &error);
     printf("\nindex %" PRId64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index, args->epoch, args->seed);
-    for (char *at = words; *at != '\0';) { /* calls are separated by ", ", and hold no blank */
-        size_t len = strcspn(at, " ");
-        printf("  %.*s\n", (int)(at[len] == ' ' ? len - 1 : len), at);
-        at += len + strspn(at + len, " ");
+    for (const char *at = words; *at != '\0';) { /* calls are separated by ", " */
+        const char *end = strstr(at, ", ");
+        size_t len = end != NULL ? (size_t)(end - at) : strlen(at);
+        printf("  %.*s\n", (int)len, at);
+        at += end != NULL ? len + 2 : len;
     }
     if (words[0] == '\0')
         printf("  nothing\n");

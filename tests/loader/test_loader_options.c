@@ -188,6 +188,15 @@ static void an_epoch_of_no_batch_is_refused_unless_allowed(void **state)
     options.tail = MR_TAIL_DROP;
     options.world_size = 101;
     rig_refuses(*state, &options, MR_ERR_INVALID, "100 samples are fewer than world_size 101, and tail drop");
+    options.tail = MR_TAIL_PAD;
+    options.world_size = 1;
+    options.repeat = 3;
+    rig_refuses(*state, &options, MR_ERR_INVALID,
+                "an epoch has 0 batches: of 100 samples repeat takes multiples of 256, which are too few for "
+                "world_size 1; repeat_form timm takes fewer, too");
+    options.repeat = 0;
+    options.tail = MR_TAIL_DROP;
+    options.world_size = 101;
     options.allow_empty_epoch = true;
     mr_loader *loader = rig_loader(*state, &options);
     assert_int_equal(mr_loader_n_batches(loader), 0);

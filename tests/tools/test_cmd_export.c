@@ -220,6 +220,10 @@ static void dropped_last_batch_is_not_written(void **state)
     mr_npy_file_read(&index, "drop.npy");
     assert_shape(&index, "|u1", 4, (int64_t[]){0, 3, 8, 8});
     mr_npy_file_free(&index);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8+timm_mixup", "--repeat", "3",
+                   "--workers", "0", "--out", "drop.npy", NULL);
+    assert_int_equal(run.status, 0); /* fewer than 256 samples */
+    assert_string_equal(run.out, "drop.npy: u8 (0, 3, 8, 8)\n");
     mr_run_free(&run);
 }
 

@@ -54,6 +54,11 @@ static void calls_of_a_sample_are_printed(void **state)
                                     "  resize(size=83:50,interpolation=bilinear)\n"
                                     "  posterize(bits=4)\n"
                                     "  hflip\n"));
+    mr_run_command(&run, "transform", "hflip(1)+random_erasing(1)", "--dtype", "f32", "--index", "0", NULL);
+    const char *calls = strstr(run.out, "\n  hflip\n");
+    int box[4];
+    assert_non_null(calls);
+    assert_int_equal(sscanf(calls, " hflip erase %dx%d+%d+%d", &box[0], &box[1], &box[2], &box[3]), 4);
     mr_run_command(&run, "transform", "none", "--index", "0", NULL);
     assert_non_null(strstr(run.out, "\nindex 0 of epoch 0 with seed 0:\n  nothing\n"));
     mr_run_free(&run);
