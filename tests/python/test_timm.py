@@ -212,7 +212,11 @@ def test_mixing(create):
     ("img_dtype torch.float64", {"img_dtype": torch.float64}),
     ("use_multi_epochs_loader", {"is_training": True, "use_multi_epochs_loader": True}),
     ("the collate_fn list", {"collate_fn": list}),
-    ("a FastCollateMixup with a mode other than batch", {"is_training": True, "collate_fn": FastCollateMixup(mode="elem")}),
+    ("re_count 5", {"is_training": True, "re_prob": 0.5, "re_count": 5}),
+    ("mixing in batches of 3, an odd number", {"is_training": True, "batch_size": 3, "collate_fn": FastCollateMixup()}),
+    ("mixing without is_training", {"collate_fn": FastCollateMixup()}),
+    ("a FastCollateMixup with cutmix_minmax", {"is_training": True, "collate_fn": FastCollateMixup(cutmix_minmax=(0.2, 0.8))}),
+    ("a FastCollateMixup of mode elem", {"is_training": True, "collate_fn": FastCollateMixup(mode="elem")}),
     ("input_img_mode", {"dataset": "load_bytes"}),
 ], ids=str)
 def test_what_is_not_known_is_named_once(images, reason, options):
@@ -223,7 +227,7 @@ def test_what_is_not_known_is_named_once(images, reason, options):
         dataset.input_img_mode = "L"
     options = {name: value for name, value in options.items() if name != "dataset"}
     with pytest.warns(UserWarning, match="timm's own create_loader is used: ") as seen:
-        loader = create_loader(dataset, 16, 4, num_workers=0, device=CPU, **options)
+        loader = create_loader(dataset, 16, **{"batch_size": 4, "num_workers": 0, "device": CPU, **options})
     ours = [warning for warning in seen if str(warning.message).startswith("millrace")]
     assert len(ours) == 1
     assert ours[0].filename == __file__

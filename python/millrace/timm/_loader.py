@@ -118,7 +118,8 @@ class _Finish:
         if given["is_training"] and not given["no_aug"] and given["re_prob"] > 0:
             self._items.append(erasing(given["re_prob"], given["re_mode"], given["re_count"]))
         if self.mixing is not None:
-            needs(given["is_training"] and given["batch_size"] % 2 == 0, "mixing in batches of an odd size")
+            needs(given["is_training"], "mixing without is_training")
+            needs(given["batch_size"] % 2 == 0, f"mixing in batches of {given['batch_size']}, an odd number")
 
     @property
     def text(self) -> str:
@@ -126,8 +127,10 @@ class _Finish:
         mix = self.mixing
         if mix is None:
             return "+".join(self._items)
-        needs(mix.mode == "batch" and mix.cutmix_minmax is None and mix.correct_lam and not mix.multi_label,
-              "a FastCollateMixup with a mode other than batch, cutmix_minmax, multi_label, or without correct_lam")
+        needs(mix.mode == "batch", f"a FastCollateMixup of mode {mix.mode}")
+        needs(mix.cutmix_minmax is None, "a FastCollateMixup with cutmix_minmax")
+        needs(mix.correct_lam, "a FastCollateMixup without correct_lam")
+        needs(not mix.multi_label, "a FastCollateMixup with multi_label")
         chance = number(mix.mix_prob if mix.mixup_enabled else 0)
         return "+".join([*self._items, f"timm_mixup(mixup={number(mix.mixup_alpha)},cutmix={number(mix.cutmix_alpha)},"
                                        f"prob={chance},switch_prob={number(mix.switch_prob)},"

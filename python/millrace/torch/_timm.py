@@ -107,6 +107,7 @@ def erasing(probability: float, mode: str, count: int, scale: Iterable[float] = 
     """timm's RandomErasing of normalised floats."""
     value = {"": "0", "const": "0", "rand": "rand", "pixel": "random"}.get(mode.lower())
     needs(value is not None, f"re_mode {mode}")
+    needs(1 <= count <= 4, f"re_count {count}")
     return f"random_erasing({number(probability)},scale={join(scale)},ratio={join(ratio)},value={value},count={count})"
 
 
