@@ -199,6 +199,53 @@ static void a_lossless_image_needs_memory_for_its_codes(void **state)
     mr_test_image_free(&image);
 }
 
+static void put_chunk(struct mr_test_image *file, const char *name, const void *bytes, size_t len)
+{
+    memcpy(file->bytes + file->len, name, 4);
+    for (int i = 0; i < 4; i++)
+        file->bytes[file->len + 4 + (size_t)i] = (uint8_t)(len >> 8 * i);
+    memcpy(file->bytes + file->len + 8, bytes, len);
+    file->len += 8 + len;
+}
+
+/* Of one frame, 64 x 64, in the corner of a canvas of 1000 x 1000. */
+static struct mr_test_image animate(const struct mr_test_image *still)
+{
+    struct mr_test_image frame = {calloc(1, still->len + 16), 16 + still->len - 12};
+    struct mr_test_image file = {calloc(1, still->len + 100), 12};
+    memcpy(frame.bytes, "\0\0\0\0\0\0\77\0\0\77\0\0", 12);
+    memcpy(frame.bytes + 16, still->bytes + 12, still->len - 12);
+    put_chunk(&file, "VP8X", "\2\0\0\0\347\3\0\347\3\0", 10);
+    put_chunk(&file, "ANIM", "\0\0\0\0\0\0", 6);
+    put_chunk(&file, "ANMF", frame.bytes, frame.len);
+    size_t len = file.len;
+    file.len = 0;
+    put_chunk(&file, "RIFF", "WEBP", 4);
+    for (int i = 0; i < 4; i++)
+        file.bytes[4 + i] = (uint8_t)((len - 8) >> 8 * i);
+    file.len = len;
+    mr_test_image_free(&frame);
+    return file;
+}
+
+static void a_frame_on_a_larger_canvas_counts_twice(void **state)
+{
+    (void)state;
+    struct mr_codec *codec;
+    struct mr_test_image still = encode(&kinds[0], 64, 64), image = animate(&still);
+    for (uint64_t limit = 10194303; limit <= 10194304; limit++) {
+        struct mr_image_head head;
+        assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL), MR_OK);
+        if (limit < 10194304)
+            expect_damaged(codec, &image, "decoding needs 10194304 bytes of memory, above the limit of 10194303");
+        else
+            assert_int_equal(mr_codec_open(codec, image.bytes, image.len, &head, NULL), MR_OK);
+        mr_codec_destroy(codec);
+    }
+    mr_test_image_free(&still);
+    mr_test_image_free(&image);
+}
+
 static int make_codec(void **state)
 {
     *state = codec_make();
@@ -218,6 +265,7 @@ int main(void)
         cmocka_unit_test(damage_has_one_line),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(a_lossless_image_needs_memory_for_its_codes),
+        cmocka_unit_test(a_frame_on_a_larger_canvas_counts_twice),
     };
     return cmocka_run_group_tests(tests, make_codec, destroy_codec);
 }
