@@ -129,7 +129,7 @@ static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32
     return true;
 }
 
-/* A row that can be mixed, and that a death has left; or whoever has made it is about to mix it. */
+/* A row that can be mixed: a death has left it, or whoever has made its sample is about to mix it. */
 static bool find_row(struct mr_worker *w, struct mr_slot_view *view_out, uint32_t *row_out)
 {
     uint64_t unused;
@@ -157,7 +157,7 @@ static bool mix_left_rows(struct mr_worker *w)
     return found;
 }
 
-/* The place is DONE, which was the last that its row, and the row whose partner it is, may have waited for. */
+/* The place is DONE. Its own row may have waited for that, and the row that is mixed with it. */
 static void mix_after(struct mr_worker *w, const struct mr_slot_view *view, uint32_t place)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
