@@ -30,6 +30,11 @@ bool mr_tar_header_is_end(const uint8_t block[MR_TAR_BLOCK])
     return true;
 }
 
+bool mr_tar_header_has_magic(const uint8_t block[MR_TAR_BLOCK])
+{
+    return memcmp(block + MAGIC_AT, "ustar", 5) == 0;
+}
+
 /* Octal digits, with spaces before them and a space or NUL behind. A field of spaces or NULs only is 0. */
 static bool parse_octal(const uint8_t *field, size_t len, uint64_t *value_out)
 {
@@ -94,11 +99,10 @@ static void join_name(const uint8_t *block, char name_out[MR_TAR_SHORT_NAME])
     name_out[len + name_len] = '\0';
 }
 
-static enum mr_tar_type type_of(uint8_t flag, const char *name)
+static enum mr_tar_type type_of(uint8_t flag)
 {
-    size_t len = strlen(name);
     switch (flag) {
-    case '\0': return len > 0 && name[len - 1] == '/' ? MR_TAR_EMPTY : MR_TAR_FILE; /* an old folder */
+    case '\0': return MR_TAR_OLD_FILE;
     case '0':
     case '7': return MR_TAR_FILE;
     case '1':
@@ -123,9 +127,8 @@ const char *mr_tar_header_parse(const uint8_t block[MR_TAR_BLOCK], struct mr_tar
         return "wrong checksum";
     if (!parse_number(block + SIZE_AT, SIZE_LEN, &header_out->size))
         return "wrong size";
-    header_out->has_magic = memcmp(block + MAGIC_AT, "ustar", 5) == 0;
     join_name(block, header_out->name);
-    header_out->type = type_of(block[TYPE_AT], header_out->name);
+    header_out->type = type_of(block[TYPE_AT]);
     return NULL;
 }
 

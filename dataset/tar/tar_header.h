@@ -12,6 +12,7 @@
 
 enum mr_tar_type {
     MR_TAR_FILE,
+    MR_TAR_OLD_FILE,   /* a file, or, if its whole name ends with a slash, a folder */
     MR_TAR_EMPTY,      /* a folder, a link, a device: no data follow, whatever the size says */
     MR_TAR_OTHER,      /* of a type that is not known here; its data are skipped */
     MR_TAR_PAX,        /* records about the next member */
@@ -24,7 +25,6 @@ enum mr_tar_type {
 struct mr_tar_header {
     enum mr_tar_type type;
     uint64_t size;
-    bool has_magic; /* "ustar" */
     char name[MR_TAR_SHORT_NAME];
 };
 
@@ -39,6 +39,8 @@ struct mr_tar_pax {
 
 /* A block of zeros ends the archive. */
 bool mr_tar_header_is_end(const uint8_t block[MR_TAR_BLOCK]);
+/* "ustar" stands where ustar, pax and GNU have it. */
+bool mr_tar_header_has_magic(const uint8_t block[MR_TAR_BLOCK]);
 /* Returns NULL, or what is wrong with the block in a few words. */
 const char *mr_tar_header_parse(const uint8_t block[MR_TAR_BLOCK], struct mr_tar_header *header_out);
 /* Returns false where the records are not well-formed. */

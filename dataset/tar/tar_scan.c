@@ -24,7 +24,8 @@ struct walk {
     struct mr_tar_file *file;
     const struct mr_tar_events *events;
     uint64_t at;
-    uint64_t first_at; /* of the headers that belong to the next member */
+    uint64_t first_at;    /* of the headers that belong to the next member */
+    uint64_t extra_bytes; /* of data that were read about members */
     bool has_name, has_size, is_sparse;
     uint64_t size;
     char name[MR_CATALOG_PATH]; /* of the next member, by GNU or pax */
@@ -79,11 +80,11 @@ static void forget_extras(struct walk *walk)
     walk->has_name = walk->has_size = walk->is_sparse = false;
 }
 
-/* Is there a header that this pass can begin again with? */
+/* Is there a header that this pass can begin again with? The magic is looked at first: the checksum takes longer. */
 static bool is_new_start(const uint8_t *block)
 {
     struct mr_tar_header header;
-    return mr_tar_header_parse(block, &header) == NULL && header.has_magic;
+    return mr_tar_header_has_magic(block) && mr_tar_header_parse(block, &header) == NULL;
 }
 
 /* From a place that is no header to the next that is one, or to the end. */
@@ -175,6 +176,8 @@ static mr_status take_extra(struct walk *walk, const struct mr_tar_header *heade
         wrong = "a header about another of more than 1 MiB";
     else if (header->size > walk->file->size - walk->at - MR_TAR_BLOCK)
         wrong = "the file ends within a header";
+    else if ((walk->extra_bytes += header->size) > walk->file->size)
+        wrong = "headers whose data overlap"; /* malformed ones are walked into; no byte is worth reading often */
     else if (header->type != MR_TAR_LONG_LINK)
         status = read_extra(walk, header->type, walk->at + MR_TAR_BLOCK, (size_t)header->size, &wrong, error);
     if (status < 0)
@@ -185,19 +188,29 @@ static mr_status take_extra(struct walk *walk, const struct mr_tar_header *heade
     return MR_OK;
 }
 
+/* An old header is a folder's where the name ends with a slash: the whole name, which may have come before. */
+static enum mr_tar_type find_type(const struct mr_tar_header *header, const char *name)
+{
+    size_t len = strlen(name);
+    if (header->type != MR_TAR_OLD_FILE)
+        return header->type;
+    return len > 0 && name[len - 1] == '/' ? MR_TAR_EMPTY : MR_TAR_FILE;
+}
+
 static mr_status take_member(struct walk *walk, const struct mr_tar_header *header, mr_error *error)
 {
     const char *name = walk->has_name ? walk->name : header->name;
     uint64_t size = walk->has_size ? walk->size : header->size, rest = walk->file->size - walk->at - MR_TAR_BLOCK;
+    enum mr_tar_type type = find_type(header, name);
     mr_status status = MR_OK;
-    if (header->type == MR_TAR_SPARSE || walk->is_sparse)
+    if (type == MR_TAR_SPARSE || walk->is_sparse)
         return refuse_sparse(walk, name, error);
-    if (header->type == MR_TAR_FILE && *name) {
+    if (type == MR_TAR_FILE && *name) {
         struct mr_tar_member member = {
             .name = name, .offset = walk->at + MR_TAR_BLOCK, .len = size, .is_cut = size > rest};
         status = walk->events->member(walk->events->user, &member, error);
     }
-    step_over(walk, header->type == MR_TAR_EMPTY ? 0 : size);
+    step_over(walk, type == MR_TAR_EMPTY ? 0 : size);
     walk->first_at = walk->at;
     forget_extras(walk);
     return status;

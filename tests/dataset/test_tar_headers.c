@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Headers that programs seldom write, and such as none writes: which members the pass over a shard finds, and where it
+ * says that the shard is broken. What it reports is compared as text.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dataset/file.h"
+#include "dataset/tar/tar_scan.h"
+#include "tests/support/shards.h"
+
+enum { NAME_AT = 0, SIZE_AT = 124, SUM_AT = 148, MAGIC_AT = 257, PREFIX_AT = 345 };
+
+static struct mr_test_shard shard;
+static char report[8192];
+
+static void add_line(const char *format, ...)
+{
+    va_list args;
+    size_t len = strlen(report);
+    va_start(args, format);
+    vsnprintf(report + len, sizeof report - len, format, args);
+    va_end(args);
+}
+
+static mr_status report_member(void *user, const struct mr_tar_member *member, mr_error *error)
+{
+    (void)user, (void)error;
+    add_line("%s %" PRIu64 "+%" PRIu64 "%s\n", member->name, member->offset, member->len, member->is_cut ? " cut" : "");
+    return MR_OK;
+}
+
+static mr_status report_gap(void *user, const struct mr_tar_gap *gap, mr_error *error)
+{
+    (void)user, (void)error;
+    add_line("gap %" PRIu64 " to %" PRIu64 ": %s\n", gap->from, gap->to, gap->why);
+    return MR_OK;
+}
+
+/* Scan the shard, and begin a new one. */
+static mr_status scan_shard(mr_error *error)
+{
+    struct mr_tar_events events = {.member = report_member, .gap = report_gap};
+    struct mr_tar_file *file = calloc(1, sizeof *file);
+    assert_non_null(file);
+    file->fd = memfd_create("shard", MFD_CLOEXEC);
+    file->shown = "shard";
+    file->size = shard.len;
+    assert_int_equal(mr_file_write_at(file->fd, shard.bytes, shard.len, 0), 0);
+    report[0] = '\0';
+    mr_status status = mr_tar_scan(file, &events, error);
+    close(file->fd);
+    free(file);
+    mr_test_shard_free(&shard);
+    return status;
+}
+
+static void expect_report(const char *expected)
+{
+    mr_error error = {0};
+    if (scan_shard(&error) != MR_OK)
+        fail_msg("%s", error.text);
+    assert_string_equal(report, expected);
+}
+
+static uint8_t *add_header(char type, const char *name, const char *text)
+{
+    size_t at = mr_test_shard_add_type(&shard, type, name, text, strlen(text));
+    return shard.bytes + at;
+}
+
+static void set_field(uint8_t *header, size_t at, const char *bytes, size_t len)
+{
+    memcpy(header + at, bytes, len);
+    mr_test_shard_sum(header);
+}
+
+static void sizes_are_octal_or_binary(void **state)
+{
+    (void)state;
+    static const struct {
+        const char field[13];
+        const char *found;
+    } cases[] = {{"         3  ", "a 512+3\nb 1536+1\n"},
+                 {"00000000003", "a 512+3\nb 1536+1\n"},
+                 {"000000000003", "a 512+3\nb 1536+1\n"},
+                 {"3\0garbage", "a 512+3\nb 1536+1\n"},
+                 {"\x80\0\0\0\0\0\0\0\0\0\0\3", "a 512+3\nb 1536+1\n"},
+                 {"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", "a 512+9223372036854775807 cut\n"},
+                 {"\x80\0\0\0\x80\0\0\0\0\0\0\0", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+                 {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+                 {"-0000000003", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+                 {"0000000003x", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+                 {"777777777777", "a 512+68719476735 cut\n"},
+                 {"\0\0\0\0\0\0\0\0\0\0\0\0", "a 512+0\ngap 512 to 1024: wrong checksum\nb 1536+1\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t *header = add_header('0', "a", "abc");
+        set_field(header, SIZE_AT, cases[i].field, 12);
+        add_header('0', "b", "b");
+        mr_test_shard_end(&shard);
+        expect_report(cases[i].found);
+    }
+}
+
+static void checksums_may_be_of_signed_bytes(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        uint8_t *header = add_header('0', "\xc3\xa9", "abc");
+        unsigned sum = 0;
+        memset(header + SUM_AT, ' ', 8);
+        for (int i = 0; i < 512; i++)
+            sum += header[i];
+        sum += (unsigned)wrong;
+        snprintf((char *)header + SUM_AT, 8, "%06o", sum - 512);
+        expect_report(wrong ? "gap 0 to 1024: wrong checksum\n" : "\xc3\xa9 512+3\n");
+    }
+}
+
+/* POSIX has a prefix of names; what GNU has in its place is no name, and old headers have none. */
+static void only_the_header_of_posix_has_a_prefix(void **state)
+{
+    (void)state;
+    char name[101], prefix[156], expected[512];
+    memset(name, 'n', 100);
+    memset(prefix, 'p', 155);
+    name[100] = prefix[155] = '\0';
+    uint8_t *header = add_header('0', "x", "");
+    memcpy(header, name, 100);
+    set_field(header, PREFIX_AT, prefix, 155);
+    snprintf(expected, sizeof expected, "%s/%s 512+0\n", prefix, name);
+    expect_report(expected);
+    header = add_header('0', "x", "");
+    set_field(header, MAGIC_AT, "ustar  ", 8);
+    set_field(header, PREFIX_AT, "12345670123", 11);
+    expect_report("x 512+0\n");
+    header = add_header('0', "x", "");
+    set_field(header, MAGIC_AT, "\0\0\0\0\0\0\0", 8);
+    set_field(header, PREFIX_AT, "p", 1);
+    expect_report("x 512+0\n");
+}
+
+/* Data follow a file and what is unknown; nothing follows a folder, a link or a device, whatever its size is. */
+static void types_decide_whether_data_follow(void **state)
+{
+    (void)state;
+    for (const char *type = "123456"; *type; type++) {
+        set_field(add_header(*type, "e", ""), SIZE_AT, "00000001000", 12);
+        add_header('0', "f", "f");
+        expect_report("f 1024+1\n");
+    }
+    for (const char *type = "VADz"; *type; type++) {
+        add_header(*type, "e", "data");
+        add_header('0', "f", "f");
+        expect_report("f 1536+1\n");
+    }
+    add_header('7', "contiguous", "c");
+    add_header('\0', "old", "o");
+    set_field(add_header('\0', "old/", ""), SIZE_AT, "00000001000", 12);
+    add_header('0', "slash/", "s");
+    expect_report("contiguous 512+1\nold 1536+1\nslash/ 3072+1\n");
+}
+
+/* The 100 bytes of an old header may end with a slash where the whole name does not. */
+static void an_old_header_is_a_folder_by_its_whole_name(void **state)
+{
+    (void)state;
+    add_header('L', "long", "d/a.jpg");
+    add_header('\0', "d/", "abc");
+    add_header('L', "long", "d/");
+    set_field(add_header('\0', "d", ""), SIZE_AT, "00000001000", 12);
+    add_header('0', "b", "b");
+    expect_report("d/a.jpg 1536+3\nb 4096+1\n");
+}
+
+static void records_of_pax_replace_name_and_size(void **state)
+{
+    (void)state;
+    add_header('g', "p", "16 comment=none\n");
+    add_header('x', "p", "11 path=new\n"); /* a wrong length: it ends before the line does */
+    add_header('0', "a", "a");
+    add_header('x', "p", "12 path=new\n9 size=3\n16 comment=none\n");
+    set_field(add_header('0', "old", "abc"), SIZE_AT, "00000000000", 12);
+    add_header('0', "b", "b");
+    add_header('X', "p", "14 path=first\n");
+    add_header('K', "k", "d/link");
+    add_header('L', "l", "last");
+    add_header('0', "old", "");
+    expect_report("gap 0 to 2048: a pax header that is not well-formed\na 2560+1\nnew 4608+3\nb 5632+1\n"
+                  "last 9728+0\n");
+}
+
+static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
+{
+    (void)state;
+    static const struct {
+        char type;
+        const char *text, *why;
+    } cases[] = {{'x', "8 path=\n", "a pax header whose path is empty or too long"},
+                 {'x', "28 size=9223372036854775808\n", "a pax header that is not well-formed"},
+                 {'x', "11 size=-1\n", "a pax header that is not well-formed"},
+                 {'x', "8 size=\n", "a pax header that is not well-formed"},
+                 {'x', "12 path=new", "a pax header that is not well-formed"},
+                 {'x', "99 path=new\n", "a pax header that is not well-formed"},
+                 {'x', "8 pathx\n", "a pax header that is not well-formed"},
+                 {'x', "2 \n", "a pax header that is not well-formed"},
+                 {'x', " path=new\n", "a pax header that is not well-formed"},
+                 {'x', "00000000000000000012 path=new\n", "a pax header that is not well-formed"},
+                 {'g', "12 path=new\n", "a pax header with one path or size for all members"},
+                 {'g', "9 size=3\n", "a pax header with one path or size for all members"},
+                 {'L', "", "a long name that is empty or too long"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[256];
+        unsigned next = *cases[i].text ? 1024 : 512;
+        add_header(cases[i].type, "p", cases[i].text);
+        add_header('0', "a", "abc");
+        snprintf(expected, sizeof expected, "gap 0 to %u: %s\na %u+3\n", next, cases[i].why, next + 512);
+        expect_report(expected);
+    }
+}
+
+/* What one header says of the next member is not said of the one after that, nor of one behind a broken place. */
+static void what_precedes_a_broken_place_is_forgotten(void **state)
+{
+    (void)state;
+    add_header('L', "l", "lost");
+    memset(add_header('0', "a", "abc"), 'x', 512);
+    add_header('0', "b", "b");
+    add_header('L', "l", "late");
+    expect_report("gap 0 to 2048: wrong checksum\nb 2560+1\ngap 3072 to 4096: the file ends within a header\n");
+    add_header('L', "l", "lost");
+    mr_test_shard_end(&shard);
+    expect_report("");
+}
+
+/* The last block of zeros may be missing, and so may both; behind the first one nothing is read. */
+static void a_block_of_zeros_ends_a_shard(void **state)
+{
+    (void)state;
+    add_header('0', "a", "a");
+    expect_report("a 512+1\n");
+    add_header('0', "a", "a");
+    mr_test_shard_end(&shard);
+    shard.len -= 512;
+    add_header('0', "b", "b");
+    expect_report("a 512+1\n");
+    add_header('0', "a", "a");
+    shard.len -= 500; /* without the padding */
+    expect_report("a 512+1\n");
+    add_header('0', "a", "a");
+    shard.len -= 512;
+    expect_report("a 512+1 cut\n");
+}
+
+/* Old headers have no magic, so random bytes would often be one; the pass begins again with others only. */
+static void the_pass_goes_on_with_a_header_that_has_a_magic(void **state)
+{
+    (void)state;
+    memset(add_header('0', "a", "a"), 'x', 512);
+    set_field(add_header('0', "old", "b"), MAGIC_AT, "\0\0\0\0\0\0\0", 8);
+    add_header('0', "c", "c");
+    expect_report("gap 0 to 2048: wrong checksum\nc 2560+1\n");
+}
+
+/* Malformed headers whose data hold the next ones: read one by one, they would cost their square. */
+static void data_of_headers_that_overlap_are_not_read_again_and_again(void **state)
+{
+    (void)state;
+    mr_error error = {0};
+    for (int i = 0; i < 40; i++)
+        set_field(add_header('x', "p", ""), SIZE_AT, "00000020000", 12); /* 8192 */
+    assert_int_equal(scan_shard(&error), MR_OK);
+    assert_non_null(strstr(report, "gap 512 to 1024: a pax header that is not well-formed\n"));
+    assert_non_null(strstr(report, "gap 1024 to 1536: headers whose data overlap\n"));
+}
+
+static void sparse_members_are_refused_in_all_forms(void **state)
+{
+    (void)state;
+    static const char *const records[] = {"22 GNU.sparse.size=12\n", "22 GNU.sparse.major=1\n", "18 GNU.sparse.x=1\n"};
+    mr_error error = {0};
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        add_header('x', "p", records[i]);
+        add_header('0', "a", "abc");
+        assert_int_equal(scan_shard(&error), MR_ERR_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "shard/a is stored with holes"));
+    }
+    add_header('L', "l", "long");
+    add_header('S', "a", "abc");
+    assert_int_equal(scan_shard(&error), MR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "shard/long is stored with holes"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_octal_or_binary),
+        cmocka_unit_test(checksums_may_be_of_signed_bytes),
+        cmocka_unit_test(only_the_header_of_posix_has_a_prefix),
+        cmocka_unit_test(types_decide_whether_data_follow),
+        cmocka_unit_test(an_old_header_is_a_folder_by_its_whole_name),
+        cmocka_unit_test(records_of_pax_replace_name_and_size),
+        cmocka_unit_test(records_of_pax_that_make_no_sense_are_a_broken_place),
+        cmocka_unit_test(what_precedes_a_broken_place_is_forgotten),
+        cmocka_unit_test(a_block_of_zeros_ends_a_shard),
+        cmocka_unit_test(the_pass_goes_on_with_a_header_that_has_a_magic),
+        cmocka_unit_test(data_of_headers_that_overlap_are_not_read_again_and_again),
+        cmocka_unit_test(sparse_members_are_refused_in_all_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
