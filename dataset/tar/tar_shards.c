@@ -17,7 +17,7 @@
 #include "dataset/spec.h"
 
 #define MAX_SHARDS 10000000u
-enum { MAX_DIGITS = 9 };
+enum { MAX_DIGITS = 9, MAX_BRACES = 16 };
 
 struct expansion {
     struct mr_bytes *paths;
@@ -146,13 +146,24 @@ static mr_status expand_braces(struct expansion *expansion, const char *text, mr
     return status;
 }
 
+static mr_status expand_pattern(struct expansion *expansion, const char *text, mr_error *error)
+{
+    size_t n = 0;
+    for (const char *c = text; *c; c++)
+        n += *c == '{';
+    if (n > MAX_BRACES)
+        return mr_error_set(error, MR_ERR_INVALID, "'%.40s...' of the dataset has %zu braces, above the limit of %d",
+                            text, n, MAX_BRACES);
+    return expand_braces(expansion, text, error);
+}
+
 mr_status mr_tar_shards_expand(char *const *patterns, size_t n_patterns, struct mr_bytes *paths, uint64_t *n_out,
                                mr_error *error)
 {
     struct expansion expansion = {.paths = paths};
     mr_status status = MR_OK;
     for (size_t i = 0; status == MR_OK && i < n_patterns; i++)
-        status = expand_braces(&expansion, patterns[i], error);
+        status = expand_pattern(&expansion, patterns[i], error);
     *n_out = expansion.n;
     return status;
 }

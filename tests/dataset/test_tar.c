@@ -133,6 +133,11 @@ static void braces_and_globs_name_shards(void **state)
     expect_open_error(with_keys("tar:", tree_at(&tree, "x*.tar")), MR_ERR_IO, "no shard matches");
     expect_open_error(with_keys("tar:", tree_at(&tree, "{a,b}.tar")), MR_ERR_INVALID, "is no range of numbers");
     expect_open_error(with_keys("tar:", tree_at(&tree, "{3..1}.tar")), MR_ERR_INVALID, "is no range of numbers");
+    char many[17 * 6 + 1] = "";
+    for (int i = 0; i < 17; i++)
+        strcat(many, "{0..0}");
+    expect_open_error(with_keys("tar:", many), MR_ERR_INVALID, "has 17 braces, above the limit of 16");
+    expect_open_error(with_keys("tar:", many + 6), MR_ERR_IO, "the shard 0000000000000000:");
     tree_destroy(&tree);
 }
 
