@@ -22,21 +22,52 @@
 #include "base/checked.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
+#include "dataset/tar/tar_wds.h"
 
 #define MAGIC 0x31786449726154ddu /* no text begins with it */
-enum { VERSION = 1, FRESH_S = 2, MAX_BYTES = 1 << 30 };
+enum { VERSION = 2, FRESH_S = 2, MAX_BYTES = 1 << 30, MAX_TRIES = 8 };
+
+/* A file of this time of change and size; zeros: there is none. */
+struct stamp {
+    uint64_t len;
+    int64_t mtime_s;
+    int64_t mtime_ns;
+};
+
+/* What the samples were found in. */
+struct origin {
+    struct stamp shard;
+    struct stamp wds; /* the index of wds2idx beside it, whether it was used or not */
+};
 
 struct keep_header {
     uint64_t magic;
     uint32_t version;
     uint32_t recipe_len;
-    uint64_t shard_bytes;
-    int64_t mtime_s;
-    int64_t mtime_ns;
+    struct origin origin;
     uint64_t n;
     uint64_t names_len;
     uint64_t checksum; /* of all above and all that follows */
 };
+
+static struct stamp stamp_of(const struct stat *st)
+{
+    return (struct stamp){.len = (uint64_t)st->st_size, .mtime_s = st->st_mtim.tv_sec, .mtime_ns = st->st_mtim.tv_nsec};
+}
+
+static struct origin find_origin(int root, const char *path, const struct stat *shard)
+{
+    struct stat st;
+    struct origin origin = {.shard = stamp_of(shard)};
+    if (mr_tar_wds_stat(root, path, &st))
+        origin.wds = stamp_of(&st);
+    return origin;
+}
+
+static bool is_same(const struct stamp *a, const struct stamp *b)
+{
+    return a->len == b->len && a->mtime_s == b->mtime_s && a->mtime_ns == b->mtime_ns;
+}
 
 struct place {
     int folder;
@@ -100,17 +131,16 @@ static uint64_t sum_file(const struct keep_header *header, const uint8_t *rest, 
 }
 
 /* Do the parts fill what was read, and is it of this shard and recipe? */
-static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len, const struct stat *st,
+static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len, const struct origin *origin,
                         const struct mr_tar_recipe *recipe)
 {
     uint64_t members, all, of_each = sizeof(struct mr_catalog_member);
     of_each += recipe->n_kept * sizeof(struct mr_catalog_further);
     return header->magic == MAGIC && header->version == VERSION && header->recipe_len == strlen(recipe->text) &&
-           header->shard_bytes == (uint64_t)st->st_size && header->mtime_s == st->st_mtim.tv_sec &&
-           header->mtime_ns == st->st_mtim.tv_nsec && mr_checked_mul_u64(header->n, of_each, &members) &&
-           mr_checked_add_u64(members, header->names_len, &all) && mr_checked_add_u64(all, header->recipe_len, &all) &&
-           all == len && memcmp(rest, recipe->text, header->recipe_len) == 0 &&
-           header->checksum == sum_file(header, rest, len);
+           is_same(&header->origin.shard, &origin->shard) && is_same(&header->origin.wds, &origin->wds) &&
+           mr_checked_mul_u64(header->n, of_each, &members) && mr_checked_add_u64(members, header->names_len, &all) &&
+           mr_checked_add_u64(all, header->recipe_len, &all) && all == len &&
+           memcmp(rest, recipe->text, header->recipe_len) == 0 && header->checksum == sum_file(header, rest, len);
 }
 
 /* Further members of a good sample lie in the shard, and are as long as the recipe allows. */
@@ -146,15 +176,15 @@ static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_ta
     return name == end;
 }
 
-static bool take_samples(const uint8_t *bytes, size_t len, const struct stat *st, const struct mr_tar_recipe *recipe,
-                         struct mr_tar_samples *samples)
+static bool take_samples(const uint8_t *bytes, size_t len, const struct origin *origin,
+                         const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples)
 {
     struct keep_header header;
     if (len < sizeof header)
         return false;
     memcpy(&header, bytes, sizeof header);
     const uint8_t *rest = bytes + sizeof header;
-    if (!header_fits(&header, rest, len - sizeof header, st, recipe))
+    if (!header_fits(&header, rest, len - sizeof header, origin, recipe))
         return false;
     const uint8_t *members = rest + header.recipe_len;
     size_t members_len = header.n * sizeof(struct mr_catalog_member);
@@ -164,10 +194,10 @@ static bool take_samples(const uint8_t *bytes, size_t len, const struct stat *st
     return mr_bytes_append(&samples->members, members, members_len, NULL) == MR_OK &&
            mr_bytes_append(&samples->further, further, further_len, NULL) == MR_OK &&
            mr_bytes_append(&samples->names, further + further_len, header.names_len, NULL) == MR_OK &&
-           samples_fit(samples, recipe, header.shard_bytes);
+           samples_fit(samples, recipe, header.origin.shard.len);
 }
 
-static bool load_place(const struct place *place, const struct stat *shard, const struct mr_tar_recipe *recipe,
+static bool load_place(const struct place *place, const struct origin *origin, const struct mr_tar_recipe *recipe,
                        struct mr_tar_samples *samples_out)
 {
     struct stat st;
@@ -178,7 +208,7 @@ static bool load_place(const struct place *place, const struct stat *shard, cons
     bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= MAX_BYTES;
     uint8_t *bytes = good ? malloc((size_t)st.st_size) : NULL;
     good = bytes && mr_file_read_at(fd, 0, bytes, (size_t)st.st_size, &n) == 0 &&
-           take_samples(bytes, n, shard, recipe, samples_out);
+           take_samples(bytes, n, origin, recipe, samples_out);
     free(bytes);
     close(fd);
     if (!good)
@@ -192,22 +222,21 @@ bool mr_tar_keep_load(enum mr_tar_keep keep, int root, const char *path, const s
     struct place place;
     if (keep == MR_TAR_KEEP_NONE)
         return false;
+    struct origin origin = find_origin(root, path, st);
     if (keep != MR_TAR_KEEP_CACHE && find_beside(root, path, recipe, &place) &&
-        load_place(&place, st, recipe, samples_out))
+        load_place(&place, &origin, recipe, samples_out))
         return true;
     return keep != MR_TAR_KEEP_BESIDE && find_in_cache(root, path, recipe, false, &place) &&
-           load_place(&place, st, recipe, samples_out);
+           load_place(&place, &origin, recipe, samples_out);
 }
 
-static bool append_file(struct mr_bytes *file, const struct stat *st, const struct mr_tar_recipe *recipe,
+static bool append_file(struct mr_bytes *file, const struct origin *origin, const struct mr_tar_recipe *recipe,
                         const struct mr_tar_samples *samples)
 {
     struct keep_header header = {.magic = MAGIC,
                                  .version = VERSION,
                                  .recipe_len = (uint32_t)strlen(recipe->text),
-                                 .shard_bytes = (uint64_t)st->st_size,
-                                 .mtime_s = st->st_mtim.tv_sec,
-                                 .mtime_ns = st->st_mtim.tv_nsec,
+                                 .origin = *origin,
                                  .n = samples->n,
                                  .names_len = samples->names.len};
     if (mr_bytes_append(file, &header, sizeof header, NULL) < 0 ||
@@ -221,17 +250,28 @@ static bool append_file(struct mr_bytes *file, const struct stat *st, const stru
     return true;
 }
 
+/* A name that nothing has. A killed process may have left one, and so may another with its id; then the next is tried.
+ */
+static int create_temporary(const struct place *place, char *temporary, size_t size)
+{
+    const char *slash = strrchr(place->path, '/');
+    int folder_len = slash ? (int)(slash - place->path) + 1 : 0, fd = -1;
+    uint64_t hash = mr_xxh3(place->path, strlen(place->path));
+    for (int i = 0; fd < 0 && i < MAX_TRIES && (i == 0 || errno == EEXIST); i++) {
+        snprintf(temporary, size, "%.*s.millrace-%d-%" PRIx64 "-%d.tmp", folder_len, place->path, (int)getpid(), hash,
+                 i);
+        fd = openat(place->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    return fd;
+}
+
 /* Under a temporary name, then under its own. */
 static bool save_place(const struct place *place, const struct mr_bytes *file)
 {
-    char temporary[PATH_MAX + 32];
-    const char *slash = strrchr(place->path, '/');
-    int folder_len = slash ? (int)(slash - place->path) + 1 : 0;
-    snprintf(temporary, sizeof temporary, "%.*s.millrace-%d-%" PRIx64 ".tmp", folder_len, place->path, (int)getpid(),
-             mr_xxh3(place->path, strlen(place->path)));
-    int fd = openat(place->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    char temporary[PATH_MAX + 64];
+    int fd = create_temporary(place, temporary, sizeof temporary);
     if (fd < 0)
-        return errno == EEXIST; /* another thread keeps the same shard */
+        return false;
     bool good = mr_file_write_at(fd, file->data, file->len, 0) == 0;
     good = close(fd) == 0 && good && renameat(place->folder, temporary, place->folder, place->path) == 0;
     if (!good)
@@ -239,10 +279,10 @@ static bool save_place(const struct place *place, const struct mr_bytes *file)
     return good;
 }
 
-static bool is_fresh(const struct stat *st)
+static bool is_fresh(const struct stamp *stamp)
 {
     struct timespec now;
-    return clock_gettime(CLOCK_REALTIME, &now) != 0 || st->st_mtim.tv_sec > now.tv_sec - FRESH_S;
+    return clock_gettime(CLOCK_REALTIME, &now) != 0 || stamp->mtime_s > now.tv_sec - FRESH_S;
 }
 
 void mr_tar_keep_save(enum mr_tar_keep keep, int root, const char *path, const struct stat *st,
@@ -250,7 +290,10 @@ void mr_tar_keep_save(enum mr_tar_keep keep, int root, const char *path, const s
 {
     struct place place;
     struct mr_bytes file = {0};
-    if (keep == MR_TAR_KEEP_NONE || is_fresh(st) || !append_file(&file, st, recipe, samples)) {
+    if (keep == MR_TAR_KEEP_NONE)
+        return;
+    struct origin origin = find_origin(root, path, st);
+    if (is_fresh(&origin.shard) || is_fresh(&origin.wds) || !append_file(&file, &origin, recipe, samples)) {
         mr_bytes_fini(&file);
         return;
     }

@@ -30,6 +30,12 @@ static bool find_index(const char *path, char index_out[MR_CATALOG_PATH])
     return n > 0 && n < MR_CATALOG_PATH;
 }
 
+bool mr_tar_wds_stat(int root, const char *path, struct stat *st_out)
+{
+    char index[MR_CATALOG_PATH];
+    return find_index(path, index) && fstatat(root, index, st_out, 0) == 0;
+}
+
 static bool is_older(const struct stat *a, const struct stat *b)
 {
     if (a->st_mtim.tv_sec != b->st_mtim.tv_sec)
@@ -83,7 +89,15 @@ static bool has_header(struct mr_tar_file *file, const struct mr_tar_member *mem
 {
     struct mr_tar_header header;
     const uint8_t *block = mr_tar_file_look(file, member->offset - MR_TAR_BLOCK, MR_TAR_BLOCK, NULL);
-    return block && mr_tar_header_parse(block, &header) == NULL && header.type == MR_TAR_FILE;
+    return block && mr_tar_header_parse(block, &header) == NULL && header.size == member->len &&
+           (header.type == MR_TAR_FILE || header.type == MR_TAR_OLD_FILE);
+}
+
+/* Is one header's room between two members? */
+static bool is_next(const struct mr_tar_member *member, const struct mr_tar_member *next)
+{
+    uint64_t padded = (member->len + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK;
+    return next->offset == member->offset + padded + MR_TAR_BLOCK;
 }
 
 struct members {
@@ -118,7 +132,21 @@ static bool take_line(char *line, struct mr_tar_file *file, struct members *memb
     return true;
 }
 
-/* All members, and the first and the last one have a header. */
+/*
+ * The first and the last one, and those before and behind a place where something else lies: wds2idx takes the header
+ * of a long name for the member's own.
+ */
+static bool have_headers(struct mr_tar_file *file, const struct members *members)
+{
+    for (size_t i = 0; i < members->n; i++) {
+        const struct mr_tar_member *member = &members->all[i];
+        bool among = i > 0 && i + 1 < members->n && is_next(member - 1, member) && is_next(member, member + 1);
+        if (!among && !has_header(file, member))
+            return false;
+    }
+    return members->n > 0;
+}
+
 static bool parse_index(char *text, struct mr_tar_file *file, struct members *members)
 {
     char *rest = text, *line = strsep(&rest, "\n");
@@ -131,8 +159,7 @@ static bool parse_index(char *text, struct mr_tar_file *file, struct members *me
         if (++n > n_lines || !take_line(line, file, members))
             return false;
     }
-    return n == n_lines && members->n > 0 && has_header(file, &members->all[0]) &&
-           has_header(file, &members->all[members->n - 1]);
+    return n == n_lines && have_headers(file, members);
 }
 
 mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st, struct mr_tar_file *file,

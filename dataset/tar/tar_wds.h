@@ -7,6 +7,9 @@
 
 #include "dataset/tar/tar_scan.h"
 
+/* The index beside the shard path below root, if there is one. */
+bool mr_tar_wds_stat(int root, const char *path, struct stat *st_out);
+
 /*
  * Feed the members of such an index to the event, in their order. *used_out is false, and nothing was fed, where there
  * is none, where it is older than the shard st, of a version without names, or says anything that the shard

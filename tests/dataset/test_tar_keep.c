@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/xxh3.h"
 #include "dataset/dataset.h"
 #include "tests/dataset/tree.h"
 #include "tests/support/shards.h"
@@ -153,6 +154,26 @@ static void a_kept_index_that_is_damaged_is_as_none(void **state)
     tree_destroy(&tree);
 }
 
+/* It may have had this process's id. */
+static void a_file_that_a_killed_process_left_is_in_no_way(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256], left[320];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 1);
+    assert_int_equal(unlink(tree_at(&tree, name)), 0);
+    snprintf(left, sizeof left, ".millrace-%d-%llx-0.tmp", (int)getpid(),
+             (unsigned long long)mr_xxh3(name, strlen(name)));
+    tree_file(&tree, left);
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(unlink(tree_at(&tree, left)), 0);
+    assert_int_equal(count_kept(&tree, ".", name), 1);
+    tree_destroy(&tree);
+}
+
 /* What wds2idx writes of the shard; the sizes of its members are 1, 1 and 7. Labels "2" are where it says "cls". */
 static void write_wds(const struct tree *tree, const char *version, int step, int seconds)
 {
@@ -164,6 +185,18 @@ static void write_wds(const struct tree *tree, const char *version, int step, in
     tree_write(tree, "s.idx", text, (size_t)len);
     const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000 + seconds}};
     assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, "s.idx"), times, 0), 0);
+}
+
+/* The index of wds2idx was used. */
+static void expect_no_labels(const struct tree *tree)
+{
+    mr_error error;
+    int64_t label;
+    mr_dataset *dataset = open_dataset(tree_spec(tree, "tar", "s.tar"));
+    assert_int_equal(mr_dataset_count(dataset), N);
+    assert_int_equal(mr_dataset_label(dataset, 0, &label, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "no label member"));
+    mr_dataset_destroy(dataset);
 }
 
 /* The index leaves the member cls out, so a label of it shows that the index was not used. */
@@ -195,6 +228,51 @@ static void an_index_of_wds2idx_is_read_as_it_is(void **state)
     tree_destroy(&tree);
 }
 
+/* What was kept is of the headers and the index that were there; a wrong index is out of the way once it is removed. */
+static void what_is_kept_holds_until_the_index_of_wds2idx_changes(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    expect_labels(&tree, "s.tar", "", 1);
+    write_wds(&tree, "v1.2", 0, 0);
+    expect_no_labels(&tree);
+    expect_no_labels(&tree); /* from what was kept */
+    assert_int_equal(unlink(tree_at(&tree, "s.idx")), 0);
+    expect_labels(&tree, "s.tar", "", 1);
+    tree_destroy(&tree);
+}
+
+/* wds2idx takes the header of a long name for that of the member, so the place that it states is that of the name. */
+static void an_index_that_is_wrong_about_a_long_name_is_not_used(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_test_shard shard = {0};
+    static const char text[] = "v1.2 3\n" /* a header and a block of data for each, and of the long name */
+                               "jpg 512 1 0.jpg\njpg 2560 1 1.jpg\njpg 5632 1 2.jpg\n";
+    tree_create(&tree);
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.jpg", i);
+        if (i == 1)
+            mr_test_shard_add_type(&shard, 'L', "long", name, strlen(name));
+        mr_test_shard_add_text(&shard, i == 1 ? "short" : name, "x");
+        snprintf(name, sizeof name, "%d.cls", i);
+        mr_test_shard_add_text(&shard, name, "1");
+    }
+    tree_write(&tree, "s.tar", shard.bytes, shard.len);
+    mr_test_shard_free(&shard);
+    tree_write(&tree, "s.idx", text, sizeof text - 1);
+    mr_dataset *dataset = open_dataset(tree_spec(&tree, "tar", "s.tar"));
+    assert_int_equal(mr_dataset_count(dataset), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(label_of(dataset, i), 1);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,7 +280,10 @@ int main(void)
         cmocka_unit_test(nothing_is_kept_where_it_must_not_be),
         cmocka_unit_test(a_place_that_cannot_be_written_gives_way_to_the_cache_folder),
         cmocka_unit_test(a_kept_index_that_is_damaged_is_as_none),
+        cmocka_unit_test(a_file_that_a_killed_process_left_is_in_no_way),
         cmocka_unit_test(an_index_of_wds2idx_is_read_as_it_is),
+        cmocka_unit_test(what_is_kept_holds_until_the_index_of_wds2idx_changes),
+        cmocka_unit_test(an_index_that_is_wrong_about_a_long_name_is_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
