@@ -25,7 +25,7 @@
 #include "dataset/tar/tar_wds.h"
 
 #define MAGIC 0x31786449726154ddu /* no text begins with it */
-enum { VERSION = 2, FRESH_S = 2, MAX_BYTES = 1 << 30, MAX_TRIES = 8 };
+enum { VERSION = 2, FRESH_S = 2, MAX_BYTES = 1 << 30, ABANDONED_S = 60 };
 
 /* A file of this time of change and size; zeros: there is none. */
 struct stamp {
@@ -250,28 +250,39 @@ static bool append_file(struct mr_bytes *file, const struct origin *origin, cons
     return true;
 }
 
-/* A name that nothing has. A killed process may have left one, and so may another with its id; then the next is tried.
- */
-static int create_temporary(const struct place *place, char *temporary, size_t size)
+/* Writing takes no minute; whoever began was killed. */
+static bool is_abandoned(int folder, const char *path)
 {
-    const char *slash = strrchr(place->path, '/');
-    int folder_len = slash ? (int)(slash - place->path) + 1 : 0, fd = -1;
-    uint64_t hash = mr_xxh3(place->path, strlen(place->path));
-    for (int i = 0; fd < 0 && i < MAX_TRIES && (i == 0 || errno == EEXIST); i++) {
-        snprintf(temporary, size, "%.*s.millrace-%d-%" PRIx64 "-%d.tmp", folder_len, place->path, (int)getpid(), hash,
-                 i);
-        fd = openat(place->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct stat st;
+    time_t now = time(NULL);
+    return fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_mtim.tv_sec < now - ABANDONED_S ||
+           st.st_mtim.tv_sec > now + ABANDONED_S;
+}
+
+/* Returns a descriptor, or -1 with errno EEXIST if somebody else is writing it. */
+static int create_temporary(int folder, const char *path)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    int fd = openat(folder, path, flags, 0666);
+    if (fd < 0 && errno == EEXIST) {
+        if (!is_abandoned(folder, path)) {
+            errno = EEXIST;
+            return -1;
+        }
+        (void)unlinkat(folder, path, 0);
+        fd = openat(folder, path, flags, 0666);
     }
     return fd;
 }
 
-/* Under a temporary name, then under its own. */
+/* Under a temporary name, which is the same for all who keep this index, then under its own. */
 static bool save_place(const struct place *place, const struct mr_bytes *file)
 {
-    char temporary[PATH_MAX + 64];
-    int fd = create_temporary(place, temporary, sizeof temporary);
+    char temporary[PATH_MAX + 8];
+    snprintf(temporary, sizeof temporary, "%s.tmp", place->path);
+    int fd = create_temporary(place->folder, temporary);
     if (fd < 0)
-        return false;
+        return errno == EEXIST;
     bool good = mr_file_write_at(fd, file->data, file->len, 0) == 0;
     good = close(fd) == 0 && good && renameat(place->folder, temporary, place->folder, place->path) == 0;
     if (!good)

@@ -7,7 +7,7 @@
 #include "dataset/tar/tar_scan.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,20 +87,31 @@ static bool is_new_start(const uint8_t *block)
     return mr_tar_header_has_magic(block) && mr_tar_header_parse(block, &header) == NULL;
 }
 
-/* From a place that is no header to the next that is one, or to the end. */
-static mr_status skip_gap(struct walk *walk, const char *why, mr_error *error)
+/* The next header that the pass can begin again with, from a place on; the end if there is none. */
+static mr_status find_start(struct mr_tar_file *file, uint64_t at, uint64_t *start_out, mr_error *error)
 {
-    struct mr_tar_gap gap = {.from = walk->first_at, .to = walk->file->size, .why = why};
-    for (uint64_t at = walk->at + MR_TAR_BLOCK; at < walk->file->size && walk->file->size - at >= MR_TAR_BLOCK;
-         at += MR_TAR_BLOCK) {
-        const uint8_t *block = mr_tar_file_look(walk->file, at, MR_TAR_BLOCK, error);
+    for (; at < file->size && file->size - at >= MR_TAR_BLOCK; at += MR_TAR_BLOCK) {
+        const uint8_t *block = mr_tar_file_look(file, at, MR_TAR_BLOCK, error);
         if (!block)
             return MR_ERR_IO;
         if (is_new_start(block)) {
-            gap.to = at;
-            break;
+            *start_out = at;
+            return MR_OK;
         }
     }
+    *start_out = file->size;
+    return MR_OK;
+}
+
+/* From a place that is no header to the next that is one, or to the end. */
+static mr_status skip_gap(struct walk *walk, const char *why, mr_error *error)
+{
+    struct mr_tar_gap gap = {.from = walk->first_at, .why = why};
+    (void)posix_fadvise(walk->file->fd, 0, 0, POSIX_FADV_NORMAL); /* every block is read */
+    mr_status status = find_start(walk->file, walk->at + MR_TAR_BLOCK, &gap.to, error);
+    (void)posix_fadvise(walk->file->fd, 0, 0, POSIX_FADV_RANDOM);
+    if (status < 0)
+        return status;
     walk->at = walk->first_at = gap.to;
     forget_extras(walk);
     return walk->events->gap(walk->events->user, &gap, error);
