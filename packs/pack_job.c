@@ -93,10 +93,6 @@ mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, 
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "a dataset of callbacks has no files");
     job->catalog = mr_dataset_catalog(dataset);
     job->kind = mr_dataset_kind(dataset);
-    if (job->kind->n_kept > 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "a pack holds images and labels, not the byte array '%s': open the dataset without keep",
-                            job->kind->kept[0].name);
     if (mr_catalog_count(job->catalog) == 0)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset holds no sample");
     job->progress.n_samples = (uint64_t)mr_catalog_count(job->catalog);

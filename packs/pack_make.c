@@ -359,6 +359,10 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
     mr_status status = mr_pack_job_begin(&packing.job, dataset, options, report_out, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
+    if (status == MR_OK && packing.job.kind->n_kept > 0)
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED,
+                              "a pack holds images and labels, not the byte array '%s': open the dataset without keep",
+                              packing.job.kind->kept[0].name);
     if (status != MR_OK)
         return status;
     packing.packer = (struct mr_packer_options){.encoding = (uint32_t)o->encoding,

@@ -352,6 +352,22 @@ static void a_pack_of_them_is_refused(void **state)
     mr_dataset_destroy(shards);
 }
 
+/* The one that is damaged is so by its caption alone, so its image can be looked at. */
+static void they_are_checked_with_their_samples(void **state)
+{
+    (void)state;
+    mr_error error;
+    mr_pack_report report = MR_PACK_REPORT_INIT;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    mr_dataset *shards = open_shards(keys);
+    assert_int_equal(mr_dataset_check(shards, NULL, &report, &error), MR_OK);
+    assert_int_equal(report.n_damaged, 1);
+    assert_int_equal(mr_dataset_inspect(shards, LONG, &info, &error), MR_OK);
+    assert_string_equal(info.format, "jpeg");
+    assert_int_equal(info.height, 30 + LONG);
+    mr_dataset_destroy(shards);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +381,7 @@ int main(void)
         cmocka_unit_test(killed_workers_change_nothing),
 #endif
         cmocka_unit_test(a_pack_of_them_is_refused),
+        cmocka_unit_test(they_are_checked_with_their_samples),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
