@@ -157,6 +157,11 @@ int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_o
     return catalog->ops->path(catalog, file, path_out);
 }
 
+bool mr_catalog_is_file(const struct mr_catalog *catalog, uint64_t file, const struct stat *st)
+{
+    return !catalog->ops->is_file || catalog->ops->is_file(catalog, file, st);
+}
+
 void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
 {
     catalog->ops->name(catalog, index, name_out, size);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/sample_kind.h"
@@ -52,6 +53,8 @@ uint64_t mr_catalog_kept(const struct mr_catalog *catalog, int64_t index, uint64
 
 /* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
+/* Is what was opened at that path the file that the catalog was made of? False: places in it are wrong now. */
+bool mr_catalog_is_file(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
 
 /* Name of a sample for messages: the path as the user would write it, with "#record" for records; of a pack the file
  * that was packed. */

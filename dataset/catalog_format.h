@@ -44,7 +44,7 @@ enum mr_catalog_section {
 struct mr_catalog_folder {
     uint64_t first_file; /* of a shard: its first sample */
     uint64_t path;       /* offset in FOLDER_PATHS */
-    uint64_t class_;     /* label of its files */
+    uint64_t class_;     /* label of its files; of a shard: mr_file_cache_stamp() */
 };
 
 /* Why a sample of a shard is damaged before anything of it was read. */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "dataset/catalog_format.h"
@@ -52,6 +53,8 @@ struct mr_catalog_ops {
     /* NULL: kind.n_kept is 0. */
     uint64_t (*kept)(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
+    /* NULL: whatever lies at the path is the file. */
+    bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
     /* file NULL: the one with the sample's bytes. NULL: the name, and the index in parentheses. */
     void (*which)(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "dataset/catalog.h"
 #include "dataset/catalog_region.h"
+#include "dataset/file_cache.h"
 
 static bool has_members(const struct mr_catalog *catalog)
 {
@@ -41,7 +42,7 @@ static const struct mr_catalog_further *find_further(const struct mr_catalog *ca
     return &further[(uint64_t)index * catalog->header->kind.n_kept];
 }
 
-/* Of a sample that is damaged already nothing is read. */
+/* Of a sample that is damaged already they are not read. */
 static uint64_t kept_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT])
 {
     const struct mr_catalog_further *further = find_further(catalog, index);
@@ -52,20 +53,31 @@ static uint64_t kept_lengths(const struct mr_catalog *catalog, int64_t index, ui
     return sum;
 }
 
+/* Where the image lies: of damaged samples too, but for those whose image may be cut. */
+static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t index)
+{
+    const struct mr_catalog_member *member = find_member(catalog, index);
+    struct mr_extent extent = {.file = find_shard(catalog, index)};
+    if (member->problem != MR_PROBLEM_LOST && member->problem != MR_PROBLEM_CUT) {
+        extent.offset = member->offset;
+        extent.len = member->len;
+    }
+    return extent;
+}
+
 /* The image comes last: decoders find zeros behind it, as behind a file. */
 static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
 {
     static_assert(MR_MAX_KEPT + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
-    const struct mr_catalog_member *member = find_member(catalog, index);
     const struct mr_catalog_further *further = find_further(catalog, index);
-    bool good = member->problem == MR_PROBLEM_NONE;
-    uint64_t shard = find_shard(catalog, index);
+    struct mr_extent image = image_extent(catalog, index);
+    bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
     uint32_t n = 0;
     for (uint32_t i = 0; good && i < catalog->header->kind.n_kept; i++)
         if (further[i].len > 0)
-            extents_out[n++] = (struct mr_extent){.file = shard, .offset = further[i].offset, .len = further[i].len};
-    extents_out[n++] =
-        (struct mr_extent){.file = shard, .offset = good ? member->offset : 0, .len = good ? (uint64_t)member->len : 0};
+            extents_out[n++] =
+                (struct mr_extent){.file = image.file, .offset = further[i].offset, .len = further[i].len};
+    extents_out[n++] = image;
     return n;
 }
 
@@ -75,6 +87,13 @@ static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_
     const char *paths = mr_catalog_region_section(catalog, MR_SECTION_FOLDER_PATHS);
     snprintf(path_out, MR_CATALOG_PATH, "%s", paths + shards[file].path); /* its length was checked at opening */
     return 0;
+}
+
+/* Places and labels are of the shard that was indexed. */
+static bool is_indexed(const struct mr_catalog *catalog, uint64_t file, const struct stat *st)
+{
+    const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
+    return shards[file].class_ == mr_file_cache_stamp(st);
 }
 
 static void member_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
@@ -133,6 +152,7 @@ const struct mr_catalog_ops mr_catalog_tar_ops = {
     .extents = member_extents,
     .kept = kept_lengths,
     .path = find_path,
+    .is_file = is_indexed,
     .name = member_name,
     .label = find_label,
 };

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/xxh3.h"
+
 #define MAX_OPEN 1024
 
 struct entry {
@@ -49,6 +51,12 @@ uint32_t mr_file_cache_limit(void)
     return share > 0 ? (uint32_t)share : 1;
 }
 
+uint64_t mr_file_cache_stamp(const struct stat *st)
+{
+    const int64_t parts[3] = {st->st_size, st->st_mtim.tv_sec, st->st_mtim.tv_nsec};
+    return mr_xxh3(parts, sizeof parts);
+}
+
 int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t *size_out)
 {
     char path[MR_CATALOG_PATH];
@@ -63,6 +71,8 @@ int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t
         err = -errno;
     else if (!S_ISREG(st.st_mode))
         err = S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
+    else if (!mr_catalog_is_file(catalog, file, &st))
+        err = -ESTALE;
     if (err) {
         close(fd);
         return err;

@@ -30,8 +30,11 @@ uint32_t mr_file_cache_n_open(const struct mr_file_cache *cache);
 /*
  * Open a regular file of the catalog for reading, outside of any cache. It never blocks on a fifo.
  * Returns a descriptor of the caller's, with *size_out (may be NULL) in bytes, or a negative errno: -EISDIR for a
- * directory, -ENXIO for anything else that is not a regular file.
+ * directory, -ENXIO for anything else that is not a regular file, -ESTALE for a file that the catalog was not made of.
  */
 int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t *size_out);
+
+/* Of a file's size and time of change: another one shows that the file is another. */
+uint64_t mr_file_cache_stamp(const struct stat *st);
 
 #endif

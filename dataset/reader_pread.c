@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "dataset/file.h"
 
 /* Waits of 1, 2, 4 ... 512 ms: one second in all. */
 #define N_TRIES 11
@@ -51,8 +52,8 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *req
 {
     char name[MR_CATALOG_WHICH];
     name_of(reader, request, name);
-    if (err == ENXIO) {
-        mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: not a regular file", name);
+    if (mr_file_words(err)) {
+        mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %s", name, mr_file_words(err));
         request->error.os_error = err;
         return MR_ERR_DAMAGED;
     }

@@ -267,7 +267,8 @@ static bool end_open(struct mr_reader *reader, struct mr_reader_request *request
     if (fd < 0)
         return false;
     struct stat st;
-    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fcntl(fd, F_SETFL, 0) == 0;
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+                mr_catalog_is_file(reader->catalog, request->extents[0].file, &st) && fcntl(fd, F_SETFL, 0) == 0;
     uint64_t len = is_whole(request) && good ? (uint64_t)st.st_size : request->extents[0].len;
     size_t asked = is_whole(request) ? (size_t)len + 1 : (size_t)len; /* one more shows that this is the end */
     if (!good || len > reader->options.max_bytes || len >= MR_READER_MAX_CALL ||

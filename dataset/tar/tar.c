@@ -159,7 +159,7 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
     report_notes(opening, path, samples);
     if (samples->n == 0)
         return MR_OK;
-    mr_status status = mr_catalog_builder_folder(builder, path, 0, error);
+    mr_status status = mr_catalog_builder_folder(builder, path, samples->stamp, error);
     if (status == MR_OK)
         status =
             mr_bytes_append(&builder->sections[MR_SECTION_MEMBERS], samples->members.data, samples->members.len, error);

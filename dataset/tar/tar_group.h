@@ -32,6 +32,7 @@ struct mr_tar_samples {
     struct mr_bytes names;   /* of the members, NUL-terminated */
     struct mr_bytes notes;   /* lines about broken places, NUL-terminated */
     bool is_broken;
+    uint64_t stamp; /* mr_file_cache_stamp() of the shard */
 };
 
 void mr_tar_samples_fini(struct mr_tar_samples *samples);

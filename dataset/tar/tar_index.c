@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataset/file_cache.h"
 #include "dataset/tar/tar_wds.h"
 
 /* As ordinary readers open a file: a fifo blocks nobody. */
@@ -82,8 +83,7 @@ static mr_status read_shard(const struct mr_tar_source *source, const char *path
 static bool is_unchanged(int fd, const struct stat *before)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && st.st_size == before->st_size && st.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-           st.st_mtim.tv_nsec == before->st_mtim.tv_nsec;
+    return fstat(fd, &st) == 0 && mr_file_cache_stamp(&st) == mr_file_cache_stamp(before);
 }
 
 mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, struct mr_tar_samples *samples_out,
@@ -101,6 +101,8 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, str
         if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
             mr_tar_keep_save(source->keep, source->root, path, &st, source->recipe, samples_out);
     }
+    if (status == MR_OK)
+        samples_out->stamp = mr_file_cache_stamp(&st);
     if (fd >= 0)
         close(fd);
     return status;

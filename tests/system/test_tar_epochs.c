@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,7 +267,48 @@ static void orders_are_those_of_a_distributed_sampler_over_the_members(void **st
     }
 }
 
-/* A shard that is cut after it was opened, and one that was cut before: the policy decides for their samples alone. */
+/* Rewritten at the same places: an image would come with the label of another, if its shard were taken for the old. */
+static void a_shard_that_changed_since_it_was_opened_is_damage(void **state)
+{
+    (void)state;
+    char path[4096];
+    mr_error error;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48});
+    mr_dataset *dataset = NULL;
+    for (int s = 0; s < 3; s++) { /* two shards, then the second one anew, with another label */
+        const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000 + s}};
+        struct mr_test_shard shard = {0};
+        mr_test_shard_add(&shard, "a.jpg", image.bytes, image.len);
+        mr_test_shard_add_text(&shard, "a.cls", s < 2 ? "1" : "2");
+        snprintf(path, sizeof path, "changed-%d.tar", s > 0);
+        mr_test_folder_write(folder, path, shard.bytes, shard.len);
+        mr_test_shard_free(&shard);
+        snprintf(path, sizeof path, "%s/changed-%d.tar", folder, s > 0);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        snprintf(path, sizeof path, "tar:%s/changed-*.tar", folder);
+        if (s == 1)
+            dataset = mr_test_dataset(path);
+    }
+    assert_int_equal(mr_dataset_inspect(dataset, 0, &info, &error), MR_OK);
+    assert_int_equal(mr_dataset_inspect(dataset, 1, &info, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "changed-1.tar/a.jpg: the file changed since the dataset was opened"));
+    for (int r = 0; r < 3; r++) {
+        mr_loader_options o = base_options();
+        o.num_workers = r == 0 ? MR_NO_WORKERS : 2;
+        o.reader = r == 1 ? MR_READER_PREAD : MR_READER_AUTO;
+        mr_loader *loader = mr_test_loader(dataset, "center_crop(8)", &o);
+        struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+        assert_int_equal(epoch.n_failures, 1);
+        assert_non_null(strstr(epoch.first_error.text, "the file changed since the dataset was opened"));
+        mr_test_epoch_free(&epoch);
+        mr_loader_destroy(loader);
+    }
+    mr_dataset_destroy(dataset);
+    mr_test_image_free(&image);
+}
+
+/* A shard that was cut before it was opened: the policy decides for their samples alone. */
 static void the_policy_decides_for_samples_that_a_shard_lost(void **state)
 {
     (void)state;
@@ -315,6 +357,7 @@ int main(void)
         cmocka_unit_test(labels_of_shards_are_in_the_fingerprint),
         cmocka_unit_test(orders_are_those_of_a_distributed_sampler_over_the_members),
         cmocka_unit_test(the_policy_decides_for_samples_that_a_shard_lost),
+        cmocka_unit_test(a_shard_that_changed_since_it_was_opened_is_damage),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
