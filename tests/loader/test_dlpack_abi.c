@@ -41,13 +41,14 @@ static_assert((int)MR_DL_FLOAT == (int)kDLFloat && (int)MR_DL_BFLOAT == (int)kDL
 
 #ifdef DLPACK_MAJOR_VERSION
 static_assert(DLPACK_MAJOR_VERSION == MR_DL_MAJOR, "the layout changes with this number");
-static_assert(sizeof(struct our_versioned) == sizeof(DLManagedTensorVersioned), "DLManagedTensorVersioned");
-SAME_FIELD(struct our_versioned, DLManagedTensorVersioned, version.major);
-SAME_FIELD(struct our_versioned, DLManagedTensorVersioned, version.minor);
-SAME_FIELD(struct our_versioned, DLManagedTensorVersioned, manager_ctx);
-SAME_FIELD(struct our_versioned, DLManagedTensorVersioned, deleter);
-SAME_FIELD(struct our_versioned, DLManagedTensorVersioned, flags);
-SAME_FIELD(struct our_versioned, DLManagedTensorVersioned, dl_tensor);
+/* 1.0 has the tag alone, later ones a name as well. */
+static_assert(sizeof(struct our_versioned) == sizeof(struct DLManagedTensorVersioned), "DLManagedTensorVersioned");
+SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, version.major);
+SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, version.minor);
+SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, manager_ctx);
+SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, deleter);
+SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, flags);
+SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, dl_tensor);
 #endif
 
 int main(void)
