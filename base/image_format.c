@@ -25,6 +25,8 @@ static const struct signature signatures[] = {
     {"gif", 6, 6, "GIF89a"},
     {MR_IMAGE_FORMAT_TIFF, 4, 4, "II*\0"},
     {MR_IMAGE_FORMAT_TIFF, 4, 4, "MM\0*"},
+    {MR_IMAGE_FORMAT_TIFF, 4, 4, "II+\0"}, /* BigTIFF */
+    {MR_IMAGE_FORMAT_TIFF, 4, 4, "MM\0+"},
 };
 
 static bool has_signature(const struct signature *signature, const uint8_t *bytes, size_t len)

@@ -53,6 +53,9 @@ set(modules libjpeg libpng zlib liburing)
 if(WEBP_FOUND)
   list(APPEND modules libwebpdemux libwebp)
 endif()
+if(TIFF_FOUND)
+  list(PREPEND modules libtiff-4) # its archive needs the others
+endif()
 foreach(module ${modules})
   if(TARGET mr_dep_${module})
     string(TOUPPER ${module} mr_prefix)
@@ -137,7 +140,19 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/millraceConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake ${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake
         DESTINATION ${MR_CONFIG_DIR})
 
-list(JOIN MR_PC_REQUIRES ", " MR_PC_REQUIRES_TEXT)
+# libtiff-4.pc does not name the C++ runtime that LERC's archive needs, and it has to come behind that archive.
+set(MR_PC_LIBS_PRIVATE "")
+set(mr_required ${MR_PC_REQUIRES})
+if(TIFF_FOUND)
+  list(REMOVE_ITEM mr_required libtiff-4)
+  list(JOIN LIBTIFF-4_LDFLAGS " " mr_tiff_shared)
+  list(JOIN LIBTIFF-4_STATIC_LDFLAGS " " MR_PC_LIBS_PRIVATE)
+  string(APPEND MR_PC_LIBS " ${mr_tiff_shared}")
+  if("stdc++" IN_LIST MR_TIFF_ARCHIVES)
+    string(APPEND MR_PC_LIBS_PRIVATE " -lstdc++")
+  endif()
+endif()
+list(JOIN mr_required ", " MR_PC_REQUIRES_TEXT)
 file(RELATIVE_PATH MR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" MR_PC_TO_PREFIX "${MR_PC_TO_PREFIX}")
 # The files of the shared libraries require nothing that this project does not install: pkg-config refuses even --cflags if a

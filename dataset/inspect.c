@@ -183,29 +183,32 @@ static void inspect_webp(const struct view *view, const uint8_t *head, size_t n,
     info->channels = alpha ? 4 : 3;
 }
 
-static uint32_t read_by_order(const uint8_t *p, uint32_t n, bool big)
+static uint64_t read_by_order(const uint8_t *p, uint32_t n, bool big)
 {
-    uint32_t value = 0;
+    uint64_t value = 0;
     for (uint32_t i = 0; i < n; i++)
-        value |= (uint32_t)p[i] << 8 * (big ? n - 1 - i : i);
+        value |= (uint64_t)p[i] << 8 * (big ? n - 1 - i : i);
     return value;
 }
 
 /* The first directory. The codec turns the image by its orientation, as Pillow does, and so is its size here. */
 static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
 {
-    bool big = head[0] == 'M';
+    bool big = head[0] == 'M', wide = head[big ? 3 : 2] == 43; /* BigTIFF: words of eight bytes */
     uint32_t width = 0, height = 0, n_samples = 1, orientation = 1;
-    uint8_t entry[12];
-    uint64_t at = n >= 8 ? read_by_order(head + 4, 4, big) : 0;
-    if (n < 8 || look_at(view, at, entry, 2, &n) < 0 || n < 2)
+    uint32_t word = wide ? 8 : 4, count = wide ? 8 : 2, entry_bytes = 4 + 2 * word;
+    uint8_t entry[20];
+    if (n < 2 * word)
         return;
-    uint32_t n_entries = read_by_order(entry, 2, big);
-    at += 2;
-    for (uint32_t i = 0; i < n_entries && i < MAX_CHUNKS; i++, at += sizeof entry) {
-        if (look_at(view, at, entry, sizeof entry, &n) < 0 || n < sizeof entry)
+    uint64_t at = read_by_order(head + word, word, big);
+    if (look_at(view, at, entry, count, &n) < 0 || n < count)
+        return;
+    uint64_t n_entries = read_by_order(entry, count, big);
+    at += count;
+    for (uint32_t i = 0; i < n_entries && i < MAX_CHUNKS; i++, at += entry_bytes) {
+        if (look_at(view, at, entry, entry_bytes, &n) < 0 || n < entry_bytes)
             return;
-        uint32_t value = read_by_order(entry + 8, read_by_order(entry + 2, 2, big) == 3 ? 2 : 4, big);
+        uint32_t value = (uint32_t)read_by_order(entry + 4 + word, read_by_order(entry + 2, 2, big) == 3 ? 2 : 4, big);
         switch (read_by_order(entry, 2, big)) {
         case 256: width = value; break;
         case 257: height = value; break;

@@ -164,7 +164,7 @@ MR_API const char *mr_version(void);
 /** Version of the linked library as a number: major * 10000 + minor * 100 + patch, for example 100 for "0.1.0". */
 MR_API uint32_t mr_version_number(void);
 
-/** Features of the linked library in one line, for example "io_uring jpeg png tiff bmp ppm webp no-cuda". */
+/** Features of the linked library in one line, for example "io_uring jpeg png bmp ppm tiff webp no-cuda". */
 MR_API const char *mr_features(void);
 
 #ifdef __cplusplus

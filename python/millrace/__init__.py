@@ -38,7 +38,7 @@ from ._transform import Transform, explain
 
 
 def features() -> str:
-    """Features of the library in one line, for example "io_uring jpeg png tiff bmp ppm webp no-cuda"."""
+    """Features of the library in one line, for example "io_uring jpeg png bmp ppm tiff webp no-cuda"."""
     return _lib.mr_features().decode()
 
 

@@ -441,6 +441,63 @@ def make_tiff():
     save("tiff by Pillow, differences", Image.fromarray(rgb), "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
 
 
+def blocks_of_colours(rgb, across, down):
+    """YCbCr whose colours are those of a block's first pixel: the Y of a block, then its Cb and Cr."""
+    ycc = numpy.asarray(Image.fromarray(rgb).convert("YCbCr"))
+    ycc = numpy.pad(ycc, ((0, -rgb.shape[0] % down), (0, -rgb.shape[1] % across), (0, 0)), "edge")
+    out = b""
+    for y in range(0, ycc.shape[0], down):
+        for x in range(0, ycc.shape[1], across):
+            out += ycc[y : y + down, x : x + across, 0].tobytes() + ycc[y, x, 1:].tobytes()
+    return out
+
+
+def make_tiff_of_libtiff():
+    """What only libtiff reads, and what it reads in its own way."""
+    rgb = synthetic()
+    small, large = Image.fromarray(rgb), Image.fromarray(synthetic(61, 45))
+    for code in ("tiff_ccitt", "group3", "group4"):
+        for name, tags in (("", {}), (", strips", {278: 7}), (", reversed", {266: 2}), (", white is 0", {262: 0})):
+            save(f"tiff by Pillow, {code}{name}", large.convert("1"), "TIFF", compression=code, tiffinfo=tags)
+    save("tiff by Pillow, group3 in two dimensions", large.convert("1"), "TIFF", compression="group3", tiffinfo={292: 1})
+    for mode in ("L", "P", "RGB", "I;16"):
+        image = small.convert("L").convert(mode) if mode == "I;16" else small.convert(mode)
+        for code in ("raw", "tiff_adobe_deflate"):
+            save(f"tiff by Pillow, {mode}, {code}, large", image, "TIFF", compression=code, big_tiff=True)
+        for code in ("lzma", "zstd"):
+            save(f"tiff by Pillow, {mode}, {code}", image, "TIFF", compression=code)
+            save(f"tiff by Pillow, {mode}, {code}, differences", image, "TIFF", compression=code, tiffinfo={317: 2, 278: 5})
+    for code in ("raw", "tiff_lzw", "zstd", "jpeg"):
+        save(f"tiff by Pillow, YCbCr, {code}", small.convert("YCbCr"), "TIFF", compression=code, tiffinfo={278: 8})
+    for across, down in ((2, 1), (2, 2), (4, 2)):
+        tags = base_tags(rgb, 8, 6, 8) + [(530, 3, [across, down]), (278, 3, [4])]
+        strips = [zlib.compress(blocks_of_colours(rgb[y : y + 4], across, down)) for y in range(0, HEIGHT, 4)]
+        add(f"tiff, YCbCr of {across} x {down}", tiff("<", tags, strips))
+    for sampling in (0, 1, 2):
+        out = io.BytesIO()
+        large.save(out, "JPEG", subsampling=sampling)
+        tags = base_tags(numpy.asarray(large), 8, 6, 6)
+        tags += [(278, 3, [45]), (513, 4, [8]), (514, 4, [len(out.getvalue())]), (530, 3, [[1, 1], [2, 1], [2, 2]][sampling])]
+        add(f"tiff, old JPEG, {sampling}", tiff("<" if sampling else ">", tags, [out.getvalue()]))
+    planes = []
+    for band in large.split():
+        out = io.BytesIO()
+        band.save(out, "JPEG")
+        planes.append(out.getvalue())
+    add("tiff, planes of JPEG", tiff("<", base_tags(numpy.asarray(large), 8, 2, 7, planar=2), planes))
+    sixteen = (rgb.astype("<u2") * 257 + 77).astype("<u2")
+    planes = [zlib.compress(differences(sixteen[:, :, c]).tobytes()) for c in range(3)]
+    add("tiff, planes of 16 bits", tiff("<", base_tags(sixteen, 16, 2, 8, planar=2, predictor=2), planes))
+    add("tiff, deflate, reversed", tiff("<", base_tags(rgb, 8, 2, 8, fill=2), [reverse(zlib.compress(rgb.tobytes()))]))
+    wide = numpy.zeros((HEIGHT, WIDTH + 1), ">u2")
+    wide[:, :WIDTH] = rgb[:, :, 0].astype(int) * 2
+    bits = numpy.unpackbits(wide.view("u1").reshape(HEIGHT, WIDTH + 1, 2), axis=2)[:, :WIDTH, 4:].reshape(HEIGHT, -1)
+    add("tiff, grey of 12 bits", tiff("<", base_tags(rgb[:, :, 0], 12, 1), [numpy.packbits(bits, axis=1).tobytes()]))
+    four = synthetic(channels=4)
+    planes = [zlib.compress(four[:, :, c].tobytes()) for c in range(4)]
+    add("tiff, four planes", tiff("<", base_tags(four, 8, 2, 8, planar=2), planes))
+
+
 def main():
     if PIL.__version__ != "13.0.0":
         print(f"warning: this is Pillow {PIL.__version__}")
@@ -448,6 +505,7 @@ def main():
     make_bmp()
     make_webp()
     make_tiff()
+    make_tiff_of_libtiff()
     with open(os.path.join(HERE, "formats.json"), "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(entry) for entry in ENTRIES) + "\n]\n")
     print(len(ENTRIES), "files,", os.path.getsize(os.path.join(HERE, "formats.json")), "bytes")

@@ -11,9 +11,12 @@ if(NOT MILLRACE_HAVE_LIBFUZZER)
 endif()
 
 # The codecs once more, with the coverage that guides libFuzzer.
-set(codecs codec.c formats/box_rows.c formats/codec_bmp.c formats/codec_ppm.c formats/codec_tiff.c formats/tiff_file.c formats/tiff_jpeg.c formats/tiff_unpack.c codec_jpeg.c codec_limits.c codec_packed.c codec_png.c jpeg/jpeg_feed.c jpeg/jpeg_scan.c jpeg/scan_file.c jpeg_box.c jpeg_file.c packed.c)
+set(codecs codec.c formats/box_rows.c formats/codec_bmp.c formats/codec_ppm.c codec_jpeg.c codec_limits.c codec_packed.c codec_png.c jpeg/jpeg_feed.c jpeg/jpeg_scan.c jpeg/scan_file.c jpeg_box.c jpeg_file.c packed.c)
 if(WEBP_FOUND)
   list(APPEND codecs formats/codec_webp.c)
+endif()
+if(TIFF_FOUND)
+  list(APPEND codecs formats/codec_tiff.c formats/tiff_check.c formats/tiff_file.c)
 endif()
 list(TRANSFORM codecs PREPEND ${PROJECT_SOURCE_DIR}/transforms/)
 add_executable(fuzz_codec fuzz_codec.c ${codecs} ${PROJECT_SOURCE_DIR}/base/exif.c ${PROJECT_SOURCE_DIR}/base/ppm_header.c)

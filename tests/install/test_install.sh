@@ -131,7 +131,7 @@ export PKG_CONFIG_LIBDIR
 if find_millrace REQUIRED COMPONENTS static; then
     fail "find_package finds the static library without its dependencies"
 fi
-expect_words "millrace::millrace_static cannot be linked, not found: libjpeg"
+expect_words "millrace::millrace_static cannot be linked, not found: lib"
 find_millrace REQUIRED COMPONENTS dist || fail "dist without what static needs: $(cat "$folder/log")"
 unset PKG_CONFIG_LIBDIR
 echo "ok: components"

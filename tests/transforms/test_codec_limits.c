@@ -79,11 +79,6 @@ static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
     expect_damaged(*state, bmp, sizeof bmp, "BMP: a palette of size 257 is not supported");
     bmp[22] = 0;
     expect_damaged(*state, bmp, sizeof bmp, "BMP: a side of 0 pixels");
-    expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10, "TIFF: the directory lies beyond the file");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\0", 10, "TIFF: a side of 0 pixels");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22, "TIFF: tag 256 lies beyond the file");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\5\0\0\0\1\0\0\0\0", 22, "TIFF: tag 256 has type 5");
     expect_damaged(*state, "P6\n1 1\n255\nab", 13, "PPM: 2 bytes of pixels where 3 are needed");
     expect_damaged(*state, "P5\n99999 99999\n255\n", 19, "99999 x 99999 pixels are above the limit of 178956970");
     expect_damaged(*state, "P5\n1 1\n0\n1", 10, "PPM: the largest value is not 1 to 65535");
@@ -149,41 +144,6 @@ static void a_huge_png_is_refused(void **state)
     memcpy(image.bytes + 29, stored, 4);
     expect_damaged(*state, image.bytes, image.len, "65535 x 65535 pixels are above the limit of 178956970");
     mr_test_image_free(&image);
-}
-
-/* 64 strips of a row each, packed as nothing but empty heads; all of them are so many bytes from the start. */
-static size_t make_strips(uint8_t bytes[1000], uint8_t strip_len)
-{
-    static const uint8_t directory[] = {
-        'M', 'M', 0, '*', 0, 0, 0, 8,  0,   8,        /* eight tags */
-        1,   0,   0, 3,   0, 0, 0, 1,  0,   1,  0, 0, /* a width of 1 */
-        1,   1,   0, 3,   0, 0, 0, 1,  0,   64, 0, 0, /* a height of 64 */
-        1,   2,   0, 3,   0, 0, 0, 1,  0,   8,  0, 0, /* bits */
-        1,   3,   0, 3,   0, 0, 0, 1,  128, 5,  0, 0, /* PackBits */
-        1,   6,   0, 3,   0, 0, 0, 1,  0,   1,  0, 0, /* grey */
-        1,   17,  0, 4,   0, 0, 0, 64, 0,   0,  1, 0, /* offsets at 256 */
-        1,   22,  0, 3,   0, 0, 0, 1,  0,   1,  0, 0, /* a row each */
-        1,   23,  0, 1,   0, 0, 0, 64, 0,   0,  2, 0, /* lengths at 512 */
-    };
-    memset(bytes, 128, 1000);
-    memcpy(bytes, directory, sizeof directory);
-    memset(bytes + 256, 0, 256);
-    memset(bytes + 512, strip_len, 64);
-    return 1000;
-}
-
-static void strips_that_overlap_much_are_refused(void **state)
-{
-    uint8_t bytes[1000];
-    struct mr_image_head head;
-    mr_error error;
-    size_t len = make_strips(bytes, 250);
-    assert_int_equal(mr_codec_open(*state, bytes, len, &head, &error), MR_OK);
-    mr_codec_close(*state);
-    make_strips(bytes, 251);
-    expect_damaged(*state, bytes, len, "TIFF: its strips or tiles overlap too much");
-    memcpy(bytes + 10 + 12, "\1\1\0\4\0\0\0\1\0\4\0\1", 12);
-    expect_damaged(*state, bytes, len, "TIFF: 262145 strips or tiles are above the limit of 262144");
 }
 
 static struct mr_codec *make_limited(struct mr_codec_limits limits)
@@ -313,7 +273,6 @@ int main(void)
         cmocka_unit_test(a_header_of_65535_squared_is_refused),
         cmocka_unit_test(a_side_of_65535_is_refused),
         cmocka_unit_test(a_huge_png_is_refused),
-        cmocka_unit_test(strips_that_overlap_much_are_refused),
         cmocka_unit_test(the_pixel_limit_is_exact),
         cmocka_unit_test(too_many_scans_are_refused),
         cmocka_unit_test(blocks_of_all_scans_are_limited_together),

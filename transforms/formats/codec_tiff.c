@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes TIFF as Pillow does, of a file's first image: strips and tiles, the rows of each as far as the box needs
- * them. Pillow itself turns a TIFF by its orientation, so the image that this codec gives is upright already.
- *
- * Why not libtiff: its static archive wants zstd, lzma, jbig and LERC, which is C++, for the static worker helper, and
- * it allocates by what a file says.
+ * Decodes TIFF by libtiff as Pillow does, of a file's first image: strips and tiles, the rows of each as far as the box
+ * needs them. Pillow itself turns a TIFF by its orientation, so the image that this codec gives is upright already.
  */
 #include "transforms/formats/codec_tiff.h"
 
@@ -12,24 +9,21 @@
 #include "base/image_format.h"
 #include "transforms/formats/box_rows.h"
 #include "transforms/formats/tiff_file.h"
-#include "transforms/formats/tiff_jpeg.h"
-#include "transforms/formats/tiff_unpack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CHANNELS 3
 #define MAX_PLANES 4
+#define LIBTIFF_PIXEL_BYTES 4
 
 struct box {
     uint32_t x, y, width, height;
 };
 
-struct tiff {
+struct tiff_codec {
     struct mr_codec_limits limits;
     struct mr_tiff_file file;
-    struct mr_tiff_unpack *unpack;
-    struct mr_tiff_jpeg *jpeg;
     uint8_t colours[256][CHANNELS]; /* by samples of up to 8 bits, grey or of a palette */
     struct mr_box_rows pieces;      /* one for each plane */
     struct mr_box_rows stored;      /* the box before it is turned */
@@ -38,17 +32,9 @@ struct tiff {
 
 static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
 {
-    struct tiff *tiff = calloc(1, sizeof *tiff);
+    struct tiff_codec *tiff = calloc(1, sizeof *tiff);
     if (!tiff)
         return mr_error_memory(error, sizeof *tiff);
-    mr_status status = mr_tiff_unpack_create(&tiff->unpack, error);
-    if (status == MR_OK)
-        status = mr_tiff_jpeg_create(&tiff->jpeg, error);
-    if (status != MR_OK) {
-        mr_tiff_unpack_destroy(tiff->unpack);
-        free(tiff);
-        return status;
-    }
     tiff->limits = *limits;
     *state_out = tiff;
     return MR_OK;
@@ -56,9 +42,8 @@ static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_
 
 static void tiff_destroy(void *state)
 {
-    struct tiff *tiff = state;
-    mr_tiff_unpack_destroy(tiff->unpack);
-    mr_tiff_jpeg_destroy(tiff->jpeg);
+    struct tiff_codec *tiff = state;
+    mr_tiff_file_close(&tiff->file);
     mr_box_rows_fini(&tiff->pieces);
     mr_box_rows_fini(&tiff->stored);
     mr_box_rows_fini(&tiff->rows);
@@ -67,7 +52,8 @@ static void tiff_destroy(void *state)
 
 static uint32_t tiff_close(void *state)
 {
-    struct tiff *tiff = state;
+    struct tiff_codec *tiff = state;
+    mr_tiff_file_close(&tiff->file);
     mr_box_rows_clear(&tiff->pieces);
     mr_box_rows_clear(&tiff->stored);
     mr_box_rows_clear(&tiff->rows);
@@ -75,12 +61,12 @@ static uint32_t tiff_close(void *state)
 }
 
 /* Sides that are exchanged: orientations that turn by a quarter. */
-static bool is_turned(const struct tiff *tiff)
+static bool is_turned(const struct tiff_codec *tiff)
 {
     return tiff->file.orientation >= 5;
 }
 
-static uint32_t n_planes(const struct tiff *tiff)
+static uint32_t n_planes(const struct tiff_codec *tiff)
 {
     const struct mr_tiff_file *file = &tiff->file;
     if (!file->planar || (file->colours != MR_TIFF_RGB && file->colours != MR_TIFF_CMYK))
@@ -88,150 +74,56 @@ static uint32_t n_planes(const struct tiff *tiff)
     return file->colours == MR_TIFF_CMYK || file->premultiplied ? 4 : 3;
 }
 
-/* Are the samples in the file just as they are needed? */
-static bool is_in_place(const struct tiff *tiff)
+/* Of all planes. */
+static uint64_t piece_bytes_of(const struct tiff_codec *tiff)
 {
-    return tiff->file.compression == MR_TIFF_PLAIN && !tiff->file.reversed;
+    const struct mr_tiff_file *file = &tiff->file;
+    uint64_t n = file->by_libtiff ? (uint64_t)file->width * LIBTIFF_PIXEL_BYTES : file->row_bytes;
+    return mr_checked_mul_u64(n, (uint64_t)file->piece_height * n_planes(tiff), &n) ? n : UINT64_MAX;
 }
 
-/* For one plane: a piece, and a row more that is put in order. */
-static uint64_t piece_bytes_of(const struct tiff *tiff)
-{
-    uint64_t n;
-    uint64_t n_rows = (uint64_t)tiff->file.piece_height + 1;
-    return mr_checked_mul_u64(mr_tiff_file_row_bytes(&tiff->file), n_rows, &n) ? n : UINT64_MAX;
-}
-
-static void make_colours(struct tiff *tiff)
+static void make_colours(struct tiff_codec *tiff)
 {
     const struct mr_tiff_file *file = &tiff->file;
     uint32_t n = file->bits < 8 ? 1u << file->bits : 256;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t grey = i * 255 / (n - 1);
         for (uint32_t k = 0; k < CHANNELS; k++) {
-            if (file->colours == MR_TIFF_PALETTE && file->bits <= 8)
-                tiff->colours[i][k] = (uint8_t)(mr_tiff_file_value(file, &file->colour_map, k * n + i) >> 8);
+            if (file->colours == MR_TIFF_PALETTE)
+                tiff->colours[i][k] = (uint8_t)(file->palette[k][i] >> 8);
             else
                 tiff->colours[i][k] = (uint8_t)(file->colours == MR_TIFF_WHITE_0 ? 255 - grey : grey);
         }
     }
 }
 
+static mr_status check_memory(const struct tiff_codec *tiff, mr_error *error)
+{
+    const struct mr_tiff_file *file = &tiff->file;
+    uint64_t other_bytes;
+    if (!mr_checked_add_u64(piece_bytes_of(tiff), file->library_bytes, &other_bytes))
+        other_bytes = UINT64_MAX;
+    return mr_codec_limits_check_image(&tiff->limits, file->width, file->height,
+                                       file->orientation > 1 ? 2 * CHANNELS : CHANNELS, other_bytes, error);
+}
+
 static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
                            mr_error *error)
 {
-    struct tiff *tiff = state;
+    struct tiff_codec *tiff = state;
     struct mr_tiff_file *file = &tiff->file;
-    mr_status status = mr_tiff_file_read(file, bytes, len, error);
-    if (status == MR_OK)
-        status = mr_codec_limits_check_pixels(&tiff->limits, file->width, file->height, error);
+    mr_status status = mr_tiff_file_open(file, &tiff->limits, bytes, len, error);
     if (status != MR_OK)
         return status;
-    uint64_t piece_bytes = 0;
-    if (!is_in_place(tiff) && !mr_checked_mul_u64(piece_bytes_of(tiff), n_planes(tiff), &piece_bytes))
-        piece_bytes = UINT64_MAX;
-    status = mr_codec_limits_check_image(&tiff->limits, file->width, file->height,
-                                         file->orientation > 1 ? 2 * CHANNELS : CHANNELS, piece_bytes, error);
-    if (status != MR_OK)
+    status = check_memory(tiff, error);
+    if (status != MR_OK) {
+        mr_tiff_file_close(file);
         return status;
+    }
     make_colours(tiff);
     *head_out = (struct mr_image_head){is_turned(tiff) ? file->height : file->width,
                                        is_turned(tiff) ? file->width : file->height, 1};
     return MR_OK;
-}
-
-/* A strip or tile as plain samples. */
-
-static void reverse_bits(uint8_t *out, const uint8_t *in, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t byte = in[i];
-        byte = (byte & 0x55) << 1 | (byte >> 1 & 0x55);
-        byte = (byte & 0x33) << 2 | (byte >> 2 & 0x33);
-        out[i] = (uint8_t)(byte << 4 | byte >> 4);
-    }
-}
-
-static uint32_t read_sample(const struct mr_tiff_file *file, const uint8_t *p)
-{
-    uint32_t n = file->bits / 8, value = 0;
-    for (uint32_t i = 0; i < n; i++)
-        value |= (uint32_t)p[i] << 8 * (file->big_endian ? n - 1 - i : i);
-    return value;
-}
-
-static void write_sample(const struct mr_tiff_file *file, uint8_t *p, uint32_t value)
-{
-    uint32_t n = file->bits / 8;
-    for (uint32_t i = 0; i < n; i++)
-        p[i] = (uint8_t)(value >> 8 * (file->big_endian ? n - 1 - i : i));
-}
-
-/* Each sample was stored as its difference from the pixel on its left. */
-static void undo_differences(const struct mr_tiff_file *file, uint8_t *row, size_t row_bytes)
-{
-    size_t sample = file->bits / 8, pixel = sample * (file->planar ? 1 : file->n_samples);
-    for (size_t at = pixel; at + sample <= row_bytes; at += sample)
-        write_sample(file, row + at, read_sample(file, row + at) + read_sample(file, row + at - pixel));
-}
-
-/* Floats: first the highest bytes of the whole row, and so on; each byte as the difference from the pixel's on its
- * left. */
-static void undo_float_differences(const struct mr_tiff_file *file, uint8_t *row, size_t row_bytes, uint8_t *spare)
-{
-    size_t pixel = file->planar ? 1 : file->n_samples, n = row_bytes / 4;
-    for (size_t at = pixel; at < row_bytes; at++)
-        row[at] = (uint8_t)(row[at] + row[at - pixel]);
-    memcpy(spare, row, row_bytes);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < 4; k++)
-            row[i * 4 + (file->big_endian ? k : 3 - k)] = spare[k * n + i];
-    }
-}
-
-static mr_status read_jpeg(struct tiff *tiff, const uint8_t *bytes, size_t len, uint32_t n_rows, uint8_t *out,
-                           mr_error *error)
-{
-    const struct mr_tiff_file *file = &tiff->file;
-    struct mr_tiff_jpeg_strip strip = {.bytes = bytes, .len = len, .ycc = file->ycc};
-    strip.tables_len = (size_t)file->jpeg_tables.n * file->jpeg_tables.bytes;
-    strip.tables = strip.tables_len > 0 ? file->bytes + file->jpeg_tables.at : NULL;
-    strip.width = file->piece_width;
-    strip.n_samples = file->n_samples;
-    return mr_tiff_jpeg_run(tiff->jpeg, &strip, n_rows, out, error);
-}
-
-/* The first n_rows of piece i (whole: it has no more): *out_out, in the file or in the memory of plane. */
-static mr_status read_piece(struct tiff *tiff, uint32_t i, uint32_t n_rows, bool whole, uint32_t plane,
-                            const uint8_t **out_out, mr_error *error)
-{
-    const struct mr_tiff_file *file = &tiff->file;
-    size_t row_bytes = mr_tiff_file_row_bytes(file), need = row_bytes * n_rows;
-    size_t at = mr_tiff_file_value(file, &file->offsets, i);
-    size_t len = at < file->len ? file->len - at : 0;
-    size_t stored = file->compression == MR_TIFF_PLAIN ? need : mr_tiff_file_value(file, &file->lengths, i);
-    if (len == 0 || stored > len)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: a strip or tile lies beyond the file");
-    const uint8_t *bytes = file->bytes + at;
-    *out_out = bytes;
-    if (is_in_place(tiff))
-        return MR_OK;
-    uint8_t *out = tiff->pieces.bytes + plane * piece_bytes_of(tiff);
-    *out_out = out;
-    if (file->compression == MR_TIFF_PLAIN) {
-        reverse_bits(out, bytes, need);
-        return MR_OK;
-    }
-    if (file->compression == MR_TIFF_JPEG)
-        return read_jpeg(tiff, bytes, stored, n_rows, out, error);
-    mr_status status = mr_tiff_unpack_run(tiff->unpack, file->compression, bytes, stored, out, need, whole, error);
-    for (uint32_t y = 0; status == MR_OK && file->predictor > 1 && y < n_rows; y++) {
-        if (file->predictor == 2)
-            undo_differences(file, out + y * row_bytes, row_bytes);
-        else
-            undo_float_differences(file, out + y * row_bytes, row_bytes, out + file->piece_height * row_bytes);
-    }
-    return status;
 }
 
 /* Samples to RGB. */
@@ -242,16 +134,32 @@ struct samples {
     size_t step;
 };
 
-static uint8_t clip_number(const struct mr_tiff_file *file, uint32_t value)
+static uint8_t clip_byte(int32_t value)
 {
-    if (file->number == MR_TIFF_FLOAT) {
-        float number;
-        memcpy(&number, &value, sizeof number);
-        return number >= 255.0f ? 255 : number > 0.0f ? (uint8_t)number : 0;
+    return value < 0 ? 0 : value < 255 ? (uint8_t)value : 255;
+}
+
+/* Grey of 12, 16 or 32 bits. */
+static uint8_t read_grey(const struct mr_tiff_file *file, const uint8_t *row, size_t x)
+{
+    uint16_t half;
+    uint32_t word;
+    float number;
+    if (file->bits == 12) {
+        const uint8_t *p = row + x / 2 * 3;
+        return clip_byte(x % 2 ? (p[1] & 15) << 8 | p[2] : p[0] << 4 | p[1] >> 4);
     }
-    if (file->number == MR_TIFF_SIGNED && value >> (file->bits - 1) != 0)
+    if (file->bits == 16) {
+        memcpy(&half, row + x * 2, sizeof half);
+        return file->number == MR_TIFF_SIGNED && half > INT16_MAX ? 0 : clip_byte(half);
+    }
+    memcpy(&word, row + x * 4, sizeof word);
+    memcpy(&number, row + x * 4, sizeof number);
+    if (file->number == MR_TIFF_FLOAT)
+        return number >= 255.0f ? 255 : number > 0.0f ? (uint8_t)number : 0;
+    if (file->number == MR_TIFF_SIGNED && word > INT32_MAX)
         return 0;
-    return value < 255 ? (uint8_t)value : 255;
+    return word < 255 ? (uint8_t)word : 255;
 }
 
 static uint8_t undo_alpha(uint32_t colour, uint32_t alpha)
@@ -267,11 +175,34 @@ static uint8_t scale_ink(uint32_t ink, uint32_t black)
     return (uint8_t)(255 - black - product);
 }
 
+/* Pillow's tables are these products in units of 1 / 64, rounded upwards from the middle and then towards zero. */
+static int32_t scale_ycc(double factor, uint32_t value)
+{
+    return (int32_t)(factor * ((int32_t)value - 128) * 64 + 0.5);
+}
+
+static int32_t floor_64th(int32_t value)
+{
+    return (value - (value & 63)) / 64;
+}
+
+static void put_ycc(const uint8_t *ycc, uint8_t *out)
+{
+    int32_t y = ycc[0];
+    out[0] = clip_byte(y + floor_64th(scale_ycc(1.402, ycc[2])));
+    out[1] = clip_byte(y + floor_64th(scale_ycc(-0.34414, ycc[1]) + scale_ycc(-0.71414, ycc[2])));
+    out[2] = clip_byte(y + floor_64th(scale_ycc(1.772, ycc[1])));
+}
+
 /* The high byte of a colour of 16 bits, as Pillow takes it. */
 static uint32_t read_colour(const struct mr_tiff_file *file, const struct samples *row, uint32_t s, size_t x)
 {
     const uint8_t *p = row->first[s] + x * row->step;
-    return p[file->bits == 16 && !file->big_endian ? 1 : 0];
+    uint16_t half;
+    if (file->bits == 8)
+        return *p;
+    memcpy(&half, p, sizeof half);
+    return half >> 8;
 }
 
 static void put_colour(const struct mr_tiff_file *file, const struct samples *row, size_t x, uint8_t *out)
@@ -286,23 +217,28 @@ static void put_colour(const struct mr_tiff_file *file, const struct samples *ro
     }
 }
 
-static void put_row(const struct tiff *tiff, const struct samples *row, size_t x, uint32_t width, uint8_t *out)
+static void put_row(const struct tiff_codec *tiff, const struct samples *row, size_t x, uint32_t width, uint8_t *out)
 {
     const struct mr_tiff_file *file = &tiff->file;
     bool colour = file->colours == MR_TIFF_RGB || file->colours == MR_TIFF_CMYK;
+    if (file->colours == MR_TIFF_RGB && file->bits == 8 && row->step == CHANNELS) {
+        memcpy(out, row->first[0] + x * CHANNELS, (size_t)width * CHANNELS);
+        return;
+    }
     for (size_t end = x + width; x < end; x++, out += CHANNELS) {
-        const uint8_t *p = row->first[0] + x * row->step;
         if (colour)
             put_colour(file, row, x, out);
+        else if (file->colours == MR_TIFF_YCC)
+            put_ycc(row->first[0] + x * row->step, out);
         else if (file->bits == 8)
-            memcpy(out, tiff->colours[*p], CHANNELS);
+            memcpy(out, tiff->colours[row->first[0][x * row->step]], CHANNELS);
         else if (file->bits < 8)
             memcpy(out,
                    tiff->colours[row->first[0][x * file->bits / 8] >> (8 - file->bits - x * file->bits % 8) &
                                  ((1u << file->bits) - 1)],
                    CHANNELS);
         else
-            memset(out, clip_number(file, read_sample(file, p)), CHANNELS);
+            memset(out, read_grey(file, row->first[0], x), CHANNELS);
     }
 }
 
@@ -311,34 +247,59 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* A part of the image, in columns and lines of it. */
+static struct box cut_box(const struct box *box, uint32_t left, uint32_t top, uint32_t width, uint32_t height)
+{
+    struct box cut = {.x = box->x > left ? box->x : left, .y = box->y > top ? box->y : top};
+    cut.width = min_u32(box->x + box->width - left, width) + left - cut.x;
+    cut.height = min_u32(box->y + box->height - top, height) + top - cut.y;
+    return cut;
+}
+
 /* What of a box lies in the piece at column and line. */
-static mr_status put_piece(struct tiff *tiff, uint32_t column, uint32_t line, const struct box *box, uint8_t *out,
+static mr_status put_piece(struct tiff_codec *tiff, uint32_t column, uint32_t line, const struct box *box, uint8_t *out,
                            mr_error *error)
 {
-    const struct mr_tiff_file *file = &tiff->file;
+    struct mr_tiff_file *file = &tiff->file;
     uint32_t left = column * file->piece_width, top = line * file->piece_height;
-    uint32_t x = box->x > left ? box->x : left, y = box->y > top ? box->y : top;
-    uint32_t width = min_u32(box->x + box->width - left, file->piece_width) + left - x;
-    uint32_t height = min_u32(box->y + box->height - top, file->piece_height) + top - y;
-    uint32_t n_rows = y + height - top;
-    uint32_t n_there = file->tiled ? file->piece_height : min_u32(file->piece_height, file->height - top);
-    uint32_t sample_bytes = file->bits < 8 ? 1 : file->bits / 8;
-    size_t row_bytes = mr_tiff_file_row_bytes(file), stride = (size_t)box->width * CHANNELS;
+    struct box cut = cut_box(box, left, top, file->piece_width, file->piece_height);
+    uint32_t sample_bytes = file->bits <= 8 ? 1 : file->bits / 8;
+    size_t stride = (size_t)box->width * CHANNELS, plane_bytes = file->row_bytes * file->piece_height;
     struct samples row = {.step = file->planar ? sample_bytes : (size_t)sample_bytes * file->n_samples};
     for (uint32_t plane = 0; plane < n_planes(tiff); plane++) {
         uint32_t i = (plane * file->down + line) * file->across + column;
-        mr_status status = read_piece(tiff, i, n_rows, n_rows == n_there, plane, &row.first[plane], error);
+        uint8_t *samples = tiff->pieces.bytes + plane * plane_bytes;
+        mr_status status = mr_tiff_file_read_piece(file, i, cut.y + cut.height - top, samples, error);
         if (status != MR_OK)
             return status;
-        row.first[plane] += (y - top) * row_bytes;
+        row.first[plane] = samples + (cut.y - top) * file->row_bytes;
     }
     for (uint32_t s = 1; s < MAX_PLANES && !file->planar; s++)
         row.first[s] = row.first[0] + (s < file->n_samples ? s : 0) * (size_t)sample_bytes;
-    out += (y - box->y) * stride + (size_t)(x - box->x) * CHANNELS;
-    for (uint32_t i = 0; i < height; i++, out += stride) {
+    out += (cut.y - box->y) * stride + (size_t)(cut.x - box->x) * CHANNELS;
+    for (uint32_t i = 0; i < cut.height; i++, out += stride) {
         for (uint32_t s = 0; i > 0 && s < MAX_PLANES && row.first[s]; s++)
-            row.first[s] += row_bytes;
-        put_row(tiff, &row, x - left, width, out);
+            row.first[s] += file->row_bytes;
+        put_row(tiff, &row, cut.x - left, cut.width, out);
+    }
+    return MR_OK;
+}
+
+/* The same where libtiff makes the colours, of all pieces that lie beside each other. */
+static mr_status put_colours(struct tiff_codec *tiff, uint32_t line, const struct box *box, uint8_t *out,
+                             mr_error *error)
+{
+    struct mr_tiff_file *file = &tiff->file;
+    uint32_t top = line * file->piece_height, n_rows = min_u32(file->piece_height, file->height - top);
+    struct box cut = cut_box(box, 0, top, file->width, n_rows);
+    mr_status status = mr_tiff_file_read_colours(file, top, n_rows, tiff->pieces.bytes, error);
+    if (status != MR_OK)
+        return status;
+    out += (size_t)(cut.y - box->y) * box->width * CHANNELS;
+    for (uint32_t y = cut.y - top; y < cut.y - top + cut.height; y++) {
+        const uint8_t *in = tiff->pieces.bytes + ((size_t)y * file->width + cut.x) * LIBTIFF_PIXEL_BYTES;
+        for (uint32_t x = 0; x < cut.width; x++, in += LIBTIFF_PIXEL_BYTES, out += CHANNELS)
+            memcpy(out, in, CHANNELS);
     }
     return MR_OK;
 }
@@ -355,7 +316,7 @@ static bool mirrors_y(uint32_t orientation)
     return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
 }
 
-static struct box find_stored(const struct tiff *tiff, struct box box)
+static struct box find_stored(const struct tiff_codec *tiff, struct box box)
 {
     const struct mr_tiff_file *file = &tiff->file;
     if (is_turned(tiff))
@@ -367,7 +328,7 @@ static struct box find_stored(const struct tiff *tiff, struct box box)
     return box;
 }
 
-static void turn_box(const struct tiff *tiff, const uint8_t *stored, struct box from, uint8_t *out)
+static void turn_box(const struct tiff_codec *tiff, const uint8_t *stored, struct box from, uint8_t *out)
 {
     uint32_t width = is_turned(tiff) ? from.height : from.width, height = is_turned(tiff) ? from.width : from.height;
     for (uint32_t y = 0; y < height; y++) {
@@ -382,13 +343,17 @@ static void turn_box(const struct tiff *tiff, const uint8_t *stored, struct box 
     }
 }
 
-static mr_status put_pieces(struct tiff *tiff, const struct box *box, uint8_t *out, mr_error *error)
+static mr_status put_pieces(struct tiff_codec *tiff, const struct box *box, uint8_t *out, mr_error *error)
 {
     const struct mr_tiff_file *file = &tiff->file;
     uint32_t first = box->x / file->piece_width, last = (box->x + box->width - 1) / file->piece_width;
     uint32_t line = box->y / file->piece_height, last_line = (box->y + box->height - 1) / file->piece_height;
     mr_status status = MR_OK;
-    for (; line <= last_line; line++) {
+    for (; status == MR_OK && line <= last_line; line++) {
+        if (tiff->file.by_libtiff) {
+            status = put_colours(tiff, line, box, out, error);
+            continue;
+        }
         for (uint32_t column = first; status == MR_OK && column <= last; column++)
             status = put_piece(tiff, column, line, box, out, error);
     }
@@ -397,11 +362,10 @@ static mr_status put_pieces(struct tiff *tiff, const struct box *box, uint8_t *o
 
 static mr_status tiff_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
 {
-    struct tiff *tiff = state;
+    struct tiff_codec *tiff = state;
     size_t stride = (size_t)width * CHANNELS;
     bool upright = tiff->file.orientation == 1;
-    uint64_t piece_bytes = is_in_place(tiff) ? 0 : piece_bytes_of(tiff) * n_planes(tiff);
-    mr_status status = mr_box_rows_reserve(&tiff->pieces, piece_bytes, error);
+    mr_status status = mr_box_rows_reserve(&tiff->pieces, piece_bytes_of(tiff), error);
     if (status == MR_OK)
         status = mr_box_rows_reserve(&tiff->rows, (uint64_t)stride * height, error);
     if (status == MR_OK && !upright)
@@ -419,7 +383,7 @@ static mr_status tiff_begin(void *state, uint32_t x, uint32_t y, uint32_t width,
 
 static mr_status tiff_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
 {
-    struct tiff *tiff = state;
+    struct tiff_codec *tiff = state;
     return mr_box_rows_give(&tiff->rows, rows_out, max_rows, n_out, error);
 }
 

@@ -1,67 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the header and the first directory. The values of a tag stay where they are in the file, so nothing is
- * allocated by what a file says.
- *
- * Invariant: a struct mr_tiff_values lies inside the file, whatever the file says.
+ * libtiff over a file in memory, with handlers of its own for each file: nothing is printed, and the first error of a
+ * call becomes the message. An error is damage even if libtiff goes on, and so is a warning about pixels.
  */
 #include "transforms/formats/tiff_file.h"
 
-#include <inttypes.h>
+#include "transforms/formats/tiff_check.h"
 
-#define ENTRY_BYTES 12
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tiffio.h>
+
 #define MAX_SAMPLES 6
-/* Each takes some 20 microseconds to begin. */
+/* Each takes some microseconds to begin. */
 #define MAX_PIECES 262144
 /* How often a byte may be part of a strip or tile, on the average. */
 #define MAX_USES 16
-
-enum tag {
-    IMAGE_WIDTH,
-    IMAGE_LENGTH,
-    BITS_PER_SAMPLE,
-    COMPRESSION,
-    PHOTOMETRIC,
-    FILL_ORDER,
-    STRIP_OFFSETS,
-    ORIENTATION,
-    SAMPLES_PER_PIXEL,
-    ROWS_PER_STRIP,
-    STRIP_BYTE_COUNTS,
-    PLANAR,
-    PREDICTOR,
-    COLOUR_MAP,
-    TILE_WIDTH,
-    TILE_LENGTH,
-    TILE_OFFSETS,
-    TILE_BYTE_COUNTS,
-    EXTRA_SAMPLES,
-    SAMPLE_FORMAT,
-    JPEG_TABLES,
-    N_TAGS
-};
-
-static const uint16_t tag_numbers[N_TAGS] = {
-    [IMAGE_WIDTH] = 256,    [IMAGE_LENGTH] = 257,      [BITS_PER_SAMPLE] = 258,   [COMPRESSION] = 259,
-    [PHOTOMETRIC] = 262,    [FILL_ORDER] = 266,        [STRIP_OFFSETS] = 273,     [ORIENTATION] = 274,
-    [ROWS_PER_STRIP] = 278, [SAMPLES_PER_PIXEL] = 277, [STRIP_BYTE_COUNTS] = 279, [PLANAR] = 284,
-    [PREDICTOR] = 317,      [COLOUR_MAP] = 320,        [TILE_WIDTH] = 322,        [TILE_LENGTH] = 323,
-    [TILE_OFFSETS] = 324,   [TILE_BYTE_COUNTS] = 325,  [EXTRA_SAMPLES] = 338,     [SAMPLE_FORMAT] = 339,
-    [JPEG_TABLES] = 347,
-};
-
-static uint32_t read_number(const struct mr_tiff_file *file, size_t at, uint32_t n_bytes)
-{
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < n_bytes; i++)
-        value |= (uint32_t)file->bytes[at + i] << 8 * (file->big_endian ? n_bytes - 1 - i : i);
-    return value;
-}
-
-uint32_t mr_tiff_file_value(const struct mr_tiff_file *file, const struct mr_tiff_values *values, uint32_t i)
-{
-    return read_number(file, values->at + (size_t)i * values->bytes, values->bytes);
-}
+/* What libtiff makes of a byte of tags: offsets of 2 bytes become 8, beside what is in the file. */
+#define BYTES_PER_TAG_BYTE 6
+#define COREL_ALPHA 999
 
 static mr_status refuse(mr_error *error, const char *what)
 {
@@ -73,165 +32,310 @@ static mr_status refuse_value(mr_error *error, const char *what, uint32_t value)
     return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %s %" PRIu32 " is not supported", what, value);
 }
 
-/* Up to four bytes of values stand in the entry itself. */
-static mr_status read_entry(const struct mr_tiff_file *file, size_t at, struct mr_tiff_values *values, mr_error *error)
+/* What libtiff calls. */
+
+static tmsize_t read_bytes(thandle_t handle, void *out, tmsize_t n)
 {
-    static const uint8_t type_bytes[] = {[1] = 1, [3] = 2, [4] = 4, [7] = 1};
-    uint32_t type = read_number(file, at + 2, 2), n = read_number(file, at + 4, 4);
-    if (type >= sizeof type_bytes || type_bytes[type] == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: tag %" PRIu32 " has type %" PRIu32, read_number(file, at, 2),
-                            type);
-    uint64_t len = (uint64_t)n * type_bytes[type];
-    size_t place = len <= 4 ? at + 8 : read_number(file, at + 8, 4);
-    if (place > file->len || len > file->len - place)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: tag %" PRIu32 " lies beyond the file",
-                            read_number(file, at, 2));
-    *values = (struct mr_tiff_values){place, n, n > 0 ? type_bytes[type] : 0};
+    struct mr_tiff_file *file = handle;
+    size_t left = file->at < file->len ? file->len - file->at : 0;
+    size_t n_read = n < 0 ? 0 : (size_t)n < left ? (size_t)n : left;
+    if (n_read > 0)
+        memcpy(out, file->bytes + file->at, n_read);
+    file->at += n_read;
+    return (tmsize_t)n_read;
+}
+
+static tmsize_t write_nothing(thandle_t handle, void *bytes, tmsize_t n)
+{
+    (void)handle;
+    (void)bytes;
+    (void)n;
+    return 0;
+}
+
+static toff_t seek_bytes(thandle_t handle, toff_t offset, int whence)
+{
+    struct mr_tiff_file *file = handle;
+    if (whence == SEEK_CUR)
+        offset += file->at;
+    else if (whence == SEEK_END)
+        offset += file->len;
+    file->at = offset;
+    return offset;
+}
+
+static int close_nothing(thandle_t handle)
+{
+    (void)handle;
+    return 0;
+}
+
+static toff_t tell_size(thandle_t handle)
+{
+    const struct mr_tiff_file *file = handle;
+    return file->len;
+}
+
+static int map_bytes(thandle_t handle, void **base_out, toff_t *len_out)
+{
+    const struct mr_tiff_file *file = handle;
+    *base_out = (void *)(uintptr_t)file->bytes; /* read only */
+    *len_out = file->len;
+    return 1;
+}
+
+static void unmap_nothing(thandle_t handle, void *base, toff_t len)
+{
+    (void)handle;
+    (void)base;
+    (void)len;
+}
+
+/* Returns 1: nobody else is told. */
+static int keep_error(TIFF *tiff, void *user, const char *module, const char *format, va_list values)
+{
+    (void)tiff;
+    (void)module;
+    struct mr_tiff_file *file = user;
+    if (file->told)
+        return 1;
+    file->told = true;
+    vsnprintf(file->text, sizeof file->text, format, values);
+    for (char *p = file->text; *p; p++)
+        *p = (uint8_t)*p < ' ' || *p == 127 ? ' ' : *p;
+    return 1;
+}
+
+/* Of the JPEG and the fax decoders: they go on with pixels that nobody wrote. */
+static int keep_warning(TIFF *tiff, void *user, const char *module, const char *format, va_list values)
+{
+    bool wrong =
+        module && (strcmp(module, "JPEGLib") == 0 || strcmp(module, "LibJpeg") == 0 || strncmp(module, "Fax", 3) == 0);
+    return wrong ? keep_error(tiff, user, module, format, values) : 1;
+}
+
+static void begin_call(struct mr_tiff_file *file)
+{
+    file->told = false;
+    file->text[0] = 0;
+}
+
+static bool is_about_memory(const char *text)
+{
+    static const char *const words[] = {"ut of memory", "o space for", "annot allocate", "o allocate",
+                                        "emory allocation error"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strstr(text, words[i]))
+            return true;
+    }
+    return false;
+}
+
+static mr_status tell_error(const struct mr_tiff_file *file, mr_error *error)
+{
+    const char *text = file->text[0] ? file->text : "libtiff refuses it";
+    return mr_error_set(error, is_about_memory(text) ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "TIFF: %s", text);
+}
+
+static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_error *error)
+{
+    TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
+    if (!options)
+        return mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for libtiff");
+    TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, file);
+    TIFFOpenOptionsSetWarningHandlerExtR(options, keep_warning, file);
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options, max_bytes < INTPTR_MAX ? (tmsize_t)max_bytes : INTPTR_MAX);
+    begin_call(file);
+    file->handle = TIFFClientOpenExt("TIFF", "r", file, read_bytes, write_nothing, seek_bytes, close_nothing, tell_size,
+                                     map_bytes, unmap_nothing, options);
+    TIFFOpenOptionsFree(options);
+    return file->handle ? MR_OK : tell_error(file, error);
+}
+
+/* What its pixels are. */
+
+static uint16_t get_word(const struct mr_tiff_file *file, uint32_t tag, uint16_t otherwise)
+{
+    uint16_t value;
+    return TIFFGetFieldDefaulted(file->handle, tag, &value) ? value : otherwise;
+}
+
+static uint32_t get_number(const struct mr_tiff_file *file, uint32_t tag, uint32_t otherwise)
+{
+    uint32_t value;
+    return TIFFGetFieldDefaulted(file->handle, tag, &value) ? value : otherwise;
+}
+
+static bool is_known_compression(uint16_t compression)
+{
+    static const uint16_t known[] = {COMPRESSION_NONE,      COMPRESSION_CCITTRLE,      COMPRESSION_CCITTFAX3,
+                                     COMPRESSION_CCITTFAX4, COMPRESSION_LZW,           COMPRESSION_OJPEG,
+                                     COMPRESSION_JPEG,      COMPRESSION_ADOBE_DEFLATE, COMPRESSION_CCITTRLEW,
+                                     COMPRESSION_PACKBITS,  COMPRESSION_DEFLATE,       COMPRESSION_LZMA,
+                                     COMPRESSION_ZSTD};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i] == compression)
+            return true;
+    }
+    return false;
+}
+
+/* Grey of one sample, as Pillow knows it. */
+static bool is_known_grey(const struct mr_tiff_file *file, bool big_endian)
+{
+    bool white = file->colours == MR_TIFF_WHITE_0, reversed = file->reversed;
+    switch (file->number) {
+    case MR_TIFF_UNSIGNED:
+        if (file->bits < 8)
+            return true;
+        if (file->bits == 8)
+            return !white || !reversed || file->compression != COMPRESSION_NONE;
+        if (file->bits == 12 || file->bits == 32)
+            return !white && !big_endian && !reversed;
+        return white ? !big_endian && !reversed : !big_endian || !reversed;
+    case MR_TIFF_SIGNED: return !white && !reversed && file->bits >= 8 && file->bits != 12;
+    default: return file->bits == 32 && !reversed;
+    }
+}
+
+/* Colours, bits and extra samples together. Pillow overlooks extra planes that mean nothing where they are compressed.
+ */
+static bool is_known(const struct mr_tiff_file *file, const struct mr_tiff_check *check)
+{
+    uint32_t n_extra = check->n_extra, n = file->n_samples, extra = n_extra > 0 ? check->first_extra : 0;
+    bool plain = file->compression == COMPRESSION_NONE, wide = file->bits == 16, reversed = file->reversed;
+    if (n_extra >= n || (n_extra > 1 && !check->others_zero))
+        return false;
+    if (file->planar && !plain && extra == 0) {
+        n -= n_extra;
+        n_extra = 0;
+    }
+    if (n == 1 && (file->colours == MR_TIFF_WHITE_0 || file->colours == MR_TIFF_BLACK_0))
+        return is_known_grey(file, check->big_endian);
+    if (file->number != MR_TIFF_UNSIGNED || (reversed && file->bits > 8))
+        return false;
+    if (n == 1)
+        return file->colours == MR_TIFF_PALETTE && file->bits <= 8;
+    if ((file->bits != 8 && !wide) || (file->planar && wide && plain))
+        return false;
+    switch (file->colours) {
+    case MR_TIFF_BLACK_0:
+    case MR_TIFF_PALETTE:
+        return !wide && !reversed && n == 2 && n_extra == 1 && (extra == 0 || extra == EXTRASAMPLE_UNASSALPHA);
+    case MR_TIFF_RGB:
+        if (reversed || n_extra == 0)
+            return n == 3 || (n == 4 && !reversed);
+        return n == 3 + n_extra && n_extra <= (wide ? 1 : 3) &&
+               (extra <= EXTRASAMPLE_UNASSALPHA || (extra == COREL_ALPHA && n_extra == 1 && !wide));
+    case MR_TIFF_CMYK: return !reversed && n == 4 + n_extra && extra == 0 && n_extra <= (wide ? 0 : 2);
+    case MR_TIFF_YCC: return !wide && !reversed && n == 3 && n_extra == 0;
+    default: return false;
+    }
+}
+
+/* So says the first extra sample, or nothing does and libtiff has to guess. */
+static bool is_premultiplied(const struct mr_tiff_file *file, const struct mr_tiff_check *check)
+{
+    if (file->colours != MR_TIFF_RGB)
+        return false;
+    if (check->n_extra > 0)
+        return check->first_extra == EXTRASAMPLE_ASSOCALPHA;
+    return file->n_samples == 4 && file->planar && file->compression != COMPRESSION_NONE;
+}
+
+/* How it is decoded. The ways of YCbCr are Pillow's. */
+static mr_status choose_way(struct mr_tiff_file *file, mr_error *error)
+{
+    bool ycc = file->colours == MR_TIFF_YCC;
+    uint16_t across = 1, down = 1;
+    if (file->compression == COMPRESSION_JPEG) {
+        if ((file->planar && ycc) || file->bits != 8 || file->number != MR_TIFF_UNSIGNED)
+            return refuse(error, "a JPEG of these samples is not supported");
+        if (ycc && !TIFFSetField(file->handle, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB))
+            return tell_error(file, error);
+        file->colours = ycc ? MR_TIFF_RGB : file->colours;
+    } else if (ycc && file->compression == COMPRESSION_NONE) {
+        TIFFGetFieldDefaulted(file->handle, TIFFTAG_YCBCRSUBSAMPLING, &across, &down);
+        if (across != 1 || down != 1 || file->planar)
+            return refuse(error, "YCbCr of fewer colours than pixels is not supported without a compression");
+    } else {
+        file->by_libtiff = ycc;
+    }
+    /* libdeflate takes whole strips only, and calls one that is longer than its rows good without unpacking it. */
+    if (file->compression == COMPRESSION_DEFLATE || file->compression == COMPRESSION_ADOBE_DEFLATE)
+        TIFFSetField(file->handle, TIFFTAG_DEFLATE_SUBCODEC, DEFLATE_SUBCODEC_ZLIB);
+    if (file->compression == COMPRESSION_OJPEG && !file->by_libtiff)
+        return refuse(error, "an old JPEG that is not YCbCr is not supported");
     return MR_OK;
 }
 
-static mr_status read_directory(struct mr_tiff_file *file, struct mr_tiff_values tags[N_TAGS], mr_error *error)
+static mr_status read_palette(struct mr_tiff_file *file, mr_error *error)
 {
-    size_t at = read_number(file, 4, 4);
-    if (at > file->len || file->len - at < 2)
-        return refuse(error, "the directory lies beyond the file");
-    uint32_t n = read_number(file, at, 2);
-    at += 2;
-    if ((file->len - at) / ENTRY_BYTES < n)
-        return refuse(error, "the directory lies beyond the file");
-    for (; n > 0; n--, at += ENTRY_BYTES) {
-        uint32_t number = read_number(file, at, 2);
-        for (int tag = 0; tag < N_TAGS; tag++) {
-            mr_status status = tag_numbers[tag] == number ? read_entry(file, at, &tags[tag], error) : MR_OK;
-            if (status != MR_OK)
-                return status;
-        }
-    }
+    uint16_t *palette[3];
+    if (!TIFFGetField(file->handle, TIFFTAG_COLORMAP, &palette[0], &palette[1], &palette[2]))
+        return refuse(error, "the palette is incomplete");
+    for (int i = 0; i < 3; i++)
+        file->palette[i] = palette[i];
     return MR_OK;
 }
 
-static uint32_t first_value(const struct mr_tiff_file *file, const struct mr_tiff_values *values, uint32_t otherwise)
+static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_check *check, mr_error *error)
 {
-    return values->n > 0 ? mr_tiff_file_value(file, values, 0) : otherwise;
-}
-
-/* All the same, as far as they are looked at; 0 if not. */
-static uint32_t common_value(const struct mr_tiff_file *file, const struct mr_tiff_values *values, uint32_t otherwise)
-{
-    uint32_t value = first_value(file, values, otherwise);
-    for (uint32_t i = 1; i < values->n && i < MAX_SAMPLES; i++) {
-        if (mr_tiff_file_value(file, values, i) != value)
-            return 0;
-    }
-    return value;
-}
-
-/* Colours, bits and extra samples together, as far as Pillow knows them. */
-static bool is_known(const struct mr_tiff_file *file, uint32_t n_extra, uint32_t extra)
-{
-    bool grey = file->colours == MR_TIFF_WHITE_0 || file->colours == MR_TIFF_BLACK_0;
-    bool plain = file->number == MR_TIFF_UNSIGNED && !file->reversed;
-    if (file->planar && file->bits != 8)
-        return false;
-    if (file->bits <= 8 && file->n_samples == 1 && (grey || file->colours == MR_TIFF_PALETTE))
-        return file->number == MR_TIFF_UNSIGNED ||
-               (file->number == MR_TIFF_SIGNED && file->colours == MR_TIFF_BLACK_0 && file->bits == 8 &&
-                !file->reversed);
-    if (grey && file->n_samples == 1 && !file->reversed) {
-        if (file->number == MR_TIFF_FLOAT)
-            return file->bits == 32;
-        if (file->number == MR_TIFF_UNSIGNED)
-            return file->bits == 16 ? file->colours == MR_TIFF_BLACK_0 || !file->big_endian
-                                    : file->colours == MR_TIFF_BLACK_0 && !file->big_endian;
-        return file->colours == MR_TIFF_BLACK_0;
-    }
-    if (file->colours == MR_TIFF_BLACK_0 || file->colours == MR_TIFF_PALETTE)
-        return plain && file->bits == 8 && file->n_samples == 2 && n_extra == 1 && (extra == 0 || extra == 2);
-    if (file->colours == MR_TIFF_CMYK)
-        return plain && file->n_samples == 4 + n_extra && extra == 0 &&
-               (file->bits == 8 || (file->bits == 16 && n_extra == 0));
-    if (file->colours != MR_TIFF_RGB || file->number != MR_TIFF_UNSIGNED || file->bits < 8 || file->bits > 16)
-        return false;
-    bool alpha_unsaid = file->n_samples == 4 && n_extra == 0;
-    if (file->reversed)
-        return file->bits == 8 && file->n_samples == 3;
-    return (file->n_samples == 3 + n_extra && n_extra <= (file->bits == 8 ? 3u : 1u) && (extra <= 2 || extra == 999)) ||
-           alpha_unsaid;
-}
-
-static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_values tags[N_TAGS], mr_error *error)
-{
-    file->compression = first_value(file, &tags[COMPRESSION], MR_TIFF_PLAIN);
-    bool differs = file->compression == MR_TIFF_LZW || file->compression == MR_TIFF_DEFLATE ||
-                   file->compression == MR_TIFF_OLD_DEFLATE;
-    if (!differs && file->compression != MR_TIFF_PLAIN && file->compression != MR_TIFF_PACKBITS &&
-        file->compression != MR_TIFF_JPEG)
+    file->compression = get_word(file, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+    if (!is_known_compression(file->compression))
         return refuse_value(error, "compression", file->compression);
-    file->colours = first_value(file, &tags[PHOTOMETRIC], MR_TIFF_WHITE_0);
-    file->ycc = file->colours == MR_TIFF_YCC && file->compression == MR_TIFF_JPEG;
-    if (file->ycc)
-        file->colours = MR_TIFF_RGB;
-    if (file->colours > MR_TIFF_CMYK || file->colours == 4)
+    if (!TIFFIsCODECConfigured(file->compression))
+        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: compression %d, but this build has no libtiff for it",
+                            file->compression);
+    file->colours =
+        file->compression == COMPRESSION_OJPEG ? get_word(file, TIFFTAG_PHOTOMETRIC, MR_TIFF_WHITE_0) : check->colours;
+    if (file->colours > MR_TIFF_YCC || file->colours == 4)
         return refuse_value(error, "colour space", file->colours);
-    file->number = common_value(file, &tags[SAMPLE_FORMAT], MR_TIFF_UNSIGNED);
+    file->number = get_word(file, TIFFTAG_SAMPLEFORMAT, MR_TIFF_UNSIGNED);
     if (file->number < MR_TIFF_UNSIGNED || file->number > MR_TIFF_FLOAT)
         return refuse_value(error, "sample format", file->number);
-    file->bits = common_value(file, &tags[BITS_PER_SAMPLE], 1);
-    if (file->bits > 32 || (file->bits & (file->bits - 1)) != 0 || file->bits == 0)
+    file->bits = get_word(file, TIFFTAG_BITSPERSAMPLE, 1);
+    if (file->bits > 32 || file->bits == 0 || ((file->bits & (file->bits - 1)) != 0 && file->bits != 12))
         return refuse_value(error, "a depth of bits", file->bits);
-    file->predictor = differs ? first_value(file, &tags[PREDICTOR], 1) : 1;
-    if (file->predictor < 1 || file->predictor > 3 || (file->predictor == 2 && file->bits < 8) ||
-        (file->predictor == 3 && file->number != MR_TIFF_FLOAT))
-        return refuse_value(error, "predictor", file->predictor);
-    file->reversed = first_value(file, &tags[FILL_ORDER], 1) == 2;
-    if (file->reversed && file->compression != MR_TIFF_PLAIN)
-        return refuse(error, "compressed bytes of reversed bits are not supported");
-    file->planar = first_value(file, &tags[PLANAR], 1) == 2;
-    file->n_samples = first_value(file, &tags[SAMPLES_PER_PIXEL], 1);
+    file->n_samples = get_word(file, TIFFTAG_SAMPLESPERPIXEL, 1);
     if (file->n_samples < 1 || file->n_samples > MAX_SAMPLES)
         return refuse_value(error, "a number of samples", file->n_samples);
-    uint32_t n_extra = tags[EXTRA_SAMPLES].n, extra = first_value(file, &tags[EXTRA_SAMPLES], 0);
-    if (!is_known(file, n_extra, extra))
+    file->planar = file->n_samples > 1 && get_word(file, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_SEPARATE;
+    file->reversed = get_word(file, TIFFTAG_FILLORDER, FILLORDER_MSB2LSB) != FILLORDER_MSB2LSB;
+    if (!is_known(file, check))
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "TIFF: %" PRIu32 " samples of %" PRIu32 " bits in colour space %" PRIu32
-                            " are not supported in this arrangement",
+                            "TIFF: %d samples of %d bits in colour space %d are not supported in this arrangement",
                             file->n_samples, file->bits, file->colours);
-    file->premultiplied = file->colours == MR_TIFF_RGB && n_extra > 0 && extra == 1;
-    bool plain_samples = !file->planar && file->bits == 8 && n_extra == 0 && file->number == MR_TIFF_UNSIGNED &&
-                         file->colours != MR_TIFF_PALETTE && (!file->ycc || file->n_samples == 3);
-    if (file->compression == MR_TIFF_JPEG && !plain_samples)
-        return refuse(error, "a JPEG of these samples is not supported");
-    file->jpeg_tables = tags[JPEG_TABLES];
-    file->colour_map = tags[COLOUR_MAP];
-    if (file->colours == MR_TIFF_PALETTE && (file->colour_map.n < 3u << file->bits || file->colour_map.bytes != 2))
-        return refuse(error, "the palette is incomplete");
-    return MR_OK;
+    file->premultiplied = is_premultiplied(file, check);
+    file->orientation = get_word(file, TIFFTAG_ORIENTATION, 1);
+    if (file->orientation < 1 || file->orientation > 8)
+        file->orientation = 1;
+    mr_status status = choose_way(file, error);
+    return status == MR_OK && file->colours == MR_TIFF_PALETTE ? read_palette(file, error) : status;
 }
 
-uint64_t mr_tiff_file_row_bytes(const struct mr_tiff_file *file)
-{
-    uint64_t n_samples = (uint64_t)file->piece_width * (file->planar ? 1 : file->n_samples);
-    return (n_samples * file->bits + 7) / 8;
-}
+/* In which pieces they lie. */
 
-/* A few strips may be the same bytes. Many that are long would take time that grows with the square of the file's size.
- */
+/* A few strips may be the same bytes. Many that are long would take time that grows with the square of the file's size,
+ * unless they are plain bytes, of which only what is needed is read. */
 static bool overlaps_much(const struct mr_tiff_file *file, uint32_t n)
 {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += mr_tiff_file_value(file, &file->lengths, i);
-    return sum / MAX_USES > file->len;
+    uint64_t sum = 0, most = (uint64_t)file->len * MAX_USES;
+    if (file->compression == COMPRESSION_NONE && !file->reversed)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t len = TIFFGetStrileByteCount(file->handle, i);
+        sum += len < file->len ? len : file->len;
+    }
+    return sum > most;
 }
 
-static mr_status read_pieces(struct mr_tiff_file *file, const struct mr_tiff_values tags[N_TAGS], mr_error *error)
+static mr_status read_pieces(struct mr_tiff_file *file, mr_error *error)
 {
-    file->tiled = tags[STRIP_OFFSETS].n == 0;
-    file->offsets = tags[file->tiled ? TILE_OFFSETS : STRIP_OFFSETS];
-    file->lengths = tags[file->tiled ? TILE_BYTE_COUNTS : STRIP_BYTE_COUNTS];
-    file->piece_width = file->tiled ? first_value(file, &tags[TILE_WIDTH], 0) : file->width;
+    file->tiled = TIFFIsTiled(file->handle);
+    file->piece_width = file->tiled ? get_number(file, TIFFTAG_TILEWIDTH, 0) : file->width;
     file->piece_height =
-        first_value(file, &tags[file->tiled ? TILE_LENGTH : ROWS_PER_STRIP], file->tiled ? 0 : file->height);
+        file->tiled ? get_number(file, TIFFTAG_TILELENGTH, 0) : get_number(file, TIFFTAG_ROWSPERSTRIP, UINT32_MAX);
     if (!file->tiled && file->piece_height > file->height)
         file->piece_height = file->height;
     if (file->piece_width == 0 || file->piece_height == 0)
@@ -242,34 +346,110 @@ static mr_status read_pieces(struct mr_tiff_file *file, const struct mr_tiff_val
     if (need > MAX_PIECES)
         return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu64 " strips or tiles are above the limit of %d", need,
                             MAX_PIECES);
-    if (file->offsets.n < need)
+    uint32_t n_there = file->tiled ? TIFFNumberOfTiles(file->handle) : TIFFNumberOfStrips(file->handle);
+    if (n_there < need)
         return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu32 " of %" PRIu64 " strips or tiles are there",
-                            file->offsets.n, need);
-    if (file->compression != MR_TIFF_PLAIN && file->lengths.n < need)
-        return refuse(error, "its strips or tiles have no length");
-    if (file->compression != MR_TIFF_PLAIN && overlaps_much(file, (uint32_t)need))
+                            n_there, need);
+    if (overlaps_much(file, (uint32_t)need))
         return refuse(error, "its strips or tiles overlap too much");
-    if (file->compression == MR_TIFF_PLAIN && mr_tiff_file_row_bytes(file) > file->len)
-        return refuse(error, "a strip or tile lies beyond the file");
+    if (file->by_libtiff)
+        return MR_OK;
+    uint64_t n_bits = (uint64_t)file->piece_width * (file->planar ? 1 : file->n_samples) * file->bits;
+    tmsize_t row_bytes = file->tiled ? TIFFTileRowSize(file->handle) : TIFFScanlineSize(file->handle);
+    if (row_bytes <= 0)
+        return tell_error(file, error);
+    file->row_bytes = (size_t)row_bytes;
+    if (file->row_bytes != (n_bits + 7) / 8)
+        return refuse(error, "its rows have another length than their samples");
     return MR_OK;
 }
 
-mr_status mr_tiff_file_read(struct mr_tiff_file *file, const uint8_t *bytes, size_t len, mr_error *error)
+static uint64_t find_library_bytes(const struct mr_tiff_file *file, uint64_t tag_bytes)
 {
-    struct mr_tiff_values tags[N_TAGS] = {0};
-    if (len < 8)
-        return refuse(error, "the file ends in its header");
-    *file = (struct mr_tiff_file){.bytes = bytes, .len = len, .big_endian = bytes[0] == 'M'};
-    mr_status status = read_directory(file, tags, error);
+    uint64_t n = (uint64_t)file->piece_width * file->piece_height, bytes = tag_bytes * BYTES_PER_TAG_BYTE;
+    return file->by_libtiff ? bytes + n * (4 + file->n_samples) : bytes;
+}
+
+mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits, const uint8_t *bytes,
+                            size_t len, mr_error *error)
+{
+    struct mr_tiff_check check;
+    mr_status status = mr_tiff_check_directory(&check, bytes, len, error);
     if (status != MR_OK)
         return status;
-    file->width = first_value(file, &tags[IMAGE_WIDTH], 0);
-    file->height = first_value(file, &tags[IMAGE_LENGTH], 0);
+    *file = (struct mr_tiff_file){.bytes = bytes, .len = len};
+    status = open_handle(file, limits->max_decoder_bytes, error);
+    if (status != MR_OK)
+        return status;
+    begin_call(file);
+    file->width = get_number(file, TIFFTAG_IMAGEWIDTH, 0);
+    file->height = get_number(file, TIFFTAG_IMAGELENGTH, 0);
     if (file->width == 0 || file->height == 0)
-        return refuse(error, "a side of 0 pixels");
-    file->orientation = first_value(file, &tags[ORIENTATION], 1);
-    if (file->orientation < 1 || file->orientation > 8)
-        file->orientation = 1;
-    status = read_pixels(file, tags, error);
-    return status == MR_OK ? read_pieces(file, tags, error) : status;
+        status = refuse(error, "a side of 0 pixels");
+    else
+        status = mr_codec_limits_check_pixels(limits, file->width, file->height, error);
+    if (status == MR_OK)
+        status = read_pixels(file, &check, error);
+    if (status == MR_OK)
+        status = read_pieces(file, error);
+    if (status == MR_OK)
+        file->library_bytes = find_library_bytes(file, check.tag_bytes);
+    else
+        mr_tiff_file_close(file);
+    return status;
+}
+
+void mr_tiff_file_close(struct mr_tiff_file *file)
+{
+    if (file->handle)
+        TIFFClose(file->handle);
+    file->handle = NULL;
+}
+
+static bool has_one_scan(const struct mr_tiff_file *file, uint32_t i)
+{
+    uint64_t at = TIFFGetStrileOffset(file->handle, i), len = TIFFGetStrileByteCount(file->handle, i);
+    return at <= file->len && len <= file->len - at && mr_tiff_check_jpeg(file->bytes + at, len);
+}
+
+mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows, uint8_t *out, mr_error *error)
+{
+    tmsize_t need = (tmsize_t)(file->row_bytes * n_rows);
+    if (file->compression == COMPRESSION_JPEG && !has_one_scan(file, i))
+        return refuse(error, "a JPEG of several scans or of wrong markers is not supported");
+    if (file->compression != COMPRESSION_NONE)
+        memset(out, 0, (size_t)need); /* some decoders leave what their bytes do not tell */
+    begin_call(file);
+    tmsize_t got = file->tiled ? TIFFReadEncodedTile(file->handle, i, out, need)
+                               : TIFFReadEncodedStrip(file->handle, i, out, need);
+    if (got < 0 || file->told)
+        return tell_error(file, error);
+    return got < need ? refuse(error, "a strip or tile ends early") : MR_OK;
+}
+
+mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, uint32_t n_rows, uint8_t *out,
+                                    mr_error *error)
+{
+    TIFFRGBAImage image;
+    char why[1024] = "";
+    size_t n_bytes = (size_t)file->width * n_rows * sizeof(uint32_t);
+    memset(out, 0, n_bytes);
+    begin_call(file);
+    if (!TIFFRGBAImageOK(file->handle, why) || !TIFFRGBAImageBegin(&image, file->handle, 1, why)) {
+        snprintf(file->text, sizeof file->text, "%.*s", (int)sizeof file->text - 1, why);
+        return tell_error(file, error);
+    }
+    image.orientation = image.req_orientation = ORIENTATION_TOPLEFT; /* as stored */
+    image.row_offset = (int)line;
+    int good = TIFFRGBAImageGet(&image, (uint32_t *)(void *)out, file->width, n_rows);
+    TIFFRGBAImageEnd(&image);
+    if (!good || file->told)
+        return tell_error(file, error);
+    for (size_t i = 0; i < n_bytes; i += sizeof(uint32_t)) {
+        uint32_t pixel;
+        memcpy(&pixel, out + i, sizeof pixel);
+        uint8_t parts[4] = {TIFFGetR(pixel), TIFFGetG(pixel), TIFFGetB(pixel), TIFFGetA(pixel)};
+        memcpy(out + i, parts, sizeof parts);
+    }
+    return MR_OK;
 }

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first directory of a TIFF: what its pixels are, and in which pieces (strips or tiles) they lie. What this reader
- * accepts is a part of what Pillow does, and means the same.
+ * The first image of a TIFF by libtiff: what its pixels are, in which pieces (strips or tiles) they lie, and the
+ * pieces' samples. What is accepted is what Pillow accepts, and means the same.
  */
 #ifndef TRANSFORMS_FORMATS_TIFF_FILE_H
 #define TRANSFORMS_FORMATS_TIFF_FILE_H
 
-#include "base/error.h"
+#include "transforms/codec_limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum mr_tiff_compression {
-    MR_TIFF_PLAIN = 1,
-    MR_TIFF_LZW = 5,
-    MR_TIFF_JPEG = 7,
-    MR_TIFF_DEFLATE = 8,
-    MR_TIFF_OLD_DEFLATE = 32946,
-    MR_TIFF_PACKBITS = 32773
-};
 
 enum mr_tiff_colours {
     MR_TIFF_WHITE_0 = 0,
@@ -32,50 +23,55 @@ enum mr_tiff_colours {
 
 enum mr_tiff_number { MR_TIFF_UNSIGNED = 1, MR_TIFF_SIGNED = 2, MR_TIFF_FLOAT = 3 };
 
-/* A tag's values: n of them, of so many bytes each, all inside the file. */
-struct mr_tiff_values {
-    size_t at;
-    uint32_t n;
-    uint32_t bytes; /* 1, 2 or 4; 0: the tag is not there */
-};
-
+/* All zero: closed. */
 struct mr_tiff_file {
     const uint8_t *bytes;
     size_t len;
-    bool big_endian;
+    size_t at;      /* where libtiff reads */
+    void *handle;   /* libtiff's */
+    bool told;      /* libtiff has reported an error since a call began; */
+    char text[160]; /* the first one */
 
     uint32_t width; /* as stored; neither side is 0 */
     uint32_t height;
-    uint32_t orientation; /* 1 to 8 */
-    uint32_t compression; /* enum mr_tiff_compression */
-    uint32_t predictor;   /* 1 none, 2 differences, 3 those of floats */
-    uint32_t colours;     /* enum mr_tiff_colours */
-    uint32_t number;      /* enum mr_tiff_number */
-    uint32_t bits;        /* of each sample: 1, 2, 4, 8, 16 or 32 */
-    uint32_t n_samples;   /* of a pixel, 1 to 6 */
-    bool premultiplied;   /* the first extra sample is alpha, and the colours were multiplied with it */
-    bool planar;          /* each sample has pieces of its own; then bits is 8 */
-    bool reversed;        /* the bits of each byte */
-    struct mr_tiff_values colour_map;
-    struct mr_tiff_values jpeg_tables;
-    bool ycc; /* a JPEG in YCbCr, which libjpeg makes RGB; colours says RGB */
+    uint16_t orientation; /* 1 to 8 */
+    uint16_t compression;
+    uint16_t colours;   /* enum mr_tiff_colours */
+    uint16_t number;    /* enum mr_tiff_number */
+    uint16_t bits;      /* of each sample: 1, 2, 4, 8, 12, 16 or 32 */
+    uint16_t n_samples; /* of a pixel, 1 to 6 */
+    bool reversed;      /* the bits of each byte */
+    bool premultiplied; /* the first extra sample is alpha, and the colours were multiplied with it */
+    bool planar;        /* each sample has pieces of its own */
+    bool by_libtiff;    /* libtiff itself makes the colours: mr_tiff_file_read_colours() */
+    const uint16_t *palette[3];
 
     bool tiled;
     uint32_t piece_width;
     uint32_t piece_height;
     uint32_t across; /* pieces beside each other */
     uint32_t down;
-    struct mr_tiff_values offsets;
-    struct mr_tiff_values lengths;
+    size_t row_bytes;       /* of a piece's row, of all samples or of a plane */
+    uint64_t library_bytes; /* memory that libtiff and the libraries behind it may take */
 };
 
-/* MR_ERR_DAMAGED with what is wrong, or what this reader lacks. */
-mr_status mr_tiff_file_read(struct mr_tiff_file *file, const uint8_t *bytes, size_t len, mr_error *error);
+/*
+ * bytes stay valid until mr_tiff_file_close(), which is needed only after MR_OK. Of the limits the pixels' is checked
+ * here; no single allocation of libtiff is above the decoder's memory. MR_ERR_DAMAGED, with what is wrong or what
+ * Pillow does not know; MR_ERR_NO_MEMORY.
+ */
+mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits, const uint8_t *bytes,
+                            size_t len, mr_error *error);
 
-/* Value i, which is there. */
-uint32_t mr_tiff_file_value(const struct mr_tiff_file *file, const struct mr_tiff_values *values, uint32_t i);
+void mr_tiff_file_close(struct mr_tiff_file *file);
 
-/* Bytes of a piece's row, of all samples or of a plane. */
-uint64_t mr_tiff_file_row_bytes(const struct mr_tiff_file *file);
+/* The first n_rows rows of piece i, which has them; samples of 16 and 32 bits are this machine's numbers. */
+mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows, uint8_t *out,
+                                  mr_error *error);
+
+/* The image's rows from line on, as R, G, B, A in bytes; line is the first one of a piece, and n_rows are one piece's.
+ */
+mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, uint32_t n_rows, uint8_t *out,
+                                    mr_error *error);
 
 #endif

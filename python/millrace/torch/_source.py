@@ -20,7 +20,8 @@ from .. import Dataset, features
 from ._dataset import Dataset as SpecDataset
 from ._words import Unknown, foresee, is_timm
 
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".ppm", ".bmp", ".pgm") + (".webp",) * ("webp" in features().split())
+_FEATURES = features().split()
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm") + (".tif", ".tiff") * ("tiff" in _FEATURES) + (".webp",) * ("webp" in _FEATURES)
 
 
 class ImageFolder(datasets.ImageFolder):

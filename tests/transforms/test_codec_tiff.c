@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the codec refuses of a TIFF before libtiff takes memory or time for it, and that libtiff prints nothing. Words
+ * that are libtiff's are not compared: they change with its versions.
+ */
+#include "tests/transforms/codec_support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+#define DATA_AT 8
+#define DATA_BYTES 4096
+
+enum { BYTE = 1, SHORT = 3, LONG = 4 };
+
+struct tag {
+    uint16_t number;
+    uint16_t type;
+    uint32_t n;
+    uint32_t value; /* or where the values are */
+};
+
+/* A big-endian file: DATA_BYTES from DATA_AT on, then the directory, of n tags and up to n_more without a meaning. */
+struct file {
+    uint8_t *bytes;
+    size_t len;
+};
+
+static uint8_t *put(uint8_t *p, uint32_t n_bytes, uint32_t value)
+{
+    for (uint32_t i = 0; i < n_bytes; i++)
+        p[i] = (uint8_t)(value >> 8 * (n_bytes - 1 - i));
+    return p + n_bytes;
+}
+
+static uint8_t *put_tag(uint8_t *p, const struct tag *tag)
+{
+    p = put(put(put(p, 2, tag->number), 2, tag->type), 4, tag->n);
+    bool small = tag->n == 1 && tag->type != LONG;
+    put(p, 4, small ? tag->value << (tag->type == BYTE ? 24 : 16) : tag->value);
+    return p + 4;
+}
+
+static struct file make_file(const void *data, size_t len, const struct tag *tags, uint32_t n, uint32_t n_more,
+                             const struct tag *more)
+{
+    struct file file = {.len = DATA_AT + DATA_BYTES + 2 + (size_t)(n + n_more) * 12 + 4};
+    file.bytes = calloc(1, file.len);
+    assert_non_null(file.bytes);
+    memcpy(file.bytes, "MM\0*", 4);
+    put(file.bytes + 4, 4, DATA_AT + DATA_BYTES);
+    if (len > 0)
+        memcpy(file.bytes + DATA_AT, data, len);
+    uint8_t *p = put(file.bytes + DATA_AT + DATA_BYTES, 2, n + n_more);
+    for (uint32_t i = 0; i < n; i++)
+        p = put_tag(p, &tags[i]);
+    for (uint32_t i = 0; i < n_more; i++) {
+        struct tag tag = *more;
+        tag.number = (uint16_t)(tag.number + i);
+        p = put_tag(p, &tag);
+    }
+    return file;
+}
+
+enum { WIDTH, HEIGHT, BITS, COMPRESSION, COLOURS, OFFSETS, SAMPLES, ROWS, LENGTHS, N_TAGS };
+
+static const struct tag plain[N_TAGS] = {
+    [WIDTH] = {256, LONG, 1, 16},       [HEIGHT] = {257, LONG, 1, 16},   [BITS] = {258, SHORT, 1, 8},
+    [COMPRESSION] = {259, SHORT, 1, 1}, [COLOURS] = {262, SHORT, 1, 1},  [OFFSETS] = {273, LONG, 1, DATA_AT},
+    [SAMPLES] = {277, SHORT, 1, 1},     [ROWS] = {278, LONG, 1, 262144}, [LENGTHS] = {279, LONG, 1, 1000},
+};
+
+static mr_status decode(struct mr_codec *codec, const struct file *file, mr_error *error)
+{
+    uint8_t *pixels;
+    mr_status status = codec_decode(codec, file->bytes, file->len, NULL, NULL, &pixels, error);
+    if (status == MR_OK)
+        free(pixels);
+    else
+        assert_true(strncmp(error->text, "TIFF: ", 6) == 0 || strstr(error->text, "above the limit"));
+    return status;
+}
+
+/* text NULL: libtiff says what it likes. */
+static void expect_damaged_file(struct mr_codec *codec, struct file file, const char *text)
+{
+    mr_error error;
+    assert_int_equal(decode(codec, &file, &error), MR_ERR_DAMAGED);
+    if (text)
+        assert_string_equal(error.text, text);
+    free(file.bytes);
+}
+
+static void expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text)
+{
+    struct mr_image_head head;
+    mr_error error;
+    assert_int_equal(mr_codec_open(codec, bytes, len, &head, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, text);
+}
+
+static void directories_are_refused_by_what_is_wrong(void **state)
+{
+    expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
+    expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10, "TIFF: the directory lies beyond the file");
+    expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0", 12, "TIFF: the file ends in its header");
+    expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0\0\0\0\20", 16, "TIFF: the directory lies beyond the file");
+    expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22, "TIFF: tag 256 lies beyond the file");
+    expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\16\0\0\0\1\0\0\0\0", 22, "TIFF: tag 256 has no known type");
+}
+
+static void sizes_that_lie_are_refused(void **state)
+{
+    struct tag tags[N_TAGS];
+    static const struct {
+        int place;
+        uint32_t value;
+        const char *text;
+    } changes[] = {
+        {WIDTH, 0, NULL},
+        {HEIGHT, 0, NULL},
+        {HEIGHT, UINT32_MAX, NULL},
+        {WIDTH, UINT32_MAX, NULL},
+        {COMPRESSION, 34661, "TIFF: compression 34661 is not supported"},
+        {COLOURS, 8, "TIFF: colour space 8 is not supported"},
+        {COLOURS, 3, "TIFF: the palette is incomplete"},
+        {BITS, 64, "TIFF: a depth of bits 64 is not supported"},
+        {SAMPLES, 65535, "TIFF: a number of samples 65535 is not supported"},
+        {ROWS, 0, NULL},
+        {OFFSETS, UINT32_MAX, NULL},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        memcpy(tags, plain, sizeof tags);
+        tags[COMPRESSION].value = 32773; /* lengths count */
+        tags[changes[i].place].value = changes[i].value;
+        expect_damaged_file(*state, make_file(NULL, 0, tags, N_TAGS, 0, NULL), changes[i].text);
+    }
+    memcpy(tags, plain, sizeof tags);
+    tags[WIDTH].value = tags[HEIGHT].value = 13400;
+    expect_damaged_file(*state, make_file(NULL, 0, tags, N_TAGS, 0, NULL),
+                        "13400 x 13400 pixels are above the limit of 178956970");
+}
+
+static void tags_cost_no_more_than_the_file(void **state)
+{
+    static const struct tag word = {40000, SHORT, 1, 1}, large = {40000, BYTE, 2500, DATA_AT};
+    mr_error error;
+    struct file file = make_file(NULL, 0, plain, N_TAGS, 512 - N_TAGS, &word);
+    assert_int_equal(decode(*state, &file, &error), MR_OK);
+    free(file.bytes);
+    expect_damaged_file(*state, make_file(NULL, 0, plain, N_TAGS, 513 - N_TAGS, &word),
+                        "TIFF: 513 tags are above the limit of 512");
+    file = make_file(NULL, 0, plain, N_TAGS, 1, &large);
+    assert_int_equal(decode(*state, &file, &error), MR_OK);
+    free(file.bytes);
+    expect_damaged_file(*state, make_file(NULL, 0, plain, N_TAGS, 2, &large),
+                        "TIFF: its tags have 5000 bytes, the file only 4242");
+}
+
+/* 64 strips of a row each, packed as nothing but empty heads; all of them are so many bytes from the start. */
+static struct file make_strips(uint8_t strip_len, uint32_t height)
+{
+    static const struct tag tags[N_TAGS] = {
+        [WIDTH] = {256, LONG, 1, 1},          [HEIGHT] = {257, LONG, 1, 64},
+        [BITS] = {258, SHORT, 1, 8},          [COMPRESSION] = {259, SHORT, 1, 32773},
+        [COLOURS] = {262, SHORT, 1, 1},       [OFFSETS] = {273, LONG, 64, DATA_AT + 256},
+        [SAMPLES] = {277, SHORT, 1, 1},       [ROWS] = {278, LONG, 1, 1},
+        [LENGTHS] = {279, BYTE, 64, DATA_AT},
+    };
+    struct tag copy[N_TAGS];
+    memcpy(copy, tags, sizeof copy);
+    copy[HEIGHT].value = height;
+    uint8_t data[512] = {0};
+    memset(data, strip_len, 64);
+    struct file file = make_file(data, sizeof data, copy, N_TAGS, 0, NULL);
+    memset(file.bytes + 1000, 128, 600);
+    /* Only what is needed of it. */
+    memmove(file.bytes + 1600, file.bytes + DATA_AT + DATA_BYTES, file.len - DATA_AT - DATA_BYTES);
+    put(file.bytes + 4, 4, 1600);
+    file.len -= DATA_AT + DATA_BYTES - 1600;
+    return file;
+}
+
+static void strips_that_overlap_much_are_refused(void **state)
+{
+    struct mr_image_head head;
+    mr_error error;
+    struct file file = make_strips(255, 64); /* 16320 bytes; 27424 are the limit */
+    assert_int_equal(mr_codec_open(*state, file.bytes, file.len, &head, &error), MR_OK);
+    mr_codec_close(*state);
+    /* Two bytes each: 65280. */
+    uint8_t *type = file.bytes + 1600 + 2 + LENGTHS * 12 + 2;
+    put(type, 2, SHORT);
+    memset(file.bytes + DATA_AT, 3, 128);
+    expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
+    free(file.bytes);
+}
+
+static void pieces_are_counted(void **state)
+{
+    static const struct tag tags[] = {
+        {256, LONG, 1, 13000}, {257, LONG, 1, 13000}, {258, SHORT, 1, 8}, {259, SHORT, 1, 1},      {262, SHORT, 1, 1},
+        {277, SHORT, 1, 1},    {322, LONG, 1, 16},    {323, LONG, 1, 16}, {324, LONG, 1, DATA_AT}, {325, LONG, 1, 256}};
+    expect_damaged_file(*state, make_file(NULL, 0, tags, sizeof tags / sizeof *tags, 0, NULL),
+                        "TIFF: 660969 strips or tiles are above the limit of 262144");
+}
+
+static void a_jpeg_of_several_scans_is_refused(void **state)
+{
+    static const struct mr_test_jpeg options[] = {
+        {.width = 16, .height = 16, .colour = MR_TEST_GREY},
+        {.width = 16, .height = 16, .colour = MR_TEST_GREY, .progressive = true},
+        {.width = 16, .height = 16, .one_scan_each = true}};
+    for (int i = 0; i < 3; i++) {
+        struct mr_test_image jpeg = mr_test_jpeg(&options[i]);
+        struct tag tags[N_TAGS];
+        mr_error error;
+        memcpy(tags, plain, sizeof tags);
+        tags[COMPRESSION].value = 7;
+        tags[LENGTHS].value = (uint32_t)jpeg.len;
+        assert_true(jpeg.len <= DATA_BYTES);
+        struct file file = make_file(jpeg.bytes, jpeg.len, tags, N_TAGS, 0, NULL);
+        mr_status status = decode(*state, &file, &error);
+        assert_int_equal(status, i == 0 ? MR_OK : MR_ERR_DAMAGED);
+        if (i > 0)
+            assert_string_equal(error.text, "TIFF: a JPEG of several scans or of wrong markers is not supported");
+        free(file.bytes);
+        mr_test_image_free(&jpeg);
+    }
+}
+
+/* Fax, LZW and JPEG of wrong bytes, and unknown tags, about all of which libtiff has something to say. */
+static void libtiff_prints_nothing(void **state)
+{
+    static const uint16_t compressions[] = {2, 3, 4, 5, 6, 7, 8, 34925, 50000};
+    static const struct tag unknown = {60000, SHORT, 1, 1};
+    int kept = dup(STDERR_FILENO);
+    FILE *log = tmpfile();
+    assert_true(kept >= 0 && log && dup2(fileno(log), STDERR_FILENO) >= 0);
+    int n_good = 0;
+    for (size_t i = 0; i < sizeof compressions / sizeof *compressions; i++) {
+        struct tag tags[N_TAGS];
+        mr_error error;
+        memcpy(tags, plain, sizeof tags);
+        tags[COMPRESSION].value = compressions[i];
+        tags[BITS].value = compressions[i] < 5 ? 1 : 8;
+        struct file file = make_file("\xff\x31\x02\x77\x12", 5, tags, N_TAGS, 3, &unknown);
+        n_good += decode(*state, &file, &error) == MR_OK;
+        free(file.bytes);
+    }
+    long n_printed = lseek(fileno(log), 0, SEEK_END);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    fclose(log);
+    assert_int_equal(n_printed, 0);
+    assert_int_equal(n_good, 0);
+}
+
+static int make_codec(void **state)
+{
+    *state = codec_make();
+    return 0;
+}
+
+static int destroy_codec(void **state)
+{
+    mr_codec_destroy(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(directories_are_refused_by_what_is_wrong),
+        cmocka_unit_test(sizes_that_lie_are_refused),
+        cmocka_unit_test(tags_cost_no_more_than_the_file),
+        cmocka_unit_test(strips_that_overlap_much_are_refused),
+        cmocka_unit_test(pieces_are_counted),
+        cmocka_unit_test(a_jpeg_of_several_scans_is_refused),
+        cmocka_unit_test(libtiff_prints_nothing),
+    };
+    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stands in for codec_tiff.c in a build without libtiff: each TIFF file is refused. */
+#include "transforms/formats/codec_tiff.h"
+
+#include "base/image_format.h"
+
+static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+{
+    (void)limits;
+    (void)error;
+    *state_out = NULL;
+    return MR_OK;
+}
+
+static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
+                           mr_error *error)
+{
+    (void)state;
+    (void)bytes;
+    (void)len;
+    (void)head_out;
+    return mr_error_set(error, MR_ERR_DAMAGED, "TIFF, but this build has no libtiff");
+}
+
+/* A state of NULL is never destroyed, and begin, rows and close follow a successful open only. */
+const struct mr_codec_ops mr_codec_tiff = {.name = MR_IMAGE_FORMAT_TIFF, .create = tiff_create, .open = tiff_open};
