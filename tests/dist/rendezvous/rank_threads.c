@@ -5,8 +5,7 @@
 #include "base/clock.h"
 #include "tests/dist/rendezvous/made_up_environment.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,23 +46,28 @@ void mr_test_ranks_init(struct mr_test_rank *ranks, uint32_t n, uint32_t timeout
     }
 }
 
-static struct sockaddr_in loopback(uint16_t port)
+int mr_test_listen_on(const char *host, uint16_t port)
 {
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *list;
+    char number[16];
+    snprintf(number, sizeof number, "%u", port);
+    assert_int_equal(getaddrinfo(host, number, &hints, &list), 0);
+    int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    int on = 1;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    bool listens = bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 16) == 0;
+    freeaddrinfo(list);
+    if (listens)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 int mr_test_listen(uint16_t port)
 {
-    struct sockaddr_in address = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    int on = 1;
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
-    if (bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 16) == 0)
-        return fd;
-    close(fd);
-    return -1;
+    return mr_test_listen_on("127.0.0.1", port);
 }
 
 uint16_t mr_test_free_ports(uint32_t n)

@@ -43,7 +43,9 @@ void mr_test_ranks_expect_error(const struct mr_test_rank *ranks, uint32_t n, mr
 
 /* A port of 127.0.0.1 that is free together with n - 1 above it; none that the kernel gives to connections. */
 uint16_t mr_test_free_ports(uint32_t n);
-/* A socket that listens there and never answers. */
+/* A socket that listens there and never answers; -1 if the port is taken. */
 int mr_test_listen(uint16_t port);
+/* The same at the first address of a host. localhost is 127.0.0.1 on some machines and ::1 on others. */
+int mr_test_listen_on(const char *host, uint16_t port);
 
 #endif

@@ -43,8 +43,8 @@ static void under_torchrun_the_store_takes_a_free_port_above_the_agent_s(void **
     struct talker talker;
     char number[16];
     uint16_t port = mr_test_free_ports(4);
-    int agent = mr_test_listen(port), silent = mr_test_listen((uint16_t)(port + 1));
-    talker.fd = mr_test_listen((uint16_t)(port + 2));
+    int agent = mr_test_listen_on("localhost", port), silent = mr_test_listen_on("localhost", (uint16_t)(port + 1));
+    talker.fd = mr_test_listen_on("localhost", (uint16_t)(port + 2));
     assert_true(agent >= 0 && silent >= 0 && talker.fd >= 0);
     assert_int_equal(pthread_create(&talker.thread, NULL, talk_nonsense, &talker), 0);
     mr_test_ranks_init(ranks, 4, ENOUGH_MS);
@@ -111,7 +111,7 @@ static void under_srun_a_derived_port_that_is_taken_is_passed_over(void **state)
         snprintf(job, sizeof job, "%u", (unsigned)getpid() + i);
         set_slurm(&ranks[0], 0, job);
         assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL), MR_OK);
-        fd = mr_test_listen(who.master_port);
+        fd = mr_test_listen_on("localhost", who.master_port);
     }
     for (uint32_t r = 0; r < 3; r++)
         set_slurm(&ranks[r], r, job);
