@@ -24,7 +24,7 @@ struct mr_tar_group {
     struct mr_tar_file *file;
     const struct mr_tar_recipe *recipe;
     struct mr_tar_samples *samples;
-    uint32_t n_notes;
+    uint64_t n_notes;
     bool has_gap; /* a gap whose loss no sample shows so far */
     struct mr_tar_gap gap;
     /* The sample whose members come: */
@@ -154,10 +154,22 @@ static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
     return add_sample(group, &group->member, group->further, *group->name ? group->name : group->stem, error);
 }
 
+/* How many broken places have no note. */
+static mr_status count_rest(struct mr_tar_group *group, mr_error *error)
+{
+    char note[64];
+    if (group->n_notes <= MAX_NOTES)
+        return MR_OK;
+    int len = snprintf(note, sizeof note, "has %" PRIu64 " more broken places", group->n_notes - MAX_NOTES);
+    return mr_bytes_append(&group->samples->notes, note, (size_t)len + 1, error);
+}
+
 mr_status mr_tar_group_finish(struct mr_tar_group *group, mr_error *error)
 {
     mr_status status = close_sample(group, error);
-    return status == MR_OK && group->has_gap ? add_gap(group, error) : status;
+    if (status == MR_OK && group->has_gap)
+        status = add_gap(group, error);
+    return status == MR_OK ? count_rest(group, error) : status;
 }
 
 static void open_sample(struct mr_tar_group *group, const char *name, size_t stem_len)
