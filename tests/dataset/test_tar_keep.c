@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/xxh3.h"
+#include "dataset/catalog_format.h"
 #include "dataset/dataset.h"
 #include "tests/dataset/tree.h"
 #include "tests/support/shards.h"
@@ -153,6 +155,128 @@ static void a_kept_index_that_is_damaged_is_as_none(void **state)
     tree_destroy(&tree);
 }
 
+static void set_time(const struct tree *tree, const char *name)
+{
+    const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000}};
+    assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, name), times, 0), 0);
+}
+
+/* Another maximum is another recipe. */
+static void a_further_member_is_kept_with_its_maximum(void **state)
+{
+    (void)state;
+    struct tree tree;
+    int64_t label;
+    char spec[4096];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    expect_labels(&tree, "s.tar", "?keep=json:7", 1);
+    snprintf(spec, sizeof spec, "tar:%s/s.tar?keep=json:6", tree.path);
+    mr_dataset *dataset = open_dataset(spec);
+    assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_IO);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+/* Its lines are for every opening. */
+static void a_broken_shard_is_not_kept(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256];
+    struct mr_test_shard shard = {0};
+    tree_create(&tree);
+    mr_test_shard_add_text(&shard, "a.jpg", "x");
+    size_t at = mr_test_shard_add_text(&shard, "b.jpg", "x");
+    memset(shard.bytes + at, 'x', 512);
+    mr_test_shard_add_text(&shard, "c.jpg", "x");
+    tree_write(&tree, "s.tar", shard.bytes, shard.len);
+    mr_test_shard_free(&shard);
+    set_time(&tree, "s.tar");
+    mr_dataset_destroy(open_dataset(tree_spec(&tree, "tar", "s.tar")));
+    assert_int_equal(count_kept(&tree, ".", name), 0);
+    tree_destroy(&tree);
+}
+
+/* Lengths of the header, of its part before the checksum, and of the recipe. */
+enum { HEADER = 88, SUMMED = 80, RECIPE_LEN_AT = 12, MAX_FILE = 4096 };
+
+struct forgery {
+    struct tree tree;
+    char name[256];
+    uint8_t bytes[MAX_FILE];
+    size_t len;
+    size_t members_at; /* of N struct mr_catalog_member, N of struct mr_catalog_further, names */
+};
+
+static void begin_forgery(struct forgery *forgery)
+{
+    uint32_t recipe_len;
+    tree_create(&forgery->tree);
+    write_shard(&forgery->tree, "s.tar", "1", 0);
+    expect_labels(&forgery->tree, "s.tar", "?keep=json:7", 1);
+    assert_int_equal(count_kept(&forgery->tree, ".", forgery->name), 1);
+    FILE *file = fopen(tree_at(&forgery->tree, forgery->name), "rb");
+    assert_non_null(file);
+    forgery->len = fread(forgery->bytes, 1, MAX_FILE, file);
+    fclose(file);
+    memcpy(&recipe_len, forgery->bytes + RECIPE_LEN_AT, sizeof recipe_len);
+    forgery->members_at = HEADER + recipe_len;
+}
+
+/* With the right checksum, so it would be used. */
+static void write_forgery(struct forgery *forgery)
+{
+    uint64_t sum = mr_xxh3_pair(forgery->bytes, SUMMED, forgery->bytes + HEADER, forgery->len - HEADER);
+    memcpy(forgery->bytes + SUMMED, &sum, sizeof sum);
+    tree_write(&forgery->tree, forgery->name, forgery->bytes, forgery->len);
+}
+
+static void put_u64(struct forgery *forgery, size_t at, uint64_t value)
+{
+    memcpy(forgery->bytes + at, &value, sizeof value);
+}
+
+/* Anybody may have written it. A label of 9 shows that it was used. */
+static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
+{
+    (void)state;
+    enum { MEMBER = sizeof(struct mr_catalog_member), FURTHER = sizeof(struct mr_catalog_further) };
+    struct forgery truth, forgery;
+    begin_forgery(&truth);
+    for (int i = 0; i < N; i++) /* the label is the last 8 bytes of a member */
+        put_u64(&truth, truth.members_at + (size_t)i * MEMBER + MEMBER - 8, 9);
+    write_forgery(&truth);
+    expect_labels(&truth.tree, "s.tar", "?keep=json:7", 9);
+    size_t further_at = truth.members_at + N * MEMBER, names_at = further_at + N * FURTHER;
+    const struct {
+        size_t at;
+        uint64_t value;
+    } wrong[] = {{truth.members_at, UINT64_MAX},                /* offset of an image */
+                 {truth.members_at, 1 << 20},                   /* behind the shard */
+                 {truth.members_at + 8, UINT64_C(200) << 56},   /* a problem that is none */
+                 {further_at + FURTHER, UINT64_MAX - 3},        /* offset of a further member */
+                 {further_at + FURTHER + 8, 8},                 /* above its maximum */
+                 {names_at, 0},                                 /* empty names */
+                 {truth.len - 8, UINT64_C(0x6161616161616161)}, /* no NUL at the end */
+                 {8, 3},                                        /* another version */
+                 {64, N - 1},                                   /* fewer samples than names */
+                 {64, UINT64_MAX / 16}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        forgery = truth;
+        put_u64(&forgery, wrong[i].at, wrong[i].value);
+        write_forgery(&forgery);
+        expect_labels(&truth.tree, "s.tar", "?keep=json:7", 1);
+    }
+    forgery = truth; /* one name more */
+    put_u64(&forgery, 72, truth.len - names_at + 2);
+    memcpy(forgery.bytes + forgery.len, "x", 2);
+    forgery.len += 2;
+    write_forgery(&forgery);
+    expect_labels(&truth.tree, "s.tar", "?keep=json:7", 1);
+    tree_destroy(&truth.tree);
+}
+
 /* Whoever writes an index is left alone for a minute; then it was killed, and the file goes away. */
 static void a_file_that_a_killed_process_left_is_replaced(void **state)
 {
@@ -275,6 +399,49 @@ static void an_index_that_is_wrong_about_a_long_name_is_not_used(void **state)
     tree_destroy(&tree);
 }
 
+/* Each of these contradicts the shard or itself. */
+static void an_index_of_wds2idx_that_contradicts_itself_is_not_used(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"v1.2 1\njpg 512 1 0.jpg jpg 512 1 0.jpg\n", /* twice */
+                                        "v1.2 1\nPNG 512 1 0.jpg\n",                 /* another suffix */
+                                        "v1.2 2\njpg 512 1 0.jpg\n",                 /* more lines than there are */
+                                        "v1.2 0\njpg 512 1 0.jpg\n",
+                                        "v1.2 1\njpg 512 2 0.jpg\n", /* another size */
+                                        "v1.2 1\njpg 512 99999999 0.jpg\n",
+                                        "v1.2 1\njpg 0 1 0.jpg\n",
+                                        "v1.2 1\njpg 513 1 0.jpg\n",
+                                        "v1.2 1\njpg 512 1\n",
+                                        "v1.2 1\n\n",
+                                        "v1.2 1",
+                                        ""};
+    struct tree tree;
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        tree_write(&tree, "s.idx", texts[i], strlen(texts[i]));
+        expect_labels(&tree, "s.tar", "?index=none", 1);
+    }
+    tree_destroy(&tree);
+}
+
+/* It may change once more without another time of change. */
+static void nothing_is_kept_beside_an_index_of_wds2idx_that_is_new(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char name[256];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    tree_file(&tree, "s.idx");
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 0);
+    set_time(&tree, "s.idx");
+    expect_labels(&tree, "s.tar", "", 1);
+    assert_int_equal(count_kept(&tree, ".", name), 1);
+    tree_destroy(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +453,11 @@ int main(void)
         cmocka_unit_test(an_index_of_wds2idx_is_read_as_it_is),
         cmocka_unit_test(what_is_kept_holds_until_the_index_of_wds2idx_changes),
         cmocka_unit_test(an_index_that_is_wrong_about_a_long_name_is_not_used),
+        cmocka_unit_test(an_index_of_wds2idx_that_contradicts_itself_is_not_used),
+        cmocka_unit_test(nothing_is_kept_beside_an_index_of_wds2idx_that_is_new),
+        cmocka_unit_test(a_further_member_is_kept_with_its_maximum),
+        cmocka_unit_test(a_broken_shard_is_not_kept),
+        cmocka_unit_test(a_forged_index_is_used_only_if_it_lies_in_the_shard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
