@@ -121,7 +121,7 @@ static void json_may_be_long_and_nested(void **state)
     static const char *const texts[] = {text,
                                         "{\"a\":[[[[[[[[{\"b\":[]}]]]]]]]],\"y\":5}",
                                         "{\"a\":[}],\"y\":5}",
-                                        "{\"a\":{]},\"y\":5}",
+                                        "{\"a\":[[}],\"y\":5}",
                                         "{\"y\":+5}",
                                         "{\"y\":5,}",
                                         "{\"y\":5}}"};

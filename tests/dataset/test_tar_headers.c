@@ -230,6 +230,17 @@ static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
     }
 }
 
+static void a_name_with_a_zero_byte_is_none(void **state)
+{
+    (void)state;
+    static const char text[] = "13 path=ne\0w\n";
+    mr_test_shard_add_type(&shard, 'x', "p", text, sizeof text - 1);
+    add_header('0', "a", "abc");
+    add_header('L', "l", "b");
+    add_header('0', "x", "");
+    expect_report("gap 0 to 1024: a pax header whose path is empty or too long\na 1536+3\nb 3584+0\n");
+}
+
 /* What one header says of the next member is not said of the one after that, nor of one behind a broken place. */
 static void what_precedes_a_broken_place_is_forgotten(void **state)
 {
@@ -312,6 +323,7 @@ int main(void)
         cmocka_unit_test(an_old_header_is_a_folder_by_its_whole_name),
         cmocka_unit_test(records_of_pax_replace_name_and_size),
         cmocka_unit_test(records_of_pax_that_make_no_sense_are_a_broken_place),
+        cmocka_unit_test(a_name_with_a_zero_byte_is_none),
         cmocka_unit_test(what_precedes_a_broken_place_is_forgotten),
         cmocka_unit_test(a_block_of_zeros_ends_a_shard),
         cmocka_unit_test(the_pass_goes_on_with_a_header_that_has_a_magic),

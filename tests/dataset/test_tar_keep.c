@@ -170,11 +170,13 @@ static void a_further_member_is_kept_with_its_maximum(void **state)
     char spec[4096];
     tree_create(&tree);
     write_shard(&tree, "s.tar", "1", 0);
-    expect_labels(&tree, "s.tar", "?keep=json:7", 1);
-    snprintf(spec, sizeof spec, "tar:%s/s.tar?keep=json:6", tree.path);
-    mr_dataset *dataset = open_dataset(spec);
-    assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_IO);
-    mr_dataset_destroy(dataset);
+    for (int i = 0; i < 2; i++) {
+        snprintf(spec, sizeof spec, "tar:%s/s.tar?keep=json:6", tree.path);
+        mr_dataset *dataset = open_dataset(spec);
+        assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_IO);
+        mr_dataset_destroy(dataset);
+        expect_labels(&tree, "s.tar", "?keep=json:7", 1);
+    }
     tree_destroy(&tree);
 }
 
@@ -258,6 +260,7 @@ static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
                  {further_at + FURTHER, UINT64_MAX - 3},        /* offset of a further member */
                  {further_at + FURTHER + 8, 8},                 /* above its maximum */
                  {names_at, 0},                                 /* empty names */
+                 {names_at, UINT64_C(0x2e316167706a2e00)},      /* one empty name, and the next in its place */
                  {truth.len - 8, UINT64_C(0x6161616161616161)}, /* no NUL at the end */
                  {8, 3},                                        /* another version */
                  {64, N - 1},                                   /* fewer samples than names */
