@@ -83,6 +83,8 @@ static mr_status check_options(const mr_sampler_options *options, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID, "tail %u is not an mr_tail", (unsigned)options->tail);
     if ((unsigned)options->order > MR_ORDER_KEYED)
         return mr_error_set(error, MR_ERR_INVALID, "order %u is not an mr_order", (unsigned)options->order);
+    if (options->repeat == 0 && options->repeat_form != MR_REPEAT_TORCHVISION)
+        return mr_error_set(error, MR_ERR_INVALID, "repeat_form needs repeat");
     return options->repeat != 0 ? check_repeat(options, error) : check_weights(options, error);
 }
 

@@ -164,6 +164,9 @@ static void choices_that_do_not_fit_are_refused(void **state)
     options.n_draws = 0;
     options.no_replacement = true;
     refuse(&options, MR_ERR_INVALID, "no_replacement needs weights");
+    options.no_replacement = false;
+    options.repeat_form = MR_REPEAT_TIMM;
+    refuse(&options, MR_ERR_INVALID, "repeat_form needs repeat");
     options.repeat = 2;
     options.repeat_form = (mr_repeat_form)2;
     refuse(&options, MR_ERR_INVALID, "repeat_form 2 is not");
