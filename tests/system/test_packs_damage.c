@@ -400,7 +400,7 @@ static void kills_change_no_byte(void **state)
     struct killer killer = {.loader = loader};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
-    for (int round = 0; killer.n_kills < 30; round++) {
+    while (killer.n_kills < 30) {
         struct mr_test_epoch got = mr_test_epoch_run(loader, 0);
         if (got.status != MR_END || got.n_failures > 0)
             fail_msg("%s", got.n_failures ? got.first_error.text : mr_loader_error(loader)->text);
