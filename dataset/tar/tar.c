@@ -99,17 +99,20 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
     return status < 0 ? status : mr_spec_finish(spec, "image, label, keep, classes, index", error);
 }
 
-/* What the recipe says, as one text; suffixes have a byte in front of which no other text can end. */
+/* What the recipe says, as one text. Texts of the user's have their length in front, so no two recipes have one text.
+ */
 static void write_recipe(struct mr_tar_recipe *recipe)
 {
     static const char *const labels[] = {
         [MR_TAR_LABEL_CLS] = "cls", [MR_TAR_LABEL_JSON] = "json:", [MR_TAR_LABEL_NONE] = "none"};
-    int n = snprintf(recipe->text, sizeof recipe->text, "label %s%s image", labels[recipe->label], recipe->field);
+    int n = snprintf(recipe->text, sizeof recipe->text, "label %s%zu:%s image", labels[recipe->label],
+                     strlen(recipe->field), recipe->field);
     for (uint32_t i = 0; i < recipe->n_images; i++) /* storage and field are shorter than text */
-        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%s", recipe->images[i]);
+        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%zu:%s", strlen(recipe->images[i]),
+                      recipe->images[i]);
     for (uint32_t i = 0; i < recipe->n_kept; i++)
-        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, " keep %s:%" PRIu64, recipe->kept[i].name,
-                      recipe->kept[i].max_bytes);
+        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, " keep %zu:%s:%" PRIu64,
+                      strlen(recipe->kept[i].name), recipe->kept[i].name, recipe->kept[i].max_bytes);
 }
 
 /* How much of two paths is the same, up to a slash. */

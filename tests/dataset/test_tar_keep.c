@@ -180,6 +180,23 @@ static void a_further_member_is_kept_with_its_maximum(void **state)
     tree_destroy(&tree);
 }
 
+/* A field may be called as suffixes follow one. */
+static void no_two_recipes_share_what_is_kept(void **state)
+{
+    (void)state;
+    struct tree tree;
+    int64_t label;
+    char spec[4096];
+    tree_create(&tree);
+    write_shard(&tree, "s.tar", "1", 0);
+    snprintf(spec, sizeof spec, "tar:%s/s.tar?label=json:y%%20image,png&image=jpg", tree.path);
+    mr_dataset *dataset = open_dataset(spec);
+    assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_IO);
+    mr_dataset_destroy(dataset);
+    expect_labels(&tree, "s.tar", "?label=json:y&image=png%20image,jpg", 8);
+    tree_destroy(&tree);
+}
+
 /* Its lines are for every opening. */
 static void a_broken_shard_is_not_kept(void **state)
 {
@@ -459,6 +476,7 @@ int main(void)
         cmocka_unit_test(an_index_of_wds2idx_that_contradicts_itself_is_not_used),
         cmocka_unit_test(nothing_is_kept_beside_an_index_of_wds2idx_that_is_new),
         cmocka_unit_test(a_further_member_is_kept_with_its_maximum),
+        cmocka_unit_test(no_two_recipes_share_what_is_kept),
         cmocka_unit_test(a_broken_shard_is_not_kept),
         cmocka_unit_test(a_forged_index_is_used_only_if_it_lies_in_the_shard),
     };
