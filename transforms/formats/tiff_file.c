@@ -131,10 +131,12 @@ static bool is_about_memory(const char *text)
     return false;
 }
 
+/* LZMA in a hostile file may ask for 4 GB: that is no lack of memory. */
 static mr_status tell_error(const struct mr_tiff_file *file, mr_error *error)
 {
     const char *text = file->text[0] ? file->text : "libtiff refuses it";
-    return mr_error_set(error, is_about_memory(text) ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "TIFF: %s", text);
+    bool memory = file->compression != COMPRESSION_LZMA && is_about_memory(text);
+    return mr_error_set(error, memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "TIFF: %s", text);
 }
 
 static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_error *error)
