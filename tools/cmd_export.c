@@ -31,14 +31,18 @@ struct export_args {
 };
 
 /* The files in the order in which they get their names. */
-enum { LABELS, INDICES, MASK, IMAGES, N_FILES };
+enum { LABELS, MIX_LABELS, MIX_LAMBDA, SOFT_LABELS, INDICES, MASK, IMAGES, N_FILES };
 
 static const struct {
     const char *array; /* NULL: the first one of the batch */
     const char *suffix;
     mr_dtype dtype; /* where the epoch has no batch */
+    bool of_mixing; /* no file where batches have no such array */
 } files[N_FILES] = {
     [LABELS] = {"label", ".labels.npy", MR_I64},
+    [MIX_LABELS] = {"mix_label", ".mix_labels.npy", MR_I64, true},
+    [MIX_LAMBDA] = {"mix_lambda", ".mix_lambda.npy", MR_F32, true},
+    [SOFT_LABELS] = {"soft_label", ".soft_labels.npy", MR_F32, true},
     [INDICES] = {"index", ".indices.npy", MR_I64},
     [MASK] = {"mask", ".mask.npy", MR_U8},
     [IMAGES] = {NULL, ".npy", MR_U8},
@@ -53,7 +57,9 @@ struct output {
 
 static const struct argp_option options[] = {
     {"out", KEY_OUT, "X.npy", 0,
-     "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy (needed)", 0},
+     "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy, of mixed batches "
+     "also X.mix_labels.npy, X.mix_lambda.npy and, with --soft-labels, X.soft_labels.npy (needed)",
+     0},
     {"explain", KEY_EXPLAIN, "FILE.jsonl", 0,
      "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of its image", 0},
     {0}};
@@ -207,6 +213,12 @@ static void sync_directory(const char *out)
     free(copy);
 }
 
+/* The array was in the batches, or is always there. */
+static bool is_wanted(const struct output *output, int file)
+{
+    return !files[file].of_mixing || output->npy[file].header_bytes > 0;
+}
+
 static int finish_output(const struct mr_feed *feed, struct output *output, const char *out)
 {
     mr_dtype dtype = mr_loader_resolved(feed->loader)->dtype;
@@ -216,11 +228,14 @@ static int finish_output(const struct mr_feed *feed, struct output *output, cons
     bool good = output->lines.file.path == NULL || mr_temporary_file_sync(&output->lines.file);
 
     for (int i = 0; good && i < N_FILES; i++)
-        good = mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
+        good = !is_wanted(output, i) ||
+               mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
     if (output->lines.file.path != NULL)
         all[n++] = &output->lines.file;
-    for (int i = 0; i < N_FILES; i++)
-        all[n++] = &output->npy[i].file;
+    for (int i = 0; i < N_FILES; i++) {
+        if (is_wanted(output, i))
+            all[n++] = &output->npy[i].file;
+    }
     if (!good || !mr_temporary_file_rename_all(all, n))
         return MR_EXIT_FAILED;
     sync_directory(out);

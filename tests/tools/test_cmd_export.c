@@ -390,10 +390,55 @@ static void target_is_refused_before_the_data_are_opened(void **state)
     mr_run_free(&run);
 }
 
+static void a_mixed_epoch_has_its_labels(void **state)
+{
+    enum { BATCH = 5, CLASSES = 4 };
+    struct mr_npy_file label, partner, lambda, soft;
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "imagefolder:photos", "--transform", "train:16+mixup(1)", "--dtype", "f32",
+                   "--batch-size", "5", "--soft-labels", "4", "--out", "mixed.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_npy_file_read(&label, "mixed.labels.npy");
+    mr_npy_file_read(&partner, "mixed.mix_labels.npy");
+    mr_npy_file_read(&lambda, "mixed.mix_lambda.npy");
+    mr_npy_file_read(&soft, "mixed.soft_labels.npy");
+    assert_shape(&partner, "<i8", 1, (int64_t[]){N_SAMPLES});
+    assert_shape(&lambda, "<f4", 1, (int64_t[]){N_SAMPLES});
+    assert_shape(&soft, "<f4", 2, (int64_t[]){N_SAMPLES, CLASSES});
+    for (int i = 0; i < N_SAMPLES; i++) {
+        int before = i % BATCH == 0 ? i + BATCH - 1 : i - 1;
+        int64_t own = mr_npy_file_i64(&label, (size_t)i), other = mr_npy_file_i64(&partner, (size_t)i);
+        float share, shares[CLASSES];
+        memcpy(&share, lambda.data + (size_t)i * sizeof share, sizeof share);
+        memcpy(shares, soft.data + (size_t)i * sizeof shares, sizeof shares);
+        assert_int_equal(other, mr_npy_file_i64(&label, (size_t)before));
+        for (int c = 0; c < CLASSES; c++)
+            assert_float_equal(shares[c], (own == c ? share : 0) + (other == c ? 1 - share : 0), 1e-6);
+    }
+    mr_npy_file_free(&label);
+    mr_npy_file_free(&partner);
+    mr_npy_file_free(&lambda);
+    mr_npy_file_free(&soft);
+    mr_run_command(&run, "export", "imagefolder:photos", "--transform", "train:16+mixup(1)", "--dtype", "f32",
+                   "--batch-size", "16", "--drop-last", "--out", "none.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_npy_file_read(&lambda, "none.mix_lambda.npy");
+    assert_shape(&lambda, "<f4", 1, (int64_t[]){0});
+    mr_npy_file_free(&lambda);
+    assert_int_equal(access("none.soft_labels.npy", F_OK), -1);
+    mr_run_command(&run, "export", "imagefolder:photos", "--soft-labels", "4", "--out", "plain.npy", NULL);
+    assert_int_equal(run.status, 2);
+    assert_non_null(strstr(run.err, "soft_labels 4: the transform does not mix"));
+    mr_run_free(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_files_describe_one_epoch),
+        cmocka_unit_test(a_mixed_epoch_has_its_labels),
         cmocka_unit_test(seed_epoch_and_order_are_those_of_the_order_command),
         cmocka_unit_test(workers_batch_size_and_reader_change_nothing),
         cmocka_unit_test(dtype_and_layout_are_written_as_numpy_knows_them),
