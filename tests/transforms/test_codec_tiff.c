@@ -4,6 +4,7 @@
  * that are libtiff's are not compared: they change with its versions.
  */
 #include "tests/transforms/codec_support.h"
+#include "transforms/formats/tiff_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -235,6 +236,112 @@ static void a_jpeg_of_several_scans_is_refused(void **state)
     }
 }
 
+/* libjpeg passes over 0xff ahead of a marker: a frame of several scans could hide behind it. */
+static void a_jpeg_with_fill_bytes_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t plain_jpeg[] = "\xff\xd8\xff\xc0\0\13\10\0\1\0\1\1\1\21\0\xff\xda\0\10\1\1\0\0\77\0";
+    uint8_t filled[65536] = "\xff\xd8\xff\xff\xc2\0\13\10\0\1\0\1\1\1\21\0";
+    assert_true(mr_tiff_check_jpeg(plain_jpeg, sizeof plain_jpeg - 1));
+    memcpy(filled + 4 + 0xc200, plain_jpeg + 2, sizeof plain_jpeg - 3);
+    assert_false(mr_tiff_check_jpeg(filled, sizeof filled));
+}
+
+/* An xz stream of two blocks of one plain byte, with a check of 4 bytes, in which two filters are before LZMA. */
+static const uint8_t two_blocks[] = "\3757zXZ\0\0\1\0\0\0\0"
+                                    "\4\302\200\200\1\5\3\1\0\4\0\41\1\36\0\0crc4" /* both sizes; differences, x86 */
+                                    "\1\0\0x\0\0\0\0"
+                                    "chck"
+                                    "\2\0\41\1\36\0\0\0crc4"
+                                    "\1\0\0x\0\0\0\0"
+                                    "chck"
+                                    "\0";
+
+enum { FIRST_FILTERS = 18, FIRST_SIZE = 25, FIRST_CHUNK = 32, SECOND_BLOCK = 44, SECOND_SIZE = 48, XZ_END = 68 };
+
+static bool check_xz_with(size_t at, uint8_t value)
+{
+    uint8_t *bytes = malloc(XZ_END), reversed[XZ_END]; /* so that a sanitizer knows its end */
+    assert_non_null(bytes);
+    memcpy(bytes, two_blocks, XZ_END);
+    if (at < XZ_END)
+        bytes[at] = value;
+    for (size_t i = 0; i < XZ_END; i++) {
+        reversed[i] = 0;
+        for (int bit = 0; bit < 8; bit++)
+            reversed[i] |= (uint8_t)((bytes[i] >> bit & 1) << (7 - bit));
+    }
+    bool good = mr_tiff_check_xz(bytes, XZ_END, false);
+    assert_int_equal(mr_tiff_check_xz(reversed, XZ_END, true), good);
+    free(bytes);
+    return good;
+}
+
+static void dictionaries_of_lzma_are_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(two_blocks[FIRST_SIZE], 30);
+    assert_int_equal(two_blocks[SECOND_SIZE], 30);
+    assert_true(check_xz_with(XZ_END, 0));
+    assert_false(check_xz_with(FIRST_SIZE, 31));
+    assert_false(check_xz_with(SECOND_SIZE, 31));
+    assert_false(check_xz_with(SECOND_SIZE, 40));
+    assert_false(check_xz_with(FIRST_FILTERS, 0xa1));
+    assert_false(check_xz_with(FIRST_CHUNK, 3));
+    assert_false(check_xz_with(SECOND_BLOCK + 1, 3)); /* four filters in a header of twelve bytes */
+}
+
+/* libtiff may have been built without LZMA and zstd. */
+static void expect_damaged_here(struct mr_codec *codec, struct file file, const char *text)
+{
+    mr_error error;
+    assert_int_equal(decode(codec, &file, &error), MR_ERR_DAMAGED);
+    if (!strstr(error.text, "this build has no libtiff for it"))
+        assert_string_equal(error.text, text);
+    free(file.bytes);
+}
+
+static void large_dictionaries_are_refused(void **state)
+{
+    static const char text[] = "TIFF: LZMA with a dictionary above 128 MiB is not supported";
+    for (int ycc = 0; ycc < 2; ycc++) { /* which libtiff turns into colours */
+        struct tag tags[N_TAGS];
+        uint8_t bytes[XZ_END];
+        memcpy(tags, plain, sizeof tags);
+        memcpy(bytes, two_blocks, sizeof bytes);
+        bytes[SECOND_SIZE] = 40;
+        tags[COMPRESSION].value = 34925;
+        tags[LENGTHS].value = sizeof bytes;
+        if (ycc) {
+            tags[COLOURS].value = 6;
+            tags[SAMPLES].value = 3;
+        }
+        expect_damaged_here(*state, make_file(bytes, sizeof bytes, tags, N_TAGS, 0, NULL), text);
+        tags[LENGTHS].value = DATA_BYTES + 1000;
+        expect_damaged_here(*state, make_file(bytes, sizeof bytes, tags, N_TAGS, 0, NULL),
+                            "TIFF: a strip or tile lies beyond the file");
+    }
+}
+
+/* What the libraries take beside the pixels counts: two rows of fax, zstd's window. */
+static void the_libraries_memory_counts(void **state)
+{
+    struct tag tags[N_TAGS];
+    memcpy(tags, plain, sizeof tags);
+    tags[WIDTH].value = 60000000;
+    tags[HEIGHT].value = tags[BITS].value = 1;
+    tags[COMPRESSION].value = 4;
+    expect_damaged_file(*state, make_file("\x80", 1, tags, N_TAGS, 0, NULL),
+                        "decoding needs 1147500000 bytes of memory, above the limit of 1073741824");
+    memcpy(tags, plain, sizeof tags);
+    tags[WIDTH].value = tags[HEIGHT].value = 13000;
+    tags[SAMPLES].value = 3;
+    tags[COLOURS].value = 2;
+    tags[COMPRESSION].value = 50000;
+    expect_damaged_here(*state, make_file(NULL, 0, tags, N_TAGS, 0, NULL),
+                        "decoding needs 1148217728 bytes of memory, above the limit of 1073741824");
+}
+
 /* Fax, LZW and JPEG of wrong bytes, and unknown tags, about all of which libtiff has something to say. */
 static void libtiff_prints_nothing(void **state)
 {
@@ -283,6 +390,10 @@ int main(void)
         cmocka_unit_test(strips_that_overlap_much_are_refused),
         cmocka_unit_test(pieces_are_counted),
         cmocka_unit_test(a_jpeg_of_several_scans_is_refused),
+        cmocka_unit_test(a_jpeg_with_fill_bytes_is_refused),
+        cmocka_unit_test(dictionaries_of_lzma_are_checked),
+        cmocka_unit_test(large_dictionaries_are_refused),
+        cmocka_unit_test(the_libraries_memory_counts),
         cmocka_unit_test(libtiff_prints_nothing),
     };
     return cmocka_run_group_tests(tests, make_codec, destroy_codec);

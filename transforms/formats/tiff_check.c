@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks through a TIFF's first directory, and through the markers of a JPEG in it. */
+/* Looks through a TIFF's first directory, and through the JPEGs and xz streams in it. */
 #include "transforms/formats/tiff_check.h"
 
 #include <inttypes.h>
@@ -8,6 +8,8 @@
 #define MAX_TAGS 512
 #define PHOTOMETRIC 262
 #define EXTRA_SAMPLES 338
+/* (2 | bits % 2) << (bits / 2 + 11) bytes: MR_TIFF_MAX_WINDOW_BYTES. */
+#define MAX_DICTIONARY 30
 #define MAX_EXTRA 16 /* more are as none: no kind of pixels has so many */
 
 struct reader {
@@ -109,7 +111,7 @@ bool mr_tiff_check_jpeg(const uint8_t *bytes, size_t len)
     uint32_t n_components = 0;
     for (size_t at = 2; len >= 4 && at <= len - 4 && bytes[at] == 0xff;) {
         uint32_t marker = bytes[at + 1], n = (uint32_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (marker < 0xc0 || (marker >= 0xd0 && marker <= 0xd9) || n > len - at - 2)
+        if (marker < 0xc0 || marker == 0xff || (marker >= 0xd0 && marker <= 0xd9) || n > len - at - 2)
             return false;
         if (marker == 0xda) /* the scan */
             return n >= 3 && n_components == bytes[at + 4];
@@ -120,4 +122,57 @@ bool mr_tiff_check_jpeg(const uint8_t *bytes, size_t len)
         at += 2 + n;
     }
     return false;
+}
+
+/* What libtiff unpacks; 0 behind the end. */
+struct xz {
+    const uint8_t *bytes;
+    size_t len;
+    bool reversed;
+};
+
+static uint32_t read_xz(const struct xz *xz, size_t at)
+{
+    uint32_t byte = at < xz->len ? xz->bytes[at] : 0;
+    if (!xz->reversed)
+        return byte;
+    byte = (byte & 0x55) << 1 | (byte >> 1 & 0x55);
+    byte = (byte & 0x33) << 2 | (byte >> 2 & 0x33);
+    return (byte & 0x0f) << 4 | byte >> 4;
+}
+
+/* The header of a block; liblzma knows no filter with a number of several bytes. */
+static bool is_small_block(const struct xz *xz, size_t at, size_t end)
+{
+    uint32_t flags = read_xz(xz, at + 1);
+    at += 2;
+    for (uint32_t n_sizes = (flags >> 6 & 1) + (flags >> 7); n_sizes > 0 && at < end; at++)
+        n_sizes -= read_xz(xz, at) < 128;
+    for (uint32_t n = (flags & 3) + 1; n > 0; n--) {
+        uint32_t filter = read_xz(xz, at), n_bytes = read_xz(xz, at + 1);
+        if (filter >= 128 || n_bytes >= 128 || (filter == 0x21 && read_xz(xz, at + 2) > MAX_DICTIONARY))
+            return false;
+        at += 2 + n_bytes;
+    }
+    return at <= end;
+}
+
+bool mr_tiff_check_xz(const uint8_t *bytes, size_t len, bool reversed)
+{
+    static const uint8_t check_bytes[16] = {0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64};
+    struct xz xz = {bytes, len, reversed};
+    uint32_t n_words, kind;
+    for (size_t at = 12; (n_words = read_xz(&xz, at)) != 0;) { /* 0: the index */
+        size_t end = at + (n_words + 1) * 4;
+        if (!is_small_block(&xz, at, end))
+            return false;
+        for (at = end; (kind = read_xz(&xz, at)) != 0;) { /* chunks: plain ones, packed ones */
+            if (kind > 2 && kind < 0x80)
+                return false;
+            size_t size_at = at + (kind > 2 ? 3 : 1);
+            at = size_at + 2 + (kind >= 0xc0) + 1 + (read_xz(&xz, size_at) << 8 | read_xz(&xz, size_at + 1));
+        }
+        at = (at + 1 + 3) / 4 * 4 + check_bytes[read_xz(&xz, 7) & 15];
+    }
+    return true;
 }

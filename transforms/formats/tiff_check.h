@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a TIFF must be before libtiff sees it. libtiff copies every tag, whatever its size, and its time grows with the
- * square of their number; it decodes JPEGs of a hundred scans.
+ * square of their number; it decodes JPEGs of a hundred scans, and LZMA with a dictionary of 4 GB.
  */
 #ifndef TRANSFORMS_FORMATS_TIFF_CHECK_H
 #define TRANSFORMS_FORMATS_TIFF_CHECK_H
@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Of LZMA's dictionary, which is checked, and of zstd's window, which is zstd's own limit. */
+#define MR_TIFF_MAX_WINDOW_BYTES (UINT32_C(1) << 27)
 
 /* Of the first directory. */
 struct mr_tiff_check {
@@ -27,5 +30,8 @@ mr_status mr_tiff_check_directory(struct mr_tiff_check *check, const uint8_t *by
 
 /* Is a strip a JPEG of one scan, with nothing odd ahead of it? */
 bool mr_tiff_check_jpeg(const uint8_t *bytes, size_t len);
+
+/* Is a strip an xz stream whose blocks have dictionaries within the limit? reversed: the bits of each byte are. */
+bool mr_tiff_check_xz(const uint8_t *bytes, size_t len, bool reversed);
 
 #endif

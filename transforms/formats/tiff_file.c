@@ -18,8 +18,10 @@
 #define MAX_PIECES 262144
 /* How often a byte may be part of a strip or tile, on the average. */
 #define MAX_USES 16
-/* What libtiff makes of a byte of tags: offsets of 2 bytes become 8, beside what is in the file. */
-#define BYTES_PER_TAG_BYTE 6
+/* What libtiff makes of a byte of tags: offsets of 1 byte become 8, beside what is in the file. */
+#define BYTES_PER_TAG_BYTE 9
+/* Where the colours of two rows of fax change. */
+#define FAX_BYTES_PER_COLUMN 16
 #define COREL_ALPHA 999
 
 static mr_status refuse(mr_error *error, const char *what)
@@ -122,8 +124,9 @@ static void begin_call(struct mr_tiff_file *file)
 
 static bool is_about_memory(const char *text)
 {
-    static const char *const words[] = {"ut of memory", "o space for", "annot allocate", "o allocate",
-                                        "emory allocation error"};
+    static const char *const words[] = {
+        "ut of memory",           "o space for",        "annot allocate",   "o allocate",
+        "emory allocation error", "nsufficient memory", "not enough memory"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strstr(text, words[i]))
             return true;
@@ -131,12 +134,10 @@ static bool is_about_memory(const char *text)
     return false;
 }
 
-/* LZMA in a hostile file may ask for 4 GB: that is no lack of memory. */
 static mr_status tell_error(const struct mr_tiff_file *file, mr_error *error)
 {
     const char *text = file->text[0] ? file->text : "libtiff refuses it";
-    bool memory = file->compression != COMPRESSION_LZMA && is_about_memory(text);
-    return mr_error_set(error, memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "TIFF: %s", text);
+    return mr_error_set(error, is_about_memory(text) ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "TIFF: %s", text);
 }
 
 static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_error *error)
@@ -369,6 +370,15 @@ static mr_status read_pieces(struct mr_tiff_file *file, mr_error *error)
 static uint64_t find_library_bytes(const struct mr_tiff_file *file, uint64_t tag_bytes)
 {
     uint64_t n = (uint64_t)file->piece_width * file->piece_height, bytes = tag_bytes * BYTES_PER_TAG_BYTE;
+    switch (file->compression) {
+    case COMPRESSION_CCITTRLE:
+    case COMPRESSION_CCITTRLEW:
+    case COMPRESSION_CCITTFAX3:
+    case COMPRESSION_CCITTFAX4: bytes += (uint64_t)file->piece_width * FAX_BYTES_PER_COLUMN; break;
+    case COMPRESSION_LZMA:
+    case COMPRESSION_ZSTD: bytes += MR_TIFF_MAX_WINDOW_BYTES; break;
+    default: break;
+    }
     return file->by_libtiff ? bytes + n * (4 + file->n_samples) : bytes;
 }
 
@@ -408,17 +418,29 @@ void mr_tiff_file_close(struct mr_tiff_file *file)
     file->handle = NULL;
 }
 
-static bool has_one_scan(const struct mr_tiff_file *file, uint32_t i)
+/* What libtiff would spend much on. */
+static mr_status check_piece(const struct mr_tiff_file *file, uint32_t i, mr_error *error)
 {
+    if (file->compression != COMPRESSION_JPEG && file->compression != COMPRESSION_LZMA)
+        return MR_OK;
     uint64_t at = TIFFGetStrileOffset(file->handle, i), len = TIFFGetStrileByteCount(file->handle, i);
-    return at <= file->len && len <= file->len - at && mr_tiff_check_jpeg(file->bytes + at, len);
+    if (at > file->len || len > file->len - at)
+        return refuse(error, "a strip or tile lies beyond the file");
+    if (file->compression == COMPRESSION_JPEG)
+        return mr_tiff_check_jpeg(file->bytes + at, len)
+                   ? MR_OK
+                   : refuse(error, "a JPEG of several scans or of wrong markers is not supported");
+    return mr_tiff_check_xz(file->bytes + at, len, file->reversed)
+               ? MR_OK
+               : refuse(error, "LZMA with a dictionary above 128 MiB is not supported");
 }
 
 mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows, uint8_t *out, mr_error *error)
 {
     tmsize_t need = (tmsize_t)(file->row_bytes * n_rows);
-    if (file->compression == COMPRESSION_JPEG && !has_one_scan(file, i))
-        return refuse(error, "a JPEG of several scans or of wrong markers is not supported");
+    mr_status status = check_piece(file, i, error);
+    if (status != MR_OK)
+        return status;
     if (file->compression != COMPRESSION_NONE)
         memset(out, 0, (size_t)need); /* some decoders leave what their bytes do not tell */
     begin_call(file);
@@ -435,6 +457,14 @@ mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, ui
     TIFFRGBAImage image;
     char why[1024] = "";
     size_t n_bytes = (size_t)file->width * n_rows * sizeof(uint32_t);
+    for (uint32_t plane = 0; plane < (file->planar ? file->n_samples : 1u); plane++) {
+        for (uint32_t column = 0; column < file->across; column++) {
+            uint32_t i = (plane * file->down + line / file->piece_height) * file->across + column;
+            mr_status status = check_piece(file, i, error);
+            if (status != MR_OK)
+                return status;
+        }
+    }
     memset(out, 0, n_bytes);
     begin_call(file);
     if (!TIFFRGBAImageOK(file->handle, why) || !TIFFRGBAImageBegin(&image, file->handle, 1, why)) {
