@@ -40,6 +40,18 @@ static bool looks_like_webp(const uint8_t *bytes, size_t len)
     return len >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
+/* The brand of an ISO media file; NULL for one of another kind. */
+static const char *media_format(const uint8_t *bytes, size_t len)
+{
+    static const char brands[][5] = {"avif", "avis", "heic", "heix", "hevc", "mif1"};
+    if (len < 12 || memcmp(bytes + 4, "ftyp", 4) != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof brands / sizeof *brands; i++)
+        if (memcmp(bytes + 8, brands[i], 4) == 0)
+            return i < 2 ? "avif" : "heif";
+    return NULL;
+}
+
 /*
  * Two letters are little. Zeros tell a picture from a text about a BMW: in the reserved bytes, which some writers use,
  * or in the length of the second header, which is below 256.
@@ -83,5 +95,8 @@ const char *mr_image_format_sniff(const uint8_t *bytes, size_t len)
         return MR_IMAGE_FORMAT_BMP;
     if (looks_like_ppm(bytes, len))
         return MR_IMAGE_FORMAT_PPM;
+    const char *media = media_format(bytes, len);
+    if (media)
+        return media;
     return looks_like_text(bytes, len) ? "text" : "unknown";
 }

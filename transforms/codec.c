@@ -53,8 +53,11 @@ static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t 
 {
     if (len == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the file is empty");
-    if (strcmp(sniffed, "gif") == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
+    static const char *const others[][2] = {{"gif", "GIF"}, {"avif", "AVIF"}, {"heif", "HEIF"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(sniffed, others[i][0]) == 0)
+            return mr_error_set(error, MR_ERR_DAMAGED, "%s is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are",
+                                others[i][1]);
     char hex[4 * 3 + 1];
     for (size_t i = 0; i < 4 && i < len; i++)
         snprintf(hex + 3 * i, 4, " %02x", bytes[i]);

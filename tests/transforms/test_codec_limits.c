@@ -32,6 +32,7 @@ static void what_is_no_image_is_named_by_its_bytes(void **state)
 
 static void other_formats_are_named(void **state)
 {
+    expect_damaged(*state, "\0\0\0\40ftypavif", 12, "AVIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
     expect_damaged(*state, "GIF89a\1\0\1\0", 10, "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
 }
 
