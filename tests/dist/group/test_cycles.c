@@ -149,6 +149,7 @@ int main(int argc, char **argv)
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* Open MPI 5 */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
     unsetenv("MR_TOKEN");
     mr_rank_program_init();

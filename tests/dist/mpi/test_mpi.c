@@ -127,6 +127,7 @@ static void become(const struct start *start, int said)
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1); /* --oversubscribe, which MPICH does not know */
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* of Open MPI 5 */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
     if (start->n_ranks == 0)
         execl(start->program, start->program, start->scenario, start->module, folder, (char *)NULL);
