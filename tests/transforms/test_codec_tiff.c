@@ -200,6 +200,14 @@ static void strips_that_overlap_much_are_refused(void **state)
     put(type, 2, SHORT);
     memset(file.bytes + DATA_AT, 3, 128);
     expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
+    /* Plain bytes may, unless their bits are turned around, for which libtiff copies a whole strip. */
+    uint8_t *compression = file.bytes + 1600 + 2 + COMPRESSION * 12, *samples = file.bytes + 1600 + 2 + SAMPLES * 12;
+    put(compression + 8, 2, 1);
+    assert_int_equal(mr_codec_open(*state, file.bytes, file.len, &head, &error), MR_OK);
+    mr_codec_close(*state);
+    put(samples, 2, 266);
+    put(samples + 8, 2, 2);
+    expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
     free(file.bytes);
 }
 
@@ -245,6 +253,8 @@ static void a_jpeg_with_fill_bytes_is_refused(void **state)
     assert_true(mr_tiff_check_jpeg(plain_jpeg, sizeof plain_jpeg - 1));
     memcpy(filled + 4 + 0xc200, plain_jpeg + 2, sizeof plain_jpeg - 3);
     assert_false(mr_tiff_check_jpeg(filled, sizeof filled));
+    static const uint8_t empty[] = "\xff\xd8\xff\xc2\0\13\10\0\1\0\1\1\1\21\0\xff\xda\0\6\0\0\77\0";
+    assert_false(mr_tiff_check_jpeg(empty, sizeof empty - 1));
 }
 
 /* An xz stream of two blocks of one plain byte, with a check of 4 bytes, in which two filters are before LZMA. */
@@ -323,23 +333,148 @@ static void large_dictionaries_are_refused(void **state)
     }
 }
 
-/* What the libraries take beside the pixels counts: two rows of fax, zstd's window. */
-static void the_libraries_memory_counts(void **state)
+#define N_CHANGES 7
+
+static int compare_tags(const void *a, const void *b)
 {
-    struct tag tags[N_TAGS];
-    memcpy(tags, plain, sizeof tags);
-    tags[WIDTH].value = 60000000;
-    tags[HEIGHT].value = tags[BITS].value = 1;
-    tags[COMPRESSION].value = 4;
-    expect_damaged_file(*state, make_file("\x80", 1, tags, N_TAGS, 0, NULL),
-                        "decoding needs 1147500000 bytes of memory, above the limit of 1073741824");
-    memcpy(tags, plain, sizeof tags);
-    tags[WIDTH].value = tags[HEIGHT].value = 13000;
-    tags[SAMPLES].value = 3;
-    tags[COLOURS].value = 2;
-    tags[COMPRESSION].value = 50000;
-    expect_damaged_here(*state, make_file(NULL, 0, tags, N_TAGS, 0, NULL),
-                        "decoding needs 1148217728 bytes of memory, above the limit of 1073741824");
+    return (int)((const struct tag *)a)->number - (int)((const struct tag *)b)->number;
+}
+
+/* The plain file with other values, or with more tags. */
+static struct file make_changed(const struct tag *changes)
+{
+    struct tag tags[N_TAGS + N_CHANGES];
+    uint32_t n = N_TAGS, k;
+    memcpy(tags, plain, sizeof plain);
+    for (const struct tag *change = changes; change < changes + N_CHANGES && change->number != 0; change++) {
+        for (k = 0; k < N_TAGS && tags[k].number != change->number; k++) {
+        }
+        tags[k < N_TAGS ? k : n++] = *change;
+    }
+    qsort(tags, n, sizeof *tags, compare_tags);
+    return make_file("\x80", 1, tags, n, 0, NULL);
+}
+
+/* clang-format off */
+#define WIDE(n) {256, LONG, 1, n}, {257, LONG, 1, n}
+#define CHANGE(tag, value) {tag, SHORT, 1, value}
+#define PAIR(tag, first, second) {tag, SHORT, 2, (first) << 16 | (second)}
+/* clang-format on */
+
+enum { BITS_TAG = 258, PACKED = 259, COLOURS_TAG = 262, ORIENTATION = 274, N_SAMPLES = 277, PLANAR = 284 };
+
+/* What the libraries take beside the pixels counts: two rows of fax, windows, strips on their way to colours. */
+static void memory_beside_the_pixels_counts(void **state)
+{
+    static const struct {
+        struct tag tags[N_CHANGES];
+        uint64_t need;
+    } cases[] = {
+        {{{256, LONG, 1, 60000000}, {257, LONG, 1, 1}, CHANGE(BITS_TAG, 1), CHANGE(PACKED, 4)}, 1147500000},
+        {{WIDE(13000), CHANGE(PACKED, 50000), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 2)}, 1148217728},
+        {{WIDE(10000), CHANGE(PACKED, 5), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 6)}, 1400000000},
+        {{WIDE(13000), CHANGE(PACKED, 5), CHANGE(ORIENTATION, 3)}, 1183000000},
+        {{WIDE(13000), CHANGE(PACKED, 5), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 2), CHANGE(PLANAR, 2),
+          CHANGE(BITS_TAG, 16)},
+         1521000000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "decoding needs %llu bytes of memory, above the limit of 1073741824",
+                 (unsigned long long)cases[i].need);
+        expect_damaged_here(*state, make_changed(cases[i].tags), text);
+    }
+}
+
+static void limits_bind_libtiff_too(void **state)
+{
+    (void)state;
+    static const struct tag large = {40000, BYTE, 2500, DATA_AT};
+    static const struct tag tall[N_CHANGES] = {{256, LONG, 1, 1}, {257, LONG, 1, 1000000}, {278, LONG, 1, 1}};
+    struct mr_codec_limits limits = {.max_decoder_bytes = 23523};
+    struct mr_codec *codec;
+    mr_error error;
+    assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
+    expect_damaged_file(codec, make_file(NULL, 0, plain, N_TAGS, 1, &large),
+                        "decoding needs 23524 bytes of memory, above the limit of 23523");
+    mr_codec_destroy(codec);
+    limits.max_decoder_bytes = 7999999;
+    assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
+    struct file file = make_changed(tall); /* a million places of eight bytes */
+    assert_int_equal(decode(codec, &file, &error), MR_ERR_DAMAGED);
+    assert_null(strstr(error.text, "strips or tiles are above the limit"));
+    free(file.bytes);
+    mr_codec_destroy(codec);
+}
+
+static void arrangements_without_a_meaning_are_refused(void **state)
+{
+    static const struct {
+        struct tag tags[N_CHANGES];
+        const char *text;
+    } cases[] = {
+        {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), PAIR(530, 1, 1)},
+         "TIFF: YCbCr of fewer colours than pixels is not supported without a compression"},
+        {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), PAIR(530, 2, 1)},
+         "TIFF: YCbCr of fewer colours than pixels is not supported without a compression"},
+        {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), PAIR(530, 1, 1), CHANGE(PACKED, 7)},
+         "TIFF: a JPEG of these samples is not supported"},
+        {{CHANGE(BITS_TAG, 16), CHANGE(PACKED, 7)}, "TIFF: a JPEG of these samples is not supported"},
+        {{CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), CHANGE(BITS_TAG, 16)},
+         "TIFF: 3 samples of 16 bits in colour space 2 are not supported in this arrangement"},
+        {{CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 5), PAIR(338, 0, 1)},
+         "TIFF: 5 samples of 8 bits in colour space 2 are not supported in this arrangement"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_damaged_file(*state, make_changed(cases[i].tags), cases[i].text);
+    static const struct tag turned[N_CHANGES] = {CHANGE(ORIENTATION, 9)},
+                            zeros[N_CHANGES] = {CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 5), PAIR(338, 0, 0)};
+    mr_error error;
+    struct file file = make_changed(turned);
+    assert_int_equal(decode(*state, &file, &error), MR_OK);
+    free(file.bytes);
+    file = make_changed(zeros);
+    assert_int_equal(decode(*state, &file, &error), MR_OK);
+    free(file.bytes);
+}
+
+/* libdeflate fails there, after which libtiff calls the strip good. */
+static void deflate_longer_than_its_rows_is_unpacked(void **state)
+{
+    static const struct tag changes[N_CHANGES] = {CHANGE(PACKED, 8)};
+    uint8_t *pixels;
+    mr_error error;
+    struct file file = make_changed(changes);
+    memset(file.bytes + DATA_AT, 'x', 307);
+    memcpy(file.bytes + DATA_AT, "\x78\1\1\x2c\1\xd3\xfe", 7); /* 300 plain bytes */
+    assert_int_equal(codec_decode(*state, file.bytes, file.len, NULL, NULL, &pixels, &error), MR_OK);
+    assert_int_equal(pixels[0], 'x');
+    assert_int_equal(pixels[16 * 16 * 3 - 1], 'x');
+    free(pixels);
+    free(file.bytes);
+}
+
+/* libjpeg warns, and libtiff calls the strip good. */
+static void an_old_jpeg_that_ends_early_is_damaged(void **state)
+{
+    static const struct mr_test_jpeg options = {.width = 16, .height = 16};
+    struct mr_test_image jpeg = mr_test_jpeg(&options);
+    assert_true(jpeg.len <= DATA_BYTES);
+    const struct tag changes[N_CHANGES] = {CHANGE(COLOURS_TAG, 6),
+                                           CHANGE(N_SAMPLES, 3),
+                                           CHANGE(PACKED, 6),
+                                           {513, LONG, 1, DATA_AT},
+                                           {514, LONG, 1, (uint32_t)jpeg.len}};
+    for (int cut = 0; cut < 2; cut++) {
+        mr_error error;
+        struct file file = make_changed(changes);
+        memcpy(file.bytes + DATA_AT, jpeg.bytes, jpeg.len);
+        if (cut)
+            put(file.bytes + DATA_AT + jpeg.len - 12, 2, 0xffd9);
+        assert_int_equal(decode(*state, &file, &error), cut ? MR_ERR_DAMAGED : MR_OK);
+        free(file.bytes);
+    }
+    mr_test_image_free(&jpeg);
 }
 
 /* Fax, LZW and JPEG of wrong bytes, and unknown tags, about all of which libtiff has something to say. */
@@ -393,7 +528,11 @@ int main(void)
         cmocka_unit_test(a_jpeg_with_fill_bytes_is_refused),
         cmocka_unit_test(dictionaries_of_lzma_are_checked),
         cmocka_unit_test(large_dictionaries_are_refused),
-        cmocka_unit_test(the_libraries_memory_counts),
+        cmocka_unit_test(memory_beside_the_pixels_counts),
+        cmocka_unit_test(limits_bind_libtiff_too),
+        cmocka_unit_test(arrangements_without_a_meaning_are_refused),
+        cmocka_unit_test(deflate_longer_than_its_rows_is_unpacked),
+        cmocka_unit_test(an_old_jpeg_that_ends_early_is_damaged),
         cmocka_unit_test(libtiff_prints_nothing),
     };
     return cmocka_run_group_tests(tests, make_codec, destroy_codec);

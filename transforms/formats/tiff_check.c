@@ -114,11 +114,9 @@ bool mr_tiff_check_jpeg(const uint8_t *bytes, size_t len)
         if (marker < 0xc0 || marker == 0xff || (marker >= 0xd0 && marker <= 0xd9) || n > len - at - 2)
             return false;
         if (marker == 0xda) /* the scan */
-            return n >= 3 && n_components == bytes[at + 4];
-        if (marker == 0xc0 || marker == 0xc1) /* frames of one scan or of several */
+            return n >= 3 && n_components > 0 && n_components == bytes[at + 4];
+        if (marker == 0xc0 || marker == 0xc1) /* a frame of one scan or of several */
             n_components = n >= 8 ? bytes[at + 9] : 0;
-        else if (marker < 0xd0 && marker != 0xc4 && marker != 0xcc)
-            return false;
         at += 2 + n;
     }
     return false;

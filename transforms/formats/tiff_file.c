@@ -310,9 +310,7 @@ static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_che
                             "TIFF: %d samples of %d bits in colour space %d are not supported in this arrangement",
                             file->n_samples, file->bits, file->colours);
     file->premultiplied = is_premultiplied(file, check);
-    file->orientation = get_word(file, TIFFTAG_ORIENTATION, 1);
-    if (file->orientation < 1 || file->orientation > 8)
-        file->orientation = 1;
+    file->orientation = get_word(file, TIFFTAG_ORIENTATION, 1); /* libtiff takes no other values than 1 to 8 */
     mr_status status = choose_way(file, error);
     return status == MR_OK && file->colours == MR_TIFF_PALETTE ? read_palette(file, error) : status;
 }
