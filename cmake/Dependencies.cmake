@@ -53,7 +53,7 @@ if(LIBWEBP_FOUND AND LIBWEBPDEMUX_FOUND)
 endif()
 mr_dependency(LIBTIFF-4 libtiff-4 libtiff.a)
 set(TIFF_FOUND OFF)
-if(LIBTIFF-4_FOUND AND LIBTIFF-4_VERSION VERSION_GREATER_EQUAL 4.5) # TIFFClientOpenExt
+if(MILLRACE_TIFF AND LIBTIFF-4_FOUND AND LIBTIFF-4_VERSION VERSION_GREATER_EQUAL 4.5) # TIFFClientOpenExt
   set(TIFF_FOUND ON)
 endif()
 # For a static program: libtiff's archive and those behind it, in the linker's order; NOTFOUND for what is missing. LERC is
