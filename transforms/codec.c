@@ -4,6 +4,9 @@
  *
  * Invariant: close() reaches a format only after an open() that succeeded. An open() that failed has already ended the
  * image.
+ *
+ * libwebp and libtiff call a sound file damaged where an allocation failed. Their damage counts only if it comes again
+ * while there is memory (confirm_damage).
  */
 #include "transforms/codec.h"
 
@@ -26,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { JPEG, PNG, WEBP, TIFF, BMP, PPM, N_CODECS };
 
@@ -44,7 +48,9 @@ struct mr_codec {
     bool reads_marks;               /* known with it */
     bool stock_jpeg;                /* libjpeg alone */
     const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
-    void *state;                    /* its state */
+    void *state;                    /* its state; NULL after an open() that failed the second time */
+    const uint8_t *bytes;           /* its file, for formats that open it again */
+    size_t len;
     struct mr_image_head head;
     bool begun;
 };
@@ -154,15 +160,63 @@ static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, voi
     *head_out = codec->head;
 }
 
+/*
+ * Is there as much memory as a library may have asked for? By mmap(): the pages are never touched, and malloc() would
+ * keep blocks of up to 32 MiB from now on once one of this size was freed.
+ */
+static mr_status check_memory(const struct mr_codec *codec, uint64_t need, mr_error *error)
+{
+    if (need > codec->limits.max_decoder_bytes)
+        need = codec->limits.max_decoder_bytes;
+    void *memory = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return mr_error_memory(error, need);
+    munmap(memory, need);
+    return MR_OK;
+}
+
+/* The file's second failure; the first is in error, unless the caller wants no words. */
+static mr_status compare_failures(mr_status status, const mr_error *second, mr_error *error)
+{
+    if (status == MR_ERR_DAMAGED && (!error || strcmp(second->text, error->text) == 0))
+        return status;
+    return mr_error_set(error, MR_ERR_NO_MEMORY, "memory ran out while decoding: %s", second->text);
+}
+
+/* Decode the file once more. box: x, y, width and height if begin() failed; NULL if open() did. */
+static mr_status confirm_damage(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
+                                const uint32_t box[4], mr_error *error)
+{
+    mr_error second = {0};
+    uint64_t need = ops->need ? ops->need(state) : 0;
+    if (need == 0)
+        return MR_ERR_DAMAGED;
+    mr_status status = check_memory(codec, need, error);
+    if (status != MR_OK)
+        return status;
+    if (box)
+        ops->close(state);
+    status = ops->open(state, codec->bytes, codec->len, &codec->head, &second);
+    if (status != MR_OK)
+        codec->state = NULL;
+    else if (box)
+        status = ops->begin(state, box[0], box[1], box[2], box[3], &second);
+    return status == MR_OK ? status : compare_failures(status, &second, error);
+}
+
 mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
                         mr_error *error)
 {
     assert(!codec->ops);
+    codec->bytes = bytes;
+    codec->len = len;
     const char *sniffed = mr_image_format_sniff(bytes, len);
     for (int i = 0; i < N_CODECS; i++) {
         if (strcmp(codecs[i]->name, sniffed) != 0)
             continue;
         mr_status status = codecs[i]->open(codec->states[i], bytes, len, &codec->head, error);
+        if (status == MR_ERR_DAMAGED)
+            status = confirm_damage(codec, codecs[i], codec->states[i], NULL, error);
         if (status == MR_OK)
             set_open(codec, codecs[i], codec->states[i], head_out);
         return status;
@@ -235,7 +289,10 @@ mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_
     codec->begun = true;
     if (codec->ops == &mr_codec_jpeg && !codec->decoder_chosen)
         choose_decoder(codec);
-    return codec->ops->begin(codec->state, x, y, width, height, error);
+    mr_status status = codec->ops->begin(codec->state, x, y, width, height, error);
+    if (status == MR_ERR_DAMAGED)
+        status = confirm_damage(codec, codec->ops, codec->state, (uint32_t[]){x, y, width, height}, error);
+    return status;
 }
 
 mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
@@ -248,7 +305,7 @@ mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32
 uint32_t mr_codec_close(struct mr_codec *codec)
 {
     assert(codec->ops);
-    uint32_t n_warnings = codec->ops->close(codec->state);
+    uint32_t n_warnings = codec->state ? codec->ops->close(codec->state) : 0;
     codec->ops = NULL;
     codec->state = NULL;
     return n_warnings;

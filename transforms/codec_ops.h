@@ -26,6 +26,11 @@ struct mr_codec_ops {
     mr_status (*begin)(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error);
     mr_status (*rows)(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error);
     uint32_t (*close)(void *state);
+    /*
+     * Only where a library takes lack of memory for damage: bytes that it may have asked for when open() or begin()
+     * failed, within the limits; 0 if it was not called. codec.c then finds out which of the two it was.
+     */
+    uint64_t (*need)(const void *state);
 };
 
 #endif

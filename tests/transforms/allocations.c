@@ -18,33 +18,37 @@ void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *memory, size_t len);
 void *__real_aligned_alloc(size_t alignment, size_t len);
 
-static bool is_refused(void)
+static bool is_refused(size_t len)
 {
-    return ++allocations.n_met == allocations.refused;
+    allocations.n_met++;
+    if (len > allocations.len_largest)
+        allocations.len_largest = len;
+    return allocations.n_met == allocations.refused ||
+           (allocations.onwards && allocations.refused && allocations.n_met > allocations.refused);
 }
 
 void *__wrap_malloc(size_t len)
 {
     allocations.n_own++;
-    return is_refused() ? NULL : __real_malloc(len);
+    return is_refused(len) ? NULL : __real_malloc(len);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
     allocations.n_own++;
-    return is_refused() ? NULL : __real_calloc(n, size);
+    return is_refused(n * size) ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *memory, size_t len)
 {
     allocations.n_own++;
-    return is_refused() ? NULL : __real_realloc(memory, len);
+    return is_refused(len) ? NULL : __real_realloc(memory, len);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t len)
 {
     allocations.n_own++;
-    return is_refused() ? NULL : __real_aligned_alloc(alignment, len);
+    return is_refused(len) ? NULL : __real_aligned_alloc(alignment, len);
 }
 
 #if ALLOCATIONS_OF_PROCESS
@@ -58,20 +62,20 @@ EXPORTED void *malloc(size_t len)
 {
     allocations.n_process++;
     allocations.len_process += len;
-    return is_refused() ? NULL : __libc_malloc(len);
+    return is_refused(len) ? NULL : __libc_malloc(len);
 }
 
 EXPORTED void *calloc(size_t n, size_t size)
 {
     allocations.n_process++;
     allocations.len_process += n * size;
-    return is_refused() ? NULL : __libc_calloc(n, size);
+    return is_refused(n * size) ? NULL : __libc_calloc(n, size);
 }
 
 EXPORTED void *realloc(void *memory, size_t len)
 {
     allocations.n_process++;
     allocations.len_process += len;
-    return is_refused() ? NULL : __libc_realloc(memory, len);
+    return is_refused(len) ? NULL : __libc_realloc(memory, len);
 }
 #endif

@@ -34,8 +34,10 @@ struct allocations {
     size_t n_own;       /* from the program and what is linked into it */
     size_t n_process;   /* from anywhere, shared libraries too; 0 where they cannot be counted */
     size_t len_process; /* bytes asked for */
+    size_t len_largest; /* by one of all calls */
     size_t n_met;       /* all of them: a call of the program is met twice where those of the process are counted */
     size_t refused;     /* which of n_met gets no memory, from 1 on; 0: none */
+    bool onwards;       /* and each later one */
 };
 
 extern struct allocations allocations;

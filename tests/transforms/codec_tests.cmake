@@ -38,6 +38,11 @@ mr_test(test_pixels_no_memory SOURCES test_pixels_no_memory.c allocations.c pack
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
 target_link_options(test_pixels_no_memory PRIVATE
                     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
+# And of decoding any file, in the libraries too.
+mr_test(test_codec_no_memory SOURCES test_codec_no_memory.c allocations.c
+        LIBS mr_transforms mr_base mr_test_images mr_format_corpus)
+target_link_options(test_codec_no_memory PRIVATE
+                    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap)
 # What the packer takes JPEGs apart with.
 mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c LIBS mr_packer_support)
 mr_test(test_codec_marked SOURCES test_codec_marked.c marked_box.c packed_sample.c scan_pair.c

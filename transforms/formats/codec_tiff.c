@@ -16,6 +16,9 @@
 #define CHANNELS 3
 #define MAX_PLANES 4
 #define LIBTIFF_PIXEL_BYTES 4
+/* What libtiff may ask for beside a strip's bytes and what the limits count: its state and that of the decompressors,
+ * of which libjpeg's is the largest, for the widest JPEG. */
+#define LIBTIFF_BYTES ((uint64_t)16 << 20)
 
 struct box {
     uint32_t x, y, width, height;
@@ -387,6 +390,12 @@ static mr_status tiff_rows(void *state, const uint8_t **rows_out, uint32_t max_r
     return mr_box_rows_give(&tiff->rows, rows_out, max_rows, n_out, error);
 }
 
+static uint64_t tiff_need(const void *state)
+{
+    const struct mr_tiff_file *file = &((const struct tiff_codec *)state)->file;
+    return file->asked ? file->library_bytes + file->len + LIBTIFF_BYTES : 0;
+}
+
 const struct mr_codec_ops mr_codec_tiff = {
     .name = MR_IMAGE_FORMAT_TIFF,
     .create = tiff_create,
@@ -395,4 +404,5 @@ const struct mr_codec_ops mr_codec_tiff = {
     .begin = tiff_begin,
     .rows = tiff_rows,
     .close = tiff_close,
+    .need = tiff_need,
 };

@@ -40,6 +40,7 @@ struct webp {
     const uint8_t *frame; /* the chunk of its pixels */
     size_t frame_len;
     bool lossless;
+    uint64_t need_bytes;               /* of libwebp; 0 until it is called */
     uint32_t left, top, width, height; /* of the frame on the canvas */
     struct mr_box_rows rows;
 };
@@ -91,12 +92,14 @@ static uint32_t read_le32(const uint8_t *p)
 static mr_status start_demuxer(struct webp *webp, const uint8_t *bytes, size_t len, mr_error *error)
 {
     uint64_t riff_len = (uint64_t)read_le32(bytes + 4) + CHUNK_HEADER;
+    uint64_t need = LOSSY_BYTES + (uint64_t)len * BYTES_PER_FILE_BYTE;
+    webp->need_bytes = 0;
     if (riff_len > len)
         return mr_error_set(error, MR_ERR_DAMAGED, "WebP: the file has %zu of its %" PRIu64 " bytes", len, riff_len);
-    mr_status status =
-        mr_codec_limits_check_memory(&webp->limits, LOSSY_BYTES + (uint64_t)len * BYTES_PER_FILE_BYTE, error);
+    mr_status status = mr_codec_limits_check_memory(&webp->limits, need, error);
     if (status != MR_OK)
         return status;
+    webp->need_bytes = need;
     webp->demuxer = WebPDemux(&(WebPData){bytes, len});
     return webp->demuxer ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "WebP: its chunks are wrong or incomplete");
 }
@@ -179,11 +182,19 @@ static mr_status webp_open(void *state, const uint8_t *bytes, size_t len, struct
     uint32_t pixel_bytes = webp->width < width || webp->height < height ? 2 * CHANNELS : CHANNELS;
     if (status == MR_OK)
         status = mr_codec_limits_check_image(&webp->limits, width, height, pixel_bytes, decoder_bytes(webp), error);
-    if (status == MR_OK)
-        *head_out = (struct mr_image_head){width, height, read_orientation(webp->demuxer)};
-    else
+    if (status != MR_OK) {
         webp_close(webp);
-    return status;
+        return status;
+    }
+    webp->need_bytes += decoder_bytes(webp);
+    *head_out = (struct mr_image_head){width, height, read_orientation(webp->demuxer)};
+    return MR_OK;
+}
+
+static uint64_t webp_need(const void *state)
+{
+    const struct webp *webp = state;
+    return webp->need_bytes;
 }
 
 /* A part of a line, from begin to end. */
@@ -295,4 +306,5 @@ const struct mr_codec_ops mr_codec_webp = {
     .begin = webp_begin,
     .rows = webp_rows,
     .close = webp_close,
+    .need = webp_need,
 };

@@ -93,18 +93,33 @@ static void unmap_nothing(thandle_t handle, void *base, toff_t len)
     (void)len;
 }
 
+static bool is_about_memory(const char *text)
+{
+    static const char *const words[] = {
+        "ut of memory",           "o space for",        "annot allocate",   "o allocate",
+        "emory allocation error", "nsufficient memory", "not enough memory"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strstr(text, words[i]))
+            return true;
+    }
+    return false;
+}
+
 /* Returns 1: nobody else is told. */
 static int keep_error(TIFF *tiff, void *user, const char *module, const char *format, va_list values)
 {
     (void)tiff;
     (void)module;
     struct mr_tiff_file *file = user;
+    char text[sizeof file->text];
+    vsnprintf(text, sizeof text, format, values);
+    file->no_memory |= is_about_memory(text);
     if (file->told)
         return 1;
     file->told = true;
-    vsnprintf(file->text, sizeof file->text, format, values);
-    for (char *p = file->text; *p; p++)
+    for (char *p = text; *p; p++)
         *p = (uint8_t)*p < ' ' || *p == 127 ? ' ' : *p;
+    memcpy(file->text, text, sizeof text);
     return 1;
 }
 
@@ -119,25 +134,14 @@ static int keep_warning(TIFF *tiff, void *user, const char *module, const char *
 static void begin_call(struct mr_tiff_file *file)
 {
     file->told = false;
+    file->no_memory = false;
     file->text[0] = 0;
-}
-
-static bool is_about_memory(const char *text)
-{
-    static const char *const words[] = {
-        "ut of memory",           "o space for",        "annot allocate",   "o allocate",
-        "emory allocation error", "nsufficient memory", "not enough memory"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strstr(text, words[i]))
-            return true;
-    }
-    return false;
 }
 
 static mr_status tell_error(const struct mr_tiff_file *file, mr_error *error)
 {
     const char *text = file->text[0] ? file->text : "libtiff refuses it";
-    return mr_error_set(error, is_about_memory(text) ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "TIFF: %s", text);
+    return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %s", text);
 }
 
 static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_error *error)
@@ -152,7 +156,10 @@ static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_e
     file->handle = TIFFClientOpenExt("TIFF", "r", file, read_bytes, write_nothing, seek_bytes, close_nothing, tell_size,
                                      map_bytes, unmap_nothing, options);
     TIFFOpenOptionsFree(options);
-    return file->handle ? MR_OK : tell_error(file, error);
+    if (file->handle && !file->no_memory)
+        return MR_OK;
+    mr_tiff_file_close(file); /* it may have gone on without a tag */
+    return tell_error(file, error);
 }
 
 /* What its pixels are. */
@@ -365,9 +372,9 @@ static mr_status read_pieces(struct mr_tiff_file *file, mr_error *error)
     return MR_OK;
 }
 
-static uint64_t find_library_bytes(const struct mr_tiff_file *file, uint64_t tag_bytes)
+static uint64_t find_library_bytes(const struct mr_tiff_file *file)
 {
-    uint64_t n = (uint64_t)file->piece_width * file->piece_height, bytes = tag_bytes * BYTES_PER_TAG_BYTE;
+    uint64_t n = (uint64_t)file->piece_width * file->piece_height, bytes = file->library_bytes;
     switch (file->compression) {
     case COMPRESSION_CCITTRLE:
     case COMPRESSION_CCITTRLEW:
@@ -384,10 +391,12 @@ mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_lim
                             size_t len, mr_error *error)
 {
     struct mr_tiff_check check;
+    *file = (struct mr_tiff_file){.bytes = bytes, .len = len};
     mr_status status = mr_tiff_check_directory(&check, bytes, len, error);
     if (status != MR_OK)
         return status;
-    *file = (struct mr_tiff_file){.bytes = bytes, .len = len};
+    file->asked = true;
+    file->library_bytes = check.tag_bytes * BYTES_PER_TAG_BYTE;
     status = open_handle(file, limits->max_decoder_bytes, error);
     if (status != MR_OK)
         return status;
@@ -403,7 +412,7 @@ mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_lim
     if (status == MR_OK)
         status = read_pieces(file, error);
     if (status == MR_OK)
-        file->library_bytes = find_library_bytes(file, check.tag_bytes);
+        file->library_bytes = find_library_bytes(file);
     else
         mr_tiff_file_close(file);
     return status;
@@ -465,6 +474,9 @@ mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, ui
     }
     memset(out, 0, n_bytes);
     begin_call(file);
+    float *levels;
+    if (!TIFFGetFieldDefaulted(file->handle, TIFFTAG_REFERENCEBLACKWHITE, &levels)) /* libtiff takes it to be there */
+        return refuse(error, "its levels of black and white are not there");
     if (!TIFFRGBAImageOK(file->handle, why) || !TIFFRGBAImageBegin(&image, file->handle, 1, why)) {
         snprintf(file->text, sizeof file->text, "%.*s", (int)sizeof file->text - 1, why);
         return tell_error(file, error);

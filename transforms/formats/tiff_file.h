@@ -29,8 +29,10 @@ struct mr_tiff_file {
     size_t len;
     size_t at;      /* where libtiff reads */
     void *handle;   /* libtiff's */
-    bool told;      /* libtiff has reported an error since a call began; */
-    char text[160]; /* the first one */
+    bool asked;     /* libtiff has been called */
+    bool told;      /* it has reported an error since a call began; */
+    char text[160]; /* the first one, */
+    bool no_memory; /* and whether one was about memory */
 
     uint32_t width; /* as stored; neither side is 0 */
     uint32_t height;
@@ -58,7 +60,7 @@ struct mr_tiff_file {
 /*
  * bytes stay valid until mr_tiff_file_close(), which is needed only after MR_OK. Of the limits the pixels' is checked
  * here; no single allocation of libtiff is above the decoder's memory. MR_ERR_DAMAGED, with what is wrong or what
- * Pillow does not know; MR_ERR_NO_MEMORY.
+ * Pillow does not know. Lack of memory inside libtiff is MR_ERR_DAMAGED too, here and below (codec_ops.h: need).
  */
 mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits, const uint8_t *bytes,
                             size_t len, mr_error *error);
