@@ -45,7 +45,9 @@ static mr_status find_members(const struct mr_tar_source *source, const char *pa
                               struct mr_tar_file *file, const struct mr_tar_events *events, mr_error *error)
 {
     bool used = false;
-    mr_status status = mr_tar_wds_read(source->root, path, st, file, events, &used, error);
+    mr_status status = MR_OK;
+    if (source->keep != MR_TAR_KEEP_NONE)
+        status = mr_tar_wds_read(source->root, path, st, file, events, &used, error);
     return status < 0 || used ? status : mr_tar_scan(file, events, error);
 }
 

@@ -25,7 +25,7 @@
 #include "dataset/tar/tar_wds.h"
 
 #define MAGIC 0x31786449726154ddu /* no text begins with it */
-enum { VERSION = 2, FRESH_S = 2, MAX_BYTES = 1 << 30, ABANDONED_S = 60 };
+enum { VERSION = 3, FRESH_S = 2, MAX_BYTES = 1 << 30, ABANDONED_S = 60 };
 
 /* A file of this time of change and size; zeros: there is none. */
 struct stamp {

@@ -12,7 +12,7 @@ enum mr_tar_keep {
     MR_TAR_KEEP_AUTO,   /* beside the shard; where that cannot be written, in the user's cache folder */
     MR_TAR_KEEP_BESIDE, /* ".SHARD.HASH.millrace" */
     MR_TAR_KEEP_CACHE,  /* "$XDG_CACHE_HOME/millrace/HASH.millrace", or below ~/.cache */
-    MR_TAR_KEEP_NONE,
+    MR_TAR_KEEP_NONE,   /* no index of wds2idx is read either */
 };
 
 /*

@@ -93,11 +93,32 @@ static bool has_header(struct mr_tar_file *file, const struct mr_tar_member *mem
            (header.type == MR_TAR_FILE || header.type == MR_TAR_OLD_FILE);
 }
 
-/* Is one header's room between two members? */
-static bool is_next(const struct mr_tar_member *member, const struct mr_tar_member *next)
+/* The end of a member's data and their padding; a file may end before the padding does. */
+static uint64_t end_of_data(const struct mr_tar_file *file, uint64_t at, uint64_t len)
 {
-    uint64_t padded = (member->len + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK;
-    return next->offset == member->offset + padded + MR_TAR_BLOCK;
+    uint64_t rest = file->size - at;
+    uint64_t padded = len <= rest ? (len + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK : rest;
+    return at + (padded < rest ? padded : rest);
+}
+
+/*
+ * Do sound headers fill this part of the shard, none of them a regular file's? Those of folders, links and long names
+ * belong there. What is no header may be a place where the shard is broken, and only the pass over all headers can
+ * report that.
+ */
+static bool holds_no_file(struct mr_tar_file *file, uint64_t at, uint64_t end)
+{
+    while (at < end) {
+        struct mr_tar_header header;
+        const uint8_t *block = end - at >= MR_TAR_BLOCK ? mr_tar_file_look(file, at, MR_TAR_BLOCK, NULL) : NULL;
+        if (block && end == file->size && mr_tar_header_is_end(block))
+            return true;
+        if (!block || mr_tar_header_parse(block, &header) != NULL || header.type == MR_TAR_FILE ||
+            header.type == MR_TAR_OLD_FILE)
+            return false;
+        at = end_of_data(file, at + MR_TAR_BLOCK, header.type == MR_TAR_EMPTY ? 0 : header.size);
+    }
+    return at == end;
 }
 
 struct members {
@@ -133,18 +154,26 @@ static bool take_line(char *line, struct mr_tar_file *file, struct members *memb
 }
 
 /*
- * The first and the last one, and those before and behind a place where something else lies: wds2idx takes the header
- * of a long name for the member's own.
+ * Looks at the headers of the first and the last member, at all that is not of a member, and at the headers beside it:
+ * an index may leave members out, and wds2idx takes the header of a long name for the member's own. Where one member
+ * follows another, nothing is left to find.
  */
-static bool have_headers(struct mr_tar_file *file, const struct members *members)
+static bool is_complete(struct mr_tar_file *file, const struct members *members)
 {
+    uint64_t end = 0;
+    bool seen = true; /* the header of the member that ends there */
     for (size_t i = 0; i < members->n; i++) {
         const struct mr_tar_member *member = &members->all[i];
-        bool among = i > 0 && i + 1 < members->n && is_next(member - 1, member) && is_next(member, member + 1);
-        if (!among && !has_header(file, member))
+        uint64_t at = member->offset - MR_TAR_BLOCK;
+        bool apart = i == 0 || at != end;
+        if (apart && ((!seen && !has_header(file, member - 1)) || !holds_no_file(file, end, at)))
             return false;
+        seen = apart || i + 1 == members->n;
+        if (seen && !has_header(file, member))
+            return false;
+        end = end_of_data(file, member->offset, member->len);
     }
-    return members->n > 0;
+    return members->n > 0 && holds_no_file(file, end, file->size);
 }
 
 static bool parse_index(char *text, struct mr_tar_file *file, struct members *members)
@@ -159,7 +188,7 @@ static bool parse_index(char *text, struct mr_tar_file *file, struct members *me
         if (++n > n_lines || !take_line(line, file, members))
             return false;
     }
-    return n == n_lines && have_headers(file, members);
+    return n == n_lines && is_complete(file, members);
 }
 
 mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st, struct mr_tar_file *file,
