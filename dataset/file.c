@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "dataset/file_cache.h"
 
 const char *mr_file_words(int os_error)
 {
-    if (os_error == ENXIO) /* a socket, or a device that is not there */
-        return "not a regular file";
-    return os_error == ESTALE ? "the file changed since the dataset was opened" : NULL;
+    return os_error == ESTALE ? "the file changed since the dataset was opened" : mr_regular_file_words(os_error);
 }
 
 mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_error, mr_error *error)

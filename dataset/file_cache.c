@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "base/xxh3.h"
 
 #define MAX_OPEN 1024
@@ -63,19 +64,13 @@ int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t
     int err = mr_catalog_path(catalog, file, path);
     if (err)
         return err;
-    int fd = openat(mr_catalog_root(catalog), path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
     struct stat st;
-    if (fstat(fd, &st) != 0)
-        err = -errno;
-    else if (!S_ISREG(st.st_mode))
-        err = S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
-    else if (!mr_catalog_is_file(catalog, file, &st))
-        err = -ESTALE;
-    if (err) {
+    int fd = mr_regular_file_open(mr_catalog_root(catalog), path, O_RDONLY, &st);
+    if (fd < 0)
+        return fd;
+    if (!mr_catalog_is_file(catalog, file, &st)) {
         close(fd);
-        return err;
+        return -ESTALE;
     }
     if (size_out)
         *size_out = (uint64_t)st.st_size;

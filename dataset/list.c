@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "base/shared_memory.h"
 #include "dataset/file.h"
 #include "dataset/spec.h"
@@ -189,14 +190,10 @@ static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *bui
 static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_error *error)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mr_regular_file_open(AT_FDCWD, path, O_RDONLY, &st);
     if (fd < 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot open the list %s", path);
+        return mr_regular_file_fail(error, -fd, "cannot open the list %s", path);
     *fd_out = fd;
-    if (fstat(fd, &st) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat the list %s", path);
-    if (!S_ISREG(st.st_mode))
-        return mr_error_set(error, MR_ERR_IO, "the list %s is not a regular file", path);
     if (st.st_size == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s holds no sample", path);
     *len_out = (size_t)st.st_size;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "dataset/spec.h"
 #include "dataset/pack_index.h"
 #include "dataset/catalog_build.h"
@@ -34,20 +35,16 @@ static mr_status no_index(const struct opening *opening, int os_error, mr_error 
     if (os_error == ENOENT && faccessat(opening->root, MR_PACK_JOURNAL, F_OK, 0) == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is not finished: it holds a part of a pack and no index",
                             opening->dir);
-    return mr_error_os(error, MR_ERR_IO, os_error, "cannot open the pack's index %s", opening->path);
+    return mr_regular_file_fail(error, os_error, "cannot open the pack's index %s", opening->path);
 }
 
 static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error)
 {
     struct stat st;
-    int fd = openat(opening->root, MR_PACK_INDEX, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mr_regular_file_open(opening->root, MR_PACK_INDEX, O_RDONLY, &st);
     if (fd < 0)
-        return no_index(opening, errno, error);
+        return no_index(opening, -fd, error);
     *fd_out = fd;
-    if (fstat(fd, &st) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat %s", opening->path);
-    if (!S_ISREG(st.st_mode))
-        return mr_error_set(error, MR_ERR_IO, "%s is not a regular file", opening->path);
     if (st.st_size == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is empty", opening->path);
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/regular_file.h"
 #include "base/words.h"
 #include "dataset/spec.h"
 #include "dataset/catalog_build.h"
@@ -296,7 +297,7 @@ enum { CIFAR_DATA = 3 * 32 * 32, CIFAR_RECORD = 1 + CIFAR_DATA, CIFAR_MAX_CLASSE
 static mr_status read_cifar_names(struct mr_catalog_builder *builder, int root, mr_error *error)
 {
     char text[4096], *rest = text;
-    int fd = openat(root, "batches.meta.txt", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mr_regular_file_open(root, "batches.meta.txt", O_RDONLY, NULL);
     if (fd < 0)
         return MR_OK;
     ssize_t n = read(fd, text, sizeof text - 1);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
+
 void mr_pack_draft_init(struct mr_pack_draft *draft)
 {
     *draft = (struct mr_pack_draft){.root = -1, .shard_fd = -1, .marks_fd = -1, .journal = {.fd = -1}};
@@ -56,7 +58,7 @@ void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_SHARD_NAME])
 mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
                              mr_error *error)
 {
-    return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/%s", what, draft->dir, name);
+    return mr_regular_file_fail(error, os_error, "cannot %s %s/%s", what, draft->dir, name);
 }
 
 static void count_marks(struct mr_pack_draft *draft, const struct mr_pack_record_marks *marks)

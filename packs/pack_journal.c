@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
 
@@ -22,7 +23,7 @@ enum { WINDOW_BYTES = 1 << 20 };
 
 static mr_status fail_journal(const struct mr_pack_journal *journal, mr_error *error, int os_error, const char *what)
 {
-    return mr_error_os(error, MR_ERR_IO, os_error, "cannot %s %s/" MR_PACK_JOURNAL, what, journal->dir);
+    return mr_regular_file_fail(error, os_error, "cannot %s %s/" MR_PACK_JOURNAL, what, journal->dir);
 }
 
 /* A crash may leave it empty or full of zeros; anything else that is no journal is somebody's file. */
@@ -35,7 +36,7 @@ static mr_status check_head(struct mr_pack_journal *journal, mr_error *error)
         return fail_journal(journal, error, errno, "read");
     if (st.st_nlink == 0) /* removed between opening and locking it, by who had it */
         return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", journal->dir);
-    if (!S_ISREG(st.st_mode) || (head.magic != 0 && head.magic != MR_PACK_JOURNAL_MAGIC))
+    if (head.magic != 0 && head.magic != MR_PACK_JOURNAL_MAGIC)
         return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is not a journal of a pack", journal->dir);
     if (head.version != 0 && head.version != MR_PACK_VERSION)
         return mr_error_set(error, MR_ERR_INVALID,
@@ -48,17 +49,18 @@ mr_status mr_pack_journal_open(int root, const char *dir, struct mr_pack_journal
                                mr_error *error)
 {
     *journal = (struct mr_pack_journal){.fd = -1, .dir = dir};
-    int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
+    int flags = O_RDWR | O_NOFOLLOW;
     *is_new_out = false;
-    journal->fd = openat(root, MR_PACK_JOURNAL, flags);
-    if (journal->fd < 0 && errno == ENOENT) {
-        journal->fd = openat(root, MR_PACK_JOURNAL, flags | O_CREAT | O_EXCL, 0666);
-        *is_new_out = journal->fd >= 0;
-        if (journal->fd < 0 && errno == EEXIST) /* of another process that began just now */
-            journal->fd = openat(root, MR_PACK_JOURNAL, flags);
+    int fd = mr_regular_file_open(root, MR_PACK_JOURNAL, flags, NULL);
+    if (fd == -ENOENT) {
+        fd = mr_regular_file_open(root, MR_PACK_JOURNAL, flags | O_CREAT | O_EXCL, NULL);
+        *is_new_out = fd >= 0;
+        if (fd == -EEXIST) /* of another process that began just now */
+            fd = mr_regular_file_open(root, MR_PACK_JOURNAL, flags, NULL);
     }
-    if (journal->fd < 0)
-        return fail_journal(journal, error, errno, "open");
+    if (fd < 0)
+        return fail_journal(journal, error, -fd, "open");
+    journal->fd = fd;
     if (flock(journal->fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK ? mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", dir)
                                     : fail_journal(journal, error, errno, "lock");

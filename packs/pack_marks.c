@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/regular_file.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
 
@@ -78,11 +79,11 @@ mr_status mr_pack_marks_cut(struct mr_pack_draft *draft, bool has_begun, mr_erro
         return MR_OK;
     if (draft->marks_len == 0)
         return remove_marks(draft, has_begun, error);
-    draft->marks_fd = openat(draft->root, MR_PACK_MARKS_FILE, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-    if (draft->marks_fd < 0)
-        return fail_marks(draft, errno, "open", error);
-    if (fstat(draft->marks_fd, &st) != 0 ||
-        ((uint64_t)st.st_size != draft->marks_len && ftruncate(draft->marks_fd, (off_t)draft->marks_len) != 0))
+    int fd = mr_regular_file_open(draft->root, MR_PACK_MARKS_FILE, O_RDWR | O_NOFOLLOW, &st);
+    if (fd < 0)
+        return fail_marks(draft, -fd, "open", error);
+    draft->marks_fd = fd;
+    if ((uint64_t)st.st_size != draft->marks_len && ftruncate(fd, (off_t)draft->marks_len) != 0)
         return fail_marks(draft, errno, "cut", error);
     return MR_OK;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/regular_file.h"
 #include "dataset/file.h"
 #include "dataset/pack_index.h"
 #include "packs/pack_marks.h"
@@ -28,7 +29,7 @@ struct load {
     int fd; /* the shard that is looked at; -1: none, or it is not there */
     uint32_t shard;
     uint64_t shard_size;
-    int marks_fd; /* -1: there is no such file */
+    int marks_fd; /* negative: there is no such file */
     uint64_t marks_size;
     struct mr_bytes bytes; /* of one sample */
 };
@@ -90,12 +91,12 @@ static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t 
     return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of a pack with other labels or classes", draft->dir);
 }
 
-/* A file that is not there, or no file, has no bytes. Returns -1 or a descriptor. */
+/* A file that is not there, or no file, has no bytes. Returns a descriptor or a negative errno. */
 static int open_file(const struct load *load, const char *name, uint64_t *size_out)
 {
     struct stat st;
-    int fd = openat(load->draft->root, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-    *size_out = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    int fd = mr_regular_file_open(load->draft->root, name, O_RDONLY | O_NOFOLLOW, &st);
+    *size_out = fd >= 0 ? (uint64_t)st.st_size : 0;
     return fd;
 }
 
@@ -250,10 +251,10 @@ static mr_status cut_shard(const struct mr_pack_draft *draft, uint32_t shard, ui
     char name[MR_PACK_SHARD_NAME];
     struct stat st;
     mr_pack_draft_shard_name(shard, name);
-    *fd_out = openat(draft->root, name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    *fd_out = mr_regular_file_open(draft->root, name, O_RDWR | O_NOFOLLOW, &st);
     if (*fd_out < 0)
-        return mr_pack_draft_fail(draft, errno, "open", name, error);
-    if (fstat(*fd_out, &st) != 0 || ((uint64_t)st.st_size != bytes && ftruncate(*fd_out, (off_t)bytes) != 0))
+        return mr_pack_draft_fail(draft, -*fd_out, "open", name, error);
+    if ((uint64_t)st.st_size != bytes && ftruncate(*fd_out, (off_t)bytes) != 0)
         return mr_pack_draft_fail(draft, errno, "cut", name, error);
     return MR_OK;
 }

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
+
 enum { TRIES = 100, MAX_PATH = 4200, PIECE_BYTES = 65536 };
 
 /* Is it the name that cannot be had here? Another file may well be written then. */
@@ -120,10 +122,12 @@ static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
     struct stat st;
     size_t done = 0;
     ssize_t n = 1;
-    int file = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int file = mr_regular_file_open(fd, name, O_RDONLY, &st);
+    if (file == -ENOENT || file == -EISDIR || file == -ENXIO) /* a link to nowhere, or no file */
+        return 0;
     if (file < 0)
-        return errno == ENOENT ? 0 : -errno; /* a link to nowhere */
-    int rc = fstat(file, &st) != 0 ? -errno : S_ISREG(st.st_mode) && (uint64_t)st.st_size == len;
+        return file;
+    int rc = (uint64_t)st.st_size == len;
     while (rc == 1 && done < len && n != 0) {
         n = read(file, piece, sizeof piece);
         if (n < 0 && errno != EINTR)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/regular_file.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
 #include "packs/pack_draft.h"
@@ -216,8 +217,8 @@ mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack
 
 static mr_status sync_file(const struct mr_pack_draft *draft, const char *name, mr_error *error)
 {
-    int fd = openat(draft->root, name, O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    int fd = mr_regular_file_open(draft->root, name, O_RDONLY, NULL);
+    int rc = fd < 0 ? -fd : fsync(fd) != 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
     return rc == 0 ? MR_OK : mr_pack_draft_fail(draft, rc, "sync", name, error);
@@ -332,7 +333,7 @@ static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *e
     struct stat st;
     if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
-    int fd = openat(draft->root, MR_PACK_INDEX, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
     bool is_pack = fd >= 0 && pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == MR_PACK_MAGIC;
     if (fd >= 0)
         close(fd);

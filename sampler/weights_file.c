@@ -6,11 +6,14 @@
 #include "sampler/weights_file.h"
 
 #include "base/error.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PREFIX = 8, MAX_HEADER = 2048, BLOCK = 1024 };
 
@@ -52,6 +55,8 @@ static mr_status parse_header(const char *path, const char *header, uint64_t n, 
     if (strncmp(descr, "<f8'", 4) != 0 && strncmp(descr, "<f4'", 4) != 0)
         return refuse_file(path, "weights must be of dtype <f8 or <f4", error);
     *element_out = descr[2] == '8' ? sizeof(double) : sizeof(float);
+    if (*shape == '-')
+        return refuse_file(path, "the number of weights in the header is negative", error);
     char *end;
     errno = 0;
     uint64_t count = strtoull(shape, &end, 10);
@@ -82,9 +87,14 @@ mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n,
 {
     char header[MAX_HEADER + 1];
     size_t element = 0;
-    FILE *file = fopen(path, "rbe");
-    if (!file)
-        return mr_error_os(error, MR_ERR_IO, errno, "%s", path);
+    int fd = mr_regular_file_open(AT_FDCWD, path, O_RDONLY, NULL);
+    if (fd < 0)
+        return mr_regular_file_fail(error, -fd, "%s", path);
+    FILE *file = fdopen(fd, "rb");
+    if (!file) {
+        close(fd);
+        return mr_error_memory(error, sizeof *file);
+    }
     mr_status status = read_header(file, header) ? parse_header(path, header, n, &element, error)
                                                  : refuse_file(path, "this is not a .npy file", error);
     if (status == MR_OK && !read_values(file, values_out, n, element))

@@ -5,13 +5,15 @@
  */
 #include "dataset/tar/tar.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
+#include "base/regular_file.h"
 #include "base/words.h"
 #include "dataset/catalog_build.h"
 #include "dataset/file.h"
@@ -197,24 +199,23 @@ static mr_status read_classes(struct opening *opening, mr_error *error)
 {
     if (!opening->classes)
         return MR_OK;
-    FILE *file = fopen(opening->classes, "re");
-    char *text = file ? malloc(MAX_CLASSES_BYTES + 1) : NULL;
-    mr_status status = MR_OK;
-    if (!file)
-        status = mr_error_os(error, MR_ERR_IO, errno, "cannot open the class names %s", opening->classes);
-    else if (!text)
-        status = mr_error_memory(error, MAX_CLASSES_BYTES + 1);
-    size_t len = text ? fread(text, 1, MAX_CLASSES_BYTES + 1, file) : 0;
-    if (text && (ferror(file) || len > MAX_CLASSES_BYTES))
-        status = mr_error_set(error, MR_ERR_IO, "%s cannot be read, or has more than %d bytes", opening->classes,
-                              MAX_CLASSES_BYTES);
+    int fd = mr_regular_file_open(AT_FDCWD, opening->classes, O_RDONLY, NULL);
+    if (fd < 0)
+        return mr_regular_file_fail(error, -fd, "cannot open the class names %s", opening->classes);
+    size_t len = 0;
+    char *text = malloc(MAX_CLASSES_BYTES + 1);
+    mr_status status = text ? MR_OK : mr_error_memory(error, MAX_CLASSES_BYTES + 1);
+    int rc = text ? mr_file_read_at(fd, 0, text, MAX_CLASSES_BYTES + 1, &len) : 0;
+    if (rc < 0)
+        status = mr_error_os(error, MR_ERR_IO, -rc, "cannot read the class names %s", opening->classes);
+    else if (len > MAX_CLASSES_BYTES)
+        status = mr_error_set(error, MR_ERR_IO, "%s has more than %d bytes", opening->classes, MAX_CLASSES_BYTES);
     if (status == MR_OK) {
         text[len] = '\0';
         status = add_classes(opening, text, len, error);
     }
     free(text);
-    if (file)
-        fclose(file);
+    close(fd);
     return status;
 }
 

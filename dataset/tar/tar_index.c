@@ -2,7 +2,6 @@
 /* Opens one shard and takes its samples from what was kept of it, or from one pass over the headers. */
 #include "dataset/tar/tar_index.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,23 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "dataset/file_cache.h"
 #include "dataset/tar/tar_wds.h"
-
-/* As ordinary readers open a file: a fifo blocks nobody. */
-static mr_status open_shard(int root, const char *path, const char *shown, int *fd_out, struct stat *st_out,
-                            mr_error *error)
-{
-    int fd = openat(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot open the shard %s", shown);
-    *fd_out = fd;
-    if (fstat(fd, st_out) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat the shard %s", shown);
-    if (!S_ISREG(st_out->st_mode))
-        return mr_error_set(error, MR_ERR_IO, "the shard %s is not a regular file", shown);
-    return MR_OK;
-}
 
 /* Not one header was found. */
 static mr_status refuse_garbage(const struct mr_tar_file *file, const struct mr_tar_samples *samples, mr_error *error)
@@ -94,18 +79,19 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, str
     char shown[2 * MR_CATALOG_PATH];
     const char *path = source->paths + source->offs[i];
     struct stat st;
-    int fd = -1;
     *samples_out = (struct mr_tar_samples){0};
     snprintf(shown, sizeof shown, "%s%s", source->written, path);
-    mr_status status = open_shard(source->root, path, shown, &fd, &st, error);
-    if (status == MR_OK && !mr_tar_keep_load(source->keep, source->root, path, &st, source->recipe, samples_out)) {
+    int fd = mr_regular_file_open(source->root, path, O_RDONLY, &st);
+    if (fd < 0)
+        return mr_regular_file_fail(error, -fd, "cannot open the shard %s", shown);
+    mr_status status = MR_OK;
+    if (!mr_tar_keep_load(source->keep, source->root, path, &st, source->recipe, samples_out)) {
         status = read_shard(source, path, shown, fd, &st, samples_out, error);
         if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
             mr_tar_keep_save(source->keep, source->root, path, &st, source->recipe, samples_out);
     }
     if (status == MR_OK)
         samples_out->stamp = mr_file_cache_stamp(&st);
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return status;
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/regular_file.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
 #include "dataset/tar/tar_wds.h"
@@ -202,10 +203,10 @@ static bool load_place(const struct place *place, const struct origin *origin, c
 {
     struct stat st;
     size_t n = 0;
-    int fd = openat(place->folder, place->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mr_regular_file_open(place->folder, place->path, O_RDONLY, &st);
     if (fd < 0)
         return false;
-    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= MAX_BYTES;
+    bool good = st.st_size > 0 && st.st_size <= MAX_BYTES;
     uint8_t *bytes = good ? malloc((size_t)st.st_size) : NULL;
     good = bytes && mr_file_read_at(fd, 0, bytes, (size_t)st.st_size, &n) == 0 &&
            take_samples(bytes, n, origin, recipe, samples_out);
@@ -259,30 +260,30 @@ static bool is_abandoned(int folder, const char *path)
            st.st_mtim.tv_sec > now + ABANDONED_S;
 }
 
-/* Returns a descriptor, or -1 with errno EEXIST if somebody else is writing it. */
+/* Returns a descriptor or a negative errno, -EEXIST if another process is writing it. */
 static int create_temporary(int folder, const char *path)
 {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    int fd = openat(folder, path, flags, 0666);
-    if (fd < 0 && errno == EEXIST) {
-        if (!is_abandoned(folder, path)) {
-            errno = EEXIST;
-            return -1;
-        }
+    const int flags = O_WRONLY | O_CREAT | O_EXCL;
+    int fd = mr_regular_file_open(folder, path, flags, NULL);
+    if (fd == -EEXIST && is_abandoned(folder, path)) {
         (void)unlinkat(folder, path, 0);
-        fd = openat(folder, path, flags, 0666);
+        fd = mr_regular_file_open(folder, path, flags, NULL);
     }
     return fd;
 }
 
-/* Under a temporary name, which is the same for all who keep this index, then under its own. */
+/*
+ * Under a temporary name, which is the same for all who keep this index, then under its own. It is not synced, which
+ * would cost a wait for the disk for each shard: if a crash of the machine tears it, its checksum is wrong, and it is
+ * made again.
+ */
 static bool save_place(const struct place *place, const struct mr_bytes *file)
 {
     char temporary[PATH_MAX + 8];
     snprintf(temporary, sizeof temporary, "%s.tmp", place->path);
     int fd = create_temporary(place->folder, temporary);
     if (fd < 0)
-        return errno == EEXIST;
+        return fd == -EEXIST;
     bool good = mr_file_write_at(fd, file->data, file->len, 0) == 0;
     good = close(fd) == 0 && good && renameat(place->folder, temporary, place->folder, place->path) == 0;
     if (!good)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "dataset/extent.h"
 #include "dataset/file.h"
 #include "dataset/tar/tar_group.h"
@@ -49,10 +50,10 @@ static char *load_text(int root, const char *path, const struct stat *shard)
     struct stat st;
     char index[MR_CATALOG_PATH], *text = NULL;
     size_t n = 0;
-    int fd = find_index(path, index) ? openat(root, index, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    int fd = find_index(path, index) ? mr_regular_file_open(root, index, O_RDONLY, &st) : -1;
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && !is_older(&st, shard))
+    if (st.st_size <= MAX_BYTES && !is_older(&st, shard))
         text = malloc((size_t)st.st_size + 1);
     if (text && mr_file_read_at(fd, 0, text, (size_t)st.st_size, &n) < 0)
         n = 0;

@@ -194,7 +194,7 @@ static void each_wrong_line_is_named(void **state)
     free(text);
     expect_open_error(tree_spec(&tree, "list", "absent"), MR_ERR_IO, "cannot open the list");
     tree_folder(&tree, "dir");
-    expect_open_error(tree_spec(&tree, "list", "dir"), MR_ERR_IO, "not a regular file");
+    expect_open_error(tree_spec(&tree, "list", "dir"), MR_ERR_IO, "Is a directory");
     assert_int_equal(mkfifo(tree_at(&tree, "pipe"), 0600), 0);
     expect_open_error(tree_spec(&tree, "list", "pipe"), MR_ERR_IO, "not a regular file");
     tree_destroy(&tree);

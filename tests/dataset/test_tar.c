@@ -228,6 +228,27 @@ static void labels_come_from_json_and_names_from_a_file(void **state)
     tree_destroy(&tree);
 }
 
+/* Opening a FIFO would wait for a writer, and the alarm would end the test. */
+static void class_names_and_shards_come_from_regular_files(void **state)
+{
+    (void)state;
+    struct tree tree;
+    char keys[4096];
+    tree_create(&tree);
+    struct mr_test_shard shard = {0};
+    mr_test_shard_add_text(&shard, "a.jpg", "x");
+    write_shard(&tree, "s.tar", &shard);
+    assert_int_equal(mkfifo(tree_at(&tree, "fifo"), 0600), 0);
+    alarm(30);
+    snprintf(keys, sizeof keys, "?label=none&classes=%s", tree_at(&tree, "fifo"));
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO, "fifo: not a regular file");
+    expect_open_error(tree_spec(&tree, "tar", "fifo"), MR_ERR_IO, "fifo: not a regular file");
+    alarm(0);
+    snprintf(keys, sizeof keys, "?label=none&classes=%s", tree_at(&tree, "absent"));
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO, "absent: No such file");
+    tree_destroy(&tree);
+}
+
 static char lines[2048];
 
 static void keep_line(void *user, mr_log_level level, const char *line)
@@ -429,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_cut_shard_keeps_the_samples_before_the_cut),
         cmocka_unit_test(what_is_no_plain_shard_is_refused_by_name),
         cmocka_unit_test(many_shards_keep_their_order),
+        cmocka_unit_test(class_names_and_shards_come_from_regular_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -113,6 +114,8 @@ static void a_wrong_file_is_refused_by_name(void **state)
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }", "must have one dimension"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (), }", "must have one dimension"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (11,), }", "11 weights for 12 samples"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (-12,), }",
+         "the number of weights in the header is negative"},
         {"{'descr': '<f8', 'fortran_order': False, }", "no 'shape'"},
     };
     const double values[N] = {1};
@@ -128,6 +131,20 @@ static void a_wrong_file_is_refused_by_name(void **state)
     refuse(&options, MR_ERR_INVALID, "not a .npy file");
     options.weights = "/nowhere/weights.npy";
     refuse(&options, MR_ERR_IO, "/nowhere/weights.npy");
+}
+
+/* Opening it would wait for a writer, and the alarm would end the test. */
+static void a_fifo_is_refused_at_once(void **state)
+{
+    (void)state;
+    mr_sampler_options options = of_file();
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(30);
+    refuse(&options, MR_ERR_IO, "not a regular file");
+    alarm(0);
+    options.weights = "/tmp";
+    refuse(&options, MR_ERR_IO, "Is a directory");
 }
 
 static void a_wrong_weight_is_named(void **state)
@@ -241,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_is_as_good_as_an_array, make_path, remove_path),
         cmocka_unit_test_setup_teardown(a_wrong_file_is_refused_by_name, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(a_fifo_is_refused_at_once, make_path, remove_path),
         cmocka_unit_test(a_wrong_weight_is_named),
         cmocka_unit_test(choices_that_do_not_fit_are_refused),
         cmocka_unit_test(uneven_weights_are_drawn_by_their_share),
