@@ -18,34 +18,70 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "dataset/file.h"
 #include "cache/cache_format.h"
 #include "cache/cache_log.h"
 
-#define READ_FLAGS (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+enum marker { MARKER_GOOD, MARKER_MISSING, MARKER_TORN };
 
-/* MR_OK with the marker, MR_PENDING without one. */
-static mr_status read_marker(int folder, const char *path, mr_error *error)
+/* The format that a marker states; 0: a crash of the machine left it empty, cut, or full of zeros. */
+static unsigned parse_marker(const char *text)
 {
-    char text[sizeof MR_CACHE_MARKER_TEXT + 1];
-    struct stat st;
+    unsigned format;
+    char end;
+    return sscanf(text, MR_CACHE_MARKER_WORDS "%u%c", &format, &end) == 2 && end == '\n' ? format : 0;
+}
+
+static mr_status read_marker(int folder, const char *path, enum marker *marker_out, mr_error *error)
+{
+    char text[64];
     size_t n = 0;
-    int fd = openat(folder, MR_CACHE_MARKER, O_RDONLY | READ_FLAGS);
-    if (fd < 0)
-        return errno == ENOENT ? MR_PENDING
-                               : mr_error_os(error, MR_ERR_IO, errno, "cannot open %s/%s", path, MR_CACHE_MARKER);
-    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    int rc = regular ? mr_file_read_at(fd, 0, text, sizeof text, &n) : 0;
-    close(fd);
-    if (!regular)
+    int fd = mr_regular_file_open(folder, MR_CACHE_MARKER, O_RDONLY | O_NOFOLLOW, NULL);
+    *marker_out = MARKER_MISSING;
+    if (fd == -ENOENT)
+        return MR_OK;
+    if (fd == -ENXIO || fd == -EISDIR)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: its %s is not a regular file", path,
                             MR_CACHE_MARKER);
+    if (fd < 0)
+        return mr_error_os(error, MR_ERR_IO, -fd, "cannot open %s/%s", path, MR_CACHE_MARKER);
+    int rc = mr_file_read_at(fd, 0, text, sizeof text - 1, &n);
+    close(fd);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot read %s/%s", path, MR_CACHE_MARKER);
-    if (n != strlen(MR_CACHE_MARKER_TEXT) || memcmp(text, MR_CACHE_MARKER_TEXT, n) != 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is a cache of another format; this version uses format 1",
-                            path);
+    text[n] = '\0';
+    unsigned format = parse_marker(text);
+    *marker_out = format == 0 ? MARKER_TORN : MARKER_GOOD;
+    if (format > MR_CACHE_VERSION)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is a cache of format %u; this version uses format %u", path,
+                            format, MR_CACHE_VERSION);
     return MR_OK;
+}
+
+void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACHE_NAME])
+{
+    snprintf(name_out, MR_CACHE_NAME, "seg-%016" PRIx64 "%s", id, ending);
+}
+
+/* The files of a segment. The data file comes first, so that a removal that is interrupted leaves its log. */
+static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
+enum { N_ENDINGS = sizeof endings / sizeof *endings };
+
+/* Only names that we would write: another spelling of the same number would be another file. */
+static bool parse_name(const char *name, uint64_t *id_out)
+{
+    char again[MR_CACHE_NAME];
+    uint64_t id;
+    bool ours = false;
+    if (sscanf(name, "seg-%16" SCNx64, &id) != 1 || id == 0)
+        return false;
+    for (size_t i = 0; i < N_ENDINGS && !ours; i++) {
+        mr_cache_folder_name(id, endings[i], again);
+        ours = strcmp(name, again) == 0;
+    }
+    *id_out = id;
+    return ours;
 }
 
 static DIR *open_listing(int folder)
@@ -57,18 +93,23 @@ static DIR *open_listing(int folder)
     return listing;
 }
 
-/* Is there anything but markers that are being made? Returns 0, 1 or a negative errno. */
-static int holds_other_things(int folder)
+/* Is there anything but markers that are being made, and segments where they are allowed? Returns 0, 1 or a negative
+ * errno. */
+static int holds_other_things(int folder, bool segments)
 {
     DIR *listing = open_listing(folder);
     if (!listing)
         return -errno;
     const struct dirent *entry;
+    uint64_t id;
     int other = 0;
     errno = 0;
-    while (!other && (entry = readdir(listing)))
+    while (!other && (entry = readdir(listing))) {
         other = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-                strncmp(entry->d_name, MR_CACHE_MARKER, strlen(MR_CACHE_MARKER)) != 0;
+                strncmp(entry->d_name, MR_CACHE_MARKER, strlen(MR_CACHE_MARKER)) != 0 &&
+                !(segments && parse_name(entry->d_name, &id));
+        errno = 0;
+    }
     if (!other && errno != 0)
         other = -errno;
     closedir(listing);
@@ -82,36 +123,39 @@ static mr_status write_marker(int folder, const char *path, mr_error *error)
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
         return mr_error_os(error, MR_ERR_IO, errno, "getrandom");
     snprintf(name, sizeof name, "%s.%016" PRIx64, MR_CACHE_MARKER, number);
-    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | READ_FLAGS, 0666);
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot make the cache %s", path);
-    ssize_t len = (ssize_t)strlen(MR_CACHE_MARKER_TEXT);
-    bool written = write(fd, MR_CACHE_MARKER_TEXT, (size_t)len) == len;
-    bool closed = close(fd) == 0;
-    if (written && closed && renameat(folder, name, folder, MR_CACHE_MARKER) == 0)
-        return MR_OK;
-    mr_status status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s/%s", path, MR_CACHE_MARKER);
-    unlinkat(folder, name, 0);
-    return status;
+    int rc = mr_file_write_at(fd, MR_CACHE_MARKER_TEXT, strlen(MR_CACHE_MARKER_TEXT), 0);
+    if (rc == 0)
+        rc = mr_regular_file_publish(folder, fd, name, MR_CACHE_MARKER);
+    else
+        (void)unlinkat(folder, name, 0);
+    close(fd);
+    return rc == 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s/%s", path, MR_CACHE_MARKER);
 }
 
 static mr_status need_marker(int folder, const char *path, bool make, mr_error *error)
 {
-    mr_status status = read_marker(folder, path, error);
-    if (status != MR_PENDING)
+    enum marker marker;
+    mr_status status = read_marker(folder, path, &marker, error);
+    if (status < 0 || marker == MARKER_GOOD)
         return status;
-    if (!make)
+    if (marker == MARKER_MISSING && !make)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it has no file %s", path, MR_CACHE_MARKER);
-    int other = holds_other_things(folder);
+    int other = holds_other_things(folder, marker == MARKER_TORN);
     if (other < 0)
         return mr_error_os(error, MR_ERR_IO, -other, "cannot list %s", path);
     if (other == 0)
-        return write_marker(folder, path, error);
-    status = read_marker(folder, path, error); /* another job has made it a cache meanwhile */
-    if (status != MR_PENDING)
+        return make ? write_marker(folder, path, error) : MR_OK;
+    status = read_marker(folder, path, &marker, error); /* another job may have made it a cache meanwhile */
+    if (status < 0 || marker == MARKER_GOOD)
         return status;
     return mr_error_set(error, MR_ERR_INVALID,
-                        "%s is not a cache and holds other files; a cache needs an empty directory", path);
+                        marker == MARKER_TORN
+                            ? "%s is not a cache: its " MR_CACHE_MARKER " is damaged, and it holds other files"
+                            : "%s is not a cache and holds other files; a cache needs an empty directory",
+                        path);
 }
 
 /* A directory on a read-only file system may hold a cache; one that is missing there cannot be made. */
@@ -151,31 +195,6 @@ mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_erro
 bool mr_cache_folder_is_passing(int rc)
 {
     return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EINTR;
-}
-
-void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACHE_NAME])
-{
-    snprintf(name_out, MR_CACHE_NAME, "seg-%016" PRIx64 "%s", id, ending);
-}
-
-/* The files of a segment. The data file comes first, so that a removal that is interrupted leaves its log. */
-static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
-enum { N_ENDINGS = sizeof endings / sizeof *endings };
-
-/* Only names that we would write: another spelling of the same number would be another file. */
-static bool parse_name(const char *name, uint64_t *id_out)
-{
-    char again[MR_CACHE_NAME];
-    uint64_t id;
-    bool ours = false;
-    if (sscanf(name, "seg-%16" SCNx64, &id) != 1 || id == 0)
-        return false;
-    for (size_t i = 0; i < N_ENDINGS && !ours; i++) {
-        mr_cache_folder_name(id, endings[i], again);
-        ours = strcmp(name, again) == 0;
-    }
-    *id_out = id;
-    return ours;
 }
 
 static int put_id(struct mr_cache_ids *ids, uint64_t id)
@@ -235,15 +254,10 @@ int mr_cache_folder_list(int folder, struct mr_cache_ids *ids)
 static int open_regular(int folder, uint64_t id, const char *ending, bool writing, int *fd_out)
 {
     char name[MR_CACHE_NAME];
-    struct stat st;
     mr_cache_folder_name(id, ending, name);
-    int fd = openat(folder, name, (writing ? O_RDWR : O_RDONLY) | READ_FLAGS);
+    int fd = mr_regular_file_open(folder, name, (writing ? O_RDWR : O_RDONLY) | O_NOFOLLOW, NULL);
     if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return -EINVAL;
-    }
+        return fd;
     *fd_out = fd;
     return 0;
 }

@@ -20,7 +20,8 @@
 #include <stdint.h>
 
 #define MR_CACHE_MARKER "millrace-cache"
-#define MR_CACHE_MARKER_TEXT "millrace cache, format 1\n"
+#define MR_CACHE_MARKER_WORDS "millrace cache, format "
+#define MR_CACHE_MARKER_TEXT MR_CACHE_MARKER_WORDS "1\n"
 #define MR_CACHE_LOG_MAGIC UINT64_C(0x31676f4c6863726d) /* "mrchLog1" */
 #define MR_CACHE_VERSION 1u
 #define MR_CACHE_SAMPLE UINT32_C(0x6d617372)   /* "rsam" */

@@ -16,6 +16,7 @@
 #include "dataset/catalog_list.h"
 #include "dataset/dataset.h"
 #include "dataset/list.h"
+#include "base/regular_file.h"
 #include "dataset/list_line.h"
 
 struct output {
@@ -125,7 +126,7 @@ static mr_status write_all(const struct output *output, const struct mr_catalog 
     mr_status status = MR_OK;
     for (int64_t i = 0; status == MR_OK && i < mr_catalog_count(catalog) && !ferror(output->file); i++)
         status = write_sample(output, catalog, i, error);
-    if (status == MR_OK && (fflush(output->file) != 0 || ferror(output->file) || fsync(fileno(output->file)) != 0))
+    if (status == MR_OK && (fflush(output->file) != 0 || ferror(output->file)))
         status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
     return status;
 }
@@ -159,16 +160,6 @@ static mr_status create_temporary(struct output *output, mr_error *error)
     return mr_error_os(error, MR_ERR_NO_MEMORY, os_error, "fdopen of %s", output->temporary);
 }
 
-/* The new name must survive a crash of the machine as well; a file system that cannot do that is no failure. */
-static void sync_folder(const char *folder)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)!fsync(fd);
-        close(fd);
-    }
-}
-
 mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error)
 {
     if (!dataset || !path || !*path)
@@ -188,14 +179,12 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
     mr_status status = create_temporary(output, error);
     if (status == MR_OK) {
         status = write_all(output, catalog, error);
-        if (fclose(output->file) != 0 && status == MR_OK)
-            status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
-        if (status == MR_OK && rename(output->temporary, path) != 0)
-            status = mr_error_os(error, MR_ERR_IO, errno, "cannot rename %s to %s", output->temporary, path);
-        if (status < 0)
+        int rc = status == MR_OK ? mr_regular_file_publish(AT_FDCWD, fileno(output->file), output->temporary, path) : 0;
+        if (rc < 0)
+            status = mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s", path);
+        else if (status < 0)
             unlink(output->temporary);
-        else
-            sync_folder(output->folder);
+        fclose(output->file); /* it was flushed and synced */
     }
     free(output);
     return status;

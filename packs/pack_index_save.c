@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "dataset/file.h"
 #include "dataset/pack_index.h"
 
@@ -177,7 +178,7 @@ static int seal_index(struct output *output)
     header->checksum = mr_pack_index_checksum(map, (size_t)output->at);
     munmap(map, (size_t)output->at);
     rc = mr_file_write_at(output->fd, header, header->header_bytes, 0);
-    return rc == 0 && fsync(output->fd) != 0 ? -errno : rc;
+    return rc;
 }
 
 static mr_status write_index(struct output *output, mr_error *error)
@@ -196,17 +197,16 @@ mr_status mr_pack_index_save(struct mr_pack_draft *draft, mr_error *error)
     struct output output = {.draft = draft, .buffer = malloc(BUFFER_BYTES)};
     if (!output.buffer)
         return mr_error_memory(error, BUFFER_BYTES);
-    output.fd = openat(draft->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    mr_status status =
-        output.fd >= 0 ? write_index(&output, error) : mr_pack_draft_fail(draft, errno, "create", TEMPORARY, error);
+    output.fd = mr_regular_file_open(draft->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, NULL);
+    mr_status status = output.fd >= 0 ? write_index(&output, error)
+                                      : mr_pack_draft_fail(draft, -output.fd, "create", TEMPORARY, error);
+    int rc = status == MR_OK ? mr_regular_file_publish(draft->root, output.fd, TEMPORARY, MR_PACK_INDEX) : 0;
+    if (rc < 0)
+        status = mr_pack_draft_fail(draft, -rc, "write", MR_PACK_INDEX, error);
+    else if (status < 0)
+        (void)unlinkat(draft->root, TEMPORARY, 0);
     if (output.fd >= 0)
         close(output.fd);
     free(output.buffer);
-    if (status == MR_OK && renameat(draft->root, TEMPORARY, draft->root, MR_PACK_INDEX) != 0)
-        status = mr_pack_draft_fail(draft, errno, "rename", TEMPORARY, error);
-    if (status < 0)
-        (void)unlinkat(draft->root, TEMPORARY, 0);
-    else
-        (void)fsync(draft->root); /* a file system that cannot do that is no failure */
     return status;
 }

@@ -50,6 +50,8 @@ BAD = [
     ("an_include_climbs", "base/clock.c", TAG + '#include "../base/error.h"\n', "not written from the root"),
     ("an_include_does_not_exist", "base/clock.c", TAG + '#include "base/gone.h"\n', "does not exist"),
     ("a_public_header_is_quoted", "base/clock.c", TAG + '#include "millrace/status.h"\n', "<millrace/...>"),
+    ("a_file_is_opened_by_name", "dataset/a.c", TAG + "int fd = open(path, O_RDONLY);\n", "mr_regular_file_open()"),
+    ("a_stream_is_opened_by_name", "sampler/a.c", TAG + 'FILE *file = fopen(path, "re");\n', "mr_regular_file_open()"),
     ("liburing_is_seen_twice", "loader/run.c", TAG + "#include <liburing.h>\n", "dataset/reader_uring.c only"),
     ("libjpeg_is_seen_by_the_loader", "loader/run.c", TAG + "#include <jpeglib.h>\n", "only"),
     ("xxhash_is_seen_by_the_sampler", "sampler/keyed.c", TAG + "#  include <xxhash.h>\n", "base/xxh3.c only"),
