@@ -6,13 +6,10 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/arg_value.h"
 #include "tools/command.h"
@@ -200,19 +197,6 @@ static int append_nothing(struct mr_feed *feed, struct output *output, mr_loader
     return good ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
-/* The names lie in the directory, which has to be made durable too. Errors are of no use here: the files are whole. */
-static void sync_directory(const char *out)
-{
-    char *copy = strdup(out);
-    int fd = copy != NULL ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    if (fd >= 0) {
-        (void)!fsync(fd);
-        close(fd);
-    }
-    free(copy);
-}
-
 /* The array was in the batches, or is always there. */
 static bool is_wanted(const struct output *output, int file)
 {
@@ -238,9 +222,6 @@ static int finish_output(const struct mr_feed *feed, struct output *output, cons
     }
     if (!good || !mr_temporary_file_rename_all(all, n))
         return MR_EXIT_FAILED;
-    sync_directory(out);
-    if (output->lines.file.path != NULL)
-        sync_directory(output->lines.file.path);
     printf("%s: %s (", out, mr_dtype_name(images->dtype));
     for (uint32_t i = 0; i < images->ndim; i++)
         printf("%s%" PRId64, i > 0 ? ", " : "", images->shape[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes files under a temporary name. write() takes at most 2 GiB at once, a full disk may be reported only by fsync()
- * or close(), and the descriptor must not reach the workers.
+ * Writes files that get their names when they are complete. write() takes at most 2 GiB at once, a full disk may be
+ * reported only by fsync() or close(), and the descriptor must not reach the workers.
  */
 #include "tools/temporary_file.h"
 
@@ -18,24 +18,65 @@
 #include "tools/interrupt.h"
 #include "tools/say.h"
 
-enum { TRIES = 100 };
+enum { TRIES = 100, LINK_BYTES = 32 };
 
-/* A new file beside path. A crashed process of the same id may have left one, hence several tries. */
-static int create_temporary(struct mr_temporary_file *file)
+/* For messages. */
+static const char *name_of(const struct mr_temporary_file *file)
+{
+    return file->temporary != NULL ? file->temporary : file->path;
+}
+
+static const char *link_of(int fd, char link_out[LINK_BYTES])
+{
+    snprintf(link_out, LINK_BYTES, "/proc/self/fd/%d", fd);
+    return link_out;
+}
+
+/* Give the open file this name, which nothing may have. Returns -1 with errno. */
+static int link_file(const struct mr_temporary_file *file, const char *name)
+{
+    char link[LINK_BYTES];
+
+    return linkat(AT_FDCWD, link_of(file->fd, link), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+}
+
+/* A file without a name in path's folder, or -1: the file system knows none, or /proc is not there to name it by. */
+static int create_unnamed(const char *path)
+{
+    char link[LINK_BYTES], *copy = strdup(path);
+    int fd = copy != NULL ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+
+    free(copy);
+    if (fd >= 0 && access(link_of(fd, link), F_OK) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/*
+ * A name beside path: for the file that is open, or else for a new one. A crashed process of the same id may have left
+ * one, hence several tries. False with errno set.
+ */
+static bool name_temporary(struct mr_temporary_file *file)
 {
     for (int i = 0; i < TRIES; i++) {
         if (asprintf(&file->temporary, "%s.%ld-%d.tmp", file->path, (long)getpid(), i) < 0) {
             file->temporary = NULL;
             errno = ENOMEM;
-            return -1;
+            return false;
         }
-        int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd;
+        if (file->fd >= 0 ? link_file(file, file->temporary) == 0
+                          : (file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0)
+            return true;
+        int os_error = errno;
         free(file->temporary);
         file->temporary = NULL;
+        errno = os_error;
+        if (os_error != EEXIST)
+            return false;
     }
-    return -1;
+    return false;
 }
 
 /*
@@ -81,7 +122,7 @@ bool mr_temporary_file_check(const char *path)
     return good;
 }
 
-bool mr_temporary_file_open(struct mr_temporary_file *file, const char *path)
+static bool open_file(struct mr_temporary_file *file, const char *path, bool named)
 {
     if (lies_in_dev(path)) {
         mr_say_error("%s: no file is made in /dev, which is for devices", path);
@@ -89,15 +130,24 @@ bool mr_temporary_file_open(struct mr_temporary_file *file, const char *path)
         return false;
     }
     *file = (struct mr_temporary_file){.path = resolve_target(path), .fd = -1};
-    if (file->path != NULL)
-        file->fd = create_temporary(file);
-    if (file->fd >= 0)
+    if (file->path != NULL && !named)
+        file->fd = create_unnamed(file->path);
+    if (file->fd >= 0 || (file->path != NULL && name_temporary(file)))
         return true;
     mr_say_errno(errno, "%s", path);
-    free(file->temporary);
     free(file->path);
     *file = (struct mr_temporary_file){0};
     return false;
+}
+
+bool mr_temporary_file_open(struct mr_temporary_file *file, const char *path)
+{
+    return open_file(file, path, false);
+}
+
+bool mr_temporary_file_open_named(struct mr_temporary_file *file, const char *path)
+{
+    return open_file(file, path, true);
 }
 
 bool mr_temporary_file_write(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
@@ -109,7 +159,7 @@ bool mr_temporary_file_write(struct mr_temporary_file *file, const void *bytes, 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            mr_say_errno(errno, "%s", file->temporary);
+            mr_say_errno(errno, "%s", name_of(file));
             return false;
         }
         at += n;
@@ -121,13 +171,13 @@ bool mr_temporary_file_write(struct mr_temporary_file *file, const void *bytes, 
 bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
 {
     if (lseek(file->fd, 0, SEEK_SET) < 0) {
-        mr_say_errno(errno, "%s", file->temporary);
+        mr_say_errno(errno, "%s", name_of(file));
         return false;
     }
     if (!mr_temporary_file_write(file, bytes, len_bytes))
         return false;
     if (lseek(file->fd, 0, SEEK_END) < 0) {
-        mr_say_errno(errno, "%s", file->temporary);
+        mr_say_errno(errno, "%s", name_of(file));
         return false;
     }
     return true;
@@ -138,18 +188,36 @@ bool mr_temporary_file_sync(struct mr_temporary_file *file)
     /* EINVAL: the file system knows no fsync. */
     if (fsync(file->fd) == 0 || errno == EINVAL)
         return true;
-    mr_say_errno(errno, "%s", file->temporary);
+    mr_say_errno(errno, "%s", name_of(file));
     return false;
+}
+
+/* The name must survive a crash too. Errors are of no use here: the file is whole. */
+static void sync_folder(const char *path)
+{
+    char *copy = strdup(path);
+    int fd = copy != NULL ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+    free(copy);
 }
 
 bool mr_temporary_file_rename(struct mr_temporary_file *file)
 {
-    if (rename(file->temporary, file->path) < 0) {
+    /* Only rename() replaces what stands at path, and it needs a name for the new file. */
+    file->placed = file->temporary == NULL && link_file(file, file->path) == 0;
+    if (!file->placed)
+        file->placed = (file->temporary != NULL || name_temporary(file)) && rename(file->temporary, file->path) == 0;
+    if (!file->placed) {
         mr_say_errno(errno, "%s", file->path);
         return false;
     }
     free(file->temporary);
     file->temporary = NULL;
+    sync_folder(file->path);
     return true;
 }
 
@@ -179,7 +247,7 @@ static bool keep_old(struct mr_temporary_file *file)
 /* Where the new file is there already, the old one takes its place, or nothing does if there was none. */
 static void restore_old(struct mr_temporary_file *file)
 {
-    if (file->old == NULL && file->temporary == NULL)
+    if (file->old == NULL && file->placed)
         unlink(file->path);
     /* Two names of one file are left by rename() as they are. */
     if (file->old != NULL && rename(file->old, file->path) == 0)

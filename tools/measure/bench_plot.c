@@ -182,7 +182,7 @@ bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta, con
     struct mr_temporary_file picture;
     struct stat info;
 
-    if (!mr_temporary_file_open(&picture, path))
+    if (!mr_temporary_file_open_named(&picture, path))
         return false;
     char *script = make_script(picture.temporary, meta, rows, n);
     bool good = script != NULL && feed_gnuplot(script) && stat(picture.temporary, &info) == 0 && info.st_size > 0;
