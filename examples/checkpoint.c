@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes and reads checkpoints. Without fsync() before rename(), a crash of the machine can leave an empty file under
- * the final name; and a full disk may be reported only by fsync() or fclose().
+ * the final name, and without fsync() of the folder after it, the older checkpoint; and a full disk may be reported
+ * only by fsync() or fclose().
  */
 #include "checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,17 @@ static bool write_aside(const char *path, const char *aside, const struct checkp
     return false;
 }
 
+/* A file system that cannot do that is no failure. */
+static void sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+}
+
 bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head, const void *numbers)
 {
     char *path = NULL, *aside = NULL;
@@ -57,6 +70,8 @@ bool checkpoint_write(const char *folder, const char *name, const struct checkpo
         good = write_aside(path, aside, &marked, numbers);
     else
         print_failure(name, "no memory");
+    if (good)
+        sync_folder(folder);
     free(path);
     free(aside);
     return good;

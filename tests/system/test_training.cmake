@@ -6,6 +6,8 @@ target_compile_definitions(mr_training_rig PUBLIC MR_TEST_GLOO=$<TARGET_EXISTS:m
 mr_test(test_training SOURCES test_training.c LIBS mr_training_rig TIMEOUT 300 TABLES mr_tables_host)
 mr_test(test_training_modes SOURCES test_training_modes.c LIBS mr_training_rig TIMEOUT 300 TABLES mr_tables_host)
 mr_busy(test_training test_training_modes)
+mr_test(test_checkpoint SOURCES test_checkpoint.c ${PROJECT_SOURCE_DIR}/examples/checkpoint.c LIBS mr_base mr_test_folder)
+target_link_options(test_checkpoint PRIVATE -Wl,--wrap=fsync,--wrap=rename)
 if(NOT TARGET train_cifar10)
   return()
 endif()
