@@ -267,6 +267,7 @@ static const char *class_name(void *user, uint32_t i)
     return mr_catalog_class_name(user, i);
 }
 
+/* MR_END: the pack is complete already. */
 static mr_status open_writer(struct packing *packing, const char *dir, mr_error *error)
 {
     struct mr_pack_job *job = &packing->job;
@@ -286,11 +287,12 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
     uint64_t n_done = 0;
     status = mr_pack_writer_open(dir, &options, &packing->writer, &n_done, error);
     free(origin);
-    if (status != MR_OK)
+    if (status < 0)
         return status;
-    job->progress.n_done = job->progress.n_resumed = n_done;
-    packing->written_before = mr_pack_writer_bytes(packing->writer);
-    return MR_OK;
+    job->progress.n_done = job->progress.n_resumed = status == MR_END ? job->progress.n_samples : n_done;
+    if (status == MR_OK)
+        packing->written_before = mr_pack_writer_bytes(packing->writer);
+    return status;
 }
 
 /* The whole. */
@@ -332,7 +334,7 @@ static mr_status run_packing(struct packing *packing, const char *dir, mr_error 
     if (status == MR_OK)
         status = mr_pack_writer_finish(packing->writer, error);
     mr_pack_writer_close(packing->writer);
-    return status == MR_OK ? count_pack(packing, dir, error) : status;
+    return status >= 0 ? count_pack(packing, dir, error) : status;
 }
 
 /* The origin says whether a pack has marks, so all workers must agree on it before it begins. */

@@ -326,20 +326,48 @@ static mr_status open_folder(struct mr_pack_draft *draft, const char *dir, mr_er
     return draft->root >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", draft->dir);
 }
 
-/* A pack that is complete is never touched. */
+/* Does this section of a complete pack's index hold these bytes? */
+static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pack_section which, const void *bytes,
+                        size_t len)
+{
+    size_t n = 0;
+    char *found = header->sections[which].len == len ? malloc(len + 1) : NULL;
+    bool same = found && mr_file_read_at(fd, header->sections[which].off, found, len, &n) == 0 && n == len &&
+                memcmp(found, bytes, len) == 0;
+    free(found);
+    return same;
+}
+
+/* Is it what this draft would become? The origin says what is packed and how. */
+static bool is_of_draft(int fd, const struct mr_pack_header *header, const struct mr_pack_draft *draft)
+{
+    const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
+    const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
+    return has_section(fd, header, MR_PACK_ORIGIN, origin, strlen(origin) + 1) &&
+           has_section(fd, header, MR_PACK_CLASS_NAMES, names, begin->class_names_len);
+}
+
+/* A pack that is complete is never touched. MR_END if it is the one that was asked for. */
 static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *error)
 {
-    uint64_t magic = 0;
+    struct mr_pack_header header = {0};
     struct stat st;
+    size_t n = 0;
     if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
     int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
-    bool is_pack = fd >= 0 && pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == MR_PACK_MAGIC;
+    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, MR_PACK_HEADER_BYTES, &n) == 0 &&
+                   n == MR_PACK_HEADER_BYTES && header.magic == MR_PACK_MAGIC;
+    bool is_same = is_pack && is_of_draft(fd, &header, draft);
     if (fd >= 0)
         close(fd);
     if (is_pack) /* a process that was killed right after completing it has left it */
         (void)unlinkat(draft->root, MR_PACK_JOURNAL, 0);
-    return mr_error_set(error, MR_ERR_INVALID, is_pack ? "%s holds a complete pack" : "%s holds a file called index",
+    if (is_same)
+        return MR_END;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        is_pack ? "%s holds a complete pack of another dataset, or made with other options"
+                                : "%s holds a file called index",
                         draft->dir);
 }
 
@@ -349,13 +377,13 @@ static mr_status begin_or_go_on(struct mr_pack_draft *draft, mr_error *error)
     mr_status status = check_incomplete(draft, error);
     if (status == MR_OK)
         status = mr_pack_journal_open(draft->root, draft->dir, &draft->journal, &is_new, error);
-    if (status < 0)
+    if (status != MR_OK)
         return status;
     /* Only now nobody else can complete it. */
     status = check_incomplete(draft, error);
     if (status == MR_OK)
         status = mr_pack_resume(draft, error);
-    if (status < 0 && is_new)
+    if (status != MR_OK && is_new)
         (void)unlinkat(draft->root, MR_PACK_JOURNAL, 0);
     return status;
 }
@@ -374,7 +402,7 @@ mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_optio
         status = open_folder(&writer->draft, dir, error);
     if (status == MR_OK)
         status = begin_or_go_on(&writer->draft, error);
-    if (status < 0) {
+    if (status != MR_OK) {
         mr_pack_writer_close(writer);
         return status;
     }

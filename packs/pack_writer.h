@@ -37,8 +37,9 @@ struct mr_pack_entry {
 
 /*
  * Begin a pack, or continue one: it holds *n_done_out samples already, and the next sample to add has that index. The
- * folder is made, its parents are not. MR_ERR_INVALID where the folder holds a complete pack or another journal, or
- * another process packs into it; MR_ERR_IO.
+ * folder is made, its parents are not. MR_END, without a writer, where the folder holds the complete pack of the same
+ * origin and classes; MR_ERR_INVALID where it holds another pack or another journal, or another process packs into it;
+ * MR_ERR_IO.
  */
 mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
                               struct mr_pack_writer **writer_out, uint64_t *n_done_out, mr_error *error);

@@ -127,6 +127,10 @@ static void print_report(const char *out, const mr_pack_report *report)
             printf(" %s %" PRIu64, names[i], report->n_by_encoding[i]);
     if (report->n_marked > 0)
         printf(" (%" PRIu64 " with marks)", report->n_marked);
+    if (report->n_resumed == report->n_samples) {
+        printf("; the pack was complete already\n");
+        return;
+    }
     if (report->n_resumed > 0)
         printf("; %" PRIu64 " were there already", report->n_resumed);
     printf("\nread %s, wrote %s", mr_pack_watch_bytes(report->bytes_read).text,

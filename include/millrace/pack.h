@@ -82,7 +82,7 @@ typedef struct mr_pack_report {
     uint64_t n_plain;                              /* of a pack: plain integer arithmetic gives the same pixels */
     uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
-    uint64_t n_resumed;     /* samples, of n_samples, that an earlier, interrupted call packed */
+    uint64_t n_resumed;     /* samples, of n_samples, that an earlier call packed */
     uint64_t bytes_read;    /* by this call */
     uint64_t bytes_written; /* by this call */
     double seconds;
@@ -103,10 +103,11 @@ typedef struct mr_pack_report {
  * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers changes the bytes;
  * without marks, neither does jpeg_decoder.
  *
- * Returns MR_OK; MR_ERR_INVALID (an option; dir holds a complete pack, or a part of another one; the dataset has no
- * sample, or its samples are not image files); MR_ERR_UNSUPPORTED (callbacks); MR_ERR_DAMAGED (a sample that cannot be
- * read, or that differs from what was packed); MR_ERR_IO (names the file; also a full disk); MR_ERR_CANCELED;
- * MR_ERR_NO_MEMORY. *report_out is written on success only.
+ * Returns MR_OK, also if dir holds the complete pack already: n_resumed is then n_samples, and nothing is written;
+ * MR_ERR_INVALID (an option; dir holds another pack, or a part of one; the dataset has no sample, or its samples are
+ * not image files); MR_ERR_UNSUPPORTED (callbacks); MR_ERR_DAMAGED (a sample that cannot be read, or that differs from
+ * what was packed); MR_ERR_IO (names the file; also a full disk); MR_ERR_CANCELED; MR_ERR_NO_MEMORY. *report_out is
+ * written on success only.
  * Threads: it works in threads of its own, and calls progress and notice in the caller's thread.
  * Blocks: until all work is done.
  */

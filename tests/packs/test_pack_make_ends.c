@@ -125,19 +125,26 @@ static void other_names_labels_and_seeds_are_refused(void **state)
     pack_rig_pack(rig, "seeded", &options);
 }
 
-static void complete_pack_is_not_touched(void **state)
+static void complete_pack_is_reported_and_not_touched(void **state)
 {
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
+    mr_pack_report report = MR_PACK_REPORT_INIT;
     struct stat before, after;
     mr_error error = {0};
     char path[PACK_RIG_PATH];
     pack_rig_pack(rig, "complete", &options);
     snprintf(path, sizeof path, "%s/index", pack_rig_path(rig, "complete"));
     assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, &report, &error), MR_OK);
+    assert_int_equal(report.n_samples, mr_dataset_count(rig->dataset));
+    assert_int_equal(report.n_resumed, report.n_samples);
+    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], report.n_samples);
+    assert_int_equal(report.bytes_written, 0);
+    options.shuffle = true;
     assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, NULL, &error),
                      MR_ERR_INVALID);
-    assert_non_null(strstr(error.text, "complete"));
+    assert_non_null(strstr(error.text, "complete pack of another dataset, or made with other options"));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
@@ -260,7 +267,7 @@ int main(void)
         PACK_TEST(file_that_cannot_be_read_ends_the_work_until_it_can),
         PACK_TEST(other_options_are_refused_with_both_texts),
         PACK_TEST(other_names_labels_and_seeds_are_refused),
-        PACK_TEST(complete_pack_is_not_touched),
+        PACK_TEST(complete_pack_is_reported_and_not_touched),
         PACK_TEST(full_disk_is_told_and_gone_on_behind),
         PACK_TEST(folder_that_cannot_be_made_is_named),
         PACK_TEST(wrong_options_are_refused_by_name),

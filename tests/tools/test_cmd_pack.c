@@ -357,9 +357,29 @@ static void other_options_and_complete_packs_are_refused(void **state)
         mr_run_command(&run, "pack", "photos", "begun", NULL);
         assert_status(&run, 0);
     }
-    mr_run_command(&run, "pack", "photos", "begun", NULL);
+    mr_run_command(&run, "pack", "photos", "begun", "--encoding", "dct8", NULL);
     assert_status(&run, 2);
-    assert_contains(run.err, "begun holds a complete pack");
+    assert_contains(run.err, "begun holds a complete pack of another dataset, or made with other options");
+    mr_run_free(&run);
+}
+
+static void packing_what_is_complete_succeeds_and_writes_nothing(void **state)
+{
+    struct mr_run run = {0};
+    size_t before_len, after_len;
+
+    (void)state;
+    mr_run_command(&run, "pack", "photos", "twice", NULL);
+    assert_status(&run, 0);
+    char *before = mr_run_read_file("twice/index", &before_len);
+    mr_run_command(&run, "pack", "photos", "twice", NULL);
+    assert_status(&run, 0);
+    assert_contains(run.out, "; the pack was complete already\n");
+    char *after = mr_run_read_file("twice/index", &after_len);
+    assert_int_equal(before_len, after_len);
+    assert_memory_equal(before, after, after_len);
+    free(before);
+    free(after);
     mr_run_free(&run);
 }
 
@@ -419,6 +439,7 @@ int main(void)
         cmocka_unit_test(interrupted_pack_goes_on_to_the_same_bytes),
         cmocka_unit_test(marks_are_checked_by_name),
         cmocka_unit_test(other_options_and_complete_packs_are_refused),
+        cmocka_unit_test(packing_what_is_complete_succeeds_and_writes_nothing),
         cmocka_unit_test(shuffled_pack_says_so_by_its_seed),
         cmocka_unit_test(output_that_cannot_be_made_exits_1_and_is_named),
     };
