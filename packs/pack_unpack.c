@@ -162,7 +162,8 @@ mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_option
         return mr_error_set(error, MR_ERR_INVALID, "the folder to unpack into is not given");
     mr_status status = mr_pack_job_begin(&unpacking.job, pack, options, report_out, error);
     if (status == MR_OK && !mr_catalog_is_pack(unpacking.job.catalog))
-        status = mr_error_set(error, MR_ERR_INVALID, "the dataset is not a pack");
+        status = mr_error_set(error, MR_ERR_INVALID, "the dataset of %s is not a pack",
+                              mr_catalog_absolute_root(unpacking.job.catalog));
     if (status == MR_OK)
         status = run_unpacking(&unpacking, dir, error);
     if (status == MR_OK)

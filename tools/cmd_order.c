@@ -6,6 +6,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,6 +78,22 @@ static size_t format_line(int64_t value, char *out)
     return sizeof digits - at;
 }
 
+/* Of some samples, none is this rank's. */
+static void explain_nothing(const mr_sampler_options *sampler)
+{
+    uint32_t world_size = sampler->world_size > 0 ? sampler->world_size : 1;
+
+    if (sampler->repeat > 0)
+        mr_say_error("no index: of %" PRId64 " samples --repeat takes multiples of 256, which are too few for "
+                     "--world-size %" PRIu32 "%s",
+                     sampler->n_samples, world_size,
+                     sampler->n_samples < 256 ? "; --repeat-form timm takes fewer, too" : "");
+    else
+        mr_say_error("no index: %" PRId64 " samples are fewer than --world-size %" PRIu32
+                     ", and --tail drop leaves them out",
+                     sampler->n_samples, world_size);
+}
+
 static int print_order(const mr_sampler *sampler)
 {
     char block[BLOCK_BYTES];
@@ -119,6 +136,8 @@ int mr_cmd_order_run(int argc, char **argv)
     status = mr_sampler_create(&sampler_options, &sampler, &error);
     if (status < 0)
         return mr_say_status(status, &error);
+    if (mr_sampler_length(sampler) == 0 && args.n_samples > 0)
+        explain_nothing(&sampler_options);
     int exit_status = print_order(sampler);
     mr_sampler_destroy(sampler);
     return exit_status;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tools/arg_value.h"
 #include "tools/command.h"
@@ -56,6 +57,12 @@ static int unpack_files(struct unpack_args *args)
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_dataset *dataset;
     mr_error error = {0};
+    char spec[MR_PACK_WATCH_SPEC_BYTES];
+
+    if (access(args->source, F_OK) == 0 && mr_pack_watch_spec(args->source, spec) == args->source) {
+        mr_say_error("%s is not a pack: it has no index that millrace pack has written", args->source);
+        return MR_EXIT_USAGE;
+    }
     int exit_status = mr_pack_watch_open(&watch, args->source, NULL, &dataset);
 
     if (exit_status != MR_EXIT_OK)

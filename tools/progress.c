@@ -69,5 +69,5 @@ void mr_progress_files(void *user, uint64_t n_files)
     struct mr_progress *progress = user;
 
     if (mr_progress_due(progress))
-        mr_progress_draw(progress, "listing: %" PRIu64 " files", n_files);
+        mr_progress_draw(progress, "listing: %" PRIu64 " %s", n_files, n_files == 1 ? "file" : "files");
 }

@@ -110,6 +110,30 @@ static void what_is_no_image_is_named(void **state)
     mr_run_free(&run);
 }
 
+/* Its header is whole, so only decoding finds the damage. */
+static void an_image_that_is_damaged_after_its_header_counts_and_check_is_named(void **state)
+{
+    struct mr_run run = {0};
+    size_t len;
+
+    (void)state;
+    mr_run_make_images("cut", 1, 2);
+    char *bytes = mr_run_read_file("cut/class_0/1.jpg", &len);
+    mr_run_write_file("cut/class_0/1.jpg", bytes, (uint32_t)len - 60);
+    free(bytes);
+    mr_run_command(&run, "list", "cut", NULL);
+    assert_int_equal(run.status, 0);
+    assert_contains(run.out, "jpeg            2\n");
+    assert_contains(run.out,
+                    "\nonly headers were read: images that are damaged after them count; millrace check decodes all\n");
+    mr_run_command(&run, "check", "cut", NULL);
+    assert_int_equal(run.status, 1);
+    assert_contains(run.out, "1 of 2 samples damaged");
+    mr_run_command(&run, "list", "cut", "--no-inspect", NULL);
+    assert_null(strstr(run.out, "headers"));
+    mr_run_free(&run);
+}
+
 static void file_that_cannot_be_read_exits_1(void **state)
 {
     struct mr_run run = {0};
@@ -279,6 +303,7 @@ int main(void)
         cmocka_unit_test(what_is_no_image_is_named),
         cmocka_unit_test(fifo_is_named_as_what_it_is_and_blocks_nobody),
         cmocka_unit_test(many_classes_are_shortened_unless_asked_for),
+        cmocka_unit_test(an_image_that_is_damaged_after_its_header_counts_and_check_is_named),
         cmocka_unit_test(file_that_cannot_be_read_exits_1),
         cmocka_unit_test(saved_list_lists_the_same),
         cmocka_unit_test(interrupted_save_leaves_no_temporary_file),

@@ -131,6 +131,25 @@ static void no_samples_print_nothing(void **state)
     mr_run_command(&run, "order", "--samples", "0", NULL);
     assert_int_equal(run.status, 0);
     assert_int_equal(run.out_len, 0);
+    assert_string_equal(run.err, "");
+    mr_run_free(&run);
+}
+
+/* An order without an index is right, but hardly meant. */
+static void an_order_of_nothing_says_why(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "order", "--samples", "100", "--repeat", "3", NULL);
+    assert_int_equal(run.status, 0);
+    assert_int_equal(run.out_len, 0);
+    assert_string_equal(run.err, "millrace order: no index: of 100 samples --repeat takes multiples of 256, which are "
+                                 "too few for --world-size 1; --repeat-form timm takes fewer, too\n");
+    mr_run_command(&run, "order", "--samples", "3", "--world-size", "4", "--tail", "drop", NULL);
+    assert_int_equal(run.status, 0);
+    assert_string_equal(run.err, "millrace order: no index: 3 samples are fewer than --world-size 4, and --tail drop "
+                                 "leaves them out\n");
     mr_run_free(&run);
 }
 
@@ -140,6 +159,7 @@ int main(void)
         cmocka_unit_test(order_prints_the_indices_of_torch),
         cmocka_unit_test(keyed_order_is_a_permutation_of_its_own),
         cmocka_unit_test(no_samples_print_nothing),
+        cmocka_unit_test(an_order_of_nothing_says_why),
     };
 
     return cmocka_run_group_tests(tests, mr_run_enter_folder, mr_run_leave_folder);

@@ -256,7 +256,9 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"check"}, "PATH is missing"},
         {{"check", "a", "b"}, "'b' is one argument too many"},
         {{"unpack", "a"}, "DIR is missing"},
-        {{"unpack", "empty", "out"}, "the dataset is not a pack"},
+        {{"unpack", "empty", "out"}, "empty is not a pack: it has no index that millrace pack has written"},
+        {{"unpack", "empty/class_0/0.jpg", "out"}, "empty/class_0/0.jpg is not a pack"},
+        {{"unpack", "imagefolder:empty", "out"}, "/empty is not a pack"},
     };
     struct mr_run run = {0};
 
