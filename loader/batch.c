@@ -325,7 +325,8 @@ mr_status mr_batch_check_process(mr_batch *batch)
     return is_usable(batch) ? MR_OK : refuse_fork(batch);
 }
 
-mr_status mr_batch_use(mr_batch *batch, void *stream)
+/* image: NULL is the default stream of the images' device, else of that of all other arrays. */
+static mr_status use_stream(mr_batch *batch, bool image, void *stream)
 {
     if (!is_usable(batch))
         return batch ? refuse_fork(batch) : MR_ERR_INVALID;
@@ -334,7 +335,19 @@ mr_status mr_batch_use(mr_batch *batch, void *stream)
         return mr_slot_streams_use(core->slot_streams, batch->slot, stream, &batch->error);
     if (core->placement.lends_slots)
         return MR_OK;
-    return mr_copier_use(core->copier, batch->buffer, batch->part, stream, false, &batch->error);
+    if (image)
+        return mr_copier_use(core->copier, batch->buffer, batch->part, stream, false, &batch->error);
+    return mr_copier_use_label(core->copier, batch->buffer, batch->part, stream, &batch->error);
+}
+
+mr_status mr_batch_use(mr_batch *batch, void *stream)
+{
+    return use_stream(batch, true, stream);
+}
+
+mr_status mr_batch_use_array(mr_batch *batch, const mr_array *array, void *stream)
+{
+    return use_stream(batch, array == &batch->arrays[0], stream);
 }
 
 /* True when this was the last hold. */

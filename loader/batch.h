@@ -11,6 +11,8 @@ mr_status mr_batch_make_all(struct mr_core *core, mr_error *error);
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
 /* With the lock held: lend it. Its arrays are filled in, and it holds the core. */
 void mr_batch_lend(struct mr_batch *batch);
+/* mr_batch_use(), but NULL is the default stream of the device of this array, which is one of the batch's. */
+mr_status mr_batch_use_array(mr_batch *batch, const mr_array *array, void *stream);
 /* A further hold on the whole lent batch; each is ended by one mr_batch_release(). */
 void mr_batch_retain(mr_batch *batch);
 /* mr_batch_release() for a caller that cannot try again: if a capture forbids it now, the next mr_loader_next() does

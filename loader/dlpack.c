@@ -96,7 +96,7 @@ static mr_status export_array(mr_batch *batch, const char *name, void *stream, b
     struct tensor *tensor = make_tensor(array, versioned);
     if (!tensor)
         return mr_error_memory(&batch->error, sizeof *tensor);
-    mr_status status = mr_batch_use(batch, stream);
+    mr_status status = mr_batch_use_array(batch, array, stream);
     if (status != MR_OK) {
         free(tensor);
         return status;

@@ -207,26 +207,25 @@ void mr_buffer_forget(struct mr_buffer *buffer)
 }
 
 /*
- * Whose stream can this be? NULL is the images' device's. Where one of the two is the host, whose streams are nothing,
- * it is the other's.
+ * Whose stream can this be? A default stream is that of `end`, any other can be of both. Where one of the two is the
+ * host, whose streams are nothing, it is the other's.
  */
-static void find_ends(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part, const void *stream,
-                      bool may[MR_BUFFER_ENDS])
+static void find_ends(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part, uint32_t end,
+                      const void *stream, bool may[MR_BUFFER_ENDS])
 {
-    may[MR_BUFFER_IMAGE] = true;
-    may[MR_BUFFER_LABEL] = stream && has_two_ends(part);
-    for (uint32_t end = 0; may[MR_BUFFER_LABEL] && end < MR_BUFFER_ENDS; end++)
+    bool both = has_two_ends(part) && !mr_stream_is_default(stream);
+    may[MR_BUFFER_IMAGE] = both || end == MR_BUFFER_IMAGE;
+    may[MR_BUFFER_LABEL] = both || end == MR_BUFFER_LABEL;
+    for (end = 0; both && end < MR_BUFFER_ENDS; end++)
         if (handle_of(shape, part, end)->ops != handle_of(shape, part, !end)->ops)
             may[end] = handle_of(shape, part, end)->device.kind != MR_DEVICE_HOST;
 }
 
 /* Recording an event tells whose stream it is: only its own device can. */
 static mr_status identify_stream(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part,
-                                 struct mr_buffer_stream *candidate, mr_error *error)
+                                 const bool may[MR_BUFFER_ENDS], struct mr_buffer_stream *candidate, mr_error *error)
 {
-    bool may[MR_BUFFER_ENDS];
     mr_status status = MR_ERR_INVALID;
-    find_ends(shape, part, candidate->stream, may);
     for (uint32_t end = 0; end < MR_BUFFER_ENDS && status == MR_ERR_INVALID; end++)
         if (may[end]) {
             struct mr_device_handle *handle = handle_of(shape, part, end);
@@ -238,16 +237,17 @@ static mr_status identify_stream(const struct mr_buffer_shape *shape, const stru
 
 /*
  * The stream's place among those of the part: the one it has, or the next free one, which n_streams does not count yet.
+ * A default stream of the images' device and one of the labels' have the same handle.
  */
-static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buffer_part *part, void *stream,
-                             uint32_t *at_out, mr_error *error)
+static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buffer_part *part, uint32_t end,
+                             void *stream, uint32_t *at_out, mr_error *error)
 {
     bool may[MR_BUFFER_ENDS];
-    find_ends(shape, part, stream, may);
+    find_ends(shape, part, end, stream, may);
     struct mr_device_handle *handle = handle_of(shape, part, may[MR_BUFFER_IMAGE] ? MR_BUFFER_IMAGE : MR_BUFFER_LABEL);
     mr_status status = handle->ops->check_capture(handle, stream, error);
     uint32_t at = 0;
-    while (at < part->n_streams && part->streams[at].stream != stream)
+    while (at < part->n_streams && !(part->streams[at].stream == stream && may[part->streams[at].end]))
         at++;
     *at_out = at;
     if (status || at < part->n_streams)
@@ -257,7 +257,7 @@ static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buff
                             MR_BUFFER_STREAMS);
     part->streams[at].stream = stream;
     part->streams[at].was_released = false;
-    return identify_stream(shape, part, &part->streams[at], error);
+    return identify_stream(shape, part, may, &part->streams[at], error);
 }
 
 static void keep_stream(struct mr_buffer_part *part, uint32_t at)
@@ -284,13 +284,13 @@ static mr_status wait_for_filled(const struct mr_buffer_shape *shape, const stru
     return status;
 }
 
-mr_status mr_buffer_use(const struct mr_buffer_shape *shape, struct mr_buffer *buffer, uint32_t part, void *stream,
-                        bool arrives, mr_error *error)
+mr_status mr_buffer_use(const struct mr_buffer_shape *shape, struct mr_buffer *buffer, uint32_t part, uint32_t end,
+                        void *stream, bool arrives, mr_error *error)
 {
     assert(part < buffer->n_parts);
     struct mr_buffer_part *p = &buffer->parts[part];
     uint32_t at;
-    mr_status status = find_stream(shape, p, stream, &at, error);
+    mr_status status = find_stream(shape, p, has_two_ends(p) ? end : MR_BUFFER_IMAGE, stream, &at, error);
     if (status)
         return status;
     const struct mr_buffer_stream *s = &p->streams[at];
@@ -313,7 +313,7 @@ mr_status mr_buffer_remember(const struct mr_buffer_shape *shape, struct mr_buff
 {
     assert(part < buffer->n_parts);
     uint32_t at;
-    mr_status status = find_stream(shape, &buffer->parts[part], stream, &at, error);
+    mr_status status = find_stream(shape, &buffer->parts[part], MR_BUFFER_IMAGE, stream, &at, error);
     if (!status)
         keep_stream(&buffer->parts[part], at);
     return status;

@@ -100,9 +100,10 @@ mr_status mr_buffer_wait(const struct mr_buffer_shape *shape, const struct mr_bu
 /* The copies that wait for them are under way: the streams of the batch's parts are forgotten. */
 void mr_buffer_forget(struct mr_buffer *buffer);
 
-/* See mr_copier_use(), mr_copier_remember() and mr_copier_release(). */
-mr_status mr_buffer_use(const struct mr_buffer_shape *shape, struct mr_buffer *buffer, uint32_t part, void *stream,
-                        bool arrives, mr_error *error);
+/* See mr_copier_use(), mr_copier_remember() and mr_copier_release(). end: whose default stream is meant, if it is one.
+ */
+mr_status mr_buffer_use(const struct mr_buffer_shape *shape, struct mr_buffer *buffer, uint32_t part, uint32_t end,
+                        void *stream, bool arrives, mr_error *error);
 mr_status mr_buffer_remember(const struct mr_buffer_shape *shape, struct mr_buffer *buffer, uint32_t part, void *stream,
                              mr_error *error);
 mr_status mr_buffer_release(const struct mr_buffer_shape *shape, struct mr_buffer *buffer, mr_error *error);

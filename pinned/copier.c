@@ -439,7 +439,12 @@ struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t bu
 mr_status mr_copier_use(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, bool arrives,
                         mr_error *error)
 {
-    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, stream, arrives, error);
+    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, MR_BUFFER_IMAGE, stream, arrives, error);
+}
+
+mr_status mr_copier_use_label(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error)
+{
+    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, MR_BUFFER_LABEL, stream, false, error);
 }
 
 mr_status mr_copier_remember(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error)

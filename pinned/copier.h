@@ -93,6 +93,8 @@ struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t bu
  */
 mr_status mr_copier_use(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, bool arrives,
                         mr_error *error);
+/* The same, but NULL is the default stream of the labels' device. */
+mr_status mr_copier_use_label(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error);
 /* Remember a stream without making it wait: a release on it. */
 mr_status mr_copier_remember(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error);
 /*

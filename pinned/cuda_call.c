@@ -7,6 +7,8 @@
  */
 #include "pinned/cuda_call.h"
 
+#include "pinned/device.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -64,5 +66,5 @@ mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_e
 
 int32_t mr_cuda_call_device(const void *stream, int32_t device)
 {
-    return (uintptr_t)stream <= 2 ? device : MR_CUDA_ANY_DEVICE;
+    return mr_stream_is_default(stream) ? device : MR_CUDA_ANY_DEVICE;
 }

@@ -38,10 +38,7 @@ struct mr_cuda_call mr_cuda_call_begin(int32_t device);
 mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_error *error, const char *format, ...)
     MR_PRINTF(4, 5);
 
-/*
- * The device that a call with this stream needs as the current one: the handles 0, 1 and 2 are not streams of a device
- * but names for default streams of the current one.
- */
+/* The device that a call with this stream needs as the current one: a default stream is the current device's. */
 int32_t mr_cuda_call_device(const void *stream, int32_t device);
 
 #endif

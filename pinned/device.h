@@ -20,6 +20,15 @@ struct mr_device_handle {
     void *copy_stream; /* never NULL; not ordered with the default stream */
 };
 
+/*
+ * The handles 0, 1 and 2 name default streams of whichever device is the current one; CUDA's legacy stream has two of
+ * them. Every other handle is a stream of one device.
+ */
+static inline bool mr_stream_is_default(const void *stream)
+{
+    return (uintptr_t)stream <= 2;
+}
+
 /* id: what launchers mean by local, LOCAL_RANK among the visible devices or the only one. */
 #define MR_DEVICE_LOCAL (-1)
 
@@ -59,7 +68,7 @@ struct mr_device_ops {
      */
     mr_status (*event_create)(struct mr_device_handle *handle, void **event_out, mr_error *error);
     void (*event_destroy)(struct mr_device_handle *handle, void *event);
-    /* stream NULL is the handle's default stream. record: MR_ERR_INVALID when the stream is another device's. */
+    /* A default stream is the handle's device's. record: MR_ERR_INVALID when the stream is another device's. */
     mr_status (*record)(struct mr_device_handle *handle, void *event, void *stream, mr_error *error);
     /* The event may be another device's. */
     mr_status (*wait)(struct mr_device_handle *handle, void *stream, void *event, mr_error *error);

@@ -181,7 +181,9 @@ struct DLManagedTensorVersioned;
  * Hand one array to another framework without a copy, as a DLPack tensor. Of an array whose rows differ in length it is
  * the values of all rows in one dimension; its offsets are an array of their own.
  *
- * stream  that framework's stream, as for mr_batch_use(): it waits for the copy; the tensor's deleter releases on it
+ * stream  that framework's stream: it waits for the copy, and the tensor's deleter releases on it
+ *
+ * As for mr_batch_use(), but NULL is the default stream of the array's own device.
  * Returns MR_OK; MR_ERR_INVALID if there is no such array; MR_ERR_NO_MEMORY; otherwise as mr_batch_use().
  * Ownership: *tensor_out is the caller's, who calls its deleter, in any thread. The batch's memory is kept until the
  * deleters of all its tensors have run and the batch was released. NULL on failure.

@@ -146,13 +146,30 @@ class Batch:
     def use(self, stream: Any) -> None:
         """Make a stream of the batch's GPU wait for the batch, and the memory's next use wait for that stream.
 
-        stream  torch's, or its address; 0 is the default stream. On the host it means nothing, except with pin_memory
+        stream  torch's, or its address; 0 is the default stream of the images' GPU. On the host it means nothing, except with
+                pin_memory: then 0 is the default stream of the current GPU
         """
         lease = self._held()
         with lease.lock:
+            array = self._array_on(_dlpack.default_device(stream))
+            if array is not None:
+                _dlpack.make_capsule(self._handle, array, None, False, False)  # which orders its device's default stream
+                return
             status = lib.mr_batch_use(self._handle, _dlpack.stream_pointer(stream))
             if status != _abi.OK:
                 raise make_error(status, lib.mr_batch_error(self._handle).contents)
+
+    def _array_on(self, device: int | None) -> bytes | None:
+        """The name of an array on the GPU of that number; None for a batch on the host."""
+        if device is None:
+            return None
+        arrays = [lib.mr_batch_array_at(self._handle, i).contents for i in range(lib.mr_batch_n_arrays(self._handle))]
+        found = {array.device.id: array.name for array in arrays if array.device.kind == _abi.DEVICE_CUDA}
+        if not found:
+            return None
+        if device not in found:
+            raise make_error(_abi.ERR_INVALID, None, f"the default stream of cuda:{device}, where no array of the batch is")
+        return found[device]
 
     def release(self, stream: Any = None) -> None:
         """Give the batch back. Its memory is used again when its arrays are gone too.

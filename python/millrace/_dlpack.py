@@ -37,8 +37,15 @@ def stream_pointer(stream: Any) -> int | None:
     return stream.__cuda_stream__()[1] or None
 
 
+def default_device(stream: Any) -> int | None:
+    """The number of the GPU whose default stream it is, where the stream says so, as torch's do."""
+    if stream_pointer(stream) is not None:
+        return None
+    return getattr(getattr(stream, "device", None), "index", None)
+
+
 def consumer_stream(stream: int | None) -> int | None:
-    """DLPack's numbers for streams: None and 1 are the default stream. -1 asks for no order at all, but the batch's
+    """DLPack's numbers for streams: None and 1 are the default stream of the array's device. -1 asks for no order at all, but the batch's
     release needs one, so it is the default stream too."""
     return None if stream is None or stream in (-1, 0, 1) else stream
 

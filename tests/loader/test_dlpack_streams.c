@@ -97,6 +97,70 @@ static void the_tensors_stream_is_ordered_between_the_copies(void **state)
     }
 }
 
+/* Read by the default stream of each array's device, with the tensor as its only order, and then overwritten. */
+static void read_by_default_stream(mr_batch *batch, const char *name, uint64_t *sum)
+{
+    struct DLManagedTensor *tensor;
+    if (mr_batch_to_dlpack(batch, name, NULL, &tensor) != MR_OK)
+        fail_msg("%s", mr_batch_error(batch)->text);
+    const mr_array *array = mr_batch_array(batch, name);
+    size_t len = (size_t)(array->shape[0] * array->strides[0]);
+    assert_int_equal(double_device_of(array->data), tensor->dl_tensor.device.device_id);
+    assert_int_equal(cudaSetDevice(tensor->dl_tensor.device.device_id), cudaSuccess);
+    assert_int_equal(double_launch_sum(NULL, array->data, len, sum), cudaSuccess);
+    assert_int_equal(double_launch_fill(NULL, array->data, len, 0), cudaSuccess);
+    tensor->deleter(tensor);
+}
+
+static void sum_on_host(struct rig *rig, uint64_t sums[12][5])
+{
+    mr_loader_options options = rig_options();
+    options.device = "host";
+    mr_loader *loader = rig_loader(rig, &options);
+    for (int i = 0; i < 12; i++) {
+        mr_batch *batch = rig_next(loader);
+        for (uint32_t k = 0; k < 5; k++) {
+            const mr_array *array = mr_batch_array_at(batch, k);
+            sums[i][k] = double_sum(array->data, (size_t)(array->shape[0] * array->strides[0]));
+        }
+        mr_batch_release(batch);
+    }
+    mr_loader_destroy(loader);
+}
+
+static void the_default_stream_is_that_of_the_arrays_device(void **state)
+{
+    uint64_t expected[12][5], sums[12][5];
+    sum_on_host(*state, expected);
+    for (enum double_policy policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
+        cudaStream_t own;
+        double_open(&(struct double_options){.policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000});
+        mr_loader_options options = rig_options();
+        options.device = "cuda:0";
+        options.label_device = "cuda:1";
+        options.n_buffers = 2;
+        mr_loader *loader = rig_loader(*state, &options);
+        assert_int_equal(cudaSetDevice(0), cudaSuccess);
+        assert_int_equal(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), cudaSuccess);
+        for (int i = 0; i < 12; i++) {
+            mr_batch *batch = next_on(loader, own); /* which is no order for any other stream */
+            for (uint32_t k = 5; k-- > 0;)
+                read_by_default_stream(batch, mr_batch_array_at(batch, k)->name, &sums[i][k]);
+            mr_batch_release(batch);
+        }
+        for (int device = 0; device < 2; device++) {
+            assert_int_equal(cudaSetDevice(device), cudaSuccess);
+            assert_int_equal(cudaStreamSynchronize(NULL), cudaSuccess);
+        }
+        for (int i = 0; i < 12; i++)
+            for (uint32_t k = 0; k < 5; k++)
+                assert_int_equal(sums[i][k], expected[i][k]);
+        assert_int_equal(cudaStreamDestroy(own), cudaSuccess);
+        mr_loader_destroy(loader);
+        close_double();
+    }
+}
+
 static void a_stream_in_a_capture_is_refused_and_nothing_is_held(void **state)
 {
     cudaStream_t stream;
@@ -257,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(a_tensor_names_its_gpu),
         RIG_TEST(the_tensors_stream_is_ordered_between_the_copies),
+        RIG_TEST(the_default_stream_is_that_of_the_arrays_device),
         RIG_TEST(a_stream_in_a_capture_is_refused_and_nothing_is_held),
         RIG_TEST(a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch),
         RIG_TEST(a_waiting_next_makes_up_for_a_deleter_inside_a_capture),

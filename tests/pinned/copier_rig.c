@@ -190,6 +190,13 @@ void copier_rig_do_use(struct copier_rig *rig, uint32_t buffer, uint32_t part, v
         fail_msg("%s", error.text);
 }
 
+void copier_rig_do_use_label(struct copier_rig *rig, uint32_t buffer, void *stream)
+{
+    mr_error error = {0};
+    if (mr_copier_use_label(rig->copier, buffer, 0, stream, &error))
+        fail_msg("%s", error.text);
+}
+
 void copier_rig_do_release(struct copier_rig *rig, uint32_t buffer)
 {
     mr_error error = {0};

@@ -28,6 +28,8 @@ void copier_rig_do_create(struct copier_rig *rig);
 void copier_rig_do_issue(struct copier_rig *rig, uint32_t buffer, uint32_t n_rows); /* of slot 0, filled anew */
 struct mr_copy_report copier_rig_do_await(struct copier_rig *rig, uint32_t buffer);
 void copier_rig_do_use(struct copier_rig *rig, uint32_t buffer, uint32_t part, void *stream);
+/* Of part 0. */
+void copier_rig_do_use_label(struct copier_rig *rig, uint32_t buffer, void *stream);
 void copier_rig_do_release(struct copier_rig *rig, uint32_t buffer);
 /* Parts' images on n_parts devices of the table from first_id on; labels with them, or on the last device. */
 void copier_rig_place(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t first_id, uint32_t n_parts);

@@ -116,14 +116,20 @@ static void images_and_labels_wait_for_each_others_streams(void **state)
     scripted_expect("check0@t record0:J@t wait0:D@t wait0:G@t");
     copier_rig_do_use(&rig, 0, 0, NULL); /* the images' default stream */
     scripted_expect("check0@0 record0:K@0 wait0:D@0 wait0:G@0");
+    copier_rig_do_use_label(&rig, 0, NULL); /* the labels', another stream with the same handle */
+    scripted_expect("check1@0 record1:L@0 wait1:D@0 wait1:G@0");
+    copier_rig_do_use_label(&rig, 0, NULL);
+    scripted_expect("check1@0 wait1:D@0 wait1:G@0");
+    copier_rig_do_use_label(&rig, 0, &t); /* any other stream is itself */
+    scripted_expect("check0@t wait0:D@t wait0:G@t");
     (void)copier_rig_do_await(&rig, 0);
     scripted_expect("sync0:D sync1:G elapsed0:B-C elapsed1:E-F");
     copier_rig_do_release(&rig, 0);
-    scripted_expect("check1@s check0@t check0@0 record1:I@s record0:J@t record0:K@0");
+    scripted_expect("check1@s check0@t check0@0 check1@0 record1:I@s record0:J@t record0:K@0 record1:L@0");
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("wait0:I@c wait0:J@c wait0:K@c "
-                    "record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:L@c "
-                    "wait1:I@c wait1:J@c wait1:K@c record1:E@c copy_in1 record1:F@c record1:M@c");
+    scripted_expect("wait0:I@c wait0:J@c wait0:K@c wait0:L@c "
+                    "record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:M@c "
+                    "wait1:I@c wait1:J@c wait1:K@c wait1:L@c record1:E@c copy_in1 record1:F@c record1:N@c");
     (void)copier_rig_do_await(&rig, 0);
     end(&rig);
 }
@@ -274,13 +280,15 @@ static void images_on_the_host_and_labels_on_a_gpu_share_no_streams(void **state
     scripted_expect("record0:A@c copy_in0 record0:B@c record0:C@c");
     copier_rig_do_use(&rig, 0, 0, NULL); /* the host's, whose batch is there already */
     scripted_expect("");
+    copier_rig_do_use_label(&rig, 0, NULL);
+    scripted_expect("check0@0 record0:D@0 wait0:C@0");
     copier_rig_do_use(&rig, 0, 0, &s);
-    scripted_expect("check0@s record0:D@s wait0:C@s");
+    scripted_expect("check0@s record0:E@s wait0:C@s");
     (void)copier_rig_do_await(&rig, 0);
     copier_rig_do_release(&rig, 0);
     scripted_clear();
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("wait0:D@c record0:A@c copy_in0 record0:B@c record0:E@c sync0:D");
+    scripted_expect("wait0:D@c wait0:E@c record0:A@c copy_in0 record0:B@c record0:F@c sync0:D sync0:E");
     (void)copier_rig_do_await(&rig, 0);
     end(&rig);
 }

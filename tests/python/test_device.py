@@ -6,18 +6,24 @@ MILLRACE_LIBRARY is a library on the double, MR_DOUBLE the double itself, MR_CUD
 """
 import ctypes
 import functools
+import glob
 import os
+from types import SimpleNamespace
 
 import pytest
 
 import millrace as mr
 
-from support import is_capsule, n_lent
+from support import is_capsule, n_lent, write_tar
 
 HOST_TO_DEVICE = 1
 double = ctypes.CDLL(os.environ["MR_DOUBLE"], mode=ctypes.RTLD_GLOBAL)
 double.double_host_view.restype = ctypes.c_void_p
 double.double_host_view.argtypes = [ctypes.c_void_p]
+double.double_sum.restype = ctypes.c_uint64
+double.double_sum.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+double.double_launch_sum.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64)]
+double.double_launch_fill.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint8]
 double.cudaMalloc.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]
 double.cudaMemcpyAsync.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
 double.cudaFree.argtypes = double.cudaStreamSynchronize.argtypes = double.cudaStreamDestroy.argtypes = [ctypes.c_void_p]
@@ -88,6 +94,77 @@ def test_dlpack_knows_streams(make_loader, make_stream):
     batch.use(own)
     batch.release(own)
     assert n_lent(loader) == 0
+
+
+class Reader:
+    """A framework on two GPUs: its kernels read and overwrite arrays on the default stream of each array's device, and run late."""
+
+    def __init__(self):
+        self.sums = []
+
+    def __call__(self, array):
+        self.sums.append(ctypes.c_uint64())
+        must(double.cudaSetDevice(array.__dlpack_device__()[1]))
+        must(double.double_launch_sum(None, array._data, array.nbytes, self.sums[-1]))
+        must(double.double_launch_fill(None, array._data, array.nbytes, 0))
+        must(double.cudaSetDevice(0))
+
+    def finish(self):
+        for device in (1, 0):
+            must(double.cudaSetDevice(device))
+            must(double.cudaStreamSynchronize(None))
+        return [made.value for made in self.sums]
+
+
+@pytest.fixture(scope="module")
+def texts(images, tmp_path_factory):
+    """Tar shards of the images, each with a text."""
+    members = {}
+    for i, path in enumerate(sorted(glob.glob(images + "/*/*"))):
+        with open(path, "rb") as file:
+            members[f"{i:02}{os.path.splitext(path)[1]}"] = file.read()
+        members[f"{i:02}.cls"], members[f"{i:02}.txt"] = b"%d" % (i % 3), b"text %d" % i
+    return "tar:" + write_tar(str(tmp_path_factory.mktemp("tar") / "texts.tar"), members) + "?keep=txt:16"
+
+
+@pytest.mark.parametrize("stream", [None, 1])
+@pytest.mark.parametrize("label_device", ["cuda:0", "cuda:1"])
+def test_a_default_stream_is_of_the_arrays_device(make_loader, texts, label_device, stream):
+    options = {"dataset": texts, "batch_size": 2, "transform": "eval:20:16+mixup(0.2)", "dtype": "f32"}
+    names = ["label", "index", "mask", "geometry", "mix_label", "mix_lambda", "txt.offsets"]
+
+    def arrays(batch):
+        return [batch[name] for name in names] + [batch["txt"].values, batch.image]
+
+    expected = [double.double_sum(array._data, array.nbytes) for batch in make_loader(**options) for array in arrays(batch)]
+    read = Reader()
+    for batch in make_loader(device="cuda:0", label_device=label_device, n_buffers=2, **options):
+        for array in arrays(batch):
+            capsule = array.__dlpack__(stream=stream)
+            read(array)
+            del array, capsule
+        del batch
+    assert read.finish() == expected
+
+
+def default_stream(device):
+    """As torch.cuda.default_stream(device)."""
+    return SimpleNamespace(cuda_stream=0, device=SimpleNamespace(index=device))
+
+
+def test_torchs_default_streams_are_of_their_own_device(make_loader):
+    expected = [double.double_sum(array._data, array.nbytes) for batch in make_loader()
+                for array in (batch.image, batch.label)]
+    read = Reader()
+    for batch in make_loader(device="cuda:0", label_device="cuda:1", n_buffers=2):
+        batch.use(default_stream(0))
+        read(batch.image)
+        batch.use(default_stream(1))
+        read(batch.label)
+        with pytest.raises(mr.InvalidError, match="cuda:2"):
+            batch.use(default_stream(2))
+        batch.release()
+    assert read.finish() == expected
 
 
 def test_the_host_cannot_look(make_loader):
