@@ -330,7 +330,8 @@ class Loader:
             return
         try:
             with self._look:
-                self._end()
+                if self._end.detach():  # at the program's end a finalizer that is called does nothing any more
+                    lib.mr_loader_destroy(self._handle)
                 self._handle.value = None  # a signal's handler may have closed what its thread is using: then NULL is refused
         finally:
             self._lock.release()

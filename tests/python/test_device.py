@@ -14,7 +14,7 @@ import pytest
 
 import millrace as mr
 
-from support import is_capsule, n_lent, write_tar
+from support import is_capsule, n_lent, run_python, write_tar
 
 HOST_TO_DEVICE = 1
 double = ctypes.CDLL(os.environ["MR_DOUBLE"], mode=ctypes.RTLD_GLOBAL)
@@ -229,3 +229,11 @@ def test_page_locked_arrays_are_of_the_cpu(make_loader):
     image = make_loader(pin_memory=True).next().image
     assert (image.device, image.__dlpack_device__()) == ("host", (1, 0))
     assert is_capsule(image.__dlpack__(max_version=(1, 0)), b"dltensor_versioned")
+
+
+@pytest.mark.parametrize("held", ["", "iterator = iter(loader)", "batch = loader.next()", "image = loader.next().image"])
+def test_a_program_that_ends_gives_back_what_its_loader_has_on_the_gpu(images, held):
+    """The double says at the end what was left over."""
+    text = "import sys, millrace\nloader = millrace.Loader(sys.argv[1], 'eval:20:16', device='cuda:0', batch_size=4)\n"
+    ended = run_python(text + held, f"imagefolder:{images}")
+    assert (ended.returncode, ended.stderr) == (0, "")
