@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from support import module
+from support import module, n_lent
 
 if not all(map(module, ("numpy", "torch", "torchvision"))):
     pytest.skip("NumPy, torch and torchvision are not all here, or too old", allow_module_level=True)
@@ -73,6 +73,30 @@ def test_evaluation_is_timms(images, create):
             assert (x.dtype, x.shape, y.dtype) == (a.dtype, a.shape, b.dtype)
             assert torch.equal(y, b)
             assert (x - a).abs().max() < NEAR
+
+
+def test_a_slot_is_held_until_its_batch_is_on_the_gpu(create, monkeypatch):
+    """A library without CUDA delivers on the host. Here meta tensors are those of a GPU, and the copy ends when it is waited for."""
+    loader, seen, n_taken = create(), [], 0
+
+    class Event:
+        def record(self, stream):
+            self.number = n_taken
+            seen.append(("copy", stream, self.number))
+
+        def synchronize(self):
+            seen.append(("end", n_lent(loader.loader._native) > 0, self.number))
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    loader.device, loader.is_cuda = torch.device("meta"), True
+    for images, target in loader:
+        assert images.is_meta and target.is_meta
+        n_taken += 1
+    assert seen == [words for i in range(6) for words in (("copy", "stream of meta", i), ("end", True, i))]
+    for images, _ in loader:
+        break
+    assert [words[0] for words in seen[12:]] == ["copy", "end"]
 
 
 def test_without_a_prefetcher_it_is_a_dataloader(images, create):

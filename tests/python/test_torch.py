@@ -65,6 +65,63 @@ def test_a_folder_is_a_torchvision_folder(folder):
     assert isinstance(DataLoader(folder), data.DataLoader)
 
 
+def in_child(work):
+    """What work() returns, as text, in a forked child."""
+    from_child, to_parent = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            words = repr(work())
+        except BaseException as error:
+            words = repr(error)
+        os.write(to_parent, words.encode())
+        os._exit(0)
+    os.close(to_parent)
+    with open(from_child, encoding="utf-8") as pipe:
+        words = pipe.read()
+    os.waitpid(child, 0)
+    return words
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_forked_child_starts_anew(folder, workers):
+    """Also after a look at a batch; the parent goes on."""
+    subset, options, found = data.Subset(folder, range(1, 18)), {"batch_size": 4, "shuffle": True, "num_workers": workers}, []
+    ours, torchs = DataLoader(subset, **options), data.DataLoader(subset, **options)
+    for loader in (ours, torchs):
+        torch.manual_seed(5)
+        assert len(next(iter(loader))[0]) == 4
+        found.append(in_child(lambda: [(y.tolist(), x.sum().item()) for _ in range(2) for x, y in loader]))
+        found.append(repr([(y.tolist(), x.sum().item()) for x, y in loader]))
+    assert found[:2] == found[2:] and "Error" not in found[0]
+
+
+def prepare(loader):
+    """What Accelerate's prepare() does with a DataLoader (0.20.3 to 1.15.0)."""
+    if getattr(loader, "_is_accelerate_prepared", False):
+        return loader
+    made = data.DataLoader(loader.dataset, batch_sampler=loader.batch_sampler, num_workers=loader.num_workers,
+                           collate_fn=loader.collate_fn)
+    made._is_accelerate_prepared = True
+    return made
+
+
+def test_accelerate_says_that_it_drops_millrace(folder):
+    loader = DataLoader(folder, batch_size=4)
+    with pytest.warns(UserWarning, match="do not pass it to prepare"):
+        assert type(prepare(loader)) is data.DataLoader
+    loader._is_accelerate_prepared = True
+    assert prepare(loader) is loader
+    with pytest.raises(AttributeError, match="no_such_name"):
+        loader.no_such_name
+
+
+def test_accelerate_may_have_what_torch_loads(folder):
+    with pytest.warns(UserWarning, match="batch_size None"):
+        loader = DataLoader(folder, batch_size=None)
+    prepare(loader)  # a warning of millrace's is an error here
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"batch_size": 4, "shuffle": True}, {"batch_size": 4, "drop_last": True},
                                      {"batch_size": 50}, {"batch_size": 50, "drop_last": True}])

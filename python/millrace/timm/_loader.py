@@ -204,4 +204,12 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
 
     def __iter__(self) -> Iterator[Any]:
         for images, target in self.loader:
-            yield images.to(self.device, non_blocking=True), target.to(self.device, non_blocking=True)
+            moved = images.to(self.device, non_blocking=True), target.to(self.device, non_blocking=True)
+            copied = torch.cuda.Event() if self.is_cuda and not images.is_cuda else None
+            if copied is not None:
+                copied.record(torch.cuda.current_stream(self.device))
+            try:
+                yield moved
+            finally:  # CUDA does not promise that it has read pageable memory when the call returns, so the slot is held until then
+                if copied is not None:
+                    copied.synchronize()

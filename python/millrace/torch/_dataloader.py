@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import os
 import warnings
 import weakref
 from typing import Any, Iterator
@@ -39,6 +40,7 @@ class DataLoader(data.DataLoader):
         self._recipe: Recipe | None = None
         self._reason = ""
         self._draws = _Draws()
+        self._pid = os.getpid()
         try:
             self._source = open_source(self.dataset)
             self._batches = _find_batches(self)
@@ -57,6 +59,8 @@ class DataLoader(data.DataLoader):
     def __iter__(self) -> Iterator[Any]:
         if self._recipe is not None:
             try:
+                if self._pid != os.getpid():  # a forked child, which has none of the workers
+                    self.__setstate__(self.__getstate__())
                 recipe = self._recognise()  # the program may have changed the transform since
                 if recipe != self._recipe:
                     self._recipe, self._native = recipe, None
@@ -100,8 +104,16 @@ class DataLoader(data.DataLoader):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._pid = os.getpid()
         if self._recipe is not None:
             self._source = open_source(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_is_accelerate_prepared" and self.__dict__.get("_recipe") is not None:  # nothing else asks for it
+            warnings.warn("millrace: Accelerate's prepare() replaces this loader by torch's own DataLoader, which loads without "
+                          "millrace: do not pass it to prepare(); with several processes give it a DistributedSampler, and move its "
+                          "batches to accelerator.device", stacklevel=3)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     # What millrace.timm has otherwise.
 
