@@ -99,20 +99,20 @@ def test_dlpack_knows_streams(make_loader, make_stream):
 class Reader:
     """A framework on two GPUs: its kernels read and overwrite arrays on the default stream of each array's device, and run late."""
 
-    def __init__(self):
-        self.sums = []
+    def __init__(self, stream=None):
+        self.stream, self.sums = stream, []
 
     def __call__(self, array):
         self.sums.append(ctypes.c_uint64())
         must(double.cudaSetDevice(array.__dlpack_device__()[1]))
-        must(double.double_launch_sum(None, array._data, array.nbytes, self.sums[-1]))
-        must(double.double_launch_fill(None, array._data, array.nbytes, 0))
+        must(double.double_launch_sum(self.stream, array._data, array.nbytes, self.sums[-1]))
+        must(double.double_launch_fill(self.stream, array._data, array.nbytes, 0))
         must(double.cudaSetDevice(0))
 
     def finish(self):
         for device in (1, 0):
             must(double.cudaSetDevice(device))
-            must(double.cudaStreamSynchronize(None))
+            must(double.cudaStreamSynchronize(self.stream))
         return [made.value for made in self.sums]
 
 
@@ -127,7 +127,7 @@ def texts(images, tmp_path_factory):
     return "tar:" + write_tar(str(tmp_path_factory.mktemp("tar") / "texts.tar"), members) + "?keep=txt:16"
 
 
-@pytest.mark.parametrize("stream", [None, 1])
+@pytest.mark.parametrize("stream", [None, 1, 2])  # 2: the thread's own
 @pytest.mark.parametrize("label_device", ["cuda:0", "cuda:1"])
 def test_a_default_stream_is_of_the_arrays_device(make_loader, texts, label_device, stream):
     options = {"dataset": texts, "batch_size": 2, "transform": "eval:20:16+mixup(0.2)", "dtype": "f32"}
@@ -137,7 +137,7 @@ def test_a_default_stream_is_of_the_arrays_device(make_loader, texts, label_devi
         return [batch[name] for name in names] + [batch["txt"].values, batch.image]
 
     expected = [double.double_sum(array._data, array.nbytes) for batch in make_loader(**options) for array in arrays(batch)]
-    read = Reader()
+    read = Reader(stream)
     for batch in make_loader(device="cuda:0", label_device=label_device, n_buffers=2, **options):
         for array in arrays(batch):
             capsule = array.__dlpack__(stream=stream)
