@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over NCCL: the table, and how an engine begins and ends. NCCL's own functions, and cudaFree(), wait for
- * what is on the device, which may wait for a rank that hangs. So an engine ends in a thread, which is left behind with
- * the engine if it does not come back.
+ * The engine over NCCL: the table, and how an engine begins and ends. NCCL's own functions wait for what is on
+ * the device, cudaFree() may, and that may wait for a rank that hangs. So an engine ends in a thread, which is left
+ * behind with the engine if it does not come back.
  */
 #include "dist/nccl/nccl_state.h"
 
@@ -171,8 +171,10 @@ static void end_engine(void *arg)
     if (engine->device >= 0)
         (void)mr_nccl_detached_enter(engine, NULL);
     mr_nccl_comm_close(engine, end->healthy);
-    if (engine->stream)
-        (void)cudaStreamSynchronize(engine->stream); /* to free pinned memory does not wait for copies */
+    if (engine->stream) { /* freeing memory need not wait for what uses it */
+        mr_nccl_metric_sums_follow(engine);
+        (void)cudaStreamSynchronize(engine->stream);
+    }
     mr_nccl_metric_sums_free(engine);
     mr_nccl_pool_free(engine);
     if (engine->cell)

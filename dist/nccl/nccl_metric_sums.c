@@ -220,13 +220,19 @@ int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_m
     return status;
 }
 
-/* Kept for the next ones: to free it here would wait for all that is on the device. */
+/* Kept for the next ones: to free it here may wait for all that is on the device. */
 void mr_nccl_metric_sums_destroy(void *user, void *handle)
 {
     struct mr_nccl_metric_sums *sums = handle;
     (void)user;
     if (sums)
         sums->is_used = false;
+}
+
+void mr_nccl_metric_sums_follow(struct mr_nccl_engine *engine)
+{
+    for (struct mr_nccl_metric_sums *sums = engine->metric_sums; sums; sums = sums->next)
+        (void)follow_adders(engine, sums, NULL);
 }
 
 void mr_nccl_metric_sums_free(struct mr_nccl_engine *engine)

@@ -36,6 +36,8 @@ void mr_nccl_metric_sums_destroy(void *user, void *handle);
 /* In the engine's stream: to[i] += the sums so far, which begin again at 0. */
 int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *metric_sums, double *to,
                                  mr_error *error);
+/* The engine's stream comes after all adds, of whatever stream: when it has ended, the sums may be freed. */
+void mr_nccl_metric_sums_follow(struct mr_nccl_engine *engine);
 void mr_nccl_metric_sums_free(struct mr_nccl_engine *engine);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tickets with their events, and stages, taken and given back. Sizes of stages are powers of two, and none is freed
- * before the engine ends: cudaFree() waits for all that is on the device.
+ * before the engine ends: cudaFree() may wait for all that is on the device.
  */
 #include "dist/nccl/nccl_pool.h"
 

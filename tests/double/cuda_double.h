@@ -10,6 +10,9 @@
  * the clocks of its stream, of the issuing thread and of what it waits for. Two accesses to a byte, one of them a
  * write, that are not ordered are reported. Reports are text that is kept until double_close().
  *
+ * cudaFree() never waits, although CUDA's mostly does: nothing may rely on it, so freeing is judged as a write by the
+ * calling thread.
+ *
  * Invariant: device pointers are not memory of the process; reading one on the host faults, as with a GPU.
  * double_host_view() says where the bytes are.
  */
@@ -209,8 +212,8 @@ bool double_is_sticky(cudaError_t error);
 
 struct double_counts {
     uint64_t calls;       /* of all functions that can fail */
-    uint64_t blocking;    /* cudaEventSynchronize, cudaStreamSynchronize, cudaDeviceSynchronize, cudaMemcpy, cudaFree,
-                             cudaHostUnregister, cudaFreeHost, and copies to pageable memory */
+    uint64_t blocking;    /* cudaEventSynchronize, cudaStreamSynchronize, cudaDeviceSynchronize, cudaMemcpy,
+                             copies to pageable memory, and what may wait: cudaFree, cudaHostUnregister, cudaFreeHost */
     uint64_t pageable;    /* copies from or to host memory that is not registered */
     uint64_t allocations; /* cudaMalloc, cudaHostAlloc, cudaHostRegister, streams, events, graphs */
     uint64_t copies;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fixture of the tests of the double. Memory is freed before streams, because freeing it waits for their work. */
+/* The fixture of the tests of the double. */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>

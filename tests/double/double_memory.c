@@ -193,9 +193,12 @@ static void judge_end(struct double_region *region, bool for_hosts, const char *
 {
     if (!double_machine_is_broken())
         double_shadow_end(region, for_hosts, double_machine_epoch(name), double_machine_clock(NULL));
-    double_schedule_finish_region(region);
 }
 
+/*
+ * CUDA's may wait for the device, and does not have to. This one never waits and orders nothing, so what still uses the
+ * memory is reported. Operations that were issued keep its bytes until they have run.
+ */
 static cudaError_t free_device(void *address)
 {
     struct double_region *region = double_memory_find(address);
@@ -204,7 +207,6 @@ static cudaError_t free_device(void *address)
                           region && region->gone ? "was freed before" : "is no device memory");
         return cudaErrorInvalidValue;
     }
-    double_schedule_wait_device(region->device);
     judge_end(region, false, "cudaFree");
     size_t rounded = (region->len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     double_machine()->devices[region->device].used -= rounded;
@@ -269,6 +271,7 @@ static cudaError_t give_host_back(void *address, bool allocated, const char *nam
         return allocated ? cudaErrorInvalidValue : cudaErrorHostMemoryNotRegistered;
     }
     judge_end(region, allocated, name);
+    double_schedule_finish_region(region);
     retire(region);
     return cudaSuccess;
 }

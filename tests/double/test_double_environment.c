@@ -39,7 +39,7 @@ static int behave(void)
 {
     void *memory;
     bool good = cudaMalloc(&memory, 8) == cudaSuccess && cudaMemset(memory, 0, 8) == cudaSuccess &&
-                cudaFree(memory) == cudaSuccess;
+                cudaDeviceSynchronize() == cudaSuccess && cudaFree(memory) == cudaSuccess;
     return good ? 0 : 1;
 }
 
@@ -57,8 +57,9 @@ static int forget_an_order(void)
                 cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking) == cudaSuccess &&
                 cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking) == cudaSuccess &&
                 cudaMemsetAsync(memory, 0, 8, one) == cudaSuccess &&
-                cudaMemsetAsync(memory, 0, 8, two) == cudaSuccess && cudaFree(memory) == cudaSuccess &&
-                cudaStreamDestroy(one) == cudaSuccess && cudaStreamDestroy(two) == cudaSuccess;
+                cudaMemsetAsync(memory, 0, 8, two) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess &&
+                cudaFree(memory) == cudaSuccess && cudaStreamDestroy(one) == cudaSuccess &&
+                cudaStreamDestroy(two) == cudaSuccess;
     return good ? 0 : 1;
 }
 

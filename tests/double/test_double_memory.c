@@ -148,18 +148,60 @@ static void a_device_has_so_much_memory(void **state)
     assert_int_equal(double_close(), 0);
 }
 
-static void freeing_waits_for_the_device(void **state)
+static void freeing_does_not_wait_for_the_device(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_LATE);
     uint8_t *memory, *other = fixture_device(LEN);
     cudaStream_t stream = fixture_stream();
     OK(cudaMalloc((void **)&memory, LEN));
-    OK(double_launch_fill(stream, memory, LEN, 1));
+    OK(double_launch_gate(stream, 0));
     OK(double_launch_fill(stream, other, LEN, 1));
+    OK(cudaFree(memory)); /* or this would not come back */
+    fixture_expect(other, LEN, 0xdb);
+    assert_int_equal(double_count(0).blocking, 1); /* as CUDA's may */
+    double_open_gate(0);
+    fixture_close();
+}
+
+static void memory_is_freed_after_what_uses_it(void **state)
+{
+    (void)state;
+    fixture_open(DOUBLE_LATE);
+    uint8_t *written, *read;
+    cudaStream_t stream = fixture_stream(), other = fixture_stream();
+    OK(cudaMalloc((void **)&written, LEN));
+    OK(cudaMalloc((void **)&read, LEN));
+    OK(double_launch_fill(stream, read, LEN, 1));
+    OK(cudaStreamSynchronize(stream));
+    OK(double_launch_fill(stream, written, LEN, 1));
+    OK(double_launch_read(stream, read, LEN, NULL, NULL));
+    OK(cudaStreamSynchronize(other)); /* not theirs */
+    OK(cudaFree(written));
+    assert_non_null(strstr(double_report(), "cudaFree (host thread 0"));
+    assert_int_equal(double_found(DOUBLE_UNORDERED), 1);
+    OK(cudaFree(read));
+    assert_int_equal(double_found(DOUBLE_UNORDERED), 2);
+    double_run_all(); /* the bytes are there until then */
+    fixture_close_with(DOUBLE_UNORDERED, 2);
+}
+
+static void a_wait_orders_the_freeing(void **state)
+{
+    (void)state;
+    fixture_open(DOUBLE_LATE);
+    uint8_t *memory, *other;
+    cudaStream_t stream = fixture_stream();
+    cudaEvent_t event = fixture_event();
+    OK(cudaMalloc((void **)&memory, LEN));
+    OK(cudaMalloc((void **)&other, LEN));
+    OK(double_launch_fill(stream, memory, LEN, 1));
+    OK(cudaEventRecord(event, stream));
+    OK(double_launch_fill(stream, other, LEN, 1));
+    OK(cudaEventSynchronize(event));
     OK(cudaFree(memory));
-    fixture_expect(other, LEN, 1);
-    assert_int_equal(double_count(0).blocking, 1);
+    OK(cudaDeviceSynchronize());
+    OK(cudaFree(other));
     fixture_close();
 }
 
@@ -324,7 +366,9 @@ int main(void)
         cmocka_unit_test(memory_ends_where_it_ends),
         cmocka_unit_test(a_copy_goes_the_way_it_says),
         cmocka_unit_test(a_device_has_so_much_memory),
-        cmocka_unit_test(freeing_waits_for_the_device),
+        cmocka_unit_test(freeing_does_not_wait_for_the_device),
+        cmocka_unit_test(memory_is_freed_after_what_uses_it),
+        cmocka_unit_test(a_wait_orders_the_freeing),
         cmocka_unit_test(registrations_do_not_overlap),
         cmocka_unit_test(a_copy_stays_within_one_registration),
         cmocka_unit_test(only_portable_memory_is_locked_for_all_devices),

@@ -179,6 +179,7 @@ static void the_timeline_names_rows(void **state)
     assert_non_null(strstr(text, "{\"name\":\"device 0 (double)\"}"));
     assert_non_null(strstr(text, "\"name\":\"decode\",\"pid\":0"));
     free(text);
+    OK(cudaStreamSynchronize(stream));
     OK(cudaFree(memory));
     OK(cudaStreamDestroy(stream));
     assert_int_equal(double_close(), 0);

@@ -54,6 +54,44 @@ static void an_abort_ends_what_is_under_way(void **state)
     }
 }
 
+/* What was added since the last reduction, in two streams that nobody has waited for. */
+static void leave_adds_behind(struct rig_rank *rank)
+{
+    bool is_healthy = *(const bool *)rank->arg;
+    cudaStream_t streams[2];
+    void *sums[2] = {NULL, NULL};
+    double *value;
+    RIG_CHECK(rank, cudaMalloc((void **)&value, sizeof *value) == cudaSuccess);
+    RIG_CHECK(rank, cudaMemset(value, 0, sizeof *value) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
+    for (int i = 0; i < 2; i++) {
+        RIG_CHECK(rank, cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking) == cudaSuccess);
+        RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2, &sums[i], &rank->error) == MR_OK);
+        RIG_CHECK(rank,
+                  rank->calls->sums_add(rank->engine, sums[i], 0, value, MR_F64, 1, streams[i], &rank->error) == MR_OK);
+    }
+    rank->calls->sums_destroy(rank->engine, sums[0]);
+    if (!is_healthy)
+        rank->calls->abort(rank->engine);
+    rank->calls->sums_destroy(rank->engine, sums[1]);
+    rig_destroy(rank, is_healthy);
+    for (int i = 0; i < 2; i++)
+        RIG_CHECK(rank,
+                  cudaStreamSynchronize(streams[i]) == cudaSuccess && cudaStreamDestroy(streams[i]) == cudaSuccess);
+    RIG_CHECK(rank, cudaFree(value) == cudaSuccess);
+}
+
+static void sums_are_freed_after_all_adds(void **state)
+{
+    (void)state;
+    static const enum double_policy policies[] = {DOUBLE_LATE, DOUBLE_EARLY, DOUBLE_RANDOM};
+    for (size_t i = 0; i < 2 * sizeof policies / sizeof *policies; i++) {
+        bool is_healthy = i % 2 == 0;
+        rig_open(2, policies[i / 2]);
+        rig_engines(2, leave_adds_behind, &is_healthy);
+        rig_close();
+    }
+}
+
 static void be_on_one_gpu(struct rig_rank *rank)
 {
     rank->setup.device = rank->rank == 0 || rank->rank == 2 ? "cuda:1" : "cuda:0";
@@ -228,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_abort_ends_what_is_under_way),
+        cmocka_unit_test(sums_are_freed_after_all_adds),
         cmocka_unit_test(two_ranks_on_one_gpu_are_refused_by_all),
         cmocka_unit_test(more_ranks_than_gpus_are_refused),
         cmocka_unit_test(the_only_gpu_that_is_visible_is_the_local_one),

@@ -205,6 +205,7 @@ static void add_meanwhile(struct rig_rank *rank)
     }
     RIG_CHECK(rank, plain == 2 && result[1] == 2);
     rank->calls->sums_destroy(rank->engine, sums);
+    RIG_CHECK(rank, cudaStreamSynchronize(stream) == cudaSuccess);
     cudaStreamDestroy(stream);
     cudaFree(value);
 }

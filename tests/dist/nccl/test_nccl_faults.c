@@ -70,7 +70,9 @@ static void work_until_it_ends(mr_group *group, void *arg)
         status = reduce_once(group, buffer, fault->is_async);
     }
     NCCL_CHECK(group, nccl_world_now_ms() < begin_ms + SOON_MS);
-    if (!is_victim)
+    if (is_victim)
+        NCCL_CHECK(group, cudaDeviceSynchronize() == cudaSuccess);
+    else
         check_end(group, buffer, fault, status);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
@@ -213,6 +215,7 @@ static void break_the_device(mr_group *group, void *arg)
         NCCL_CHECK(group, status == MR_ERR_DEVICE);
     else
         NCCL_CHECK(group, status == MR_ERR_PEER || status == MR_ERR_TIMEOUT);
+    (void)cudaDeviceSynchronize();
     (void)cudaFree(buffer);
 }
 
