@@ -22,7 +22,7 @@
 
 #define MS 1000000ull           /* ns */
 #define FINALIZE_NS (3000 * MS) /* then it is aborted */
-#define ABORT_MS 3000           /* then abort() returns without it */
+#define ABORT_MS 2500           /* then abort() returns without it, before the group gives the engine up */
 #define LOCK_NS (500 * MS)      /* for a call to come back before an abort */
 #define ASK_NS (200 * MS)       /* between two questions to the store, while connecting */
 #define N_YIELDS 64             /* before the first sleep */
@@ -86,12 +86,24 @@ static int32_t look_at_comm(const struct mr_nccl_engine *engine, const char *nam
     return *result == ncclInProgress ? MR_OK : mr_nccl_call_nccl(engine->comm, *result, name, error);
 }
 
+/* False: aborted. The thread that does that has the lock as long as NCCL waits for what is on the device. */
+static bool lock_comm(struct mr_nccl_engine *engine)
+{
+    for (uint32_t i = 0; pthread_mutex_trylock(&engine->comm_lock) != 0; i++) {
+        if (atomic_load(&engine->is_aborted))
+            return false;
+        pause_a_little(i);
+    }
+    return true;
+}
+
 /* Until the communicator can be called again. */
 static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, struct limits *limits, mr_error *error)
 {
     for (uint32_t i = 0;; i++) {
         ncclResult_t result = ncclInProgress;
-        pthread_mutex_lock(&engine->comm_lock);
+        if (!lock_comm(engine))
+            return mr_nccl_call_aborted(error);
         int32_t status = look_at_comm(engine, name, &result, error);
         pthread_mutex_unlock(&engine->comm_lock);
         if (status == MR_OK && result == ncclInProgress)
@@ -230,7 +242,8 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
                             mr_dtype_name((mr_dtype)c.dtype), c.op);
     if (c.count == 0)
         return MR_OK;
-    pthread_mutex_lock(&engine->comm_lock);
+    if (!lock_comm(engine))
+        return mr_nccl_call_aborted(error);
     if (!engine->comm || atomic_load(&engine->is_aborted)) {
         pthread_mutex_unlock(&engine->comm_lock);
         return mr_nccl_call_aborted(error);

@@ -192,6 +192,8 @@ void double_queue_unref(struct double_op *op);
 /* Run until it has ended; the calling thread is then behind it. The machine is locked again, but was not meanwhile. */
 void double_schedule_wait(struct double_op *op);
 void double_schedule_wait_device(int device);
+/* Run all that was given to the device, which orders nothing. */
+void double_schedule_finish_device(int device);
 /* Run what touches it, which orders nothing. */
 void double_schedule_finish_region(const struct double_region *region);
 /* Has it ended, as far as the calling thread can know? Then the thread is behind it. The other asks and changes

@@ -366,6 +366,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle)
     return ncclSuccess;
 }
 
+/*
+ * NCCL frees its memory before it returns, and that may wait for all that is on the device, also for streams that have
+ * nothing to do with the communicator. Nobody may rely on it, so it orders nothing.
+ */
 ncclResult_t ncclCommAbort(ncclComm_t handle)
 {
     struct double_nccl_comm *comm = find(handle, true);
@@ -375,7 +379,11 @@ ncclResult_t ncclCommAbort(ncclComm_t handle)
     }
     (void)double_nccl_call_error("ncclCommAbort", INT_MIN);
     double_nccl_comm_fail(comm, ncclInternalError, "aborted");
+    int device = comm->device;
     end(comm, true);
+    double_machine_lock();
+    double_schedule_finish_device(device);
+    double_machine_unlock();
     return ncclSuccess;
 }
 

@@ -2,6 +2,8 @@
 /*
  * Operations: two kernels in a stream. The first reads the input and passes it to the communicator's thread. The second
  * waits for the result and writes it, and counts as a reader of the input as well, because NCCL reads until the end.
+ * With one rank NCCL does without: it copies at the call, also within a group, or does nothing where there is nothing
+ * to copy. Nothing is in progress then, nothing hangs, and an abort has nothing to end.
  *
  * Invariant: a kernel may run long after the communicator has ended, or never. So it holds the operation, and the
  * operation holds the communicator.
@@ -263,8 +265,27 @@ static ncclResult_t leave_in_progress(struct double_nccl_op *op)
     return ncclInProgress;
 }
 
+/* ncclLaunchOneRank(): a mean of floats goes through a kernel, which here is a copy too. */
+static ncclResult_t go_alone(struct double_nccl_comm *comm, const struct double_nccl_op *what)
+{
+    struct double_nccl_op op = *what;
+    size_t len = op.count * double_nccl_type_size(op.dtype);
+    op.comm = comm;
+    double_machine_lock();
+    bool fits = stream_of(&op) != NULL;
+    double_machine_unlock();
+    if (!fits)
+        return ncclInvalidArgument;
+    if (op.in == op.out && !(op.op == ncclAvg && op.dtype >= ncclFloat16))
+        return ncclSuccess;
+    cudaError_t error = cudaMemcpyAsync(op.out, op.in, len, cudaMemcpyDeviceToDevice, op.stream);
+    return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
 static ncclResult_t go(struct double_nccl_comm *comm, const struct double_nccl_op *what)
 {
+    if (comm->n_ranks == 1 && what->kind < DOUBLE_NCCL_SEND)
+        return go_alone(comm, what);
     struct double_nccl_op *op = add(comm, what);
     if (!op)
         return ncclInvalidUsage;

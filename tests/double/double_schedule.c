@@ -238,6 +238,13 @@ void double_schedule_wait_device(int device)
             double_schedule_wait(stream->last);
 }
 
+void double_schedule_finish_device(int device)
+{
+    for (struct double_stream *stream = double_queue_first(); stream; stream = stream->next)
+        if (stream->device == device && stream->last)
+            run_until_done(stream->last);
+}
+
 static bool touches(const struct double_op *op, const struct double_region *region)
 {
     for (uint32_t i = 0; i < op->work.n_touches; i++)

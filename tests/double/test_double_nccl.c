@@ -203,8 +203,8 @@ static void a_call_while_another_is_in_progress_is_reported(void **state)
 {
     (void)state;
     open_with(DOUBLE_EARLY, &(struct double_nccl_options){.progress_us = 100000, .seed = 5});
-    run(1, true, call_too_early);
-    close_with(1);
+    run(2, true, call_too_early);
+    close_with(2);
 }
 
 /* The other rank comes late: meanwhile the host is free, and the stream's event is not there. */
@@ -286,6 +286,70 @@ static void an_abort_ends_what_hangs_and_later_use_is_reported(void **state)
         run(2, false, abort_one);
         close_with(3);
     }
+}
+
+static void *open_gate_later(void *arg)
+{
+    rest_ms(100);
+    atomic_store((atomic_bool *)arg, true);
+    double_open_gate(0);
+    return NULL;
+}
+
+/* Another stream of the device stands before a gate. */
+static void abort_behind_a_gate(struct rank *r)
+{
+    atomic_bool is_open = false;
+    pthread_t thread;
+    cudaStream_t other;
+    CHECK(r, cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
+    CHECK(r, double_launch_gate(other, 0) == cudaSuccess);
+    CHECK(r, double_launch_fill(other, r->in, N, 1) == cudaSuccess);
+    CHECK(r, pthread_create(&thread, NULL, open_gate_later, &is_open) == 0);
+    CHECK(r, ncclCommAbort(r->comm) == ncclSuccess);
+    CHECK(r, atomic_load(&is_open));
+    r->comm = NULL;
+    pthread_join(thread, NULL);
+    CHECK(r, cudaStreamDestroy(other) == cudaSuccess);
+}
+
+/* Nothing but the abort has waited for the other stream, so freeing what that one wrote is reported. */
+static void an_abort_waits_for_the_device_and_orders_nothing(void **state)
+{
+    (void)state;
+    for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
+        open_with((enum double_policy)policy, NULL);
+        run(1, false, abort_behind_a_gate);
+        (void)double_close();
+        assert_int_equal(double_found(DOUBLE_UNORDERED), 1);
+        assert_int_equal(double_found(DOUBLE_MISUSE), 0);
+    }
+}
+
+/* In place there is nothing to do, and nothing comes into the stream; a mean of floats writes even so. */
+static void call_alone(struct rank *r)
+{
+    struct double_counts before = double_count(DOUBLE_ALL_THREADS), after;
+    CHECK(r, ncclGroupStart() == ncclSuccess);
+    CHECK(r, ncclAllReduce(r->in, r->in, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r, ncclBroadcast(r->in, r->in, N, ncclInt32, 0, r->comm, r->stream) == ncclSuccess);
+    after = double_count(DOUBLE_ALL_THREADS);
+    CHECK(r, after.copies == before.copies && after.kernels == before.kernels);
+    CHECK(r, ncclAllGather(r->in, r->out, N, ncclFloat32, r->comm, r->stream) == ncclSuccess);
+    CHECK(r, ncclAllReduce(r->in, r->in, N, ncclFloat32, ncclAvg, r->comm, r->stream) == ncclSuccess);
+    after = double_count(DOUBLE_ALL_THREADS); /* not only at the group's end */
+    CHECK(r, after.copies == before.copies + 2 && after.kernels == before.kernels);
+    CHECK(r, ncclGroupEnd() == ncclSuccess);
+    CHECK(r, cudaStreamSynchronize(r->stream) == cudaSuccess);
+}
+
+static void one_rank_copies_or_does_nothing(void **state)
+{
+    (void)state;
+    struct double_nccl_options options = {.progress_us = 100000, .hang = "all_gather", .hang_at = 1};
+    open_with(DOUBLE_LATE, &options);
+    run(1, true, call_alone);
+    close_with(0);
 }
 
 /* Until the error of the communicator is this one; at most 10 s. */
@@ -488,6 +552,8 @@ int main(void)
         cmocka_unit_test(an_operation_stands_in_its_stream_and_the_host_is_free),
         cmocka_unit_test(a_stream_that_does_not_wait_is_reported),
         cmocka_unit_test(an_abort_ends_what_hangs_and_later_use_is_reported),
+        cmocka_unit_test(an_abort_waits_for_the_device_and_orders_nothing),
+        cmocka_unit_test(one_rank_copies_or_does_nothing),
         cmocka_unit_test(a_rank_that_breaks_off_is_noticed),
         cmocka_unit_test(errors_come_where_they_were_ordered),
         cmocka_unit_test(one_that_hangs_and_ranks_that_differ_hang_all),

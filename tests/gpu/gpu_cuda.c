@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATE_LIMIT_NS INT64_C(5000000000)
-
 void gpu_cuda_ok(struct gpu_cuda *cuda, int error, const char *what)
 {
     if (error != cudaSuccess)
@@ -19,7 +17,7 @@ void gpu_cuda_ok(struct gpu_cuda *cuda, int error, const char *what)
 
 struct gpu_cuda gpu_cuda_open(struct gpu_setup *setup)
 {
-    struct gpu_cuda cuda = {.report = &setup->report};
+    struct gpu_cuda cuda = {.report = &setup->report, .gate_limit_ns = INT64_C(5000000000)};
     int driver = 0;
     int runtime = 0;
     void *gate;
@@ -90,7 +88,7 @@ void gpu_cuda_close_gate(struct gpu_cuda *cuda, cudaStream_t stream)
 {
     cuda->gate->open = 0;
     cuda->gate->timed_out = 0;
-    gpu_cuda_ok(cuda, gpu_kernel_wait(cuda->gate, GATE_LIMIT_NS, stream), "the gate's launch");
+    gpu_cuda_ok(cuda, gpu_kernel_wait(cuda->gate, cuda->gate_limit_ns, stream), "the gate's launch");
 }
 
 bool gpu_cuda_open_gate(struct gpu_cuda *cuda)

@@ -16,6 +16,7 @@ struct gpu_cuda {
     int ordinal;
     uint32_t n_sm;
     volatile struct gpu_gate *gate;
+    int64_t gate_limit_ns; /* 5 seconds */
 };
 
 /* Selects setup's device, or says why there is none and ends the program. */
@@ -36,7 +37,7 @@ void *gpu_cuda_alloc(struct gpu_cuda *cuda, uint64_t len_bytes);
 
 /* Close the gate, and put its wait on a stream. */
 void gpu_cuda_close_gate(struct gpu_cuda *cuda, cudaStream_t stream);
-/* Open it; false when its limit of 5 seconds had come first. */
+/* Open it; false when its limit had come first. */
 bool gpu_cuda_open_gate(struct gpu_cuda *cuda);
 
 #endif

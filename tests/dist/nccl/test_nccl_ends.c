@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,58 @@ static void an_abort_ends_what_is_under_way(void **state)
         rig_engines(2, wait_for_nobody, NULL);
         rig_close();
     }
+}
+
+struct gate {
+    pthread_t thread;
+    atomic_bool may_open; /* else after LATE_MS, so that the test fails and does not hang */
+    atomic_bool was_late;
+};
+enum { LATE_MS = 3000 };
+
+static void *open_gate(void *arg)
+{
+    struct gate *gate = arg;
+    uint64_t begin_ms = rig_now_ms();
+    while (!atomic_load(&gate->may_open) && !atomic_load(&gate->was_late)) {
+        mr_clock_sleep_ms(1);
+        atomic_store(&gate->was_late, rig_now_ms() - begin_ms > LATE_MS);
+    }
+    double_open_gate(0);
+    return NULL;
+}
+
+/* Another stream of the device stands before a gate, and NCCL's abort waits for it; a call in progress does not. */
+static void abort_a_call_in_progress(struct rig_rank *rank)
+{
+    struct gate gate = {.may_open = false};
+    pthread_t thread;
+    cudaStream_t stream;
+    double sum = 1;
+    void *ticket = NULL;
+    RIG_CHECK(rank, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+    if (rank->rank == 0)
+        RIG_CHECK(rank, double_launch_gate(stream, 0) == cudaSuccess);
+    RIG_CHECK(rank, rank->rank == 1 || pthread_create(&gate.thread, NULL, open_gate, &gate) == 0);
+    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_it, rank) == 0);
+    RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_ERR_CANCELED && !ticket);
+    RIG_CHECK(rank, !atomic_load(&gate.was_late));
+    pthread_join(thread, NULL);
+    atomic_store(&gate.may_open, true);
+    if (rank->rank == 0)
+        pthread_join(gate.thread, NULL);
+    rig_destroy(rank, false);
+    RIG_CHECK(rank, cudaStreamSynchronize(stream) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+static void an_abort_that_waits_delays_no_call_in_progress(void **state)
+{
+    (void)state;
+    rig_open(2, DOUBLE_EARLY);
+    /* With this seed both ranks connect within 0.2 s, and their calls are in progress for over 3 s. */
+    double_nccl_set(&(struct double_nccl_options){.seed = 3796, .progress_us = 4000000, .silent = true});
+    rig_engines(2, abort_a_call_in_progress, NULL);
+    rig_close();
 }
 
 /* What was added since the last reduction, in two streams that nobody has waited for. */
@@ -266,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_abort_ends_what_is_under_way),
+        cmocka_unit_test(an_abort_that_waits_delays_no_call_in_progress),
         cmocka_unit_test(sums_are_freed_after_all_adds),
         cmocka_unit_test(two_ranks_on_one_gpu_are_refused_by_all),
         cmocka_unit_test(more_ranks_than_gpus_are_refused),
