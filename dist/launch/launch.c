@@ -253,8 +253,13 @@ static bool await_verdict(const struct run *run, struct mr_launch_monitor_verdic
             continue;
         if (polls[1].revents != 0)
             pass_signals_on(run);
-        if (polls[0].revents != 0)
-            return recv(run->socket, verdict_out, sizeof *verdict_out, 0) == (ssize_t)sizeof *verdict_out;
+        if (polls[0].revents == 0)
+            continue;
+        if (recv(run->socket, verdict_out, sizeof *verdict_out, 0) != (ssize_t)sizeof *verdict_out)
+            return false;
+        if (!verdict_out->is_notice)
+            return true;
+        mr_log_line(MR_LOG_WARNING, "%s", verdict_out->error.text);
     }
 }
 

@@ -35,6 +35,10 @@ enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
 /* Of a launch that failed though every rank exited with 0. A rank may also have come without a note (its program did
  * not inherit the socket); then the others cease to wait, for a rendezvous is over for all at once. */
 enum { ABSENT_STATUS = 1, ABSENT_MS = 1000 };
+/* A rank that lives and has not come is named once, after the others have waited for so long; it may still come. */
+enum { LATE_MS = 10000 };
+/* `timeout` sends its signal twice, to a process and to the group of it: what comes so soon is no second request. */
+enum { TWICE_MS = 200 };
 
 struct monitor {
     const struct mr_launch_plan *plan;
@@ -45,11 +49,12 @@ struct monitor {
     int launcher_fd;
     int reports[2];
     uint32_t n_alive; /* ranks */
-    uint32_t n_interrupts;
     bool is_childless;
     bool is_alone; /* the launcher is dead */
     bool gives_up_output;
     uint64_t absent_ns;  /* when a rank that others wait for counts as absent; 0: none is missing */
+    uint64_t late_ns;    /* when a rank that others wait for is named; 0: none is */
+    uint64_t second_ns;  /* from when on SIGINT and SIGTERM kill; 0: none has come yet */
     uint64_t kill_ns;    /* when SIGKILL is due; 0: not yet */
     uint64_t give_up_ns; /* 0: no SIGKILL so far */
     struct mr_launch_monitor_verdict verdict;
@@ -191,6 +196,35 @@ static void note_absence(struct monitor *monitor)
     report_failure(monitor, absent, monitor->plan->ranks[absent].ended_pid, ABSENT_STATUS, how);
 }
 
+/* Lost where the launcher does not read. */
+static void send_notice(const struct monitor *monitor, uint32_t late, uint32_t waiting)
+{
+    uint32_t first = monitor->plan->env->first_rank;
+    struct mr_launch_monitor_verdict notice = {.is_notice = true};
+    mr_error_set(&notice.error, MR_OK,
+                 "rank %u (process %d) is running but has not joined the group; rank %u has waited %d s for it",
+                 first + late, (int)monitor->plan->ranks[late].pid, first + waiting, LATE_MS / 1000);
+    (void)!send(monitor->plan->socket, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void note_lateness(struct monitor *monitor)
+{
+    uint32_t late, waiting;
+    if (monitor->kill_ns != 0 || !mr_rank_notes_find_late(monitor->plan, &late, &waiting)) {
+        monitor->late_ns = 0;
+        return;
+    }
+    if (monitor->late_ns == 0)
+        monitor->late_ns = after_ms(LATE_MS);
+    if (mr_clock_now_ns() < monitor->late_ns)
+        return;
+    do {
+        send_notice(monitor, late, waiting);
+        monitor->plan->ranks[late].is_named = true;
+    } while (mr_rank_notes_find_late(monitor->plan, &late, &waiting));
+    monitor->late_ns = 0;
+}
+
 static void note_end(struct monitor *monitor, const siginfo_t *info)
 {
     for (uint32_t i = 0; i < monitor->plan->n_ranks; i++) {
@@ -315,11 +349,22 @@ static void start_ranks(struct monitor *monitor)
 
 /* ---- the loop ---- */
 
+/* The first SIGINT or SIGTERM lets the ranks end by themselves; who sends another one does not want to wait. */
+static bool is_second(struct monitor *monitor, int32_t number)
+{
+    if (number != SIGINT && number != SIGTERM)
+        return false;
+    if (monitor->second_ns != 0)
+        return mr_clock_now_ns() >= monitor->second_ns;
+    monitor->second_ns = after_ms(TWICE_MS);
+    return false;
+}
+
 static void pass_signals(struct monitor *monitor)
 {
     int32_t number;
     while (recv(monitor->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
-        if (number == SIGINT && ++monitor->n_interrupts > 1) {
+        if (is_second(monitor, number)) {
             monitor->gives_up_output = true;
             kill_all(monitor);
         } else {
@@ -359,10 +404,21 @@ static bool is_over(const struct monitor *monitor)
 static int wait_ms(const struct monitor *monitor)
 {
     uint64_t due_ns = monitor->kill_ns ? monitor->kill_ns : monitor->absent_ns;
+    if (due_ns == 0)
+        due_ns = monitor->late_ns;
     if (monitor->is_childless || due_ns == 0)
         return -1;
     uint64_t now_ns = mr_clock_now_ns();
     return now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000 + 1);
+}
+
+/* One by one, for poll() has no memory for all, or they are more than the files that this process may have by now. */
+static void poll_each(struct pollfd *polls, uint32_t n)
+{
+    mr_clock_sleep_ms(KILL_AGAIN_MS);
+    for (uint32_t i = 0; i < n; i++)
+        if (poll(&polls[i], 1, 0) < 0)
+            polls[i].revents = 0;
 }
 
 static void wait_and_act(struct monitor *monitor)
@@ -376,17 +432,17 @@ static void wait_and_act(struct monitor *monitor)
     const uint32_t output_at = n;
     if (monitor->plan->output)
         n += mr_rank_output_set_polls(monitor->plan->output, polls + n);
-    bool is_failed = poll(polls, n, wait_ms(monitor)) < 0;
-    if (is_failed) /* no memory for it: look at everything now and then */
-        mr_clock_sleep_ms(KILL_AGAIN_MS);
+    if (poll(polls, n, wait_ms(monitor)) < 0)
+        poll_each(polls, n);
     if (polls[2].revents != 0 || (polls[1].revents & POLLHUP) != 0)
         lose_launcher(monitor);
-    else if (polls[1].revents != 0 || is_failed)
+    else if (polls[1].revents != 0)
         pass_signals(monitor);
-    if (polls[0].revents != 0 || is_failed)
+    if (polls[0].revents != 0)
         reap_ranks(monitor);
     mr_rank_notes_read(monitor->plan, polls + MR_LAUNCH_PLAN_POLLS);
     note_absence(monitor);
+    note_lateness(monitor);
     if (monitor->plan->output && !monitor->gives_up_output)
         mr_rank_output_pump(monitor->plan->output, polls + output_at);
     act_in_time(monitor);

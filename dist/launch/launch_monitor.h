@@ -8,6 +8,7 @@
 #include <millrace/launch.h>
 
 struct mr_launch_monitor_verdict {
+    bool is_notice; /* no verdict yet: the launcher logs the error's text and waits on */
     int32_t status; /* an mr_status */
     int32_t output_errno[MR_RANK_STREAMS];
     mr_launch_result result;

@@ -28,6 +28,7 @@ struct mr_launch_plan_rank {
     bool has_notes;  /* there was one, and the rank did not close it before its end */
     bool has_come;   /* to a rendezvous */
     bool is_waiting; /* for the other ranks, in a rendezvous */
+    bool is_named;   /* as one that has not come */
 };
 
 /* All that the monitor needs, made before the fork: it allocates nothing. */
@@ -40,7 +41,7 @@ struct mr_launch_plan {
     const int *logs;               /* NULL, or a file for each rank */
     struct mr_launch_plan_rank *ranks;
     struct pollfd *polls; /* MR_LAUNCH_PLAN_POLLS and n_ranks more than output needs */
-    int socket;           /* signals (int32_t) come in, one verdict goes out */
+    int socket;           /* signals (int32_t) come in, notices and one verdict go out */
     int launcher_ends[2]; /* descriptors that are the launcher's alone */
     pid_t launcher;
     sigset_t mask; /* the ranks' */

@@ -85,18 +85,35 @@ static bool is_absent(const struct mr_launch_plan_rank *rank)
     return rank->ended_pid != 0 && rank->has_notes && rank->notes < 0 && !rank->has_come;
 }
 
-bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out, uint32_t *waiting_out)
+static bool is_late(const struct mr_launch_plan_rank *rank)
+{
+    return rank->pid > 0 && rank->has_notes && rank->notes >= 0 && !rank->has_come && !rank->is_named;
+}
+
+/* The first rank of a kind, and the first that waits. */
+static bool find_missing(const struct mr_launch_plan *plan, bool (*is_missing)(const struct mr_launch_plan_rank *rank),
+                         uint32_t *missing_out, uint32_t *waiting_out)
 {
     bool is_found = false, is_waited_for = false;
     for (uint32_t i = plan->n_ranks; i-- > 0;) {
         const struct mr_launch_plan_rank *rank = &plan->ranks[i];
-        if (is_absent(rank)) {
+        if (is_missing(rank)) {
             is_found = true;
-            *absent_out = i;
+            *missing_out = i;
         } else if (rank->pid > 0 && rank->is_waiting) {
             is_waited_for = true;
             *waiting_out = i;
         }
     }
     return is_found && is_waited_for;
+}
+
+bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out, uint32_t *waiting_out)
+{
+    return find_missing(plan, is_absent, absent_out, waiting_out);
+}
+
+bool mr_rank_notes_find_late(const struct mr_launch_plan *plan, uint32_t *late_out, uint32_t *waiting_out)
+{
+    return find_missing(plan, is_late, late_out, waiting_out);
 }

@@ -19,4 +19,7 @@ void mr_rank_notes_read(const struct mr_launch_plan *plan, const struct pollfd *
  */
 bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out, uint32_t *waiting_out);
 
+/* Find a rank that runs and has not come to a rendezvous, nor been named for it, while another one waits in it. */
+bool mr_rank_notes_find_late(const struct mr_launch_plan *plan, uint32_t *late_out, uint32_t *waiting_out);
+
 #endif

@@ -40,12 +40,14 @@ typedef struct mr_launch_result {
  * Run a program as nproc ranks of this machine, and wait until all have ended.
  *
  * Their environments have RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and
- * MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks, unless it ignores or blocks them.
+ * MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks, unless it ignores or blocks them. A
+ * second SIGINT or SIGTERM, 0.2 s after the first or later, kills the ranks.
  *
  * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. A rank
  * that exits with 0 and never came to a rendezvous has failed, with status 1, once another rank has waited for it there
  * for a second. This is known by a socket that each rank inherits (MR_LAUNCH_NOTES is its number): of a rank that
- * closes it, as sudo and some scripts do, nothing is known, and such a rank never fails in this way. Ranks are killed
+ * closes it, as sudo and some scripts do, nothing is known, and such a rank never fails in this way. A rank that runs
+ * and has not come after 10 s is named in a log line, and nothing is ended. Ranks are killed
  * when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
  *
  * argv  arguments of the program, ending with NULL; argv[0] is searched in PATH

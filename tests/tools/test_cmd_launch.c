@@ -103,6 +103,18 @@ static void signal_is_passed_on(void **state)
     mr_run_free(&run);
 }
 
+static void help_says_what_signals_do(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "launch", "--help", NULL);
+    assert_int_equal(run.status, 0);
+    assert_contains(run.out, "passed on to the ranks");
+    assert_contains(run.out, "A second SIGINT or SIGTERM");
+    mr_run_free(&run);
+}
+
 /* A program that writes too large a file is to be ended by SIGXFSZ as everywhere, though this command ignores it. */
 static void program_has_the_usual_signals(void **state)
 {
@@ -167,6 +179,7 @@ int main(void)
         cmocka_unit_test(options_reach_the_ranks),
         cmocka_unit_test(exit_status_is_that_of_the_first_that_failed),
         cmocka_unit_test(signal_is_passed_on),
+        cmocka_unit_test(help_says_what_signals_do),
         cmocka_unit_test(program_has_the_usual_signals),
         cmocka_unit_test(wrong_calls_exit_2_and_name_what_is_wrong),
         cmocka_unit_test(gpu_means_one_rank_for_each),

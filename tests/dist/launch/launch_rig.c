@@ -15,13 +15,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/support/processes.h"
 
-enum { GONE_MS = 5000, EXPECT_MS = 10000 };
+enum { GONE_MS = 5000, EXPECT_MS = 30000, END_MS = 60000 };
 
 struct told {
     mr_status status;
@@ -105,19 +106,58 @@ static char *read_all(int fd, size_t *len_out)
     return bytes;
 }
 
-static void await_nobody(const struct mr_launched *l)
+/* Everything under the launcher has the pipe: what it waits for, in the kernel's words, and what its files are. */
+static _Noreturn void show_and_die(const struct mr_launched *l)
 {
-    struct pollfd life = {.fd = l->life_fd, .events = POLLIN};
+    char script[700];
+    struct stat life;
+    size_t unused;
+    if (fstat(l->life_fd, &life) != 0)
+        die("fstat");
+    fprintf(stderr, "stdout so far: %s\nstderr so far: %s\n", read_all(l->out_fd, &unused),
+            read_all(l->err_fd, &unused));
+    fprintf(stderr, "what is there, each with its parent, state, place in the kernel, system call and files:\n");
+    snprintf(
+        script, sizeof script,
+        "for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | grep -q 'pipe:.%llu.' || continue; "
+        "echo \"process ${p#/proc/}: $(tr '\\0' ' ' <$p/cmdline)\"; grep -E '^(State|PPid|SigPnd|ShdPnd|SigBlk)' "
+        "$p/status; "
+        "echo \"$(cat $p/wchan) $(cat $p/syscall)\"; ls -l $p/fd | sed -n 's/.* \\([0-9]* -> \\)/  \\1/p'; done >&2",
+        (unsigned long long)life.st_ino);
+    if (system(script) != 0)
+        perror("sh");
+    kill(l->pid, SIGKILL);
+    exit(1);
+}
+
+static bool is_readable_within(int fd, int limit_ms)
+{
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
     int ready;
     do
-        ready = poll(&life, 1, GONE_MS);
+        ready = poll(&wanted, 1, limit_ms);
     while (ready < 0 && errno == EINTR);
-    if (ready == 1)
+    return ready == 1;
+}
+
+static void await_nobody(const struct mr_launched *l)
+{
+    if (is_readable_within(l->life_fd, GONE_MS))
         return;
     fprintf(stderr, "%d ms after the end of launcher %d something of it is still there\n", GONE_MS, (int)l->pid);
-    if (system("ps -eo pid,ppid,pgid,stat,args >&2") != 0)
-        perror("ps");
-    exit(1);
+    show_and_die(l);
+}
+
+static void await_end(const struct mr_launched *l)
+{
+    int fd = (int)syscall(SYS_pidfd_open, l->pid, 0);
+    if (fd < 0)
+        die("pidfd_open");
+    if (!is_readable_within(fd, END_MS)) {
+        fprintf(stderr, "launcher %d has not ended within %d ms\n", (int)l->pid, END_MS);
+        show_and_die(l);
+    }
+    close(fd);
 }
 
 void mr_launched_wait(struct mr_launched *l)
@@ -125,6 +165,7 @@ void mr_launched_wait(struct mr_launched *l)
     struct told told = {0};
     size_t unused;
     int end;
+    await_end(l);
     while (waitpid(l->pid, &end, 0) < 0)
         if (errno != EINTR)
             die("waitpid");
@@ -162,7 +203,7 @@ void mr_launched_expect(const struct mr_launched *l, bool on_stderr, const char 
         mr_test_sleep_ms(5);
     }
     fprintf(stderr, "'%s' is not written within %d ms\n", text, EXPECT_MS);
-    exit(1);
+    show_and_die(l);
 }
 
 mr_status mr_launched_run_case(const void *arg, mr_launch_result *result_out, mr_error *error)

@@ -41,10 +41,11 @@ mr_status mr_launched_run_case(const void *launch_case, mr_launch_result *result
 /* launch_case is the caller's until the start returns. */
 void mr_launched_case(struct mr_launched *launched, const struct mr_launch_case *launch_case);
 void mr_launched_script(struct mr_launched *launched, uint32_t nproc, const char *script);
-/* Wait for its end, and fail unless everything is gone 5 s later. */
+/* Wait for its end, a minute at most, and fail unless everything is gone 5 s later. A failure shows what each process
+ * that is left waits for. */
 void mr_launched_wait(struct mr_launched *launched);
 void mr_launched_free(struct mr_launched *launched);
-/* Wait, 10 s at most, until text is in what was written to stdout (or stderr). */
+/* Wait, 30 s at most, until text is in what was written to stdout (or stderr). */
 void mr_launched_expect(const struct mr_launched *launched, bool on_stderr, const char *text);
 unsigned long long mr_launched_now_ms(void);
 

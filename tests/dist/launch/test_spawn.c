@@ -317,6 +317,40 @@ static void rank_that_ends_well_without_joining_is_reported_at_once(void **state
     }
 }
 
+/* Rank 1 joins when it is told to; the others do not mind the signal. */
+static int join_late(uint32_t local_rank, void *arg)
+{
+    sigset_t usr1;
+    int number;
+    (void)arg;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &usr1, NULL);
+    if (local_rank == 1 && sigwait(&usr1, &number) != 0)
+        return 8;
+    return join_all();
+}
+
+static void rank_that_runs_and_does_not_join_is_named_and_may_still_come(void **state)
+{
+    struct spawn_case c = {join_late, 3, NULL};
+    struct mr_launched l;
+    int process = 0;
+    (void)state;
+    mr_launched_start(&l, run_spawn, &c, -1);
+    mr_launched_expect(&l, true, " has waited 10 s for it\n");
+    kill(l.pid, SIGUSR1);
+    mr_launched_wait(&l);
+    assert_int_equal(l.status, MR_OK);
+    assert_int_equal(l.end, 0);
+    assert_int_equal(sscanf(l.err, "millrace: warning: rank 1 (process %d) is running but has not joined", &process),
+                     1);
+    assert_true(process > 0);
+    assert_int_equal(count(l.err, "\n"), 1);
+    assert_true(l.took_ms >= 10000);
+    mr_launched_free(&l);
+}
+
 static int join_or_not(uint32_t local_rank, void *arg)
 {
     const char *joining = arg;
@@ -438,6 +472,7 @@ int main(void)
         cmocka_unit_test(process_with_a_second_thread_is_refused),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(rank_that_ends_well_without_joining_is_reported_at_once),
+        cmocka_unit_test(rank_that_runs_and_does_not_join_is_named_and_may_still_come),
         cmocka_unit_test(ranks_that_need_not_join_are_not_reported),
         cmocka_unit_test(rank_that_cannot_write_notes_is_not_reported),
         cmocka_unit_test(rank_may_launch_and_nothing_outlives_the_first_launcher),
