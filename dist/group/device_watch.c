@@ -17,6 +17,7 @@
 #include "dist/group/collective_words.h"
 #include "dist/group/device_work.h"
 #include "dist/group/execute.h"
+#include "dist/group/late_ranks.h"
 
 #define MS UINT64_C(1000000) /* ns */
 #define WATCH_MS 50          /* between two looks */
@@ -115,12 +116,28 @@ static void end_group(struct mr_group *group)
         mr_device_work_end_all(group, &group->dead);
 }
 
+/* With the lock, which is free meanwhile: the oldest, or the one that is being issued. */
+static void note_slow(struct mr_group *group)
+{
+    const struct mr_device_works *works = group->device_works;
+    const struct mr_group_work *oldest = mr_device_work_oldest(works);
+    uint64_t since_ns = oldest ? works->oldest_since_ns : works->issue_by_ns - group->timeout_ms * MS;
+    if ((!oldest && !works->issuing) || mr_clock_now_ns() < since_ns + MR_LATE_RANKS_NOTE_MS * MS)
+        return;
+    struct mr_collective collective = oldest ? oldest->collective : *works->issuing;
+    pthread_mutex_unlock(&group->lock);
+    mr_late_ranks_note(group, &collective);
+    pthread_mutex_lock(&group->lock);
+}
+
 static void look_at_group(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     mr_error unused;
     if (works->is_over)
         return;
+    if (mr_device_work_is_well(group))
+        note_slow(group);
     if (mr_device_work_is_well(group)) {
         const struct mr_group_work *oldest = look_at_oldest(group);
         if (mr_device_work_is_well(group) && oldest)

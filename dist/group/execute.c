@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "dist/group/collective_check.h"
 #include "dist/group/collective_words.h"
+#include "dist/group/late_ranks.h"
 
 #define MS 1000000u       /* ns */
 #define NAME_WAIT_MS 500  /* for the store to hear of a rank whose connection to us broke first */
@@ -69,12 +70,15 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
     bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER;
     bool is_time =
         status == MR_ERR_CANCELED || status == MR_ERR_TIMEOUT; /* what the engine says of it is the same again */
+    mr_late_ranks_note(group, c);                              /* others may ask who was here */
     enum lost how = find_lost(group, is_peers ? NAME_WAIT_MS : 0, lost);
     if (how == BROKEN)
         return mr_error_set(error, MR_ERR_PEER, "%s: %.700s", what, lost);
+    if (is_time && how == NOBODY)
+        mr_late_ranks_name(group, c, lost);
     if (is_time)
-        return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time, how == LEFT ? ": " : "",
-                            how == LEFT ? lost : "");
+        return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time, lost[0] ? ": " : "",
+                            lost);
     if (is_peers && how == LEFT)
         return mr_error_set(error, MR_ERR_PEER, "%s: %.300s: %.400s", what, lost, said.text);
     mr_error_set(error, status < 0 ? status : MR_ERR_IO, "%s: %.800s", what, said.text);

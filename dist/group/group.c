@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "dist/group/late_ranks.h"
 
 #define MS 1000000u                  /* ns */
 #define ASK_NS (UINT64_C(300) * MS)  /* for words of an error */
@@ -90,6 +91,7 @@ void mr_group_say_left(struct mr_group *group)
     if (!mr_group_client(group) || mr_store_add_until(mr_group_client(group), key, (int64_t)1 << (group->rank - first),
                                                       &bits, mr_clock_now_ns() + SAY_NS, NULL))
         return;
+    mr_late_ranks_forget(group);
     if (strcmp(group->prefix, MR_GROUP_WHOLE_PREFIX) != 0 && bits == ((int64_t)1 << n) - 1)
         (void)mr_store_remove(mr_group_client(group), key, NULL);
 }

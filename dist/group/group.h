@@ -82,10 +82,12 @@ struct mr_group {
     mr_error dead;
     bool has_failed; /* with is_dead, or about to: the engine did not do its part, or this rank cannot do its own. Else
                         a dead group is one that all ranks end by the same word, and its engine ends in good order */
-    uint64_t deadline_ns;  /* of the current collective; 0: none */
-    uint64_t stopped_ns;   /* when stop was set; 0: it is not */
-    uint32_t stop;         /* read by the engine without the lock: __atomic builtins */
-    uint32_t n_references; /* the handle, the runner or a device's watch, each work of the user */
+    uint64_t deadline_ns;         /* of the current collective; 0: none */
+    struct mr_collective running; /* the current one, while there is a deadline */
+    uint64_t noted;               /* the highest number that late_ranks.c has noted */
+    uint64_t stopped_ns;          /* when stop was set; 0: it is not */
+    uint32_t stop;                /* read by the engine without the lock: __atomic builtins */
+    uint32_t n_references;        /* the handle, the runner or a device's watch, each work of the user */
     struct mr_group_key *keys;
 };
 

@@ -108,6 +108,7 @@ static void run_here(struct mr_group *group, const struct mr_collective *collect
     mr_error error;
     group->is_busy = true;
     group->deadline_ns = deadline_ns;
+    group->running = *collective;
     pthread_mutex_unlock(&group->lock);
     mr_status status = mr_execute_collective(group, collective, deadline_ns, &is_verdict, &error);
     pthread_mutex_lock(&group->lock);

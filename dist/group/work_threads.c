@@ -14,6 +14,7 @@
 #include "dist/group/collective_words.h"
 #include "dist/group/device_watch.h"
 #include "dist/group/execute.h"
+#include "dist/group/late_ranks.h"
 #include "dist/group/work_state.h"
 
 #define MS 1000000u        /* ns */
@@ -60,6 +61,7 @@ static void run_current(struct mr_group *group)
     mr_error error;
     group->is_busy = true;
     group->deadline_ns = deadline_ns;
+    group->running = collective;
     pthread_mutex_unlock(&group->lock);
     mr_status status = mr_execute_collective(group, &collective, deadline_ns, &is_verdict, &error);
     pthread_mutex_lock(&group->lock);
@@ -162,6 +164,18 @@ static void look_at_engine(struct mr_group *group)
         give_up(group);
 }
 
+/* With the lock, which is free meanwhile. */
+static void note_slow(struct mr_group *group)
+{
+    struct mr_collective collective = group->running;
+    uint64_t began_ns = group->deadline_ns - (uint64_t)group->timeout_ms * MS;
+    if (!group->deadline_ns || mr_clock_now_ns() < began_ns + MR_LATE_RANKS_NOTE_MS * (uint64_t)MS)
+        return;
+    pthread_mutex_unlock(&group->lock);
+    mr_late_ranks_note(group, &collective);
+    pthread_mutex_lock(&group->lock);
+}
+
 static void *keep_watch(void *arg)
 {
     struct mr_group *group = arg;
@@ -171,6 +185,8 @@ static void *keep_watch(void *arg)
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
             look_at_engine(group);
+        if (!group->is_closing)
+            note_slow(group);
     }
     pthread_mutex_unlock(&group->lock);
     return NULL;

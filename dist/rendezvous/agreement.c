@@ -116,10 +116,10 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, 
     return MR_OK;
 }
 
-/* "600 s", "1500 ms": the time that was given, whatever of it a refusal or a loaded machine left unused. */
-static const char *time_given(const struct mr_agreement *agreement, char text[32])
+/* "599 s", "1500 ms": the time that was given, whatever of it a refusal or a loaded machine left unused. */
+static const char *time_given(const struct mr_agreement *agreement, uint64_t until_ns, char text[32])
 {
-    uint64_t ms = (agreement->deadline_ns - agreement->began_ns) / NS_PER_MS;
+    uint64_t ms = (until_ns - agreement->began_ns) / NS_PER_MS;
     snprintf(text, 32, ms % 1000 ? "%" PRIu64 " ms" : "%" PRIu64 " s", ms % 1000 ? ms : ms / 1000);
     return text;
 }
@@ -151,7 +151,8 @@ static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank, 
 }
 
 /* The time is up: who of first to n - 1 is missing? One that is there has had time enough to leave its facts. */
-static mr_status name_missing(const struct mr_agreement *agreement, uint32_t first, uint32_t n, mr_error *error)
+static mr_status name_missing(const struct mr_agreement *agreement, uint32_t first, uint32_t n, uint64_t until_ns,
+                              mr_error *error)
 {
     char list[256], time[32];
     uint8_t *present = calloc(2, n / 8 + 1);
@@ -172,7 +173,7 @@ static mr_status name_missing(const struct mr_agreement *agreement, uint32_t fir
     mr_error refused;
     bool has_refused = mr_store_refused(agreement->store, &refused);
     return mr_error_set(error, MR_ERR_TIMEOUT, "rank %s of %u did not come within %s to %s%s%.200s", list, n,
-                        time_given(agreement, time), agreement->address, has_refused ? "; " : "",
+                        time_given(agreement, until_ns, time), agreement->address, has_refused ? "; " : "",
                         has_refused ? refused.text : "");
 }
 
@@ -180,11 +181,11 @@ static mr_status collect_facts(const struct mr_agreement *agreement, struct mr_a
                                mr_error *error)
 {
     uint64_t ms = (agreement->deadline_ns - agreement->began_ns) / NS_PER_MS;
-    uint64_t telling_ns = (ms / 4 < TELLING_MS ? ms / 4 : TELLING_MS) * NS_PER_MS;
+    uint64_t until_ns = agreement->deadline_ns - (ms / 4 < TELLING_MS ? ms / 4 : TELLING_MS) * NS_PER_MS;
     for (uint32_t r = 1; r < n; r++) {
-        mr_status status = read_fact(agreement, r, agreement->deadline_ns - telling_ns, &facts[r], error);
+        mr_status status = read_fact(agreement, r, until_ns, &facts[r], error);
         if (status == MR_ERR_TIMEOUT)
-            return name_missing(agreement, r, n, error);
+            return name_missing(agreement, r, n, until_ns, error);
         if (status != MR_OK)
             return status;
     }
@@ -256,7 +257,7 @@ static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_ra
         mr_store_get(agreement->client, key, &verdict, sizeof verdict, &len, agreement->deadline_ns, error);
     if (status == MR_ERR_TIMEOUT)
         return mr_error_set(error, MR_ERR_TIMEOUT, "rank 0 at %s did not say within %s that all %u ranks are there",
-                            agreement->address, time_given(agreement, time), who->world_size);
+                            agreement->address, time_given(agreement, agreement->deadline_ns, time), who->world_size);
     if (status != MR_OK)
         return status;
     if (len != sizeof verdict || verdict.status > 0)

@@ -14,6 +14,7 @@
 #include <millrace/metrics.h>
 #include <millrace/run.h>
 
+#include "dist/group/group.h"
 #include "tests/dist/group/device_engine_double.h"
 
 static struct device_double *told;
@@ -160,9 +161,11 @@ static void times_out(mr_group *group, void *arg)
         usleep(100000); /* they look at what is told */
         return;
     }
+    group->timeout_ms = mr_group_rank(group) == 0 ? 1000 : 3000; /* rank 1 waits on after rank 0 */
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990 && rig_now_ms() - start < 9000);
-    RIG_SAYS(group, "all_reduce 1 (1 f64, max) timed out after 1 s");
+    RIG_SAYS(group, mr_group_rank(group) == 0 ? "all_reduce 1 (1 f64, max) timed out after 1 s: rank 2 did not come"
+                                              : "all_reduce 1 (1 f64, max) timed out after 3 s: ");
     stays_dead(group, MR_ERR_TIMEOUT);
 }
 

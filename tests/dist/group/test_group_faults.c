@@ -5,11 +5,14 @@
  */
 #include "tests/dist/group/group_rig.h"
 
+#include "dist/group/group.h"
+
 #include <millrace/loader.h>
 #include <millrace/run.h>
 
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Every call returns the first error, word by word. */
 static void stays_dead(mr_group *group, mr_status status)
@@ -115,6 +118,32 @@ static void a_rank_that_stalls_is_not_waited_for_beyond_the_time(void **state)
     rig_run(4, 1000, times_out, NULL);
 }
 
+/* Ranks 1 and 3 do not come to the second collective until the others have given up. Rank 2 waits on after rank 0. */
+static void stays_away(mr_group *group, void *arg)
+{
+    atomic_uint *n_told = arg;
+    uint32_t rank = mr_group_rank(group);
+    float x = 0;
+    RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
+    if (rank % 2 == 0) {
+        group->timeout_ms = rank == 0 ? 1000 : 4000;
+        RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_ERR_TIMEOUT);
+        RIG_SAYS(group, rank == 0 ? "all_reduce 2 (1 f32, sum) timed out after 1 s: rank 1, 3 did not come"
+                                  : "all_reduce 2 (1 f32, sum) timed out after 4 s: rank 1, 3 did not come");
+        atomic_fetch_add(n_told, 1);
+    }
+    while (atomic_load(n_told) < 2)
+        usleep(1000);
+}
+
+static void ranks_that_did_not_come_are_named(void **state)
+{
+    (void)state;
+    atomic_uint n_told = 0;
+    rig_tell(NULL);
+    rig_run(4, 20000, stays_away, &n_told);
+}
+
 /* Two of three are not there any more, and were not lost: the third says who. */
 static void is_left_alone(mr_group *group, void *arg)
 {
@@ -186,6 +215,7 @@ int main(void)
         cmocka_unit_test(works_behind_a_failure_end_with_it),
         cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
         cmocka_unit_test(a_rank_that_stalls_is_not_waited_for_beyond_the_time),
+        cmocka_unit_test(ranks_that_did_not_come_are_named),
         cmocka_unit_test(ranks_that_have_left_are_named),
         cmocka_unit_test(works_outlive_their_group),
         cmocka_unit_test(a_creation_that_fails_leaves_nothing),
