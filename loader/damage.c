@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. A place may have left
- * the same record twice, if its worker died in between; the list holds each index once. A place has no record of a
- * damaged sample that another place has met before it. Finds the error that takes a batch's place: it is the same
- * whichever worker met what first, so the list may lack it where a batch has more damage than records.
+ * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. Each place counts
+ * once, for the sample that it should have had; the substitutes that were tried for it are not looked at. A place may
+ * have left the same record twice, if its worker died in between; the list holds each index once. Finds the error that
+ * takes a batch's place: it is the same whichever worker met what first, so the list may lack it where a batch has more
+ * damage than records.
  */
 #include "loader/damage.h"
 
@@ -18,15 +19,12 @@ void mr_damage_fini(struct mr_damage *damage)
     *damage = (struct mr_damage){0};
 }
 
-static const struct mr_record *find_record(const struct mr_slot_view *view, uint32_t place, uint32_t from,
-                                           uint32_t *at_out)
+static const struct mr_record *find_record(const struct mr_slot_view *view, uint32_t place)
 {
-    for (uint32_t i = from; i < MR_SLOT_OWN_RECORDS; i++) {
+    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++) {
         const struct mr_record *record = mr_slot_record_at(view, i);
-        if (record && record->place == place) {
-            *at_out = i;
+        if (record && record->place == place)
             return record;
-        }
     }
     return NULL;
 }
@@ -66,32 +64,6 @@ static void keep_error(struct mr_damage *damage, const mr_error *error)
     damage->kept[damage->n_kept++] = *error;
 }
 
-static const struct mr_record *find_index(const struct mr_slot_view *view, int64_t index)
-{
-    for (uint32_t i = 0; i < MR_SLOT_OWN_RECORDS; i++) {
-        const struct mr_record *record = mr_slot_record_at(view, i);
-        if (record && record->error.index == index)
-            return record;
-    }
-    return NULL;
-}
-
-/* The record about a sample: of this slot, or of another one with a batch of the same epoch. */
-static const struct mr_record *find_words(const struct mr_shared *shared, const struct mr_slot_view *view,
-                                          int64_t index)
-{
-    const struct mr_record *record = find_index(view, index);
-    const struct mr_slot_layout *layout = &shared->control->layout;
-    uint64_t epoch = atomic_load_explicit(&view->slot->epoch, memory_order_relaxed);
-    bool is_cut = atomic_load_explicit(&view->slot->n_more, memory_order_relaxed) > MR_SLOT_RECORDS;
-    for (uint32_t i = 0; !record && !is_cut && i < layout->n_slots; i++) {
-        struct mr_slot_view other = mr_slot_at(layout, shared->base, i);
-        if (atomic_load_explicit(&other.slot->epoch, memory_order_relaxed) == epoch)
-            record = find_index(&other, index);
-    }
-    return record;
-}
-
 /* Without memory the listed samples are those that were seen; with the next damage it is tried again. */
 static bool can_see(struct mr_damage *damage, int64_t n_samples)
 {
@@ -106,38 +78,27 @@ static bool can_see(struct mr_damage *damage, int64_t n_samples)
     return damage->seen.words;
 }
 
-/* Count and list what was not seen before among the first candidates of a place. */
-static void see_candidates(struct mr_damage *damage, const struct mr_shared *shared, const struct mr_slot_view *view,
-                           uint32_t place, uint32_t n_candidates)
+/* The wanted sample of a place was damaged. */
+static void count_damaged(struct mr_damage *damage, int64_t n_samples, const struct mr_slot_view *view, uint32_t place)
 {
     int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    const struct mr_damage_map *seen = &damage->seen;
-    for (uint32_t k = mr_damage_map_pass(seen, want, 0); k < n_candidates; k = mr_damage_map_pass(seen, want, k + 1)) {
-        int64_t index = (want + k) % seen->n_samples;
-        mr_damage_map_set(seen, index);
+    bool sees = can_see(damage, n_samples);
+    damage->n_seen++;
+    if (sees && mr_damage_map_set(&damage->seen, want))
         damage->n_distinct++;
-        const struct mr_record *record = damage->n_kept < MR_DAMAGE_KEPT ? find_words(shared, view, index) : NULL;
-        if (record)
-            keep_error(damage, &record->error);
-    }
+    const struct mr_record *record = damage->n_kept < MR_DAMAGE_KEPT ? find_record(view, place) : NULL;
+    if (record)
+        keep_error(damage, &record->error);
+    if (!sees)
+        damage->n_distinct = damage->n_kept;
 }
 
-void mr_damage_collect(struct mr_damage *damage, const struct mr_shared *shared, const struct mr_slot_view *view)
+void mr_damage_collect(struct mr_damage *damage, int64_t n_samples, const struct mr_slot_view *view)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
-    for (uint32_t place = 0; place < n; place++) {
-        uint32_t skipped = atomic_load_explicit(&view->skipped[place], memory_order_relaxed);
-        uint32_t at = 0;
-        damage->n_seen += skipped;
-        if (skipped == 0)
-            continue;
-        if (can_see(damage, shared->control->n_samples))
-            see_candidates(damage, shared, view, place, skipped);
-        for (const struct mr_record *r = find_record(view, place, 0, &at); r; r = find_record(view, place, at + 1, &at))
-            keep_error(damage, &r->error);
-        if (!damage->seen.words)
-            damage->n_distinct = damage->n_kept;
-    }
+    for (uint32_t place = 0; place < n; place++)
+        if (atomic_load_explicit(&view->skipped[place], memory_order_relaxed) > 0)
+            count_damaged(damage, n_samples, view, place);
 }
 
 static bool has_failed(const struct mr_slot_view *view, uint32_t place)
@@ -176,9 +137,7 @@ static void prefer_record(const struct mr_slot_view *view, uint32_t i, const str
 static const struct mr_record *find_reason(const struct mr_slot_view *view)
 {
     const struct mr_record *best = NULL;
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++)
-        prefer_record(view, i, &best);
-    for (uint32_t i = MR_SLOT_OWN_RECORDS; i < view->n_records; i++)
+    for (uint32_t i = 0; i < view->n_records; i++)
         prefer_record(view, i, &best);
     return best;
 }

@@ -10,7 +10,7 @@
 #define MR_DAMAGE_KEPT 1000
 
 struct mr_damage {
-    uint64_t n_seen;           /* all of them */
+    uint64_t n_seen;           /* places whose wanted sample was damaged */
     uint32_t n_kept;           /* distinct indices, at most MR_DAMAGE_KEPT */
     mr_error *kept;            /* grows */
     struct mr_damage_map seen; /* the distinct indices; its words are made when first needed */
@@ -20,11 +20,8 @@ struct mr_damage {
 
 void mr_damage_fini(struct mr_damage *damage);
 
-/*
- * Count and list the damage of a filled slot, in the order of places. With the core's lock held: the words about a
- * sample that a place has passed over may be in another slot.
- */
-void mr_damage_collect(struct mr_damage *damage, const struct mr_shared *shared, const struct mr_slot_view *view);
+/* Count and list the damage of a filled slot, in the order of places. n_samples: of the dataset. */
+void mr_damage_collect(struct mr_damage *damage, int64_t n_samples, const struct mr_slot_view *view);
 
 /* Has a place no sample and no hole, so that an error takes the batch's place? */
 bool mr_damage_has_failure(const struct mr_slot_view *view);

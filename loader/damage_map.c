@@ -8,13 +8,20 @@ enum { BITS = 32 };
 
 static uint64_t empty_word(const struct mr_damage_map *map)
 {
-    return (uint64_t)map->tag << BITS;
+    return (uint64_t)map->tag << (BITS + 1);
+}
+
+static bool is_ours(const struct mr_damage_map *map, uint64_t word)
+{
+    return (word ^ empty_word(map)) >> (BITS + 1) == 0;
 }
 
 /* The bits of a word; none if they are another epoch's. */
 static uint32_t bits_of(const struct mr_damage_map *map, uint64_t word)
 {
-    return word >> BITS == map->tag ? (uint32_t)word : 0;
+    if (!is_ours(map, word))
+        return 0;
+    return word & MR_DAMAGE_MAP_FULL ? UINT32_MAX : (uint32_t)word;
 }
 
 uint64_t mr_damage_map_bytes(int64_t n_samples)
@@ -32,27 +39,67 @@ void mr_damage_map_clear(const struct mr_damage_map *map)
             atomic_store(&map->words[i], empty_word(map));
 }
 
-void mr_damage_map_set(const struct mr_damage_map *map, int64_t index)
+bool mr_damage_map_set(const struct mr_damage_map *map, int64_t index)
 {
     if (!map->words)
-        return;
+        return false;
     _Atomic uint64_t *word = &map->words[index / BITS];
-    uint64_t seen = atomic_load(word);
-    while (seen >> BITS == map->tag && !atomic_compare_exchange_weak(word, &seen, seen | UINT64_C(1) << (index % BITS)))
-        continue;
+    uint32_t bit = UINT32_C(1) << (index % BITS);
+    uint64_t seen = atomic_load(word), next;
+    do {
+        if (!is_ours(map, seen) || bits_of(map, seen) & bit)
+            return false;
+        next = seen | bit;
+        if ((uint32_t)next == UINT32_MAX)
+            next = empty_word(map) | MR_DAMAGE_MAP_FULL | 1;
+    } while (!atomic_compare_exchange_weak(word, &seen, next));
+    return true;
+}
+
+/* How many words from this one on are known to be full; 0 if this one is not. */
+static uint32_t count_full(const struct mr_damage_map *map, uint64_t word)
+{
+    return is_ours(map, word) && word & MR_DAMAGE_MAP_FULL ? (uint32_t)word : 0;
+}
+
+/*
+ * The first word from `first` on that is not full. All words on the way lead there afterwards: without this, each
+ * place that looks for a substitute would walk the rest of its run, and a run would cost the square of its length.
+ */
+static int64_t skip_full(const struct mr_damage_map *map, int64_t first)
+{
+    int64_t n_words = (map->n_samples + BITS - 1) / BITS;
+    int64_t end = first;
+    uint32_t n;
+    while (end < n_words && (n = count_full(map, atomic_load_explicit(&map->words[end], memory_order_relaxed))) > 0)
+        end += n;
+    for (int64_t i = first; i < end; i += n) {
+        uint64_t seen = atomic_load_explicit(&map->words[i], memory_order_relaxed);
+        n = count_full(map, seen);
+        if (n == 0) /* another epoch's by now */
+            break;
+        if (n < end - i)
+            atomic_compare_exchange_strong(&map->words[i], &seen, seen - n + (uint64_t)(end - i));
+    }
+    return end;
 }
 
 /* The first clear bit in [from, to); to if there is none. */
 static int64_t find_clear_bit(const struct mr_damage_map *map, int64_t from, int64_t to)
 {
     while (from < to) {
-        uint64_t word = atomic_load_explicit(&map->words[from / BITS], memory_order_relaxed);
+        int64_t i = skip_full(map, from / BITS);
+        if (i > from / BITS) {
+            from = i * BITS;
+            continue;
+        }
+        uint64_t word = atomic_load_explicit(&map->words[i], memory_order_relaxed);
         uint32_t clear = ~bits_of(map, word) >> (from % BITS);
         if (clear) {
             from += __builtin_ctz(clear);
             return from < to ? from : to;
         }
-        from = (from / BITS + 1) * BITS;
+        from = (i + 1) * BITS;
     }
     return to;
 }

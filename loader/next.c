@@ -124,13 +124,18 @@ static void leave_head(mr_loader *loader)
     loader->n_batches++;
 }
 
+static void collect_damage(mr_loader *loader, const struct mr_slot_view *view)
+{
+    mr_damage_collect(&loader->damage, loader->core->shared.control->n_samples, view);
+}
+
 /* With the lock held: a filled slot whose batch is an error. */
 static mr_status give_failure(mr_loader *loader, uint32_t slot)
 {
     struct mr_core *core = loader->core;
     struct mr_slot_view view = mr_core_slot(core, slot);
     mr_error error;
-    mr_damage_collect(&loader->damage, &loader->core->shared, &view);
+    collect_damage(loader, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     if (!mr_damage_first_failure(core->shared.control, &view, mr_dataset_catalog(loader->dataset), &error))
         mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is", slot);
@@ -173,7 +178,7 @@ static mr_status take_slot(mr_loader *loader, const struct ask *ask, mr_batch **
     mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
     if (has_failure)
         return give_failure(loader, slot);
-    mr_damage_collect(&loader->damage, &loader->core->shared, &view);
+    collect_damage(loader, &view);
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_LENT);
     struct mr_batch *batch = &core->batches[slot];
     mr_batch_describe(batch, slot);
@@ -189,7 +194,7 @@ static void collect_copied(mr_loader *loader, struct mr_batch *batch)
 {
     struct mr_slot_view view = mr_core_slot(loader->core, batch->slot);
     if (batch->is_copying || batch->keeps_slot)
-        mr_damage_collect(&loader->damage, &loader->core->shared, &view);
+        collect_damage(loader, &view);
     if (!batch->keeps_slot)
         return;
     batch->keeps_slot = false;

@@ -34,8 +34,7 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->occurrence_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
            append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
-           append_part(&end, MR_SLOT_OWN_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8,
-                       &l->records_off) &&
+           append_part(&end, MR_SLOT_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8, &l->records_off) &&
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
@@ -122,7 +121,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .skipped = (void *)(book + layout->skipped_off),
         .outcome = (void *)(book + layout->outcome_off),
         .records = (void *)(book + layout->records_off),
-        .n_records = MR_SLOT_OWN_RECORDS + layout->n_workers,
+        .n_records = MR_SLOT_RECORDS + layout->n_workers,
         .data = data,
         .source = data + layout->source_off,
         .source_bytes = has_source ? layout->source_bytes : layout->sample_bytes,
@@ -163,19 +162,19 @@ void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_st
     (void)moved;
 }
 
-static void clear_records(_Atomic uint32_t *n_claimed, struct mr_record *records)
+static void clear_records(const struct mr_slot_view *view)
 {
-    uint32_t n = atomic_load_explicit(n_claimed, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&view->slot->n_records, memory_order_relaxed);
     for (uint32_t i = 0; i < n && i < MR_SLOT_RECORDS; i++)
-        atomic_store_explicit(&records[i].valid, 0, memory_order_relaxed);
-    atomic_store_explicit(n_claimed, 0, memory_order_relaxed);
+        atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
+    atomic_store_explicit(&view->slot->n_records, 0, memory_order_relaxed);
 }
 
 static void clear_own_records(const struct mr_slot_view *view)
 {
     if (atomic_load_explicit(&view->slot->n_own, memory_order_relaxed) == 0)
         return;
-    for (uint32_t i = MR_SLOT_OWN_RECORDS; i < view->n_records; i++)
+    for (uint32_t i = MR_SLOT_RECORDS; i < view->n_records; i++)
         atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
     atomic_store_explicit(&view->slot->n_own, 0, memory_order_relaxed);
 }
@@ -200,8 +199,7 @@ void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint6
     atomic_store_explicit(&slot->n_places, n_places, memory_order_relaxed);
     atomic_store_explicit(&slot->missing, (int32_t)n_places, memory_order_relaxed);
     atomic_store_explicit(&slot->n_warnings, 0, memory_order_relaxed);
-    clear_records(&slot->n_records, view->records);
-    clear_records(&slot->n_more, view->records + MR_SLOT_RECORDS);
+    clear_records(view);
     clear_own_records(view);
     for (uint32_t i = 0; i < n_places; i++) {
         atomic_store_explicit(&view->skipped[i], 0, memory_order_relaxed);
@@ -301,8 +299,8 @@ static void write_record(struct mr_record *record, uint32_t place, const mr_erro
 static void keep_own(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
 {
     uint32_t worker = mr_place_worker(mr_place_load(&view->places[place]));
-    struct mr_record *own = &view->records[MR_SLOT_OWN_RECORDS + worker];
-    assert(MR_SLOT_OWN_RECORDS + worker < view->n_records);
+    struct mr_record *own = &view->records[MR_SLOT_RECORDS + worker];
+    assert(MR_SLOT_RECORDS + worker < view->n_records);
     if (atomic_load_explicit(&own->valid, memory_order_relaxed) && !mr_record_precedes(place, error, own))
         return;
     atomic_fetch_add_explicit(&view->slot->n_own, 1, memory_order_relaxed);
@@ -316,22 +314,19 @@ void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_er
         keep_own(view, place, error);
         return;
     }
-    bool is_wanted = atomic_load_explicit(&view->skipped[place], memory_order_relaxed) == 0;
-    _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
-    uint32_t i = atomic_fetch_add_explicit(n_claimed, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&view->skipped[place], memory_order_relaxed) > 0)
+        return; /* a substitute */
+    uint32_t i = atomic_fetch_add_explicit(&view->slot->n_records, 1, memory_order_relaxed);
     if (i < MR_SLOT_RECORDS)
-        write_record(&view->records[is_wanted ? i : MR_SLOT_RECORDS + i], place, error);
-    else if (is_wanted)
+        write_record(&view->records[i], place, error);
+    else
         keep_own(view, place, error);
 }
 
 const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i)
 {
-    bool is_wanted = i < MR_SLOT_RECORDS;
-    const _Atomic uint32_t *n_claimed = is_wanted ? &view->slot->n_records : &view->slot->n_more;
-    uint32_t claim = is_wanted ? i : i - MR_SLOT_RECORDS;
     const struct mr_record *record = &view->records[i];
-    if (i < MR_SLOT_OWN_RECORDS && claim >= atomic_load_explicit(n_claimed, memory_order_relaxed))
+    if (i < MR_SLOT_RECORDS && i >= atomic_load_explicit(&view->slot->n_records, memory_order_relaxed))
         return NULL;
     return atomic_load_explicit(&record->valid, memory_order_acquire) ? record : NULL;
 }

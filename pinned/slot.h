@@ -36,19 +36,17 @@ enum mr_slot_state {
 };
 
 /*
- * The error of a candidate of a place. At most MR_SLOT_RECORDS damaged wanted samples keep it, and as many damaged
- * substitutes after them: one place that goes through a long run of damaged substitutes does not cost others the words
- * about theirs. Behind these each worker has one record, which no other process writes. It keeps what must not be lost
- * whatever else fails: an error that is not damage, or, once the first records are taken, the damage of a wanted
- * sample; of several the one that comes first by mr_record_precedes().
+ * The error of a place. At most MR_SLOT_RECORDS damaged wanted samples keep it; damaged substitutes leave no words.
+ * Behind these each worker has one record, which no other process writes. It keeps what must not be lost whatever else
+ * fails: an error that is not damage, or, once the first records are taken, the damage of a wanted sample; of several
+ * the one that comes first by mr_record_precedes().
  */
 struct mr_record {
     _Atomic uint32_t valid; /* stored last (release) */
     uint32_t place;
     mr_error error;
 };
-#define MR_SLOT_RECORDS 64
-#define MR_SLOT_OWN_RECORDS (2 * MR_SLOT_RECORDS) /* from here on: worker i's */
+#define MR_SLOT_RECORDS 64 /* from here on: worker i's own */
 
 /* A sample's outcome, one byte per place, written by its holder before DONE. */
 enum mr_outcome { MR_OUTCOME_NONE, MR_OUTCOME_GOOD, MR_OUTCOME_HOLE, MR_OUTCOME_FAILED };
@@ -62,11 +60,10 @@ struct mr_slot {
     _Atomic uint32_t n_places;   /* samples of this batch; the last one of an epoch may have fewer */
     _Atomic uint32_t state;      /* enum mr_slot_state; written by the host's process, read by workers */
     _Atomic int32_t missing;     /* hint for the wake-up only; set to 0 after a death, so that every finisher looks */
-    _Atomic uint32_t n_records;  /* records of wanted samples claimed, may exceed MR_SLOT_RECORDS */
+    _Atomic uint32_t n_records;  /* claimed, may exceed MR_SLOT_RECORDS */
     _Atomic uint32_t n_warnings; /* decoder warnings of its samples */
-    _Atomic uint32_t n_more;     /* the same of substitutes, from records[MR_SLOT_RECORDS] on */
     _Atomic uint32_t n_own;      /* how often a worker has written its own record */
-    uint32_t spare[3];
+    uint32_t spare[4];
 };
 static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
 
@@ -99,7 +96,7 @@ struct mr_slot_layout {
     uint64_t occurrence_off; /* _Atomic uint32_t[batch_size]: of each index in the epoch (base/rng.h) */
     uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
     uint64_t outcome_off;    /* uint8_t[batch_size] */
-    uint64_t records_off;    /* mr_record[MR_SLOT_OWN_RECORDS + n_workers] */
+    uint64_t records_off;    /* mr_record[MR_SLOT_RECORDS + n_workers] */
     uint64_t data_off;       /* of slot 0 from the start of the slab; 4096-aligned */
     uint64_t data_bytes;     /* from slot to slot; 4096-aligned */
     uint64_t sample_bytes;   /* from row to row of the samples, which begin at 0 within the data */
@@ -200,8 +197,8 @@ bool mr_slot_is_canceled(const struct mr_slot_view *view);
 bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen_out);
 
 /*
- * Record the error of a candidate, for the worker that holds the place, or held it until its death. Damage is dropped
- * when all records that may keep it are taken.
+ * Record the error of a candidate, for the worker that holds the place, or held it until its death. Damage of a
+ * substitute is dropped, and so is damage when all records that may keep it are taken.
  */
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error);
 

@@ -14,7 +14,7 @@
 #include "tools/progress.h"
 #include "tools/say.h"
 
-enum { WAIT_MS = 100 };
+enum { WAIT_MS = 100, MAX_NAMED = 100 };
 
 /* What the loader takes when no transform is given, as text: pixels need none, but those that a pack keeps of images.
  */
@@ -116,13 +116,11 @@ void mr_feed_report_damage(const struct mr_feed *feed)
 
     if (policy == MR_ON_ERROR_FAIL || mr_loader_get_stats(feed->loader, &stats) < 0 || stats.n_damaged == 0)
         return;
-    while (mr_loader_damaged(feed->loader, n, &error) == MR_OK)
-        n++;
     mr_say_error("damaged samples %s %" PRIu64 " %s; %" PRIu64 " distinct %s:",
                  policy == MR_ON_ERROR_SKIP ? "skipped" : "zeroed", stats.n_damaged,
                  stats.n_damaged == 1 ? "time" : "times", stats.n_damaged_distinct,
                  stats.n_damaged_distinct == 1 ? "sample" : "samples");
-    for (uint64_t i = 0; i < n && mr_loader_damaged(feed->loader, i, &error) == MR_OK; i++)
+    for (; n < MAX_NAMED && mr_loader_damaged(feed->loader, n, &error) == MR_OK; n++)
         mr_say_sample(&error);
     if (stats.n_damaged_distinct > n)
         mr_say_error("and %" PRIu64 " more", stats.n_damaged_distinct - n);

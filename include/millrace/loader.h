@@ -333,7 +333,9 @@ typedef struct mr_loader_stats {
     size_t struct_size;
     uint64_t n_batches; /* returned by mr_loader_next() since creation */
     uint64_t n_samples;
-    uint64_t n_damaged;  /* samples handled by on_error, in batches that were returned */
+    /* Places whose wanted sample was damaged, each once whatever on_error does with it, of the batches that were
+       returned or whose error was. A damaged sample that was only tried as a substitute does not count. */
+    uint64_t n_damaged;
     uint64_t n_warnings; /* decoder warnings that did not damage a sample */
     uint64_t read_ns;    /* sums over workers; need with_timing */
     uint64_t decode_ns;
@@ -360,8 +362,8 @@ typedef struct mr_loader_stats {
     double ready_share;     /* n_steps_ready / n_steps */
     uint64_t n_cached;      /* samples that workers took from the cache instead of their files, or by its index */
     uint64_t n_packed;      /* samples that workers added to the cache */
-    /* Different samples among n_damaged. Where memory to tell them apart is lacking, which a log line says: those that
-       mr_loader_damaged() lists. */
+    /* Different samples among those of n_damaged. Where memory to tell them apart is lacking, which a log line says:
+       those that mr_loader_damaged() lists. */
     uint64_t n_damaged_distinct;
 } mr_loader_stats;
 
@@ -393,8 +395,8 @@ MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 
 /**
- * Read the i-th damaged sample of the batches returned so far, oldest first. The first 1000 distinct ones are kept, of
- * one batch at most 64 and 64 damaged substitutes. n_damaged_distinct in mr_loader_stats counts all of them.
+ * Read the i-th damaged sample of those that n_damaged in mr_loader_stats counts, oldest first, each once. The first
+ * 1000 are kept, of one batch at most 64; n_damaged_distinct counts all of them.
  *
  * Returns MR_OK, or MR_END past the last. Threads: the thread that calls mr_loader_next().
  */

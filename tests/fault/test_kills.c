@@ -372,7 +372,7 @@ static void damaged_samples_in_a_row_are_no_stuck_sample(void **state)
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_int_equal(stats.n_deaths, 0);
-    assert_int_equal(stats.n_damaged, 100);
+    assert_int_equal(stats.n_damaged, 1); /* the wanted one; the others were tried for it */
     mr_loader_destroy(loader);
     mr_dataset_destroy(d);
 }

@@ -44,7 +44,8 @@ static void a_pass_is_a_walk_over_damaged_samples(void **state)
         check_all_distances(&map, damaged);
         for (int64_t i = sizes[k] - 1; i >= 0; i--) { /* in an order that fills some words before others */
             int64_t index = i * 67 % sizes[k];
-            mr_damage_map_set(&map, index);
+            assert_true(mr_damage_map_set(&map, index));
+            assert_false(mr_damage_map_set(&map, index));
             damaged[index] = true;
             if (i % 16 == 0)
                 check_all_distances(&map, damaged);
@@ -60,11 +61,39 @@ static void a_pass_is_a_walk_over_damaged_samples(void **state)
     }
 }
 
+/*
+ * After one walk each full word of a run leads to its end, so no place walks the run again. What becomes full behind it
+ * is walked once more, and then belongs to the run.
+ */
+static void words_of_a_run_lead_to_its_end(void **state)
+{
+    (void)state;
+    enum { N_WORDS = 1000, END = 700, N = 32 * N_WORDS };
+    struct mr_damage_map map = make_map(N);
+    map.tag = 5;
+    mr_damage_map_clear(&map);
+    for (int64_t i = 32 * 100; i < N; i++)
+        if (i != 32 * END + 3)
+            mr_damage_map_set(&map, i);
+    assert_int_equal(mr_damage_map_pass(&map, 32 * 100, 1), 32 * (END - 100) + 3);
+    for (uint32_t i = 100; i < END; i++)
+        assert_true(map.words[i] == ((UINT64_C(5) << 33) | MR_DAMAGE_MAP_FULL | (END - i)));
+    mr_damage_map_set(&map, 32 * END + 3);
+    assert_int_equal(mr_damage_map_pass(&map, 32 * 99, 0), 0);
+    assert_int_equal(mr_damage_map_pass(&map, 32 * 100, 0), N - 32 * 100); /* from the end on to the first */
+    assert_int_equal((uint32_t)map.words[100], N_WORDS - 100);
+    assert_int_equal((uint32_t)map.words[101], END - 101);
+    assert_int_equal((uint32_t)map.words[END], N_WORDS - END);
+    assert_int_equal(mr_damage_map_pass(&map, 32 * 101, 0), N - 32 * 101);
+    assert_int_equal((uint32_t)map.words[101], N_WORDS - 101);
+    free((void *)map.words);
+}
+
 static void a_map_without_words_knows_nothing(void **state)
 {
     (void)state;
     struct mr_damage_map map = {.n_samples = 10};
-    mr_damage_map_set(&map, 3);
+    assert_false(mr_damage_map_set(&map, 3));
     assert_int_equal(mr_damage_map_pass(&map, 3, 0), 0);
     assert_int_equal(mr_damage_map_pass(&map, 3, 7), 7);
     mr_damage_map_clear(&map);
@@ -83,7 +112,7 @@ static void a_bit_of_an_earlier_epoch_is_not_set_in_a_later_one(void **state)
     assert_int_equal(mr_damage_map_pass(&before, 40, 0), 1);
     assert_int_equal(mr_damage_map_pass(&now, 40, 0), 0); /* also before it is cleared */
     mr_damage_map_clear(&now);
-    mr_damage_map_set(&before, 41);
+    assert_false(mr_damage_map_set(&before, 41));
     for (int64_t i = 0; i < now.n_samples; i++)
         assert_int_equal(mr_damage_map_pass(&now, i, 0), 0);
     mr_damage_map_set(&now, 41);
@@ -95,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pass_is_a_walk_over_damaged_samples),
+        cmocka_unit_test(words_of_a_run_lead_to_its_end),
         cmocka_unit_test(a_map_without_words_knows_nothing),
         cmocka_unit_test(a_bit_of_an_earlier_epoch_is_not_set_in_a_later_one),
     };

@@ -104,7 +104,7 @@ static void every_damaged_sample_is_named_and_counted(void **state)
                        "1", "--on-error", policies[k], "--out", "many.npy", NULL);
         assert_int_equal(run.status, 0);
         assert_non_null(strstr(run.err, "; 7 distinct samples:"));
-        assert_non_null(strstr(run.err, k == 0 ? "damaged samples skipped " : "damaged samples zeroed 7 times; 7 "));
+        assert_non_null(strstr(run.err, k == 0 ? "samples skipped 7 times; 7 " : "samples zeroed 7 times; 7 "));
         for (int i = 0; i < 7; i++) {
             snprintf(path, sizeof path, "many/class_0/bad%d.jpg (index %d)", i, 7 + i);
             if (strstr(run.err, path) == NULL)
@@ -133,9 +133,33 @@ static void the_number_of_distinct_samples_is_exact(void **state)
                        NULL);
         assert_int_equal(run.status, 0);
         assert_non_null(strstr(run.err, "; 90 distinct samples:"));
-        if (k % 2 == 1)
-            assert_non_null(strstr(run.err, "and 26 more"));
+        assert_non_null(strstr(run.err, " 90 times; "));
+        assert_non_null(strstr(run.err, "and 26 more"));
     }
+    mr_run_free(&run);
+}
+
+/* Each damaged place counts once, however many substitutes were tried for it; at most 100 samples have a line. */
+static void a_run_of_damaged_samples_takes_a_hundred_lines_and_a_sum(void **state)
+{
+    struct mr_run run = {0};
+    FILE *list = fopen("run.txt", "w");
+    unsigned n_lines = 0;
+
+    (void)state;
+    assert_non_null(list);
+    for (int i = 0; i < 3000; i++)
+        fprintf(list, "missing%d.jpg\t0\n", i);
+    fputs("photos/class_0/0.jpg\t0\n", list);
+    assert_int_equal(fclose(list), 0);
+    mr_run_command(&run, "export", "list:run.txt", "--transform", "train:8", "--workers", "2", "--world-size", "1",
+                   "--on-error", "skip", "--out", "run.npy", NULL);
+    assert_int_equal(run.status, 0);
+    assert_non_null(strstr(run.err, "damaged samples skipped 3000 times; 3000 distinct samples:"));
+    assert_non_null(strstr(run.err, "and 2900 more"));
+    for (const char *p = run.err; *p != '\0'; p++)
+        n_lines += *p == '\n';
+    assert_int_equal(n_lines, 102);
     mr_run_free(&run);
 }
 
@@ -162,6 +186,7 @@ int main(void)
         cmocka_unit_test(skip_takes_the_next_good_index),
         cmocka_unit_test(every_damaged_sample_is_named_and_counted),
         cmocka_unit_test(the_number_of_distinct_samples_is_exact),
+        cmocka_unit_test(a_run_of_damaged_samples_takes_a_hundred_lines_and_a_sum),
         cmocka_unit_test(bench_exits_1_only_when_samples_fail),
     };
 
