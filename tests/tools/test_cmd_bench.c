@@ -246,9 +246,47 @@ static void interrupt_ends_it_at_once(void **state)
     mr_run_free(&run);
 }
 
+static const char none_txt[] = "x.jpg\t0\ny.jpg\t0\n";
+static const char half_txt[] = "x.jpg\t0\ny.jpg\t0\nphotos/class_0/0.jpg\t0\nphotos/class_0/0.jpg\t0\n";
+
+static void the_dtype_is_named_without_a_batch_too(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_write_file("none.txt", none_txt, sizeof none_txt - 1);
+    mr_run_command(&run, "bench", "list:none.txt", "--workers", "0", "--seconds", "0.05", NULL);
+    assert_int_equal(run.status, 1);
+    if (strstr(run.out, "2 samples, train:224, u8, nchw,") == NULL)
+        fail_msg("%s", run.out);
+    mr_run_free(&run);
+}
+
+/* An epoch is a batch of two damaged samples and one of two good ones. */
+static void a_failed_batch_counts_once(void **state)
+{
+    struct mr_run run = {0};
+    json_error_t error;
+
+    (void)state;
+    mr_run_write_file("half.txt", half_txt, sizeof half_txt - 1);
+    mr_run_command(&run, "bench", "list:half.txt", "--workers", "0", "--seconds", "0.2", "--no-shuffle", "--batch-size",
+                   "2", "--json", "half.json", NULL);
+    assert_int_equal(run.status, 1);
+    json_t *all = json_load_file("half.json", 0, &error);
+    assert_non_null(all);
+    const json_t *row = json_array_get(json_object_get(all, "rows"), 0);
+    if (get_real(row, "failed") > get_real(row, "batches") / 2 + 2)
+        fail_msg("%.0f of %.0f batches failed", get_real(row, "failed"), get_real(row, "batches"));
+    json_decref(all);
+    mr_run_free(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_dtype_is_named_without_a_batch_too),
+        cmocka_unit_test(a_failed_batch_counts_once),
         cmocka_unit_test(json_holds_a_row_for_each_number_of_workers),
         cmocka_unit_test(table_has_one_line_for_each_number_of_workers),
         cmocka_unit_test(plot_names_dataset_and_transform),

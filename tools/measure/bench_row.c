@@ -103,7 +103,6 @@ static int take_batch(struct run *run, uint32_t *n_out)
         status = mr_feed_next(run->feed, draw_progress, run, &batch);
         if (status == MR_OK) {
             *n_out = mr_batch_size(batch);
-            run->row->dtype = mr_batch_array_at(mr_batch_part(batch, 0), 0)->dtype;
             if (run->row->first_batch_s > 0)
                 hold_batch(run);
             mr_batch_release(batch);
@@ -195,7 +194,8 @@ static void fill_row(struct run *run, const struct reading *before, const struct
     row->shares = divide_time(run, before, after);
     row->read_mb_s =
         row->seconds > 0 ? (double)(stats->bytes_read - before->stats.bytes_read) / row->seconds * 1e-6 : 0;
-    row->n_failed += stats->n_damaged;
+    if (row->failure[0] == '\0') /* else the batches that failed are counted */
+        row->n_failed += stats->n_damaged;
     row->n_deaths = stats->n_deaths;
     row->h2d_gb_s = stats->h2d_ns > 0 ? (double)stats->h2d_bytes / (double)stats->h2d_ns : 0;
     row->ready_share = stats->ready_share;

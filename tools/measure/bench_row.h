@@ -42,7 +42,6 @@ struct mr_bench_row {
     uint64_t n_deaths;
     double read_mb_s; /* 10^6 bytes that the samples were read from, a second */
     struct mr_bench_shares shares;
-    mr_dtype dtype;     /* of the batches' first array */
     double h2d_gb_s;    /* copies to devices; 0 where there are none */
     double ready_share; /* of the batches, those that were ready when they were asked for; on devices only */
     char reader[16];

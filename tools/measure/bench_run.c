@@ -52,7 +52,7 @@ static char *transform_text(const struct mr_feed *feed, bool added)
 }
 
 /* What the loader made of the options; known as soon as one loader has been there. */
-static bool complete_meta(struct mr_bench_run *run, const struct mr_bench_row *row)
+static bool complete_meta(struct mr_bench_run *run)
 {
     const struct mr_bench_args *args = run->args;
 
@@ -62,7 +62,6 @@ static bool complete_meta(struct mr_bench_run *run, const struct mr_bench_row *r
     run->meta.step_ms = args->how.step_s * 1e3;
     run->meta.n_samples = mr_dataset_count(run->feed.dataset);
     run->meta.options = *mr_loader_resolved(run->feed.loader);
-    run->meta.options.dtype = row->dtype;
     run->meta.transform = transform_text(&run->feed, args->common.n_channels > 0);
     if (run->meta.transform == NULL)
         mr_say_error("out of memory");
@@ -84,7 +83,7 @@ static void report_failures(struct mr_bench_run *run, const struct mr_bench_row 
 static bool report_row(struct mr_bench_run *run, struct mr_bench_row *row)
 {
     if (!run->head_printed) {
-        if (!complete_meta(run, row) || !mr_bench_report_head(&run->meta))
+        if (!complete_meta(run) || !mr_bench_report_head(&run->meta))
             return false;
         run->head_printed = true;
         run->first_img_s = row->img_s;
