@@ -133,29 +133,20 @@ static int measure_counts(struct tune *tune, struct mr_tune_answer *answer_out)
     return MR_EXIT_OK;
 }
 
-static void print_ratios(const struct mr_tune_answer *answer)
-{
-    printf("\nworkers  of the best  lowest  highest  rounds\n");
-    for (size_t i = 0; i < answer->n; i++) {
-        const struct mr_tune_count *count = &answer->counts[i];
-        if (count->close)
-            printf("%7" PRIu32 " %10.1f %% %7.3f %8.3f %7" PRIu32 "\n", count->workers, 100 * count->ratio,
-                   count->lowest, count->highest, count->n_rounds);
-    }
-}
-
 /* The last line is the answer. */
 static void print_answer(const struct mr_tune_answer *answer)
 {
-    const struct mr_tune_count *pick = &answer->counts[answer->pick], *best = &answer->counts[answer->best];
+    char line[MR_TUNE_LINE];
 
-    print_ratios(answer);
-    printf("\nworkers %" PRIu32 ": %.1f img/s, ", pick->workers, answer->img_s);
-    if (pick == best)
-        printf("the best");
-    else
-        printf("%.1f %% of the best (%" PRIu32 " workers)", 100 * pick->ratio, best->workers);
-    printf("; %s: %s\n", mr_tune_pick_name(answer->reason), answer->why);
+    printf("\nworkers  of the best  lowest  highest  rounds\n");
+    for (size_t i = 0; i < answer->n; i++) {
+        if (!answer->counts[i].close)
+            continue;
+        mr_tune_pick_row(&answer->counts[i], line, sizeof line);
+        printf("%s\n", line);
+    }
+    mr_tune_pick_line(answer, line, sizeof line);
+    printf("\n%s\n", line);
 }
 
 static int run_tune(struct tune *tune, const struct tune_args *args)

@@ -84,10 +84,11 @@ static json_t *pack_count(const struct mr_tune_count *count)
     double n = count->n_rounds;
     const struct mr_bench_shares *shares = &count->shares;
 
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "workers", (int)count->workers, "rounds",
-                     (int)count->n_rounds, "of_best", count->ratio, "lowest", count->lowest, "highest", count->highest,
-                     "cpu_share", shares->cpu / n, "queue_share", shares->queue / n, "slot_share", shares->slot / n,
-                     "read_share", shares->read / n, "consumer_wait_share", shares->consumer / n);
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f}", "workers", (int)count->workers,
+                     "rounds", (int)count->n_rounds, "of_best", count->ratio, "lowest", count->lowest, "highest",
+                     count->highest, "within_noise", (int)count->in_noise, "cpu_share", shares->cpu / n, "queue_share",
+                     shares->queue / n, "slot_share", shares->slot / n, "read_share", shares->read / n,
+                     "consumer_wait_share", shares->consumer / n);
 }
 
 /* NULL, or null where there is no answer. */

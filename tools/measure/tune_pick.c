@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the choice of `millrace tune`. Ratios are taken within a round, where the machine was the same, and their
- * median counts.
+ * median counts. The best number is the one with the highest of these ratios, so what is printed and what is chosen
+ * cannot contradict each other.
  * Invariant: the reason why more workers are no better is read from the row with the most workers, not from the row
  * that was picked.
  */
@@ -79,41 +80,97 @@ size_t mr_tune_pick_close(struct mr_tune_count *counts, size_t n)
     return n_close;
 }
 
-static void set_ratios(struct mr_tune_count *count, const struct mr_tune_count *best)
+/* Of the close numbers in one round; 0 of none. */
+static double mean_of_round(const struct mr_tune_count *counts, size_t n, uint32_t round)
+{
+    double sum = 0;
+    size_t n_close = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += counts[i].close ? counts[i].img_s[round] : 0;
+        n_close += counts[i].close;
+    }
+    return n_close > 0 ? sum / (double)n_close : 0;
+}
+
+static void set_ratios(struct mr_tune_count *count, const double *means)
 {
     double ratios[MR_TUNE_MAX_ROUNDS];
 
     for (uint32_t r = 0; r < count->n_rounds; r++)
-        ratios[r] = best->img_s[r] > 0 ? count->img_s[r] / best->img_s[r] : 1;
+        ratios[r] = means[r] > 0 ? count->img_s[r] / means[r] : 1;
     mr_numbers_sort(ratios, count->n_rounds);
     count->ratio = mr_numbers_median(ratios, count->n_rounds);
     count->lowest = ratios[0];
     count->highest = ratios[count->n_rounds - 1];
 }
 
-bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_answer *answer_out)
+/* Sets the ratios of the close numbers, to the highest one of them. Returns whose that is. */
+static size_t compare_counts(struct mr_tune_count *counts, size_t n)
 {
-    bool sure = true;
-    size_t best = 0;
+    double means[MR_TUNE_MAX_ROUNDS];
+    size_t best = n;
 
-    for (size_t i = 1; i < n; i++)
-        if (counts[i].close && (!counts[best].close || median_img_s(&counts[i]) > median_img_s(&counts[best])))
-            best = i;
-    size_t pick = best;
-    for (size_t i = best + 1; i-- > 0;) {
+    for (uint32_t r = 0; r < MR_TUNE_MAX_ROUNDS; r++)
+        means[r] = mean_of_round(counts, n, r);
+    for (size_t i = 0; i < n; i++) {
         if (!counts[i].close)
             continue;
-        set_ratios(&counts[i], &counts[best]);
-        if (counts[i].ratio >= BOUND)
-            pick = i;
-        sure = sure && (counts[i].lowest >= BOUND || counts[i].highest < BOUND);
+        set_ratios(&counts[i], means);
+        if (best == n || counts[i].ratio > counts[best].ratio)
+            best = i;
     }
-    for (size_t i = best + 1; i < n; i++)
-        if (counts[i].close)
-            set_ratios(&counts[i], &counts[best]);
+    best = best < n ? best : 0;
+    double unit = counts[best].ratio > 0 ? counts[best].ratio : 1;
+    double lowest = counts[best].lowest / unit;
+    for (size_t i = 0; i < n; i++) {
+        struct mr_tune_count *count = &counts[i];
+        count->ratio /= unit;
+        count->lowest /= unit;
+        count->highest /= unit;
+        count->in_noise = count->close && i != best && count->highest >= lowest;
+    }
+    return best;
+}
+
+bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_answer *answer_out)
+{
+    size_t best = compare_counts(counts, n), pick = 0;
+    bool sure = true;
+
+    while (pick < best && (!counts[pick].close || counts[pick].ratio < BOUND))
+        pick++;
+    for (size_t i = 0; i < n; i++) {
+        bool splits = i <= pick && counts[i].lowest < BOUND && counts[i].highest >= BOUND;
+        if (counts[i].close && (splits || counts[i].highest > 1 / BOUND))
+            sure = false;
+    }
     *answer_out = (struct mr_tune_answer){
         .counts = counts, .n = n, .pick = pick, .best = best, .img_s = median_img_s(&counts[pick])};
     return sure;
+}
+
+void mr_tune_pick_row(const struct mr_tune_count *count, char *text_out, size_t size)
+{
+    snprintf(text_out, size, "%7" PRIu32 " %10.1f %% %7.3f %8.3f %7" PRIu32 "%s", count->workers, 100 * count->ratio,
+             count->lowest, count->highest, count->n_rounds, count->in_noise ? "  within the noise" : "");
+}
+
+void mr_tune_pick_line(const struct mr_tune_answer *answer, char *text_out, size_t size)
+{
+    const struct mr_tune_count *pick = &answer->counts[answer->pick], *best = &answer->counts[answer->best];
+    char rank[96] = "the best";
+    bool others = false;
+
+    for (size_t i = 0; i < answer->n; i++)
+        others = others || answer->counts[i].in_noise;
+    if (pick != best)
+        snprintf(rank, sizeof rank, "%.1f %% of the best (%" PRIu32 " worker%s)%s", 100 * pick->ratio, best->workers,
+                 best->workers == 1 ? "" : "s", pick->in_noise ? ", within the noise" : "");
+    else if (others)
+        snprintf(rank, sizeof rank, "the best, but others are within the noise");
+    snprintf(text_out, size, "workers %" PRIu32 ": %.1f img/s, %s; %s: %s", pick->workers, answer->img_s, rank,
+             mr_tune_pick_name(answer->reason), answer->why);
 }
 
 const char *mr_tune_pick_name(enum mr_tune_reason reason)

@@ -5,7 +5,7 @@
 
 #include "tools/measure/bench_row.h"
 
-enum { MR_TUNE_MAX_ROUNDS = 7, MR_TUNE_WHY = 192 };
+enum { MR_TUNE_MAX_ROUNDS = 7, MR_TUNE_WHY = 192, MR_TUNE_LINE = 384 };
 
 /* One number of workers over the rounds. */
 struct mr_tune_count {
@@ -14,9 +14,10 @@ struct mr_tune_count {
     uint32_t n_rounds;
     struct mr_bench_shares shares; /* sums over the rounds */
     double read_mb_s;              /* sum over the rounds */
-    double ratio;                  /* median of the rounds' ratios to the best; 0 where it was not repeated */
-    double lowest, highest;        /* of these ratios */
-    bool close;                    /* near enough to the best to be measured again */
+    double ratio;           /* median over the rounds, as a share of the best's, which has 1; 0 if not repeated */
+    double lowest, highest; /* of the rounds, as shares of the same */
+    bool close;             /* near enough to the best to be measured again */
+    bool in_noise;          /* not the best, but its highest is not below the best's lowest */
 };
 
 enum mr_tune_reason { MR_TUNE_DECODE, MR_TUNE_READ, MR_TUNE_CONSUMER };
@@ -37,12 +38,16 @@ void mr_tune_pick_add(struct mr_tune_count *count, const struct mr_bench_row *ro
 /* After rounds over all numbers: which are close. Returns how many. */
 size_t mr_tune_pick_close(struct mr_tune_count *counts, size_t n);
 /*
- * Find the smallest close number that is within 3 % of the best. False while another round might change it: the ratios
- * of a smaller one lie on both sides of the bound.
+ * Compare the close numbers round by round, and find the smallest that is within 3 % of the best. False while another
+ * round might change it: the ratios of the answer or of a smaller number lie on both sides of the bound, or any number
+ * was more than 3 % above the best's median in some round.
  */
 bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_answer *answer_out);
 /* Why no more would help, as a clause. n_cpus: that this process may use. */
 void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus);
 const char *mr_tune_pick_name(enum mr_tune_reason reason);
+/* A row of the table of ratios, and the last line; at most MR_TUNE_LINE bytes. */
+void mr_tune_pick_row(const struct mr_tune_count *count, char *text_out, size_t size);
+void mr_tune_pick_line(const struct mr_tune_answer *answer, char *text_out, size_t size);
 
 #endif
