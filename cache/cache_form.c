@@ -12,23 +12,19 @@ enum { N_LOOKED = 128 };
 /* Of the files' bytes: coefficients take about 132 %, and their records a little. */
 enum { DCT_PERCENT = 140 };
 
-mr_status mr_cache_form_check(uint32_t encoding, const struct mr_codec_limits *limits, bool stock_jpeg, mr_error *error)
+mr_status mr_cache_form_check(uint32_t encoding, bool stock_jpeg, mr_error *error)
 {
-    const char *why_not = NULL;
-    struct mr_codec *codec;
+    static const char needs[] = "an index of JPEG files needs millrace's own decoder";
+    mr_error why;
     if (encoding != MR_PACKED_MARKED)
-        return mr_packed_selftest_passes(&why_not) ? MR_OK : mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
-    mr_status status = mr_codec_create(limits, &codec, error);
-    if (status != MR_OK)
-        return status;
-    if (stock_jpeg)
-        mr_codec_use_stock_jpeg(codec);
-    if (!mr_codec_reads_marks(codec))
-        status = mr_error_set(error, MR_ERR_UNSUPPORTED,
-                              "an index of JPEG files needs millrace's own decoder, which is turned off or does not "
-                              "work with this machine's libjpeg");
-    mr_codec_destroy(codec);
-    return status;
+        return mr_packed_selftest_check(error);
+    if (stock_jpeg || mr_codec_stock_jpeg_asked())
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s, which %s turns off", needs,
+                            stock_jpeg ? "jpeg_decoder stock" : "MR_JPEG=stock");
+    mr_status status = mr_packed_selftest_check_marks(&why);
+    if (status == MR_OK)
+        return MR_OK;
+    return mr_error_set(error, status, "%s: %s", needs, why.text);
 }
 
 uint64_t mr_cache_form_estimate(const struct mr_catalog *catalog)

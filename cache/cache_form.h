@@ -7,13 +7,13 @@
 #define CACHE_CACHE_FORM_H
 
 #include "dataset/catalog.h"
-#include "transforms/codec_limits.h"
+
+#include <stdbool.h>
 
 /*
  * Can entries of this encoding be made and decoded here? MR_OK; MR_ERR_UNSUPPORTED with the reason; MR_ERR_NO_MEMORY.
  */
-mr_status mr_cache_form_check(uint32_t encoding, const struct mr_codec_limits *limits, bool stock_jpeg,
-                              mr_error *error);
+mr_status mr_cache_form_check(uint32_t encoding, bool stock_jpeg, mr_error *error);
 
 /*
  * How many bytes the coefficients of all samples will take, about: from the sizes of some files that are the same for

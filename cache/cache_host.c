@@ -231,7 +231,7 @@ static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_
     bool marks = false;
     mr_error why;
     cache->chooses = false;
-    if (mr_cache_form_check(MR_PACKED_MARKED, &options->limits, options->stock_jpeg, &why) != MR_OK) {
+    if (mr_cache_form_check(MR_PACKED_MARKED, options->stock_jpeg, &why) != MR_OK) {
         mr_log_line(MR_LOG_INFO, "the cache %s is of form dct: %s", path, why.text);
     } else if (cache->n_dct + cache->n_marked > 0) {
         marks = cache->n_marked > cache->n_dct;
@@ -258,7 +258,7 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options, cons
             error, MR_ERR_UNSUPPORTED,
             "a cache holds image files, and this dataset's samples are neither files of their own nor members of "
             "tar files");
-    mr_status status = mr_cache_form_check(options->encoding, &options->limits, options->stock_jpeg, error);
+    mr_status status = mr_cache_form_check(options->encoding, options->stock_jpeg, error);
     if (status != MR_OK)
         return status;
     struct mr_cache_host *cache = calloc(1, sizeof *cache);

@@ -183,16 +183,16 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
 {
     struct mr_packed_image *image = &sample->image;
     struct mr_image_head head;
-    const char *why_not = "";
     bool has_pixels = false, covered = false;
     if (!input->is_jpeg) {
         mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, false, &head, error);
         return status == MR_OK ? mr_error_set(error, MR_ERR_UNSUPPORTED, "not a JPEG") : status;
     }
-    if (!mr_packed_selftest_passes(&why_not))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_status status = mr_packed_selftest_check(error);
+    if (status != MR_OK)
+        return status;
     enum mr_packer_jpeg_way way = packer->stock_jpeg ? MR_PACKER_JPEG_STOCK : MR_PACKER_JPEG_ONE_PASS;
-    mr_status status = read_jpeg_file(packer, input, way, image, &has_pixels, &covered, error);
+    status = read_jpeg_file(packer, input, way, image, &has_pixels, &covered, error);
     if (status != MR_OK && mr_packer_jpeg_gave_up(packer->decode.jpeg))
         status = read_jpeg_file(packer, input, MR_PACKER_JPEG_STOCK, image, &has_pixels, &covered, error);
     if (status == MR_OK && !has_pixels)

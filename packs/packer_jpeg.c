@@ -28,7 +28,7 @@
 
 #include <jerror.h>
 
-/* The start of libjpeg's private struct jpeg_entropy_decoder; mr_packed_selftest_passes() has tried it. */
+/* The start of libjpeg's private struct jpeg_entropy_decoder; mr_packed_selftest_check() has tried it. */
 struct entropy_decoder {
     void (*start_pass)(j_decompress_ptr cinfo);
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);

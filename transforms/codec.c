@@ -140,15 +140,16 @@ static void choose_decoder(struct mr_codec *codec)
     enum mr_codec_jpeg_decoder decoder = find_decoder(codec);
     mr_codec_jpeg_use(codec->states[JPEG], decoder, mr_kernels_best());
     mr_codec_marked_use(codec->marked, mr_kernels_best(), decoder != MR_CODEC_JPEG_OWN);
-    codec->reads_marks = decoder != MR_CODEC_JPEG_STOCK && mr_packed_selftest_marks();
-    codec->decoder_chosen = true;
+    mr_status marks = mr_packed_selftest_check_marks(NULL);
+    codec->reads_marks = decoder != MR_CODEC_JPEG_STOCK && marks == MR_OK;
+    codec->decoder_chosen = marks != MR_ERR_NO_MEMORY; /* else libjpeg alone, and the next JPEG tries it again */
 }
 
 bool mr_codec_reads_marks(const struct mr_codec *codec)
 {
     if (codec->decoder_chosen)
         return codec->reads_marks;
-    return find_decoder(codec) != MR_CODEC_JPEG_STOCK && mr_packed_selftest_marks();
+    return find_decoder(codec) != MR_CODEC_JPEG_STOCK && mr_packed_selftest_check_marks(NULL) == MR_OK;
 }
 
 static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
@@ -227,9 +228,9 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
 /* Once, at the first sample of coefficients: the selftest takes half a millisecond, which plain files do not need. */
 static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
 {
-    const char *why_not;
-    if (!mr_packed_selftest_passes(&why_not))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", why_not);
+    mr_status status = mr_packed_selftest_check(error);
+    if (status != MR_OK)
+        return status;
     mr_codec_packed_use_libjpeg_idct(codec->packed, !mr_packed_selftest_own_idct());
     codec->idct_chosen = true;
     return MR_OK;

@@ -351,57 +351,79 @@ mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
     return run_way(&way, error);
 }
 
-/* Written once, then read only. refusal's status is MR_OK where packed JPEGs work. */
-static pthread_once_t tried = PTHREAD_ONCE_INIT;
-static mr_error refusal;
-static bool only_libjpeg_idct; /* the kernels' gives other pixels */
-static enum mr_codec_jpeg_decoder decoder = MR_CODEC_JPEG_STOCK;
-static bool marks_work;
+/* What is known: with the lock held, and no longer changed once nothing lacked memory. */
+struct verdict {
+    bool settled;
+    bool only_libjpeg_idct; /* the kernels' gives other pixels */
+    enum mr_codec_jpeg_decoder decoder;
+    mr_error packed, marks; /* MR_OK where they work */
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct verdict known;
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
-static void try_packed(void)
+static void try_packed(struct verdict *v)
 {
-    if (mr_packed_selftest_run(false, &refusal) != MR_ERR_UNSUPPORTED)
+    if (mr_packed_selftest_run(false, &v->packed) != MR_ERR_UNSUPPORTED)
         return; /* a lack of memory says nothing of the IDCT */
-    only_libjpeg_idct = true;
-    refusal = (mr_error){0};
-    mr_packed_selftest_run(true, &refusal);
+    v->only_libjpeg_idct = true;
+    v->packed = (mr_error){0};
+    mr_packed_selftest_run(true, &v->packed);
 }
 
-static void try_once(void)
+static void try_all(struct verdict *v)
 {
-    if (!mr_jpeg_feed_knows_libjpeg()) {
-        mr_error_set(&refusal, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
-        return;
+    *v = (struct verdict){.decoder = MR_CODEC_JPEG_STOCK};
+    if (mr_jpeg_feed_knows_libjpeg())
+        try_packed(v);
+    else
+        mr_error_set(&v->packed, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
+    v->marks = v->packed;
+    if (v->packed.status == MR_OK && mr_packed_selftest_run_scan(v->only_libjpeg_idct, &v->marks) == MR_OK) {
+        v->decoder = v->only_libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN;
+        mr_packed_selftest_run_marks(v->only_libjpeg_idct, &v->marks);
     }
-    try_packed();
-    if (refusal.status == MR_OK && mr_packed_selftest_run_scan(only_libjpeg_idct, NULL) == MR_OK)
-        decoder = only_libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN;
-    marks_work = decoder != MR_CODEC_JPEG_STOCK && mr_packed_selftest_run_marks(only_libjpeg_idct, NULL) == MR_OK;
+    if (v->marks.status != MR_OK && v->marks.status != MR_ERR_NO_MEMORY)
+        v->marks.status = MR_ERR_UNSUPPORTED;
+    v->settled = v->packed.status != MR_ERR_NO_MEMORY && v->marks.status != MR_ERR_NO_MEMORY;
 }
 
-bool mr_packed_selftest_passes(const char **why_not)
+static struct verdict look(void)
 {
-    pthread_once(&tried, try_once);
-    if (why_not)
-        *why_not = refusal.status == MR_OK ? NULL : refusal.text;
-    return refusal.status == MR_OK;
+    pthread_mutex_lock(&lock);
+    if (!known.settled)
+        try_all(&known);
+    struct verdict seen = known;
+    pthread_mutex_unlock(&lock);
+    return seen;
+}
+
+static mr_status give_status(const mr_error *found, mr_error *error)
+{
+    if (found->status != MR_OK)
+        mr_error_copy(error, found);
+    return (mr_status)found->status;
+}
+
+mr_status mr_packed_selftest_check(mr_error *error)
+{
+    struct verdict v = look();
+    return give_status(&v.packed, error);
 }
 
 bool mr_packed_selftest_own_idct(void)
 {
-    pthread_once(&tried, try_once);
-    return refusal.status == MR_OK && !only_libjpeg_idct;
+    struct verdict v = look();
+    return v.packed.status == MR_OK && !v.only_libjpeg_idct;
 }
 
 enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void)
 {
-    pthread_once(&tried, try_once);
-    return decoder;
+    return look().decoder;
 }
 
-bool mr_packed_selftest_marks(void)
+mr_status mr_packed_selftest_check_marks(mr_error *error)
 {
-    pthread_once(&tried, try_once);
-    return marks_work;
+    struct verdict v = look();
+    return give_status(&v.marks, error);
 }

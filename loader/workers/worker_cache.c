@@ -24,7 +24,7 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, c
                                                struct mr_pixels *pixels)
 {
     /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
-    bool works = region && mr_cache_form_check(region->encoding, &region->limits, region->stock_jpeg, NULL) == MR_OK;
+    bool works = region && mr_cache_form_check(region->encoding, region->stock_jpeg, NULL) == MR_OK;
     struct mr_worker_cache *cache = works ? calloc(1, sizeof *cache) : NULL;
     if (!cache)
         return NULL;

@@ -391,9 +391,9 @@ int main(void)
         cmocka_unit_test(files_as_they_are_have_a_size),
         cmocka_unit_test(trying_tells_good_from_bad),
     };
-    const char *why_not = "";
-    if (!mr_packed_selftest_passes(&why_not)) {
-        printf("%s\n", why_not);
+    mr_error why_not;
+    if (mr_packed_selftest_check(&why_not) != MR_OK) {
+        printf("%s\n", why_not.text);
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,9 +237,9 @@ int main(void)
         cmocka_unit_test(what_would_be_too_large_is_kept),
         cmocka_unit_test(damaged_files_are_not_made_anew),
     };
-    const char *why_not = "";
-    if (!mr_packed_selftest_passes(&why_not)) {
-        printf("%s\n", why_not);
+    mr_error why_not;
+    if (mr_packed_selftest_check(&why_not) != MR_OK) {
+        printf("%s\n", why_not.text);
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

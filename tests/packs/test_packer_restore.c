@@ -352,9 +352,9 @@ int main(void)
         cmocka_unit_test(tiles_that_claim_too_much_are_damaged),
         cmocka_unit_test(another_files_header_is_refused),
     };
-    const char *why_not = "";
-    if (!mr_packed_selftest_passes(&why_not)) {
-        printf("%s\n", why_not);
+    mr_error why_not;
+    if (mr_packed_selftest_check(&why_not) != MR_OK) {
+        printf("%s\n", why_not.text);
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

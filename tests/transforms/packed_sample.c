@@ -239,9 +239,9 @@ struct mr_test_image packed_sample_extreme(const struct mr_test_image *jpeg, uin
 
 int packed_sample_cannot_run(void)
 {
-    const char *why_not;
-    if (mr_packed_selftest_passes(&why_not))
+    mr_error why_not;
+    if (mr_packed_selftest_check(&why_not) == MR_OK)
         return 0;
-    printf("%s\n", why_not);
+    printf("%s\n", why_not.text);
     return LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && LIBJPEG_TURBO_VERSION_NUMBER < 4000000 ? 1 : 77;
 }
