@@ -23,7 +23,17 @@ static mr_status check_unknown(const unsigned char *src, size_t from, size_t to,
     return MR_OK;
 }
 
-mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, mr_error *error)
+mr_status mr_options_refuse_zero(const char *type, mr_error *error)
+{
+    char macro[64];
+    size_t n = 0;
+    for (; type[n] && n + 1 < sizeof macro; n++)
+        macro[n] = (char)(type[n] >= 'a' && type[n] <= 'z' ? type[n] - 'a' + 'A' : type[n]);
+    macro[n] = '\0';
+    return mr_error_set(error, MR_ERR_INVALID, "struct_size of the %s is 0: initialise it with %s_INIT", type, macro);
+}
+
+mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, const char *type, mr_error *error)
 {
     assert(dst_size >= sizeof(size_t) && dst_size <= MAX_OPTIONS_BYTES);
     size_t src_size = dst_size;
@@ -31,10 +41,10 @@ mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, mr_error 
     if (src)
         memcpy(&src_size, src, sizeof src_size);
     if (src_size == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "struct_size is 0: the options were not initialised");
+        return mr_options_refuse_zero(type, error);
     if (src_size < sizeof src_size || src_size > MAX_OPTIONS_BYTES)
-        return mr_error_set(error, MR_ERR_INVALID, "struct_size %zu is not between %zu and %d", src_size,
-                            sizeof src_size, MAX_OPTIONS_BYTES);
+        return mr_error_set(error, MR_ERR_INVALID, "struct_size %zu of the %s is not between %zu and %d", src_size,
+                            type, sizeof src_size, MAX_OPTIONS_BYTES);
     if (src && src_size > dst_size && check_unknown(src, dst_size, src_size, error) != MR_OK)
         return MR_ERR_INVALID;
     if (src)

@@ -3,6 +3,7 @@
 #include "base/out_struct.h"
 
 #include "base/error.h"
+#include "base/options.h"
 
 #include <string.h>
 
@@ -13,7 +14,7 @@ mr_status mr_out_struct_check(const void *out, size_t size, const char *name, mr
     if (out)
         memcpy(&given, out, sizeof given);
     if (given == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "struct_size of the %s is 0: it was not initialised", name);
+        return mr_options_refuse_zero(name, error);
     if (given < sizeof given || given > size)
         return mr_error_set(error, MR_ERR_INVALID, "struct_size %zu of the %s is not from %zu to %zu", given, name,
                             sizeof given, size);

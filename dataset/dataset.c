@@ -58,7 +58,7 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, m
     if (!spec || !*spec)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset is not given");
     mr_dataset_options resolved;
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
+    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_dataset_options", error);
     struct mr_spec parsed;
     if (status == MR_OK)
         status = mr_spec_parse(spec, mr_kinds, &parsed, error);
@@ -85,7 +85,7 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     mr_callbacks copy;
     struct mr_sample_kind kind;
     mr_dataset *dataset = NULL;
-    mr_status status = mr_options_copy(&copy, sizeof copy, callbacks, error);
+    mr_status status = mr_options_copy(&copy, sizeof copy, callbacks, "mr_callbacks", error);
     if (status == MR_OK)
         status = mr_callbacks_check(&copy, &kind, error);
     if (status == MR_OK)

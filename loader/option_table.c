@@ -36,6 +36,9 @@
 static const struct mr_option_word dtypes[] = {{"u8", MR_U8},   {"f32", MR_F32}, {"f16", MR_F16}, {"bf16", MR_BF16},
                                                {"f64", MR_F64}, {"i8", MR_I8},   {"u16", MR_U16}, {"i16", MR_I16},
                                                {"i32", MR_I32}, {"i64", MR_I64}, {NULL, 0}};
+static const struct mr_option_alias dtype_aliases[] = {{"float32", "f32"}, {"float", "f32"},     {"fp32", "f32"},
+                                                       {"float16", "f16"}, {"half", "f16"},      {"fp16", "f16"},
+                                                       {"uint8", "u8"},    {"bfloat16", "bf16"}, {NULL, NULL}};
 static const struct mr_option_word layouts[] = {{"nchw", MR_NCHW}, {"nhwc", MR_NHWC}, {NULL, 0}};
 static const struct mr_option_word paddings[] = {{"0", 0}, {"4", 4}, {"8", 8}, {NULL, 0}};
 static const struct mr_option_word tails[] = {
@@ -59,7 +62,8 @@ static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL
 
 const struct mr_option mr_option_table[] = {
     NUMBER(batch_size, .lo = 1, .hi = 65535, .standard = 64),
-    ENUM(dtype, dtypes),
+    /* Of the others each is only for raw samples that have it: images are made as the first four. */
+    {PLACE(dtype), .type = MR_OPTION_U32, .words = dtypes, .n_named = 4, .aliases = dtype_aliases},
     ENUM(layout, layouts),
     ENUM(pad_channels, paddings),
     PLAIN(drop_last),

@@ -21,14 +21,22 @@ struct mr_option_word {
     uint32_t value;
 };
 
+/* A name that other libraries have for one of these words. */
+struct mr_option_alias {
+    const char *theirs; /* NULL ends a list */
+    const char *ours;
+};
+
 struct mr_option {
     const char *name; /* of the field of mr_loader_options */
     size_t offset;
     enum mr_option_type type;
-    bool is_bytes;                      /* K, M, G or T may follow the number */
-    uint64_t lo, hi;                    /* limits of a number; hi 0: words only */
-    uint64_t standard;                  /* default of a number; 0: decided later, or zero */
-    const struct mr_option_word *words; /* all values of an enum, or what may stand for a number; NULL: none */
+    bool is_bytes;                         /* K, M, G or T may follow the number */
+    uint64_t lo, hi;                       /* limits of a number; hi 0: words only */
+    uint64_t standard;                     /* default of a number; 0: decided later, or zero */
+    const struct mr_option_word *words;    /* all values of an enum, or what may stand for a number; NULL: none */
+    uint32_t n_named;                      /* of words: an error names these; 0: all */
+    const struct mr_option_alias *aliases; /* an error suggests our word for theirs; NULL: none */
 };
 
 enum { MR_OPTION_TABLE_N = 53, MR_OPTION_MAX_SLOTS = 1024 };

@@ -30,25 +30,38 @@ static const struct mr_option *find_option(const char *name)
     return NULL;
 }
 
+/* Our word for one of another library, with or without the library's name in front ("torch.float32"); or NULL. */
+static const char *find_alias(const struct mr_option *option, const char *text)
+{
+    const char *dot = strrchr(text, '.');
+    for (const struct mr_option_alias *a = option->aliases; a && a->theirs; a++)
+        if (mr_word_is(dot ? dot + 1 : text, a->theirs))
+            return a->ours;
+    return NULL;
+}
+
 static mr_status refuse_number(const struct mr_option *option, const char *text, mr_error *error)
 {
     if (option->is_bytes)
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s: '%s' is not a number of bytes of at least %llu (K, M, G or T may follow it)",
                             option->name, text, (unsigned long long)option->lo);
-    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is not a number from %llu to %llu%s%s%s", option->name, text,
-                        (unsigned long long)option->lo, (unsigned long long)option->hi, option->words ? ", nor '" : "",
-                        option->words ? option->words->word : "", option->words ? "'" : "");
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is not a number from %llu to %llu%s%s%s, nor 'default'",
+                        option->name, text, (unsigned long long)option->lo, (unsigned long long)option->hi,
+                        option->words ? ", nor '" : "", option->words ? option->words->word : "",
+                        option->words ? "'" : "");
 }
 
 static mr_status refuse_word(const struct mr_option *option, const char *text, mr_error *error)
 {
     char words[128] = "";
-    for (const struct mr_option_word *w = option->words; w->word; w++) {
+    const char *ours = find_alias(option, text);
+    for (uint32_t i = 0; option->words[i].word && (option->n_named == 0 || i < option->n_named); i++) {
         size_t used = strlen(words);
-        snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? ", " : "", w->word);
+        snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? ", " : "", option->words[i].word);
     }
-    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s", option->name, text, words);
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s%s%s%s", option->name, text, words,
+                        ours ? "; did you mean '" : "", ours ? ours : "", ours ? "'?" : "");
 }
 
 /* strtoull() would accept " 7" and "-1". */

@@ -92,7 +92,7 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
                              mr_error *error)
 {
     mr_loader_options *o = resolved_out;
-    mr_status status = mr_options_copy(o, sizeof *o, options, error);
+    mr_status status = mr_options_copy(o, sizeof *o, options, "mr_loader_options", error);
     if (status == MR_OK)
         status = mr_option_table_resolve(o, error);
     if (status == MR_OK)

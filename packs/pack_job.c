@@ -51,7 +51,7 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
 
 static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *options, mr_error *error)
 {
-    mr_status status = mr_options_copy(o, sizeof *o, options, error);
+    mr_status status = mr_options_copy(o, sizeof *o, options, "mr_pack_options", error);
     if (status == MR_OK)
         status = check_below("encoding", (uint64_t)o->encoding, MR_PACK_DCT8, error);
     if (status == MR_OK)

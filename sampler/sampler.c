@@ -293,7 +293,7 @@ mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **samp
         return mr_error_set(error, MR_ERR_INVALID, "sampler_out is NULL");
     *sampler_out = NULL;
     mr_sampler_options resolved;
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
+    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_sampler_options", error);
     if (status != MR_OK)
         return status;
     if (resolved.world_size == 0)

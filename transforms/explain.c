@@ -384,7 +384,7 @@ mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uin
                           .erases = mr_transform_erases(transform)};
     struct explanation *e = NULL;
     mr_explain_options resolved = {0};
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
+    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_explain_options", error);
     if (status == MR_OK)
         status = check_options(&resolved, error);
     if (status != MR_OK)

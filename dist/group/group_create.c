@@ -174,7 +174,7 @@ mr_status mr_group_create(const mr_group_options *options, mr_group **group_out,
     if (!group_out)
         return mr_error_set(error, MR_ERR_INVALID, "group_out is NULL");
     *group_out = NULL;
-    mr_status status = mr_options_copy(&known, sizeof known, options, error);
+    mr_status status = mr_options_copy(&known, sizeof known, options, "mr_group_options", error);
     if (status)
         return status;
     status = check_device(&known, error);

@@ -61,7 +61,7 @@ static mr_status check_options(const mr_launch_options *o, mr_error *error)
 static mr_status resolve_options(struct run *run, const mr_launch_options *options, uint32_t nproc, mr_error *error)
 {
     mr_launch_options *o = &run->options;
-    mr_status status = mr_options_copy(o, sizeof *o, options, error);
+    mr_status status = mr_options_copy(o, sizeof *o, options, "mr_launch_options", error);
     if (status != MR_OK)
         return status;
     o->nproc = nproc;
@@ -347,7 +347,7 @@ mr_status mr_launch(const mr_launch_options *options, char *const *argv, mr_laun
     if (!argv || !argv[0] || argv[0][0] == '\0')
         return mr_error_set(error, MR_ERR_INVALID, "argv names no program");
     mr_launch_options known;
-    mr_status status = mr_options_copy(&known, sizeof known, options, error);
+    mr_status status = mr_options_copy(&known, sizeof known, options, "mr_launch_options", error);
     const struct mr_rank_job job = {.argv = argv};
     return status == MR_OK ? mr_launch_run(&known, known.nproc, &job, result_out, error) : status;
 }

@@ -319,7 +319,7 @@ mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const m
     struct mr_rendezvous_plan plan;
     struct mr_rendezvous out = {0};
     memset(rendezvous_out, 0, sizeof *rendezvous_out);
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, error);
+    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_group_options", error);
     if (status == MR_OK)
         status = mr_rendezvous_plan_make(means, &resolved, &plan, &out.who, out.backend, error);
     if (status != MR_OK)

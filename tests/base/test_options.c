@@ -27,7 +27,7 @@ static void the_present_version_is_copied(void **state)
 {
     (void)state;
     struct now src = {.struct_size = sizeof src, .a = 1, .b = 2}, dst;
-    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, NULL), MR_OK);
+    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", NULL), MR_OK);
     assert_memory_equal(&dst, &src, sizeof dst);
 }
 
@@ -37,7 +37,7 @@ static void an_older_caller_s_missing_fields_are_zero(void **state)
     struct old src = {.struct_size = sizeof src, .a = 1};
     struct now dst;
     memset(&dst, 0xff, sizeof dst);
-    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, NULL), MR_OK);
+    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", NULL), MR_OK);
     assert_int_equal(dst.struct_size, sizeof dst);
     assert_int_equal(dst.a, 1);
     assert_int_equal(dst.b, 0);
@@ -48,7 +48,7 @@ static void a_newer_caller_s_unused_fields_do_not_matter(void **state)
     (void)state;
     struct newer src = {.struct_size = sizeof src, .a = 1, .b = 2};
     struct now dst;
-    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, NULL), MR_OK);
+    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", NULL), MR_OK);
     assert_int_equal(dst.struct_size, sizeof dst);
     assert_int_equal(dst.b, 2);
 }
@@ -59,7 +59,7 @@ static void a_newer_caller_s_used_field_is_refused(void **state)
     struct newer src = {.struct_size = sizeof src, .c = UINT64_C(1) << 8};
     struct now dst;
     mr_error error;
-    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", &error), MR_ERR_INVALID);
     assert_string_equal(error.text, "struct_size 32 is above this library's 24 and byte 25 is not zero");
 }
 
@@ -68,7 +68,7 @@ static void no_struct_means_all_defaults(void **state)
     (void)state;
     struct now dst;
     memset(&dst, 0xff, sizeof dst);
-    assert_int_equal(mr_options_copy(&dst, sizeof dst, NULL, NULL), MR_OK);
+    assert_int_equal(mr_options_copy(&dst, sizeof dst, NULL, "mr_now", NULL), MR_OK);
     assert_int_equal(dst.struct_size, sizeof dst);
     assert_int_equal(dst.a + dst.b, 0);
 }
@@ -80,11 +80,13 @@ static void an_impossible_size_is_refused(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct now src = {.struct_size = sizes[i]}, dst;
         mr_error error;
-        assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, &error), MR_ERR_INVALID);
+        assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", &error), MR_ERR_INVALID);
         assert_int_equal(strncmp(error.text, "struct_size ", 12), 0);
+        if (sizes[i] == 0)
+            assert_string_equal(error.text, "struct_size of the mr_now is 0: initialise it with MR_NOW_INIT");
     }
     struct now only_size = {.struct_size = sizeof(size_t), .a = 7}, dst;
-    assert_int_equal(mr_options_copy(&dst, sizeof dst, &only_size, NULL), MR_OK);
+    assert_int_equal(mr_options_copy(&dst, sizeof dst, &only_size, "mr_now", NULL), MR_OK);
     assert_int_equal(dst.a, 0);
 }
 

@@ -47,7 +47,7 @@ static void a_size_that_is_none_is_refused_by_name(void **state)
     struct now out = {0};
     mr_error error;
     assert_int_equal(mr_out_struct_check(&out, sizeof out, "now", &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the now is 0: it was not initialised");
+    assert_string_equal(error.text, "struct_size of the now is 0: initialise it with NOW_INIT");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         out.struct_size = sizes[i];
         assert_int_equal(mr_out_struct_check(&out, sizeof out, "now", &error), MR_ERR_INVALID);

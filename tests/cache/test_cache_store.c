@@ -284,7 +284,7 @@ static void writer_goes_on_elsewhere_when_its_segment_is_removed(void **state)
     assert_int_equal(add(append, 1), 0);
     report.struct_size = 0;
     assert_int_equal(mr_cache_clear(store->dir, &report, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the mr_cache_report is 0: it was not initialised");
+    assert_string_equal(error.text, "struct_size of the mr_cache_report is 0: initialise it with MR_CACHE_REPORT_INIT");
     assert_int_equal(mr_cache_stat(store->dir, NULL, false, &report, NULL), MR_ERR_INVALID);
     assert_counts(store, 1, 1);
     report.struct_size = sizeof report;

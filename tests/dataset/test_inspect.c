@@ -209,7 +209,7 @@ static void records_tell_their_shape(void **state)
     mr_dataset *dataset = open_dataset(spec);
     info.struct_size = 0;
     assert_int_equal(mr_dataset_inspect(dataset, 1, &info, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the mr_sample_info is 0: it was not initialised");
+    assert_string_equal(error.text, "struct_size of the mr_sample_info is 0: initialise it with MR_SAMPLE_INFO_INIT");
     info.struct_size = sizeof info;
     assert_int_equal(mr_dataset_inspect(dataset, 1, &info, NULL), MR_OK);
     assert_string_equal(info.format, "raw");

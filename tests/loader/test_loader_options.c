@@ -324,7 +324,8 @@ static void struct_sizes_of_other_versions_are_understood(void **state)
     newer.unknown[63] = 1;
     rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size");
     newer.known.struct_size = 0;
-    rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size is 0");
+    rig_refuses(*state, &newer.known, MR_ERR_INVALID,
+                "struct_size of the mr_loader_options is 0: initialise it with MR_LOADER_OPTIONS_INIT");
     newer.known.struct_size = SIZE_MAX;
     rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size");
 

@@ -85,7 +85,7 @@ static void switches_have_four_pairs_of_words(void **state)
 static void wrong_values_are_refused_with_their_limits(void **state)
 {
     (void)state;
-    refuse("batch_size", "0", "batch_size: '0' is not a number from 1 to 65535");
+    refuse("batch_size", "0", "batch_size: '0' is not a number from 1 to 65535, nor 'default'");
     refuse("batch_size", "65536", "batch_size: '65536' is not a number from 1 to 65535");
     refuse("batch_size", "", "batch_size: ''");
     refuse("batch_size", " 8", "batch_size: ' 8'");
@@ -96,12 +96,17 @@ static void wrong_values_are_refused_with_their_limits(void **state)
     refuse("seed", "18446744073709551616",
            "seed: '18446744073709551616' is not a number from 0 to 18446744073709551615");
     refuse("nice", "20", "nice: '20' is not a number from 0 to 19");
-    refuse("num_workers", "0", "num_workers: '0' is not a number from 1 to 1024, nor 'none'");
+    refuse("num_workers", "0", "num_workers: '0' is not a number from 1 to 1024, nor 'none', nor 'default'");
     refuse("cache_bytes", "16777216T", "cache_bytes: '16777216T' is not a number of bytes");
     refuse("cache_bytes", "1KB", "cache_bytes: '1KB'");
     refuse("tail", "round", "tail: 'round' is none of pad, drop, exact");
     refuse("cache_form", "marks", "cache_form: 'marks' is none of auto, index, dct");
     refuse("pad_channels", "5", "pad_channels: '5' is none of 0, 4, 8");
+    refuse("dtype", "float32", "dtype: 'float32' is none of u8, f32, f16, bf16; did you mean 'f32'?");
+    refuse("dtype", "torch.bfloat16", "dtype: 'torch.bfloat16' is none of u8, f32, f16, bf16; did you mean 'bf16'?");
+    refuse("dtype", "Half", "did you mean 'f16'?");
+    refuse("dtype", "uint8", "did you mean 'u8'?");
+    refuse("dtype", "x", "dtype: 'x' is none of u8, f32, f16, bf16");
     refuse("drop_last", "perhaps", "drop_last: 'perhaps' is none of true, false");
 }
 

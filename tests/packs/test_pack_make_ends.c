@@ -193,7 +193,7 @@ static void wrong_options_are_refused_by_name(void **state)
         mr_pack_options options;
         const char *words;
     } cases[] = {
-        {{.struct_size = 0}, "struct_size is 0"},
+        {{.struct_size = 0}, "is 0: initialise it with MR_PACK_OPTIONS_INIT"},
         {{.struct_size = sizeof(mr_pack_options), .encoding = (mr_pack_encoding)5}, "encoding 5"},
         {{.struct_size = sizeof(mr_pack_options), .quality = 101}, "quality 101"},
         {{.struct_size = sizeof(mr_pack_options), .num_workers = 257}, "num_workers 257"},
@@ -216,7 +216,7 @@ static void wrong_options_are_refused_by_name(void **state)
     mr_pack_report report = {0};
     mr_error error;
     assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the mr_pack_report is 0: it was not initialised");
+    assert_string_equal(error.text, "struct_size of the mr_pack_report is 0: initialise it with MR_PACK_REPORT_INIT");
     assert_int_equal(mr_dataset_check(rig->dataset, NULL, &report, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_dataset_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);

@@ -256,7 +256,7 @@ static void wrong_options_are_refused_in_one_line(void **state)
     expect_refused(&options, "order 2 is not an mr_order");
     options.order = MR_ORDER_TORCH;
     options.struct_size = 0;
-    expect_refused(&options, "struct_size is 0: the options were not initialised");
+    expect_refused(&options, "struct_size of the mr_sampler_options is 0: initialise it with MR_SAMPLER_OPTIONS_INIT");
 }
 
 static void world_size_0_means_1(void **state)

@@ -272,7 +272,7 @@ static void errors_name_the_place(void **state)
                  {"random_resized_crop(224,scale=1:0.5)", 1, "scale 1:0.5"},
                  {"random_resized_crop(224,ratio=0:1)", 1, "ratio 0:1"},
                  {"a_name_that_is_far_too_long_for_this", 1, "too long"},
-                 {"trian:224", 1, "no operation has this name (did you mean 'train'?); there are train, eval, cifar"},
+                 {"xyzzy:224", 1, "no operation has this name; there are train, eval, cifar"},
                  {"train:224,filp", 11, "no operation has this name (did you mean 'hflip'?)"},
                  {"train:224,hflip", 10, "'+' joins operations, not ','"},
                  {"train:224,3", 10, "'+' or the end is expected"},
@@ -343,8 +343,8 @@ static void errors_name_the_place(void **state)
                   "unknown or given twice; color_jitter has brightness, contrast, saturation, hue"},
                  {"rand_augment(0)", 14, "num_ops: a whole number from 1 to 256"},
                  {"rand_augment(2,-1)", 16, "magnitude: a whole number from 0 to 999"},
-                 {"hflip+rand_augment(2,31)", 7, "magnitude must be below num_magnitude_bins"},
-                 {"rand_augment(2,9,9)", 1, "magnitude must be below num_magnitude_bins"},
+                 {"hflip+rand_augment(2,40)", 7, "magnitude 40 is not below num_magnitude_bins, which is 31"},
+                 {"rand_augment(2,9,9)", 1, "magnitude 9 is not below num_magnitude_bins, which is 9"},
                  {"rand_augment(k=3)", 14, "unknown or given twice"},
                  {"trivial_augment_wide(1)", 22, "num_magnitude_bins: a whole number from 2 to 1000"},
                  {"trivial_augment_wide(interp=box)", 22, "there are nearest, bilinear, bicubic"},
@@ -395,6 +395,17 @@ static void errors_name_the_place(void **state)
         if (strncmp(error.text, start, strlen(start)) != 0 || !strstr(error.text, cases[i].words))
             fail_msg("\"%s\" lacks \"%s%s\"", error.text, start, cases[i].words);
     }
+}
+
+/* Fifty other names after it would hide it. */
+static void a_near_operation_is_suggested_alone(void **state)
+{
+    (void)state;
+    mr_transform *transform;
+    mr_error error;
+    assert_int_equal(mr_transform_parse("trian:224", &transform, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "transform \"trian:224\", character 1: no operation has this name (did you mean "
+                                    "'train'?)");
 }
 
 static void errors_in_long_texts_show_what_stands_around_the_place(void **state)
@@ -537,6 +548,7 @@ int main(void)
         cmocka_unit_test(text_is_appended_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_given_normalise_replaces_the_implied_one),
         cmocka_unit_test(errors_name_the_place),
+        cmocka_unit_test(a_near_operation_is_suggested_alone),
         cmocka_unit_test(errors_in_long_texts_show_what_stands_around_the_place),
         cmocka_unit_test(the_builder_refuses_what_makes_no_sense),
         cmocka_unit_test(format_writes_no_more_than_it_may),

@@ -13,6 +13,7 @@
 
 enum {
     MR_IMAGE_OP_MAX_PARAMS = 10,
+    MR_IMAGE_OP_WHY = 128, /* bytes of a reason */
     MR_IMAGE_OP_MAX_ARGS =
         16,                  /* doubles of all parameters of an operation; no fewer than a geometric one has (plan.h) */
     MR_IMAGE_MAX_CALLS = 256 /* of all operations of a list */
@@ -65,8 +66,8 @@ struct mr_image_op {
     bool repeats;       /* the first parameter says how often max_calls are drawn */
     bool sets_channels; /* the first parameter is the number of channels of the image from here on */
     struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */
-    const char *(*refuse)(
-        const double *args); /* may be NULL: why the arguments do not go together; NULL where they do */
+    /* May be NULL. Do the arguments not go together? True with the reason. */
+    bool (*refuse)(const double *args, char why_out[MR_IMAGE_OP_WHY]);
     void (*draw)(struct mr_image_draw *draw); /* append at most mr_image_op_max_calls() calls */
     /* May be NULL. Can images of that size be changed so? MR_ERR_DAMAGED with the reason. */
     mr_status (*check)(const double *args, int64_t width, int64_t height, mr_error *error);

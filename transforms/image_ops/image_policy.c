@@ -8,6 +8,7 @@
 #include "transforms/image_ops/image_op_warp.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* In the order of torchvision's spaces; INVERT is auto_augment's alone. */
 enum change {
@@ -215,9 +216,11 @@ static void add_change(const struct policy *p, enum change change, double magnit
     }
 }
 
-const char *mr_image_policy_refuse_rand(const double *args)
+bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WHY])
 {
-    return args[1] < args[2] ? NULL : "magnitude must be below num_magnitude_bins";
+    snprintf(why_out, MR_IMAGE_OP_WHY, "magnitude %.0f is not below num_magnitude_bins, which is %.0f", args[1],
+             args[2]);
+    return args[1] >= args[2];
 }
 
 void mr_image_policy_draw_rand(struct mr_image_draw *draw)

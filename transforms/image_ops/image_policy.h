@@ -10,8 +10,8 @@ extern const char *const mr_image_policy_names[];
 
 /* Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. One call at most for each of num_ops. */
 void mr_image_policy_draw_rand(struct mr_image_draw *draw);
-/* NULL, or why rand_augment's arguments do not go together. */
-const char *mr_image_policy_refuse_rand(const double *args);
+/* Do rand_augment's arguments not go together? True with the reason. */
+bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WHY]);
 
 /* Arguments: num_magnitude_bins, interp, fill. One call at most. */
 void mr_image_policy_draw_wide(struct mr_image_draw *draw);

@@ -9,6 +9,7 @@
 #include "transforms/interpolation.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum op {
     AUTOCONTRAST,
@@ -382,10 +383,10 @@ void mr_image_timm_draw(struct mr_image_draw *draw)
         draw_auto(draw, family);
 }
 
-const char *mr_image_timm_refuse(const double *args)
+bool mr_image_timm_refuse(const double *args, char why_out[MR_IMAGE_OP_WHY])
 {
     const struct set *set = &sets[(size_t)args[MR_TIMM_SET]];
-    return set->has_weights && args[MR_TIMM_CALLS] > set->n
-               ? "policy: n is above the number of operations, none of which is chosen twice by weights"
-               : NULL;
+    snprintf(why_out, MR_IMAGE_OP_WHY,
+             "policy: n is above the number of operations, none of which is chosen twice by weights");
+    return set->has_weights && args[MR_TIMM_CALLS] > set->n;
 }

@@ -46,7 +46,7 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
 
 /* Arguments: the policy's values, interp, fill. */
 void mr_image_timm_draw(struct mr_image_draw *draw);
-/* NULL, or why the arguments do not go together. */
-const char *mr_image_timm_refuse(const double *args);
+/* Do the arguments not go together? True with the reason. */
+bool mr_image_timm_refuse(const double *args, char why_out[MR_IMAGE_OP_WHY]);
 
 #endif

@@ -163,6 +163,7 @@ mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *i
     }
     if (status == MR_OK)
         status = refuse_unused(p, item, params);
-    const char *reason = status == MR_OK && op->refuse ? op->refuse(args_out) : NULL;
-    return reason ? mr_text_parser_fail_at(p, item->place, reason) : status;
+    char why[MR_IMAGE_OP_WHY];
+    bool refused = status == MR_OK && op->refuse && op->refuse(args_out, why);
+    return refused ? mr_text_parser_fail_at(p, item->place, why) : status;
 }

@@ -12,21 +12,24 @@
 #define LEAST_ALPHA 1e-6
 #define MOST_ALPHA 1000.0
 
-/* An alpha if is_alpha, else a probability or a share. */
-static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, bool is_alpha,
+enum what { SHARE, ALPHA, ALPHA_OR_0 }; /* a probability or a share; an alpha; the same, or that way of mixing is off */
+
+static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, enum what what,
                              double *value)
 {
-    const double most = is_alpha ? MOST_ALPHA : 1.0;
+    static const char *const refusals[] = {[SHARE] = "a number from 0 to 1 is expected",
+                                           [ALPHA] = "an alpha from 1e-6 to 1000 is expected",
+                                           [ALPHA_OR_0] = "an alpha of 0, or from 1e-6 to 1000, is expected"};
+    const double least = what == ALPHA ? LEAST_ALPHA : 0.0, most = what == SHARE ? 1.0 : MOST_ALPHA;
     const struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
     if (!arg)
         arg = mr_text_parser_take_arg(item, "");
     if (!arg)
         return MR_OK;
     const double given = arg->values[0];
-    if (arg->n_values != 1 || !(given >= 0 && given <= most) || (is_alpha && given > 0 && given < LEAST_ALPHA))
-        return mr_text_parser_fail_at(p, arg->place,
-                                      is_alpha ? "an alpha of 0, or from 1e-6 to 1000, is expected"
-                                               : "a number from 0 to 1 is expected");
+    const bool is_tiny = what == ALPHA_OR_0 && given > 0 && given < LEAST_ALPHA;
+    if (arg->n_values != 1 || !(given >= least && given <= most) || is_tiny)
+        return mr_text_parser_fail_at(p, arg->place, refusals[what]);
     *value = given;
     return MR_OK;
 }
@@ -44,31 +47,33 @@ static mr_status take_timm(struct mr_text_parser *p, struct mr_text_item *item, 
 {
     op->alpha[0] = 1;
     op->smoothing = 0.1;
-    mr_status status = take_number(p, item, "mixup", true, &op->alpha[0]);
+    mr_status status = take_number(p, item, "mixup", ALPHA_OR_0, &op->alpha[0]);
     if (status == MR_OK)
-        status = take_number(p, item, "cutmix", true, &op->alpha[1]);
+        status = take_number(p, item, "cutmix", ALPHA_OR_0, &op->alpha[1]);
+    if (status == MR_OK && op->alpha[0] + op->alpha[1] == 0)
+        status = mr_text_parser_fail_at(p, item->place, "mixup and cutmix are both 0; one alpha must be above 0");
     if (status == MR_OK)
-        status = take_number(p, item, "prob", false, &op->mix_prob);
+        status = take_number(p, item, "prob", SHARE, &op->mix_prob);
     if (status == MR_OK)
-        status = take_number(p, item, "switch_prob", false, &op->switch_prob);
+        status = take_number(p, item, "switch_prob", SHARE, &op->switch_prob);
     if (status == MR_OK)
-        status = take_number(p, item, "label_smoothing", false, &op->smoothing);
+        status = take_number(p, item, "label_smoothing", SHARE, &op->smoothing);
     return status == MR_OK ? take_mode(p, item) : status;
 }
 
 static mr_status take_both(struct mr_text_parser *p, struct mr_text_item *item, struct mr_op *op)
 {
     op->alpha[0] = op->alpha[1] = 1;
-    mr_status status = take_number(p, item, "mixup", true, &op->alpha[0]);
+    mr_status status = take_number(p, item, "mixup", ALPHA, &op->alpha[0]);
     if (status == MR_OK)
-        status = take_number(p, item, "cutmix", true, &op->alpha[1]);
-    return status == MR_OK ? take_number(p, item, "switch_prob", false, &op->switch_prob) : status;
+        status = take_number(p, item, "cutmix", ALPHA, &op->alpha[1]);
+    return status == MR_OK ? take_number(p, item, "switch_prob", SHARE, &op->switch_prob) : status;
 }
 
 static mr_status take_one(struct mr_text_parser *p, struct mr_text_item *item, double *alpha)
 {
     *alpha = 1;
-    return take_number(p, item, "alpha", true, alpha);
+    return take_number(p, item, "alpha", ALPHA, alpha);
 }
 
 static uint32_t find_kind(const char *name)
@@ -87,9 +92,6 @@ mr_status mr_mix_text_add(struct mr_text_parser *p, struct mr_text_item *item)
                                                           : take_one(p, item, &op.alpha[op.kind == MR_OP_CUTMIX]);
     if (status != MR_OK)
         return status;
-    bool is_one = op.kind == MR_OP_MIXUP_OR_CUTMIX ? op.alpha[0] > 0 && op.alpha[1] > 0 : op.alpha[0] + op.alpha[1] > 0;
-    if (!is_one)
-        return mr_text_parser_fail_at(p, item->place, "an alpha above 0 is expected");
     return mr_transform_append_op(p->transform, &op, p->error);
 }
 

@@ -167,12 +167,14 @@ mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item
 mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
                                      const char *const *names, size_t n)
 {
-    enum { LAST = sizeof ", ..." };
+    enum { LAST = sizeof ", ...", FEW = 10 };
     char words[700];
     const char *nearest = mr_nearest_name(word, names, n);
     size_t used = (size_t)snprintf(words, sizeof words, "%s", start);
     if (nearest)
         used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
+    if (nearest && n > FEW)
+        n = 0;
     for (size_t i = 0; i < n; i++) {
         if (used + strlen("; there are ") + strlen(names[i]) + LAST > sizeof words) {
             snprintf(words + used, sizeof words - used, ", ...");

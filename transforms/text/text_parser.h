@@ -55,7 +55,7 @@ struct mr_text_arg *mr_text_parser_take_arg(struct mr_text_item *item, const cha
 /* True where the word stands alone among the arguments. */
 mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
                                    bool *flag_out);
-/* MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them. */
+/* MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them; of many names only the nearest. */
 mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
                                      const char *const *names, size_t n);
 /*

@@ -346,7 +346,7 @@ static void wrong_options_are_refused_by_name(void **state)
     assert_int_equal(mr_launch(&o, argv, NULL, NULL), MR_ERR_INVALID);
     o.struct_size = 0;
     assert_int_equal(mr_launch(&o, argv, &result, &error), MR_ERR_INVALID);
-    assert_contains(error.text, "struct_size is 0: the options were not initialised");
+    assert_contains(error.text, "struct_size of the mr_launch_options is 0: initialise it with MR_LAUNCH_OPTIONS_INIT");
     o.struct_size = sizeof o;
     result.struct_size = 0;
     assert_int_equal(mr_launch(&o, argv, &result, &error), MR_ERR_INVALID);
