@@ -16,8 +16,8 @@ int main(int argc, char **argv)
         mr_loader_create(dataset, NULL, NULL, &loader, &error) < 0) /* random crops of 224 x 224, batches of 64 */
         errx(1, "%s", error.text);
     while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-        const uint8_t *pixels = mr_batch_data(batch, "image"); /* [N, 3, 224, 224] */
-        const int64_t *labels = mr_batch_data(batch, "label"); /* [N] */
+        const uint8_t *pixels = (const uint8_t *)mr_batch_data(batch, "image"); /* [N, 3, 224, 224] */
+        const int64_t *labels = (const int64_t *)mr_batch_data(batch, "label"); /* [N] */
         printf("%u images; the first: class %d, red %d\n", mr_batch_size(batch), (int)labels[0], pixels[0]);
         mr_batch_release(batch);
     }

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Each public header compiles alone, as C17 and as C++17, without a warning. So do the initialisers of all structs with a
-# struct_size, and base/struct_ends.c knows each of them.
+# struct_size, and base/struct_ends.c knows each of them. So do the programs that README.md shows, and the loop at the top of
+# millrace.h.
 set -eu
 
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'
 # shellcheck disable=SC2086 # $strict is a list
 compile() {
-    echo "$1" | "$CC" -x c -std=c17 $strict -I "$SOURCE/include" -
+    printf '%s\n' "$1" | "$CC" -x c -std=c17 $strict -I "$SOURCE/include" -
     if [ -n "$CXX" ] && [ -x "$CXX" ]; then
-        echo "$1" | "$CXX" -x c++ -std=c++17 $strict -I "$SOURCE/include" -
+        printf '%s\n' "$1" | "$CXX" -x c++ -std=c++17 $strict -I "$SOURCE/include" -
     fi
 }
 
@@ -29,6 +30,28 @@ compile "#include <millrace/millrace.h>
 #include <millrace/dist.h>
 int main(void) { int failed = 0; $initialisers return failed; }"
 n_structs=$(echo "$sized" | wc -l)
+
+# Each block of README.md that is a program becomes a file.
+n_programs=0
+programs=$(mktemp -d)
+trap 'rm -rf "$programs"' EXIT
+awk -v folder="$programs" '/^```/ { inside = $0 == "```c"; if (inside) { n++; text = "" } else if (text ~ /int main\(/) {
+        printf "%s", text > (folder "/" n); text = "" } next }
+    inside { text = text $0 "\n" }' "$SOURCE/README.md"
+for program in "$programs"/*; do
+    compile "$(cat "$program")"
+    n_programs=$((n_programs + 1))
+done
+loop=$(sed -n '/^ \*   /s/^ \* *//p' "$SOURCE/include/millrace/millrace.h")
+compile "#include <millrace/millrace.h>
+void die(const char *text);
+void train(const void *images, const void *labels, uint32_t n);
+void run(void);
+void run(void) { $loop }"
+echo "$n_programs programs of README.md and the loop of millrace.h compiled"
+test "$n_programs" -eq 2
+echo "$loop" | grep -q mr_loader_next
+
 echo "$count headers compiled alone, $n_structs structs have an initialiser"
 test "$count" -ge 7
 test "$n_structs" -ge 8
