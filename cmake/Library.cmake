@@ -142,6 +142,7 @@ install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake ${PROJECT_BINARY_DIR}/m
 
 # libtiff-4.pc does not name the C++ runtime that LERC's archive needs, and it has to come behind that archive.
 set(MR_PC_LIBS_PRIVATE "")
+set(mr_pc_system_libs "${MR_PC_LIBS}")
 set(mr_required ${MR_PC_REQUIRES})
 if(TIFF_FOUND)
   list(REMOVE_ITEM mr_required libtiff-4)
@@ -153,6 +154,20 @@ if(TIFF_FOUND)
   endif()
 endif()
 list(JOIN mr_required ", " MR_PC_REQUIRES_TEXT)
+# `pkg-config --static millrace`: the same by names. An archive comes before what it needs, so the last of two names stays.
+set(mr_private "")
+foreach(module ${MR_PC_REQUIRES})
+  string(TOUPPER ${module} mr_prefix)
+  list(APPEND mr_private ${${mr_prefix}_STATIC_LDFLAGS})
+  if(module STREQUAL libtiff-4 AND MR_TIFF_CXX)
+    list(APPEND mr_private -lstdc++)
+  endif()
+endforeach()
+list(REVERSE mr_private)
+list(REMOVE_DUPLICATES mr_private)
+list(REVERSE mr_private)
+list(JOIN mr_private " " MR_PC_SHARED_LIBS_PRIVATE)
+string(APPEND MR_PC_SHARED_LIBS_PRIVATE " ${mr_pc_system_libs}")
 file(RELATIVE_PATH MR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" MR_PC_TO_PREFIX "${MR_PC_TO_PREFIX}")
 # The files of the shared libraries require nothing that this project does not install: pkg-config refuses even --cflags if a

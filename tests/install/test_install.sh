@@ -36,6 +36,11 @@ run_group() {
     echo "ok: $1"
 }
 
+# is_static PROGRAM: it needs no shared library.
+is_static() {
+    if readelf -d "$1" | grep NEEDED; then fail "$1 is linked with -static and needs shared libraries"; fi
+}
+
 # find_millrace ARGUMENTS...: a project that only calls find_package(millrace ARGUMENTS...); it must define all targets.
 find_millrace() {
     rm -rf "$folder/find"
@@ -105,7 +110,7 @@ cmake -S "$SOURCE/tests/install/consumer" -B "$folder/consumer" -DCMAKE_C_COMPIL
     -DCMAKE_PREFIX_PATH="$folder/moved" -DFIRST_BATCH="$SOURCE/examples/first_batch.c" \
     -DGROUP_ALONE="$SOURCE/tests/install/group_alone.c" >/dev/null
 cmake --build "$folder/consumer" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "the consumer does not build"; }
-for name in c_shared c_static cxx_shared cxx_static; do
+for name in c_shared c_static c_full cxx_shared cxx_static cxx_full; do
     run_program "find_package_$name" "$folder/consumer/$name"
 done
 if readelf -d "$folder/consumer/c_static" "$folder/consumer/group_dist_static" | grep libmillrace; then
@@ -116,6 +121,11 @@ if readelf -d "$folder/consumer/c_shared" | grep libmillrace-dist; then
 fi
 run_group find_package_dist "$folder/consumer/group_dist"
 run_group find_package_dist_static "$folder/consumer/group_dist_static"
+run_group find_package_dist_full "$folder/consumer/group_full"
+if readelf -d "$folder/consumer/c_static" | grep -e liblzma -e libLerc -e libstdc++; then
+    fail "a program with the static library loads what only an archive of libtiff needs"
+fi
+for name in c_full cxx_full group_full; do is_static "$folder/consumer/$name"; done
 
 echo "== components"
 find_millrace REQUIRED || fail "find_package without components: $(cat "$folder/log")"
@@ -147,21 +157,25 @@ libdir=$(dirname "$PKG_CONFIG_PATH")
     static="-static $(pkg-config --static --cflags --libs millrace-static)"
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_shared" $shared
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_static" $static
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_full" -static $(pkg-config --static --cflags --libs millrace)
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_shared" $shared
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_static" $static
     code=$SOURCE/tests/install/group_alone.c
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist" $(pkg-config --cflags --libs millrace-dist) -Wl,-rpath,"$libdir"
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_static" -static $(pkg-config --static --cflags --libs millrace-dist-static)
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_full" -static $(pkg-config --static --cflags --libs millrace-dist)
     # The archive of millrace, and shared libraries of others.
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_archive" $(pkg-config --cflags --libs millrace-dist-static)
 }
 run_group pc_dist "$folder/pc_dist"
 run_group pc_dist_static "$folder/pc_dist_static"
+run_group pc_dist_full "$folder/pc_dist_full"
 run_group pc_dist_archive "$folder/pc_dist_archive"
 if readelf -d "$folder/pc_dist_archive" | grep libmillrace; then
     fail "millrace-dist-static links a shared library of millrace"
 fi
-for name in pc_c_shared pc_c_static pc_cxx_shared pc_cxx_static; do
+for name in pc_c_static pc_c_full pc_cxx_static pc_dist_static pc_dist_full; do is_static "$folder/$name"; done
+for name in pc_c_shared pc_c_static pc_c_full pc_cxx_shared pc_cxx_static; do
     run_program "$name" "$folder/$name"
 done
 
