@@ -45,7 +45,7 @@ typedef enum mr_reader_kind {
 /** What a cache keeps of image files. The batches are the same (docs/cache.md). */
 typedef enum mr_cache_form {
     MR_CACHE_FORM_AUTO = 0,  /* dct if there is room for it, else index */
-    MR_CACHE_FORM_INDEX = 1, /* places in each JPEG file, 2.5 % of its bytes; parts of the file are read too */
+    MR_CACHE_FORM_INDEX = 1, /* places in each JPEG file, 2.3 % of its bytes; parts of the file are read too */
     MR_CACHE_FORM_DCT = 2    /* packed samples, 132 % of the files' bytes: the fastest */
 } mr_cache_form;
 

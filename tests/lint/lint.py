@@ -341,7 +341,7 @@ def check_needed(root, files, report):
         if path == "script/setup":
             pattern = r"(?:packages|extra)='([^']*)'|--ci\)\s+packages=\"\$packages ([^\"]*)\""
         elif path.endswith((".cmake", "CMakeLists.txt")):
-            pattern = r"(?:apt-get install|\(package|\"package) ([a-z0-9-]+)"
+            pattern = r"(?:apt-get install|\(package|, package) ([a-z0-9-]+)"
         else:
             continue
         for match in re.finditer(pattern, "\n".join(read_lines(root, path))):
@@ -361,6 +361,47 @@ def check_links(root, files, report):
             for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
                 if not os.path.exists(os.path.join(root, os.path.dirname(path), target)):
                     report(path, number, f"the link {target} leads nowhere")
+
+
+FIGURES = "bench/figures.txt"
+MAY_NAME_FIGURES = (".md", ".h", ".scd", ".py")
+
+
+def words_of(lines):
+    """The text without line breaks and without the marks of comments, and the line of each of its characters."""
+    text, places = "", []
+    for number, line in enumerate(lines, 1):
+        for word in re.sub(r"^\s*(?:/?\*+|#+)\s", "", line).split():
+            text += word + " "
+            places += [number] * (len(word) + 1)
+    return text, places
+
+
+def check_figures(root, files, report):
+    """A figure is the same on all pages that name it, and is in the page of results that it is from."""
+    if FIGURES not in files:
+        return
+    pages = {p: words_of(read_lines(root, p)) for p in files
+             if p.endswith(MAY_NAME_FIGURES) and not p.startswith(("bench/results/", "tests/lint/"))}
+    value = None
+    for number, line in enumerate(read_lines(root, FIGURES), 1):
+        key, _, words = line.partition(": ")
+        if key == "value":
+            value = words
+        elif key == "from":
+            source, _, row = words.partition(": ")
+            if source not in files or row not in "\n".join(read_lines(root, source)):
+                report(FIGURES, number, f"{source} does not have {row}")
+        elif key == "text":
+            pattern = re.compile(r"([0-9]+(?:[.,][0-9]+)*)".join(re.escape(part) for part in re.split(r"\bN\b", words)))
+            n_found = 0
+            for page, (text, places) in pages.items():
+                for match in pattern.finditer(text):
+                    n_found += 1
+                    if match.group(1) != value:
+                        report(page, places[match.start(1)], f"{match.group(1)} in '{words}' is {value} in {FIGURES}")
+            if not n_found:
+                report(FIGURES, number, f"'{words}' is on no page")
 
 
 def check_version(root, files, report):
@@ -398,6 +439,7 @@ def lint(root):
     check_readme(root, files, report)
     check_needed(root, files, report)
     check_links(root, files, report)
+    check_figures(root, files, report)
     check_version(root, files, report)
     return findings
 

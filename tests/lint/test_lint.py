@@ -30,6 +30,9 @@ GOOD = {
     "README.md": "`cmake` `b-dev`\n```c\nint main(void) { return 0; }\n```\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(millrace VERSION 0.1.0)\n",
     "CHANGELOG.md": "# Changes\n\n## 0.1.0, not released\n",
+    "bench/figures.txt": "what: speed\nvalue: 1.5\nfrom: bench/results/run.md: | ours | 1.46 |\ntext: is N times as fast\n",
+    "bench/results/run.md": "| ours | 1.46 |\n",
+    "include/millrace/speed.h": TAG + "/*\n * It is\n * 1.5 times as fast.\n */\n",
     "docs/x.md": "[a](../README.md) [b](#below) [c](https://example.org/x)\n",
     "script/test": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "build/dropped.c": "no tag, but not part of the tree\n",
@@ -83,6 +86,11 @@ BAD = [
     ("the_readme_lacks_a_package_of_the_build", "cmake/A.cmake", HASH + 'say("left out (package d-dev)")\n', "does not name d-dev"),
     ("a_merge_is_left_over", "docs/design.md", "a\n<<<<<<< HEAD\nb\n", "a mark of a merge"),
     ("a_link_is_dead", "docs/design.md", "see [formats](formats.md#lists)\n", "leads nowhere"),
+    ("a_page_has_another_figure", "docs/y.md", "a\n\nIt is 1.48\ntimes as fast.\n",
+     "docs/y.md:3: 1.48 in 'is N times as fast' is 1.5 in bench/figures.txt"),
+    ("a_header_has_another_figure", "include/millrace/speed.h", TAG + "/*\n * It is\n * 2 times as fast.\n */\n", "speed.h:4: 2 in"),
+    ("a_figure_is_on_no_page", "include/millrace/speed.h", TAG, "'is N times as fast' is on no page"),
+    ("a_figure_was_not_measured", "bench/results/run.md", "| ours | 1.40 |\n", "does not have | ours | 1.46 |"),
     ("the_versions_differ", "CHANGELOG.md", "## 0.2.0\n", "names version 0.2.0"),
 ]
 
