@@ -179,16 +179,19 @@ endforeach()
 
 # Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset transforms transforms/formats transforms/image_ops transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch
-        dist/group dist/gloo dist/mpi dist/nccl tools examples python tests bench)
+foreach(room base sampler dataset dataset/tar transforms transforms/formats transforms/image_ops transforms/jpeg transforms/mixing
+        transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo
+        dist/mpi dist/nccl tools tools/measure examples python tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
-foreach(document README.md CHANGELOG.md LICENSE docs/cache.md docs/choosing.md docs/design.md docs/extending.md docs/formats.md
+foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/cache.md docs/choosing.md docs/design.md docs/extending.md docs/formats.md
         docs/gpu.md docs/pack-format.md docs/plug-in.md docs/python.md docs/recipes.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions ${PROJECT_SOURCE_DIR}/docs/recipes DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/dataset/extending DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/dataset
+        FILES_MATCHING PATTERN *.patch)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*.cu
      ${PROJECT_SOURCE_DIR}/examples/*.h ${PROJECT_SOURCE_DIR}/examples/*.diff)

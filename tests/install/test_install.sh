@@ -5,7 +5,7 @@
 # folder of images, and the static one does so in another directory with the installed tree gone. group_alone.c does the
 # same for the process group. Then find_package() with other components, make in a copy of
 # the examples, and what needs no other package. No installed file
-# names a folder of the build.
+# names a folder of the build, and README's line removes them all.
 set -eu
 
 build=$1
@@ -77,13 +77,19 @@ pc=$(find "$folder/moved" -name millrace.pc)
 test -n "$pc" || fail "no millrace.pc"
 test -x "$folder/moved/libexec/millrace/millrace-worker" || fail "the worker helper is not in libexec/millrace"
 doc=$folder/moved/share/doc/millrace
-test -f "$doc/README.md" || fail "no README.md in $doc"
-for document in README.md docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md docs/recipes.md docs/training.md; do
+for document in README.md SECURITY.md docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md docs/recipes.md docs/training.md; do
     test -f "$doc/$document" || fail "$document is not installed"
-    for link in $(grep -o '\]([^):]*)' "$doc/$document" | tr -d '()]' | sed 's/#.*//'); do
-        test -e "$(dirname "$doc/$document")/$link" || fail "$document points to $link, which is not installed"
-    done
 done
+(cd "$doc" && find . -name '*.md') >"$folder/documents"
+n_links=0
+while read -r document; do
+    for link in $(grep -o '\](<*[^):#][^):]*)' "$doc/$document" | sed 's/^](//; s/[)#].*//'); do
+        test -e "$(dirname "$doc/$document")/$link" || fail "$document points to $link, which is not installed"
+        n_links=$((n_links + 1))
+    done
+done <"$folder/documents"
+test "$n_links" -ge 100 || fail "only $n_links links in the installed documents"
+echo "ok: $n_links links of the installed documents lead somewhere"
 
 # Debug information names the sources, except in Release; it is left out here.
 mkdir "$folder/stripped"
@@ -204,6 +210,17 @@ if PKG_CONFIG_LIBDIR=$PKG_CONFIG_PATH pkg-config --libs millrace-static 2>"$fold
 fi
 grep -q libjpeg "$folder/log" || fail "the missing package is not named: $(cat "$folder/log")"
 echo "ok: millrace and millrace-dist need no other package"
+
+echo "== uninstalled"
+cmake --install "$build" --prefix "$folder/removed" >/dev/null
+# README's line, with this build's list. Another test that installs from the same build holds the same lock.
+line=$(sed -n 's|^sudo \(xargs .*\)<build/release/install_manifest.txt.*|\1|p' "$SOURCE/README.md")
+test -n "$line" || fail "README.md does not say how to uninstall"
+sh -c "$line" <"$build/install_manifest.txt" || fail "'$line' ended with status $?"
+left=$(find "$folder/removed" ! -type d)
+test -z "$left" || fail "left after uninstalling: $left"
+test -d "$folder/removed/lib" || fail "nothing was installed that could be removed"
+echo "ok: uninstalled"
 
 echo "== moved away"
 mkdir "$folder/elsewhere"
