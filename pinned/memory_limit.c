@@ -46,26 +46,33 @@ static bool read_available(const char *root, uint64_t *out)
     return found;
 }
 
-static mr_status refuse_size(uint64_t len_bytes, uint64_t free_bytes, const char *whose, mr_error *error)
+/* What is left of a limit, and whose it is. */
+struct room {
+    uint64_t bytes;
+    char whose[128];
+};
+
+static void take_smaller(struct room *least, uint64_t bytes, const char *format, const char *name)
 {
-    return mr_error_set(error, MR_ERR_NO_MEMORY,
-                        "the slab needs %.1f MB, %s leaves %.1f MB; lower batch_size or n_slots",
-                        (double)len_bytes / 1e6, whose, (double)free_bytes / 1e6);
+    if (bytes >= least->bytes)
+        return;
+    least->bytes = bytes;
+    (void)snprintf(least->whose, sizeof least->whose, format, name);
 }
 
 /* One group's limit and use. The page cache that a group holds can be given back, so it does not count as used. */
-static mr_status check_group(const char *dir, const char *limit_name, const char *used_name, const char *stat_key,
-                             uint64_t len_bytes, mr_error *error)
+static void look_at_group(const char *dir, const char *limit_name, const char *used_name, const char *stat_key,
+                          struct room *least)
 {
     char path[PATH_BYTES + 64];
     uint64_t limit;
     uint64_t used;
     snprintf(path, sizeof path, "%s/%s", dir, limit_name);
     if (!read_number(path, &limit))
-        return MR_OK;
+        return;
     snprintf(path, sizeof path, "%s/%s", dir, used_name);
     if (!read_number(path, &used))
-        return MR_OK;
+        return;
     uint64_t cache = 0;
     snprintf(path, sizeof path, "%s/memory.stat", dir);
     FILE *file = fopen(path, "re");
@@ -78,25 +85,23 @@ static mr_status check_group(const char *dir, const char *limit_name, const char
     if (file)
         fclose(file);
     used = used > cache ? used - cache : 0;
-    uint64_t room = limit > used ? limit - used : 0;
-    char whose[128];
-    snprintf(whose, sizeof whose, "the memory limit of cgroup %.80s", strrchr(dir, '/') ? strrchr(dir, '/') : dir);
-    return len_bytes > room ? refuse_size(len_bytes, room, whose, error) : MR_OK;
+    const char *name = strrchr(dir, '/');
+    take_smaller(least, limit > used ? limit - used : 0, "the memory limit of cgroup %.80s", name ? name : dir);
 }
 
 /* The group's directory below mount and every one above it up to mount itself. */
-static mr_status check_upwards(const char *root, const char *mount, const char *group, const char *limit_name,
-                               const char *used_name, const char *stat_key, uint64_t len_bytes, mr_error *error)
+static void look_upwards(const char *root, const char *mount, const char *group, const char *limit_name,
+                         const char *used_name, const char *stat_key, struct room *least)
 {
     char dir[PATH_BYTES];
     size_t top = strlen(root) + strlen(mount);
     int len = snprintf(dir, sizeof dir, "%s%s%s", root, mount, strcmp(group, "/") == 0 ? "" : group);
     if (len < 0 || (size_t)len >= sizeof dir)
-        return MR_OK;
+        return;
     for (;;) {
-        mr_status status = check_group(dir, limit_name, used_name, stat_key, len_bytes, error);
-        if (status != MR_OK || strlen(dir) <= top)
-            return status;
+        look_at_group(dir, limit_name, used_name, stat_key, least);
+        if (strlen(dir) <= top)
+            return;
         *strrchr(dir, '/') = '\0';
     }
 }
@@ -112,38 +117,45 @@ static bool has_word(const char *list, const char *word)
 }
 
 /* One line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory controller of version 1. */
-static mr_status check_line(const char *root, char *line, uint64_t len_bytes, mr_error *error)
+static void look_at_line(const char *root, char *line, struct room *least)
 {
     line[strcspn(line, "\n")] = '\0';
     char *controllers = strchr(line, ':');
     char *group = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!group)
-        return MR_OK;
+        return;
     *group++ = '\0';
     controllers++;
     if (controllers[0] == '\0')
-        return check_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file", len_bytes,
-                             error);
-    if (has_word(controllers, "memory"))
-        return check_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                             "total_inactive_file", len_bytes, error);
-    return MR_OK;
+        look_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file", least);
+    else if (has_word(controllers, "memory"))
+        look_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                     "total_inactive_file", least);
+}
+
+static void look_at_groups(const char *root, struct room *least)
+{
+    char line[PATH_BYTES];
+    FILE *file = open_below(root, "/proc/self/cgroup");
+    while (file && fgets(line, sizeof line, file))
+        look_at_line(root, line, least);
+    if (file)
+        fclose(file);
 }
 
 mr_status mr_memory_limit_check_below(const char *root, uint64_t len_bytes, mr_error *error)
 {
+    struct room least = {.bytes = UINT64_MAX};
     uint64_t available;
-    if (read_available(root, &available) && len_bytes > available)
-        return refuse_size(len_bytes, available, "available memory", error);
-    FILE *file = open_below(root, "/proc/self/cgroup");
-    if (!file)
+    if (read_available(root, &available))
+        take_smaller(&least, available, "%s", "available memory");
+    look_at_groups(root, &least);
+    if (len_bytes <= least.bytes)
         return MR_OK;
-    char line[PATH_BYTES];
-    mr_status status = MR_OK;
-    while (status == MR_OK && fgets(line, sizeof line, file))
-        status = check_line(root, line, len_bytes, error);
-    fclose(file);
-    return status;
+    return mr_error_set(error, MR_ERR_NO_MEMORY,
+                        "the slab needs %.1f MB, %s leaves %.1f MB: %.1f MB too little; lower batch_size or n_slots",
+                        (double)len_bytes / 1e6, least.whose, (double)least.bytes / 1e6,
+                        (double)(len_bytes - least.bytes) / 1e6);
 }
 
 mr_status mr_memory_limit_check(uint64_t len_bytes, mr_error *error)

@@ -78,7 +78,7 @@ static void available_memory_is_the_limit(void **state)
     fits(0);
     fits(1024 * MB);
     is_too_much(1024 * MB + 1, "the slab needs 1024.0 MB, available memory leaves 1024.0 MB");
-    is_too_much(UINT64_MAX, "available memory leaves 1024.0 MB; lower batch_size or n_slots");
+    is_too_much(UINT64_MAX, "too little; lower batch_size or n_slots");
 }
 
 static void limits_that_cannot_be_read_do_not_count(void **state)
@@ -168,6 +168,22 @@ static void version_one_limits(void **state)
     is_too_much(31 * MB, "cgroup /docker leaves 30.0 MB");
 }
 
+/* The first one that is missed may not be the one that decides. */
+static void the_least_room_is_named_and_by_how_much_it_is_missed(void **state)
+{
+    (void)state;
+    put_meminfo();
+    put("/proc/self/cgroup", "7:memory:/docker/abc\n0::/job\n");
+    put("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "500000000\n");
+    put("/sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "0\n");
+    put("/sys/fs/cgroup/memory.max", "700000000\n");
+    put("/sys/fs/cgroup/memory.current", "100000000\n");
+    is_too_much(1100 * MB, "the slab needs 1100.0 MB, the memory limit of cgroup /docker leaves 500.0 MB: "
+                           "600.0 MB too little; lower batch_size or n_slots");
+    put("/sys/fs/cgroup/memory.current", "300000000\n");
+    is_too_much(1100 * MB, "the memory limit of cgroup /cgroup leaves 400.0 MB: 700.0 MB too little");
+}
+
 static void this_machine_has_room_for_a_page_and_not_for_everything(void **state)
 {
     (void)state;
@@ -189,6 +205,7 @@ int main(void)
         IN_ROOT(the_root_of_a_container_limits),
         IN_ROOT(a_full_group_leaves_nothing),
         IN_ROOT(version_one_limits),
+        IN_ROOT(the_least_room_is_named_and_by_how_much_it_is_missed),
         cmocka_unit_test(this_machine_has_room_for_a_page_and_not_for_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
