@@ -8,10 +8,11 @@
 #include "pinned/slot.h"
 
 #include <assert.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 
-enum { BOOK_ALIGN = 64, DATA_ALIGN = 4096, GEOMETRY_BYTES = 8 * sizeof(int32_t) };
+enum { BOOK_ALIGN = 64, GEOMETRY_BYTES = 8 * sizeof(int32_t) };
 
 /* Append count x bytes at *end, aligned; false on overflow. */
 static bool append_part(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align, uint64_t *off_out)
@@ -56,7 +57,8 @@ static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
     return ok;
 }
 
-static bool lay_out_data(struct mr_slot_layout *l)
+/* Slots are page-locked, and pieces of them apart: no two share a page. */
+static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
 {
     uint64_t end = 0;
     uint64_t unused;
@@ -76,7 +78,7 @@ static bool lay_out_data(struct mr_slot_layout *l)
     if (l->source_bytes > 0)
         ok = ok && append_part(&end, l->batch_size, l->source_bytes, 64, &l->source_off);
     l->used_bytes = end;
-    return ok && append_part(&end, 0, 0, DATA_ALIGN, &l->data_bytes);
+    return ok && append_part(&end, 0, 0, page, &l->data_bytes);
 }
 
 mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape, mr_error *error)
@@ -95,10 +97,11 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
                                       .source_bytes = shape->source_bytes};
     for (uint32_t k = 0; k < shape->n_kept; k++)
         layout->kept[k].max_bytes = shape->kept_bytes[k];
+    uint64_t page = shape->page_bytes ? shape->page_bytes : (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t end = shape->head_bytes;
-    if (!lay_out_book(layout) || !lay_out_data(layout) ||
-        !append_part(&end, shape->n_slots, layout->book_bytes, DATA_ALIGN, &layout->book_off) ||
-        !append_part(&end, shape->n_slots, layout->data_bytes, DATA_ALIGN, &layout->data_off))
+    if (!lay_out_book(layout) || !lay_out_data(layout, page) ||
+        !append_part(&end, shape->n_slots, layout->book_bytes, page, &layout->book_off) ||
+        !append_part(&end, shape->n_slots, layout->data_bytes, page, &layout->data_off))
         return mr_error_set(error, MR_ERR_NO_MEMORY, "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
                             shape->n_slots, shape->batch_size, (unsigned long long)shape->sample_bytes);
     layout->slab_bytes = end;

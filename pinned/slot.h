@@ -97,8 +97,8 @@ struct mr_slot_layout {
     uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
     uint64_t outcome_off;    /* uint8_t[batch_size] */
     uint64_t records_off;    /* mr_record[MR_SLOT_RECORDS + n_workers] */
-    uint64_t data_off;       /* of slot 0 from the start of the slab; 4096-aligned */
-    uint64_t data_bytes;     /* from slot to slot; 4096-aligned */
+    uint64_t data_off;       /* of slot 0 from the start of the slab; page-aligned */
+    uint64_t data_bytes;     /* from slot to slot; whole pages */
     uint64_t sample_bytes;   /* from row to row of the samples, which begin at 0 within the data */
     uint64_t label_off;      /* within the data: the small block begins here */
     uint64_t label_bytes;    /* of one label */
@@ -134,6 +134,7 @@ struct mr_slot_shape {
     uint32_t mix_rule;                     /* enum mr_mix_rule */
     uint32_t n_classes;                    /* of soft labels; 0: none */
     uint64_t source_bytes;                 /* of a row's pixels, from which the host mixes; 0: it mixes labels only */
+    uint64_t page_bytes;                   /* of a page of memory, a power of two; 0: the system's */
 };
 
 /* MR_ERR_NO_MEMORY names sizes that overflow. */

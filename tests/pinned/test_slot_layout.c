@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 struct part {
@@ -38,7 +39,7 @@ static struct part part_at(const void *base, const void *start, uint64_t count, 
     return (struct part){from, from + count * bytes};
 }
 
-static void check_alignment(const struct mr_slot_layout *l)
+static void check_alignment(const struct mr_slot_layout *l, uint64_t page)
 {
     assert_int_equal(l->book_off % 64, 0);
     assert_int_equal(l->book_bytes % 64, 0);
@@ -46,8 +47,8 @@ static void check_alignment(const struct mr_slot_layout *l)
     assert_int_equal(l->want_off % 8, 0);
     assert_int_equal(l->skipped_off % 4, 0);
     assert_int_equal(l->records_off % _Alignof(struct mr_record), 0);
-    assert_int_equal(l->data_off % 4096, 0);
-    assert_int_equal(l->data_bytes % 4096, 0);
+    assert_int_equal(l->data_off % page, 0);
+    assert_int_equal(l->data_bytes % page, 0);
     assert_int_equal(l->label_off % 64, 0);
     assert_int_equal(l->index_off % 64, 0);
     assert_int_equal(l->mask_off % 64, 0);
@@ -97,7 +98,7 @@ static void check_layout(const struct mr_slot_shape *shape)
     assert_int_equal(l.batch_size, shape->batch_size);
     assert_int_equal(l.sample_bytes, shape->sample_bytes);
     assert_int_equal(l.label_bytes, shape->label_bytes);
-    check_alignment(&l);
+    check_alignment(&l, shape->page_bytes ? shape->page_bytes : (uint64_t)sysconf(_SC_PAGESIZE));
     assert_true(l.used_bytes <= l.data_bytes);
     n += gather(&l, base, 0, parts + n);
     if (n_slots > 1)
@@ -199,6 +200,22 @@ static void the_largest_that_fits_is_computed_exactly(void **state)
     assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
 }
 
+/* 64 KiB, as on GH200: page-locking two neighbours must not page-lock one page twice. */
+static void slots_share_no_page_of_the_system(void **state)
+{
+    (void)state;
+    const uint64_t pages[] = {4096, 16384, 65536};
+    for (unsigned p = 0; p < 3; p++)
+        for (uint32_t n = 1; n < 1000; n += 37)
+            check_layout(&(struct mr_slot_shape){.head_bytes = 77 * n,
+                                                 .n_slots = 3,
+                                                 .n_workers = 2,
+                                                 .batch_size = n,
+                                                 .sample_bytes = 48,
+                                                 .label_bytes = 8,
+                                                 .page_bytes = pages[p]});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +224,7 @@ int main(void)
         cmocka_unit_test(boxes_are_copied_with_the_small_block_and_cost_nothing_elsewhere),
         cmocka_unit_test(sizes_that_overflow_are_refused_with_their_numbers),
         cmocka_unit_test(the_largest_that_fits_is_computed_exactly),
+        cmocka_unit_test(slots_share_no_page_of_the_system),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
