@@ -4,7 +4,8 @@
  * GPU. This header is what tests call beside those entry points.
  *
  * Streams are queues of operations. Nothing runs by itself: one scheduler runs operations while a thread is inside one
- * of the entry points, in virtual time, by a policy and a seed. A copy touches its bytes when it runs.
+ * of the entry points, in virtual time, by a policy and a seed. A copy touches its bytes when it runs; those of
+ * pageable memory may be taken before.
  *
  * Orders are judged separately, whatever the timing. Every operation has a vector clock, made when it is issued from
  * the clocks of its stream, of the issuing thread and of what it waits for. Two accesses to a byte, one of them a
@@ -54,18 +55,22 @@ struct double_options {
     int driver_version;          /* (the runtime's) -1: there is no driver; less than the runtime's: too old */
     uint64_t device_bytes;       /* memory of each device (16 GiB) */
     uint64_t registration_bytes; /* a longer cudaHostRegister is refused with cudaErrorMemoryAllocation (no limit) */
-    uint64_t h2d_mb_per_s;       /* (50,000) of a device's copies to it, one after the other */
-    uint64_t d2h_mb_per_s;       /* (50,000) */
-    uint64_t kernel_ns;          /* (10,000) of every kernel that does not say otherwise */
-    uint64_t call_ns;            /* (1,000) virtual time of the host that every call takes */
-    bool trace;                  /* keep what ran when, for double_timeline_write() */
+    bool no_registration; /* cudaDevAttrHostRegisterSupported is 0, and cudaHostRegister is cudaErrorNotSupported */
+    uint64_t page_bytes;  /* (4096) of the system: two registrations cannot share a page */
+    uint64_t register_mb_per_s; /* virtual time of cudaHostRegister, in which every other call waits (none) */
+    uint64_t absent_page_ns;    /* more of it for each page that the process has not mapped yet (none) */
+    uint64_t h2d_mb_per_s;      /* (50,000) of a device's copies to it, one after the other */
+    uint64_t d2h_mb_per_s;      /* (50,000) */
+    uint64_t kernel_ns;         /* (10,000) of every kernel that does not say otherwise */
+    uint64_t call_ns;           /* (1,000) virtual time of the host that every call takes */
+    bool trace;                 /* keep what ran when, for double_timeline_write() */
 };
 
 /*
  * Begin with a new machine; closes the one before. A program that never calls this gets one from the environment,
- * MR_CUDA_DOUBLE="devices=2,policy=late|early|random,seed=7" (all optional), and when such a program ends with anything
- * reported or left over, it is said on stderr and the exit status is 86.
- * Threads: no other may be inside an entry point.
+ * MR_CUDA_DOUBLE="devices=2,policy=late|early|random,seed=7,registration=no" (all optional), and when such a program
+ * ends with anything reported or left over, it is said on stderr and the exit status is 86. Threads: no other may be
+ * inside an entry point.
  */
 void double_open(const struct double_options *options);
 /*
@@ -78,6 +83,15 @@ uint32_t double_close(void);
 bool double_is_initialised(void);
 /* Has a call made a context on this device? */
 bool double_has_context(int device);
+/*
+ * The device whose context is the calling thread's, -1 for none. A thread has none before its first call that needs
+ * one, which takes the thread's current device. cudaGetDriverEntryPoint finds cuCtxGetCurrent, cuCtxSetCurrent,
+ * cuDeviceGet, cuDevicePrimaryCtxRetain and cuDevicePrimaryCtxRelease.
+ */
+int double_thread_context(void);
+/* Headers have it since 12.5. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
+                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *result);
 
 /* ---- what was found ---- */
 
@@ -211,11 +225,12 @@ bool double_is_sticky(cudaError_t error);
 #define DOUBLE_ALL_THREADS UINT32_MAX
 
 struct double_counts {
-    uint64_t calls;       /* of all functions that can fail */
-    uint64_t blocking;    /* cudaEventSynchronize, cudaStreamSynchronize, cudaDeviceSynchronize, cudaMemcpy,
-                             copies to pageable memory, and what may wait: cudaFree, cudaHostUnregister, cudaFreeHost */
-    uint64_t pageable;    /* copies from or to host memory that is not registered */
-    uint64_t allocations; /* cudaMalloc, cudaHostAlloc, cudaHostRegister, streams, events, graphs */
+    uint64_t calls;        /* of all functions that can fail */
+    uint64_t blocking;     /* cudaEventSynchronize, cudaStreamSynchronize, cudaDeviceSynchronize, cudaMemcpy, cudaFree,
+                              cudaHostUnregister, cudaFreeHost, and copies to pageable memory */
+    uint64_t pageable;     /* copies from or to host memory that is not registered */
+    uint64_t absent_pages; /* that a cudaHostRegister found not mapped yet, and had to bring itself */
+    uint64_t allocations;  /* cudaMalloc, cudaHostAlloc, cudaHostRegister, streams, events, graphs */
     uint64_t copies;
     uint64_t bytes_h2d;
     uint64_t bytes_d2h;

@@ -213,7 +213,7 @@ bool double_call_begin(struct double_call *call, const char *function, const voi
     if (call->error != cudaSuccess)
         return false;
     if (is & (DOUBLE_CONTEXT | DOUBLE_MAKES_CONTEXT))
-        double_machine()->devices[call->thread->device].has_context = true;
+        double_driver_need_context(call->thread);
     call->error = device_error(call, handle, is);
     return call->error == cudaSuccess || (is & DOUBLE_RELEASES);
 }
@@ -252,6 +252,7 @@ static void add_counts(struct double_counts *sum, const struct double_counts *mo
     sum->calls += more->calls;
     sum->blocking += more->blocking;
     sum->pageable += more->pageable;
+    sum->absent_pages += more->absent_pages;
     sum->allocations += more->allocations;
     sum->copies += more->copies;
     sum->bytes_h2d += more->bytes_h2d;
@@ -288,12 +289,4 @@ uint64_t double_calls(const char *function)
     uint64_t n = tally ? tally->n : 0;
     double_machine_unlock();
     return n;
-}
-
-bool double_has_context(int device)
-{
-    double_machine_lock();
-    bool has = double_machine()->devices[device].has_context;
-    double_machine_unlock();
-    return has;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies. From page-locked memory the source is read when the copy runs; from pageable memory at the call, into a
- * staging buffer.
+ * Copies. From page-locked memory the source is read when the copy runs. Pageable bytes may be taken at any time
+ * between the call and then, because CUDA promises no more: early at the call, late when the copy runs, else as drawn.
  *
  * Invariant: a copy to pageable memory returns only when it has ended, whatever its name says.
  */
@@ -98,10 +98,18 @@ static cudaError_t prepare(int device, struct copy *copy, struct double_work *wo
     return error;
 }
 
-/* In a capture there is nothing to stage: the copy reads when the graph runs. */
+/* Are the bytes taken at the call? In a capture there is nothing to take: the copy reads when the graph runs. */
+static bool takes_bytes_now(const struct copy *copy, bool captured)
+{
+    enum double_policy policy = double_machine()->options.policy;
+    if (!copy->from_pageable || captured || policy == DOUBLE_LATE)
+        return false;
+    return policy == DOUBLE_EARLY || double_machine_random(2) == 0;
+}
+
 static void stage(const struct copy *copy, bool captured, struct double_work *work)
 {
-    bool staged = copy->from_pageable && !captured;
+    bool staged = takes_bytes_now(copy, captured);
     work->payload_len = sizeof(struct copy_payload) + (staged ? copy->len : 0);
     struct copy_payload *payload = double_machine_alloc(work->payload_len);
     payload->len = copy->len;

@@ -68,7 +68,8 @@ cudaError_t cudaSetDevice(int device)
         return double_call_end(&call, call.error);
     if (!is_device(device))
         return double_call_end(&call, cudaErrorInvalidDevice);
-    call.thread->device = device;
+    call.thread->device = call.thread->chosen = device;
+    call.thread->bound = device + 1;
     double_machine()->devices[device].has_context = true;
     return double_call_end(&call, double_machine()->devices[device].broken);
 }
@@ -108,6 +109,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     if (!value)
         return double_call_end(&call, cudaErrorInvalidValue);
     *value = attribute == cudaDevAttrPciBusId ? device + 1 : attribute_of(attribute);
+    if (attribute == cudaDevAttrHostRegisterSupported && double_machine()->options.no_registration)
+        *value = 0;
     return double_call_end(&call, cudaSuccess);
 }
 

@@ -82,6 +82,7 @@ static void look_at_end(void)
     double_queue_left_over();
     double_event_left_over();
     double_graph_left_over();
+    double_driver_left_over();
     pthread_mutex_unlock(&lock);
 }
 
@@ -116,7 +117,7 @@ static uint32_t take_number(void)
         number++;
     own_numbers[number] = true;
     struct double_thread_state *thread = &machine.threads[number];
-    thread->device = 0;
+    thread->device = thread->chosen = thread->bound = 0;
     thread->last_error = cudaSuccess;
     thread->mode = cudaStreamCaptureModeGlobal;
     memset(thread->own_stream, 0, sizeof thread->own_stream);
@@ -145,6 +146,7 @@ static void read_environment(struct double_options *options)
         options->n_devices = (uint32_t)strtoul(at + 8, NULL, 10);
     if ((at = strstr(text, "seed=")))
         options->seed = strtoull(at + 5, NULL, 10);
+    options->no_registration = strstr(text, "registration=no") != NULL;
     if ((at = strstr(text, "policy=")))
         choose_policy(at + 7, options);
 }
@@ -167,6 +169,8 @@ static void set_defaults(struct double_options *options)
         options->kernel_ns = 10000;
     if (options->call_ns == 0)
         options->call_ns = 1000;
+    if (options->page_bytes == 0)
+        options->page_bytes = 4096;
 }
 
 static void open_machine(const struct double_options *options)

@@ -47,6 +47,7 @@ struct double_shadow {
 };
 
 struct double_region;
+struct double_thread_state;
 void double_shadow_init(struct double_shadow *shadow, size_t len);
 void double_shadow_fini(struct double_shadow *shadow);
 /* Judge an access of [begin, end) of a region and remember it. */
@@ -92,6 +93,17 @@ cudaError_t double_memory_touch(int device, const void *address, size_t len, boo
                                 struct double_touch *touch_out);
 /* Is the stretch page-locked for this device? cudaErrorInvalidValue when it runs over the end of a registration. */
 cudaError_t double_memory_locked(int device, const void *address, size_t len, struct double_region **region_out);
+
+/* ---- double_pages.c ---- */
+
+/* Pages of the stretch that this process has not mapped yet; 0 where the kernel does not say. */
+uint64_t double_pages_absent(const void *address, size_t len);
+
+/* ---- double_driver.c ---- */
+
+/* The calling thread needs a context: the one that it has, else that of its current device. */
+void double_driver_need_context(struct double_thread_state *thread);
+void double_driver_left_over(void);
 void double_memory_left_over(void);
 void double_memory_reset(void);
 
@@ -283,7 +295,8 @@ cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access 
 
 struct double_device {
     cudaError_t broken;
-    bool has_context; /* hundreds of MB, once and for the process */
+    bool has_context;    /* hundreds of MB, once and for the process */
+    uint32_t n_retained; /* by cuDevicePrimaryCtxRetain */
     uint64_t used;
     uint64_t engine_free_ns[2]; /* H2D, D2H */
     struct double_stream *legacy;
@@ -294,7 +307,9 @@ struct double_thread_state {
     char name[24];
     uint32_t component;
     struct double_clock clock;
-    int device;
+    int device; /* the current one: its context's, else that which it chose */
+    int chosen; /* by cudaSetDevice */
+    int bound;  /* its context's device + 1; 0: none */
     cudaError_t last_error;
     enum cudaStreamCaptureMode mode;
     uint64_t now_ns;

@@ -236,18 +236,39 @@ cudaError_t cudaFree(void *address)
     return double_call_end(&call, address ? free_device(address) : cudaSuccess);
 }
 
+/* Whole pages are locked. What they take is the time of all, because the driver holds its locks meanwhile. */
+static void take_registration_time(const void *address, size_t len)
+{
+    const struct double_options *options = &double_machine()->options;
+    struct double_thread_state *thread = double_machine_thread();
+    uint64_t n_absent = double_pages_absent(address, len);
+    uint64_t ns = n_absent * options->absent_page_ns;
+    if (options->register_mb_per_s > 0)
+        ns += len * 1000 / options->register_mb_per_s;
+    thread->counts.absent_pages += n_absent;
+    thread->now_ns += ns;
+    for (uint32_t i = 0; i < DOUBLE_MAX_THREADS; i++)
+        if (double_machine()->threads[i].known && double_machine()->threads[i].now_ns < thread->now_ns)
+            double_machine()->threads[i].now_ns = thread->now_ns;
+}
+
 static cudaError_t register_host(int home, void *address, size_t len, unsigned flags)
 {
+    const struct double_options *options = &double_machine()->options;
     uintptr_t base = (uintptr_t)address;
-    uint64_t limit = double_machine()->options.registration_bytes;
+    uintptr_t first_page = base & ~(uintptr_t)(options->page_bytes - 1);
     if (!address || len == 0 || base + len < base || flags > 15)
         return cudaErrorInvalidValue;
-    if (find_overlap(base, len))
+    if (options->no_registration)
+        return cudaErrorNotSupported;
+    size_t n_pages = (base + len - first_page + options->page_bytes - 1) / options->page_bytes;
+    if (find_overlap(first_page, n_pages * options->page_bytes))
         return cudaErrorHostMemoryAlreadyRegistered;
-    if (limit > 0 && len > limit)
+    if (options->registration_bytes > 0 && len > options->registration_bytes)
         return cudaErrorMemoryAllocation;
-    if (base % PAGE != 0)
+    if (base != first_page)
         double_report_add(DOUBLE_MISUSE, "misuse: cudaHostRegister of %p, which is no page's beginning", address);
+    take_registration_time(address, len);
     struct double_region *region = add_region(DOUBLE_HOST, base, len, address);
     region->portable = flags & cudaHostRegisterPortable;
     region->home = home;

@@ -75,6 +75,11 @@
     X(cudaStreamCaptureModeThreadLocal, 1)                                                                             \
     X(cudaStreamCaptureModeRelaxed, 2)
 
+#define DOUBLE_ENTRY_POINTS(X)                                                                                         \
+    X(cudaDriverEntryPointSuccess, 0)                                                                                  \
+    X(cudaDriverEntryPointSymbolNotFound, 1)                                                                           \
+    X(cudaDriverEntryPointVersionNotSufficent, 2)
+
 /* What the double's devices answer. X(name, value, answer) */
 #define DOUBLE_ATTRIBUTES(X)                                                                                           \
     X(cudaDevAttrMaxThreadsPerBlock, 1, 1024)                                                                          \
@@ -113,7 +118,8 @@
     X(cudaEventRecordDefault, 0)                                                                                       \
     X(cudaEventRecordExternal, 1)                                                                                      \
     X(cudaEventWaitDefault, 0)                                                                                         \
-    X(cudaEventWaitExternal, 1)
+    X(cudaEventWaitExternal, 1)                                                                                        \
+    X(cudaEnableDefault, 0)
 
 /* X(what it returns, name, parameters) */
 #define DOUBLE_FUNCTIONS(X)                                                                                            \
@@ -128,6 +134,11 @@
     X(cudaError_t, cudaGetDeviceProperties, (struct cudaDeviceProp * properties, int device))                          \
     X(cudaError_t, cudaDeviceGetStreamPriorityRange, (int *least, int *greatest))                                      \
     X(cudaError_t, cudaDeviceCanAccessPeer, (int *can, int device, int peer))                                          \
+    X(cudaError_t, cudaGetDriverEntryPoint,                                                                            \
+      (const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result))   \
+    X(cudaError_t, cudaGetDriverEntryPointByVersion,                                                                   \
+      (const char *symbol, void **function, unsigned int version, unsigned long long flags,                            \
+       enum cudaDriverEntryPointQueryResult *result))                                                                  \
     X(cudaError_t, cudaMemGetInfo, (size_t * free, size_t * total))                                                    \
     X(cudaError_t, cudaMalloc, (void **memory, size_t len))                                                            \
     X(cudaError_t, cudaFree, (void *memory))                                                                           \

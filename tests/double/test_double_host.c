@@ -28,19 +28,55 @@ static void a_copy_from_locked_memory_reads_when_it_runs(void **state)
     fixture_close();
 }
 
-static void a_copy_from_pageable_memory_reads_at_the_call(void **state)
+/* The value that arrives when the memory is overwritten right after the call. */
+static uint8_t copy_and_overwrite(cudaStream_t stream, uint8_t *memory)
 {
-    (void)state;
-    fixture_open(DOUBLE_LATE);
-    uint8_t *memory = fixture_device(LEN), pageable[LEN];
-    cudaStream_t stream = fixture_stream();
+    uint8_t pageable[LEN];
     memset(pageable, 1, LEN);
     OK(cudaMemcpyAsync(memory, pageable, LEN, cudaMemcpyHostToDevice, stream));
     memset(pageable, 2, LEN);
     OK(cudaStreamSynchronize(stream));
-    fixture_expect(memory, LEN, 1);
-    assert_int_equal(double_count(0).pageable, 1);
-    fixture_close();
+    const uint8_t *view = double_host_view(memory);
+    fixture_expect(memory, LEN, view[0]);
+    return view[0];
+}
+
+/* CUDA may take them at the call, and need not before the copy's turn in its stream. */
+static void pageable_bytes_are_taken_between_the_call_and_the_copy(void **state)
+{
+    (void)state;
+    for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
+        unsigned n_early = 0;
+        fixture_open((enum double_policy)policy);
+        uint8_t *memory = fixture_device(LEN);
+        cudaStream_t stream = fixture_stream();
+        for (unsigned i = 0; i < 64; i++)
+            n_early += copy_and_overwrite(stream, memory) == 1;
+        assert_true(n_early == (policy == DOUBLE_EARLY ? 64 : 0) || policy == DOUBLE_RANDOM);
+        assert_true(policy != DOUBLE_RANDOM || (n_early > 0 && n_early < 64));
+        assert_int_equal(double_count(0).pageable, 64);
+        fixture_close();
+    }
+}
+
+/* The event after it says that they were taken. */
+static void pageable_memory_may_be_written_once_the_copy_has_ended(void **state)
+{
+    (void)state;
+    for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
+        fixture_open((enum double_policy)policy);
+        uint8_t *memory = fixture_device(LEN), pageable[LEN];
+        cudaStream_t stream = fixture_stream();
+        cudaEvent_t event = fixture_event();
+        memset(pageable, 1, LEN);
+        OK(cudaMemcpyAsync(memory, pageable, LEN, cudaMemcpyHostToDevice, stream));
+        OK(cudaEventRecord(event, stream));
+        OK(cudaEventSynchronize(event));
+        memset(pageable, 2, LEN);
+        OK(cudaStreamSynchronize(stream));
+        fixture_expect(memory, LEN, 1);
+        fixture_close();
+    }
 }
 
 static void a_copy_to_pageable_memory_returns_when_it_has_ended(void **state)
@@ -311,7 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_from_locked_memory_reads_when_it_runs),
-        cmocka_unit_test(a_copy_from_pageable_memory_reads_at_the_call),
+        cmocka_unit_test(pageable_bytes_are_taken_between_the_call_and_the_copy),
+        cmocka_unit_test(pageable_memory_may_be_written_once_the_copy_has_ended),
         cmocka_unit_test(a_copy_to_pageable_memory_returns_when_it_has_ended),
         cmocka_unit_test(the_host_may_write_what_a_copy_read_once_it_has_ended),
         cmocka_unit_test(a_query_that_says_no_orders_nothing),

@@ -19,6 +19,7 @@ enum cudaError { DOUBLE_ERRORS(DOUBLE_ENUMERATOR) };
 enum cudaMemcpyKind { DOUBLE_COPY_KINDS(DOUBLE_ENUMERATOR) };
 enum cudaStreamCaptureStatus { DOUBLE_CAPTURE_STATUSES(DOUBLE_ENUMERATOR) };
 enum cudaStreamCaptureMode { DOUBLE_CAPTURE_MODES(DOUBLE_ENUMERATOR) };
+enum cudaDriverEntryPointQueryResult { DOUBLE_ENTRY_POINTS(DOUBLE_ENUMERATOR) };
 enum cudaDeviceAttr { DOUBLE_ATTRIBUTES(DOUBLE_ENUMERATOR) };
 
 #define cudaHostAllocDefault 0x00
@@ -40,6 +41,7 @@ enum cudaDeviceAttr { DOUBLE_ATTRIBUTES(DOUBLE_ENUMERATOR) };
 #define cudaEventRecordExternal 0x01
 #define cudaEventWaitDefault 0x00
 #define cudaEventWaitExternal 0x01
+#define cudaEnableDefault 0x00
 
 typedef struct CUuuid_st {
     char bytes[16];
