@@ -22,7 +22,7 @@ ENDS_WITH(mr_group_options, nccl_comm);
 ENDS_WITH(mr_launch_options, grace_ms);
 ENDS_WITH(mr_launch_result, pid);
 ENDS_WITH(mr_loader_options, soft_labels);
-ENDS_WITH(mr_loader_stats, n_damaged_distinct);
+ENDS_WITH(mr_loader_stats, page_locked_bytes);
 ENDS_WITH(mr_pack_options, user);
 ENDS_WITH(mr_pack_progress, seconds);
 ENDS_WITH(mr_pack_report, n_marked);

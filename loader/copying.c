@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The copying thread: takes filled slots in the order of their batches, issues every copy that is possible, and only
- * then sleeps until the oldest one has ended. It also opens the devices, takes their memory and locks the slab's pages.
+ * then sleeps until the oldest one has ended. It also opens the devices, takes their memory and page-locks the slots.
  *
  * Invariant: a slot is free when its copy has ended, not when it was issued. A buffer that was released early is not
  * used for another copy before its last copy was seen to end, because its events are used again.
@@ -9,10 +9,12 @@
 #include "loader/copying.h"
 
 #include "base/futex.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "loader/batch.h"
 #include "loader/damage.h"
 #include "loader/numa.h"
+#include "loader/slab_reserve.h"
 
 /* Memory that was not touched yet, and workers from their next sample on, come near the device. */
 static void move_near_device(struct mr_core *core, const struct mr_copier *copier)
@@ -33,7 +35,7 @@ static mr_status open_devices(struct mr_core *core)
                                         .n_buffers = core->options.n_buffers};
     mr_status status = mr_copier_create(&options, &copier, &error);
     if (status == MR_OK)
-        move_near_device(core, copier); /* before all pages are touched by page-locking them */
+        move_near_device(core, copier); /* before all pages are touched */
     pthread_mutex_lock(&core->lock);
     core->opened = true;
     core->copier = copier;
@@ -223,16 +225,37 @@ static void end_copying(struct mr_core *core)
     mr_control_wake_host(&core->shared);
 }
 
+/*
+ * Batches can be copied from pageable slots too: an event after a copy has ended only when CUDA has taken its bytes. So
+ * a refusal is no failure.
+ */
+static mr_status lock_slots(struct mr_core *core)
+{
+    mr_error error;
+    if (!mr_placement_has_kind(&core->placement, MR_DEVICE_CUDA))
+        return MR_OK;
+    mr_status status = mr_slab_reserve_populate(core, &error);
+    if (status == MR_OK)
+        status = mr_copier_pin(core->copier, &error);
+    pthread_mutex_lock(&core->lock);
+    core->is_page_locked = status == MR_OK;
+    pthread_mutex_unlock(&core->lock);
+    if (status == MR_ERR_UNSUPPORTED) {
+        mr_log_line(MR_LOG_WARNING, "the slots are not page-locked, so copies are slower: %s", error.text);
+        return MR_OK;
+    }
+    if (status < 0)
+        mr_core_fail(core, &error);
+    return status;
+}
+
 static void *copying_main(void *arg)
 {
     struct mr_core *core = arg;
-    mr_error error;
     if (open_devices(core) != MR_OK)
         return NULL;
-    if (mr_copier_pin(core->copier, &error) == MR_OK)
+    if (lock_slots(core) == MR_OK)
         copy_batches(core);
-    else
-        mr_core_fail(core, &error);
     end_copying(core);
     return NULL;
 }

@@ -148,9 +148,10 @@ struct mr_core {
     pthread_cond_t freeing_wanted;        /* a slot was released on streams, or the core is closed */
 
     /* Where there is a device, in either way: */
-    uint32_t n_owed;  /* batches that next() tries to give back */
-    uint64_t n_freed; /* buffers, or slots on streams, given back so far */
-    bool opened;      /* the copying or freeing thread has opened the devices, or failed: */
+    uint32_t n_owed;     /* batches that next() tries to give back */
+    uint64_t n_freed;    /* buffers, or slots on streams, given back so far */
+    bool is_page_locked; /* the slots are */
+    bool opened;         /* the copying or freeing thread has opened the devices, or failed: */
     mr_error open_error;
     pthread_cond_t opened_changed;
 

@@ -3,7 +3,8 @@
  * Creates and destroys a loader.
  *
  * Invariant: the control block is complete and the first batches are published before the first worker starts, so
- * workers find work at once. The slab's pages are reserved while they start.
+ * workers find work at once. The slab's pages are reserved while they start, by the thread that page-locks them or by
+ * one that does nothing else.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -355,6 +356,12 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
     return status == MR_OK ? mr_device_choice_confirm(core, error) : status;
 }
 
+/* Whoever page-locks the slots has their pages first. */
+static bool needs_reserver(const mr_loader *loader)
+{
+    return !loader->has_freeing && !mr_placement_has_kind(&loader->core->placement, MR_DEVICE_CUDA);
+}
+
 /*
  * Worker processes start while the slab's pages are reserved. A thread of the program must not touch a page that the
  * machine cannot give, so before threads the pages are reserved first. On a machine of several nodes the device comes
@@ -375,12 +382,12 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     mr_epoch_open(core); /* workers find their work */
     pthread_mutex_unlock(&core->lock);
     status = start_workers(loader, error);
-    if (status == MR_OK && processes)
-        status = start_reserver(loader, error);
     if (status == MR_OK)
         status = start_next_epoch(loader, error);
     if (status == MR_OK && !device_first)
         status = start_copying(loader, error);
+    if (status == MR_OK && processes && needs_reserver(loader))
+        status = start_reserver(loader, error);
     return status;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/thread.h"
 #include "loader/numa.h"
+#include "loader/slab_reserve.h"
 
 /* Pages that were not touched yet, and workers from their next sample on, come near the GPU. */
 static mr_status lock_slots(struct mr_core *core, struct mr_slot_streams *streams, mr_error *error)
@@ -17,6 +18,11 @@ static mr_status lock_slots(struct mr_core *core, struct mr_slot_streams *stream
     int32_t node = mr_slot_streams_numa_node(streams);
     mr_numa_prefer_memory(NULL, &core->slab, node);
     mr_numa_place_workers(NULL, &core->shared, node);
+    mr_status status = mr_slab_reserve_populate(core, error);
+    if (status != MR_OK) {
+        mr_core_fail(core, error); /* page-locked or not, the slots need their pages */
+        return status;
+    }
     return mr_slot_streams_pin(streams, &core->shared.control->layout, core->slab.base, error);
 }
 
@@ -31,6 +37,7 @@ static void open_gpu(struct mr_core *core)
     pthread_mutex_lock(&core->lock);
     core->opened = true;
     core->slot_streams = streams;
+    core->is_page_locked = status == MR_OK;
     if (status != MR_OK)
         core->open_error = error;
     pthread_cond_broadcast(&core->opened_changed);

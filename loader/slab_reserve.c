@@ -24,17 +24,31 @@ static bool is_closed(struct mr_core *core)
     return closed;
 }
 
+typedef mr_status piece_fn(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error);
+
+/* Piece by piece, because a loader that is destroyed does not wait for the rest: MR_END. */
+static mr_status take_pieces(struct mr_core *core, piece_fn *take_piece, mr_error *error)
+{
+    mr_status status = MR_OK;
+    for (uint64_t off = 0; status == MR_OK && off < core->slab.len_bytes; off += PIECE_BYTES) {
+        uint64_t left = core->slab.len_bytes - off;
+        status =
+            is_closed(core) ? MR_END : take_piece(&core->slab, off, left < PIECE_BYTES ? left : PIECE_BYTES, error);
+    }
+    return status;
+}
+
+mr_status mr_slab_reserve_populate(struct mr_core *core, mr_error *error)
+{
+    return take_pieces(core, mr_slab_populate, error);
+}
+
 static void *reserve_main(void *arg)
 {
     struct mr_core *core = arg;
     mr_error error;
-    mr_status status = MR_OK;
     setpriority(PRIO_PROCESS, 0, 19); /* of this thread */
-    for (uint64_t off = 0; status == MR_OK && off < core->slab.len_bytes && !is_closed(core); off += PIECE_BYTES) {
-        uint64_t left = core->slab.len_bytes - off;
-        status = mr_slab_reserve(&core->slab, off, left < PIECE_BYTES ? left : PIECE_BYTES, &error);
-    }
-    if (status != MR_OK)
+    if (take_pieces(core, mr_slab_reserve, &error) < 0)
         mr_core_fail(core, &error);
     return NULL;
 }

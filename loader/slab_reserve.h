@@ -9,6 +9,12 @@
 mr_status mr_slab_reserve_now(struct mr_core *core, mr_error *error);
 
 /*
+ * Populate them, in the calling thread, which page-locks the slots next. MR_END: the core was closed meanwhile; not all
+ * are there.
+ */
+mr_status mr_slab_reserve_populate(struct mr_core *core, mr_error *error);
+
+/*
  * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure ends the loader. The
  * thread ends early when the core is closed. Returns 0 or an errno; the thread is the caller's to join.
  */

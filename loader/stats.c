@@ -91,6 +91,7 @@ static uint32_t count_ready(const struct mr_core *core)
 static void fill_copies(const struct mr_core *core, mr_loader_stats *s)
 {
     const struct mr_copy_totals *c = &core->copies;
+    const struct mr_slot_layout *layout = &core->shared.control->layout;
     s->n_buffers = core->placement.lends_slots ? 0 : core->options.n_buffers;
     s->n_copying = core->n_copying;
     s->copying_mean = c->n_issued ? (double)c->sum_copying / (double)c->n_issued : 0;
@@ -98,6 +99,7 @@ static void fill_copies(const struct mr_core *core, mr_loader_stats *s)
     s->h2d_ns = c->ns;
     s->n_steps = c->n_steps;
     s->n_steps_ready = c->n_steps_ready;
+    s->page_locked_bytes = core->is_page_locked ? layout->data_bytes * layout->n_slots : 0;
     s->ready_share = c->n_steps ? (double)c->n_steps_ready / (double)c->n_steps : 0;
 }
 

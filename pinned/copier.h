@@ -57,15 +57,19 @@ void mr_copier_destroy(struct mr_copier *copier);
 /* The calling thread, which is one of ours and is not the one that created it, works for the devices from now on. */
 void mr_copier_enter(struct mr_copier *copier);
 
-/* Page-lock the slots' data. Threads: the copier's, before the first issue; workers may write meanwhile. */
+/*
+ * Page-lock the slots' data. MR_ERR_UNSUPPORTED: the system refuses, and the copier copies from pageable memory.
+ * Threads: the copier's, before the first issue; workers may write meanwhile.
+ */
 mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error);
 
 /*
  * Copy the first n_rows rows of a filled slot; 0 is an empty batch. At most two copies per device. What was issued into
  * this buffer before was awaited and released.
  *
- * Never blocks, but for one case: where labels (or images) are in the host's memory and the rest is on a GPU, the
- * host's copy is last, and sleeps until the GPU's streams that were released have done what they were given. On failure
+ * Never blocks, but for two cases. Where labels (or images) are in the host's memory and the rest is on a GPU, the
+ * host's copy is last, and sleeps until the GPU's streams that were released have done what they were given. Where the
+ * slots are not page-locked CUDA may sleep in a copy, until what it has to wait for has ended. On failure
  * copies may be under way: the slot stays as it is until the copier is destroyed. MR_ERR_DEVICE also when this buffer's
  * release could not be recorded: nothing says when it may be overwritten.
  */

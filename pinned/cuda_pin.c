@@ -19,12 +19,12 @@ struct pin_job {
     mr_error *error;
 };
 
-/* Is this an answer to the size, and not of a device or system that has failed? */
+/* Is this an answer about the memory, and not of a device or system that has failed? */
 static bool is_refusal(const struct mr_cuda_call *call)
 {
     return !call->failed && (call->code == cudaErrorMemoryAllocation || call->code == cudaErrorInvalidValue ||
                              call->code == cudaErrorOperatingSystem || call->code == cudaErrorNotPermitted ||
-                             call->code == cudaErrorNotSupported);
+                             call->code == cudaErrorNotSupported || call->code == cudaErrorHostMemoryAlreadyRegistered);
 }
 
 static mr_status pin_piece(const struct pin_job *job, uint32_t first, uint32_t n, bool *refused_out)
@@ -37,9 +37,14 @@ static mr_status pin_piece(const struct pin_job *job, uint32_t first, uint32_t n
     if (call.code == cudaSuccess)
         job->pins->pieces[job->pins->n++] = job->base + off;
     *refused_out = is_refusal(&call);
-    return mr_cuda_call_end(&call, job->ordinal, job->error,
-                            "cudaHostRegister of %llu bytes at %llu of the slots' %llu bytes", (unsigned long long)len,
-                            (unsigned long long)off, (unsigned long long)(job->n_slots * job->slot_bytes));
+    mr_status status = mr_cuda_call_end(
+        &call, job->ordinal, job->error, "cudaHostRegister of %llu bytes at %llu of the slots' %llu bytes",
+        (unsigned long long)len, (unsigned long long)off, (unsigned long long)(job->n_slots * job->slot_bytes));
+    if (!*refused_out)
+        return status;
+    if (job->error)
+        job->error->status = MR_ERR_UNSUPPORTED;
+    return MR_ERR_UNSUPPORTED;
 }
 
 /* At most log2(n_slots) deep. The left half first: where single slots are refused it ends after as many calls. */

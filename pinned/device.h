@@ -46,7 +46,9 @@ struct mr_device_ops {
 
     /*
      * Make n_slots x slot_bytes from base on known to all devices of the kind (page-locked), before the first copy. In
-     * pieces that end on slot boundaries where the whole is refused. Once per handle, until unpin.
+     * pieces that end on slot boundaries where the whole is refused. Once per handle, until unpin. MR_ERR_UNSUPPORTED:
+     * the system refuses; the memory can be copied from and to all the same, but calls of copy may sleep, and take
+     * their bytes at any time up to the copy's end.
      */
     mr_status (*pin)(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
                      mr_error *error);
@@ -55,7 +57,7 @@ struct mr_device_ops {
     mr_status (*alloc)(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error);
     void (*free)(struct mr_device_handle *handle, void *memory);
 
-    /* On the copy stream, asynchronously where the host's side is pinned. */
+    /* On the copy stream, asynchronously where the host's side is pinned. The event after it covers both sides. */
     mr_status (*copy_in)(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
                          mr_error *error);
     mr_status (*copy_out)(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,

@@ -207,3 +207,11 @@ uint32_t mr_placement_split(uint32_t n_rows, uint32_t n_parts, uint32_t i, uint3
     *n_out = left < chunk ? left : chunk;
     return n_chunks;
 }
+
+bool mr_placement_has_kind(const struct mr_placement *placement, mr_device_kind kind)
+{
+    for (uint32_t d = 0; !placement->lends_slots && d < placement->n_devices; d++)
+        if (placement->devices[d].ops->kind == kind)
+            return true;
+    return false;
+}

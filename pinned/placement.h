@@ -46,4 +46,7 @@ mr_status mr_placement_resolve(const struct mr_placement_names *names, struct mr
  */
 uint32_t mr_placement_split(uint32_t n_rows, uint32_t n_parts, uint32_t i, uint32_t *first_out, uint32_t *n_out);
 
+/* Is one of the devices of this kind? */
+bool mr_placement_has_kind(const struct mr_placement *placement, mr_device_kind kind);
+
 #endif

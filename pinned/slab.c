@@ -81,6 +81,13 @@ mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len
     return MR_OK;
 }
 
+mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error)
+{
+    if (madvise(slab->base + off, len_bytes, MADV_POPULATE_WRITE) == 0)
+        return MR_OK;
+    return mr_slab_reserve(slab, off, len_bytes, error);
+}
+
 /* The size is fixed for good. On failure the slab is no more, and its descriptor is closed. */
 static mr_status seal_slab(struct mr_slab *slab, mr_error *error)
 {

@@ -34,6 +34,12 @@ mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_
  */
 mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error);
 
+/*
+ * The same, and map them into this process: what page-locks them then finds them, and need not bring them itself under
+ * the locks of its driver. Before Linux 5.14 they are only reserved.
+ */
+mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error);
+
 /* Map a slab that was inherited as fd, huge pages where there are some; the descriptor may be closed afterwards. */
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);
 

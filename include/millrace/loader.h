@@ -365,6 +365,9 @@ typedef struct mr_loader_stats {
     /* Different samples among those of n_damaged. Where memory to tell them apart is lacking, which a log line says:
        those that mr_loader_damaged() lists. */
     uint64_t n_damaged_distinct;
+    /* Of the slots' memory, for a GPU or by pin_memory; 0: it is pageable, and copies are slower. A log line says why
+       where page-locking was refused. Known with the first batch. */
+    uint64_t page_locked_bytes;
 } mr_loader_stats;
 
 #define MR_LOADER_STATS_INIT MR_STRUCT_INIT(mr_loader_stats)

@@ -112,6 +112,7 @@ class mr_loader_stats(Structure):
         ("reader", c_char * 16), ("n_buffers", c_uint32), ("n_copying", c_uint32), ("copying_mean", c_double),
         ("h2d_bytes", c_uint64), ("h2d_ns", c_uint64), ("n_steps", c_uint64), ("n_steps_ready", c_uint64),
         ("ready_share", c_double), ("n_cached", c_uint64), ("n_packed", c_uint64), ("n_damaged_distinct", c_uint64),
+        ("page_locked_bytes", c_uint64),
     ]
 
 

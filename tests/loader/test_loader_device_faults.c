@@ -283,18 +283,73 @@ static void memory_is_page_locked_in_pieces_where_the_whole_is_refused(void **st
     seen_free(expected);
 }
 
-static void one_slot_that_cannot_be_page_locked_ends_in_words(void **state)
+static uint64_t locked_bytes(mr_loader *loader)
 {
-    stage_open(&(struct double_options){.registration_bytes = 4095});
-    mr_loader_options options = stage_options("cuda:0");
-    mr_loader *loader = rig_loader(*state, &options);
-    rig_expect(loader, MR_ERR_NO_MEMORY);
-    const char *text = mr_loader_error(loader)->text;
-    assert_non_null(strstr(text, "cudaHostRegister of 4096 bytes at 0 of the slots'"));
-    assert_non_null(strstr(text, "cudaErrorMemoryAllocation"));
-    rig_expect(loader, MR_ERR_NO_MEMORY);
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    return stats.page_locked_bytes;
+}
+
+/* An epoch where page-locking is refused: the same bytes, which CUDA may take late, and one line. */
+static void deliver_pageable(struct rig *rig, const struct double_options *machine, cudaError_t code,
+                             const struct seen *expected)
+{
+    mr_loader_options options = fault_options();
+    stage_open(machine);
+    rig_log_capture();
+    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
+    if (code != cudaSuccess)
+        double_fail_from("cudaHostRegister", 1, code);
+    struct seen *seen = seen_create();
+    mr_loader *loader = rig_loader(rig, &options);
+    seen_epoch_on(seen, loader, &stream);
+    stage_sync(stream);
+    seen_expect_same(seen, expected);
+    assert_int_equal(locked_bytes(loader), 0);
+    assert_true(double_count(DOUBLE_ALL_THREADS).pageable > 0);
+    assert_int_equal(rig_log_count("the slots are not page-locked, so copies are slower: cuda:0: cudaHostRegister of"),
+                     1);
+    assert_int_equal(rig_log_count("(cudaError"), 1);
+    rig_log_end();
+    double_fail_never();
     mr_loader_destroy(loader);
+    stage_end_stream(stream);
+    seen_free(seen);
     stage_close();
+}
+
+static void where_page_locking_is_refused_copies_are_pageable_and_a_line_says_why(void **state)
+{
+    mr_loader_options options = fault_options();
+    struct double_options machine = {0};
+    struct seen *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &options, 1);
+    for (unsigned i = 0; stage_policy(i, &machine); i++) {
+        machine.registration_bytes = 0;
+        deliver_pageable(*state, &machine, cudaErrorHostMemoryAlreadyRegistered, expected);
+        machine.no_registration = true;
+        deliver_pageable(*state, &machine, cudaSuccess, expected);
+        machine.no_registration = false;
+        machine.registration_bytes = 4095;
+        deliver_pageable(*state, &machine, cudaSuccess, expected);
+    }
+    seen_free(expected);
+}
+
+/* Else the registration would bring them one by one, holding the driver's locks. */
+static void pages_are_there_before_they_are_locked(void **state)
+{
+    for (unsigned pin = 0; pin < 2; pin++) {
+        stage_open(&(struct double_options){0});
+        mr_loader_options options = pin ? stage_pin_options() : stage_options("cuda:0");
+        options.n_slots = 64;
+        mr_loader *loader = rig_loader(*state, &options);
+        mr_batch *batch = rig_next(loader);
+        assert_true(locked_bytes(loader) >= 64 * 4096);
+        assert_int_equal(double_count(DOUBLE_ALL_THREADS).absent_pages, 0);
+        stage_release(batch, MR_OK);
+        mr_loader_destroy(loader);
+        stage_close();
+    }
 }
 
 static void creation_without_room_on_the_device_names_the_size(void **state)
@@ -386,7 +441,8 @@ int main(void)
         cmocka_unit_test(after_a_sticky_error_everything_ends),
         RIG_TEST(a_release_that_fails_gives_the_batch_back),
         RIG_TEST(memory_is_page_locked_in_pieces_where_the_whole_is_refused),
-        RIG_TEST(one_slot_that_cannot_be_page_locked_ends_in_words),
+        RIG_TEST(where_page_locking_is_refused_copies_are_pageable_and_a_line_says_why),
+        RIG_TEST(pages_are_there_before_they_are_locked),
         RIG_TEST(creation_without_room_on_the_device_names_the_size),
         RIG_TEST(a_machine_without_a_usable_gpu_is_told_in_words),
     };

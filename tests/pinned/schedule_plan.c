@@ -103,6 +103,7 @@ void schedule_plan_init(struct schedule_plan *plan, uint64_t seed, const struct 
     draw_devices(plan, wish);
     draw_finish(plan, wish);
     draw_layout(plan);
+    plan->pageable = schedule_draw(plan, 4) == 0 || wish->pageable;
 }
 
 mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_ops *cuda,
@@ -138,7 +139,7 @@ void schedule_plan_print(const struct schedule_plan *plan, char *line, size_t le
                  o->finish.channels, mr_dtype_name((mr_dtype)o->finish.dtype),
                  o->finish.layout == MR_NCHW ? "nchw" : "nhwc", o->finish.out_channels,
                  o->finish.exact ? " exact" : "");
-    snprintf(line, len, "%u parts, labels %d, %u slots, %u buffers, %u batches of %u, policy %u, %s", plan->n_parts,
+    snprintf(line, len, "%u parts, labels %d, %u slots, %u buffers, %u batches of %u, policy %u, %s%s", plan->n_parts,
              (int)plan->labels, plan->n_slots, plan->n_buffers, plan->n_batches, o->layout.batch_size, plan->policy,
-             finish);
+             finish, plan->pageable ? ", pageable" : "");
 }

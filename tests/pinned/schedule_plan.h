@@ -25,6 +25,7 @@ struct schedule_plan {
     uint32_t n_buffers;
     uint32_t n_batches;
     uint32_t policy; /* one of the double's: 0 to 2 */
+    bool pageable;   /* the system refuses to page-lock the slots */
     struct oracle oracle;
 };
 
@@ -34,6 +35,7 @@ struct schedule_wish {
     uint32_t labels; /* 1 + enum schedule_labels */
     bool plain;      /* no finish */
     bool finished;   /* with a finish */
+    bool pageable;
 };
 
 uint64_t schedule_random(uint64_t *state);

@@ -4,6 +4,7 @@
  * the calling thread, page-locking in pieces, and the messages of failures.
  */
 #include "pinned/device.h"
+#include "pinned/slot.h"
 
 #include "tests/double/cuda_double.h"
 
@@ -316,9 +317,59 @@ static void a_slot_that_cannot_be_pinned_is_named(void **state)
 {
     (void)state;
     mr_error error;
-    pin_with_limit(SLOT - 1, MR_ERR_NO_MEMORY, 0, &error);
-    expect_error(&error, MR_ERR_NO_MEMORY, "cuda:0: cudaHostRegister of 8192 bytes at 0 of the slots' 40960 bytes: ");
-    expect_error(&error, MR_ERR_NO_MEMORY, "(cudaErrorMemoryAllocation)");
+    pin_with_limit(SLOT - 1, MR_ERR_UNSUPPORTED, 0, &error);
+    expect_error(&error, MR_ERR_UNSUPPORTED, "cuda:0: cudaHostRegister of 8192 bytes at 0 of the slots' 40960 bytes: ");
+    expect_error(&error, MR_ERR_UNSUPPORTED, "(cudaErrorMemoryAllocation)");
+}
+
+/* A refusal is about the memory; after any other error nothing can be copied either. */
+static void a_refusal_is_told_apart_from_a_failure(void **state)
+{
+    (void)state;
+    static const struct {
+        cudaError_t code;
+        mr_status status;
+    } answers[] = {{cudaErrorNotSupported, MR_ERR_UNSUPPORTED},
+                   {cudaErrorNotPermitted, MR_ERR_UNSUPPORTED},
+                   {cudaErrorOperatingSystem, MR_ERR_UNSUPPORTED},
+                   {cudaErrorHostMemoryAlreadyRegistered, MR_ERR_UNSUPPORTED},
+                   {cudaErrorUnknown, MR_ERR_DEVICE},
+                   {cudaErrorIllegalAddress, MR_ERR_DEVICE}};
+    mr_error error;
+    uint8_t *host = aligned_alloc(4096, SLOT * N_SLOTS);
+    assert_non_null(host);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        begin(1);
+        struct mr_device_handle *handle = open_id(0);
+        double_fail_from("cudaHostRegister", 1, answers[i].code);
+        assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), answers[i].status);
+        expect_error(&error, answers[i].status, cudaGetErrorName(answers[i].code));
+        assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, NULL), answers[i].status);
+        ops->close(handle);
+        (void)double_close();
+    }
+    free(host);
+}
+
+/* As on a system of larger pages: a slot that were not whole pages would share one with the next. */
+static void pieces_share_no_page(void **state)
+{
+    (void)state;
+    enum { PAGE = 65536 };
+    struct mr_slot_layout layout;
+    struct mr_slot_shape shape = {
+        .n_slots = 4, .n_workers = 1, .batch_size = 3, .sample_bytes = 5000, .label_bytes = 8, .page_bytes = PAGE};
+    mr_error error;
+    assert_int_equal(mr_slot_layout_init(&layout, &shape, &error), MR_OK);
+    uint8_t *slab = aligned_alloc(PAGE, (layout.slab_bytes + PAGE - 1) / PAGE * PAGE);
+    assert_non_null(slab);
+    double_open(&(struct double_options){.page_bytes = PAGE, .registration_bytes = layout.data_bytes});
+    struct mr_device_handle *handle = open_id(0);
+    if (ops->pin(handle, slab + layout.data_off, layout.data_bytes, layout.n_slots, &error) != MR_OK)
+        fail_msg("%s", error.text);
+    ops->close(handle);
+    expect_clean();
+    free(slab);
 }
 
 static void pieces_are_given_back_when_a_later_one_fails(void **state)
@@ -330,8 +381,8 @@ static void pieces_are_given_back_when_a_later_one_fails(void **state)
     struct mr_device_handle *handle = open_id(0);
     /* All, slots 0 and 1, slots 2 to 4, slot 2, and then no more. */
     double_fail_from("cudaHostRegister", 5, cudaErrorNotPermitted);
-    assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), MR_ERR_DEVICE);
-    expect_error(&error, MR_ERR_DEVICE, "cudaHostRegister of 8192 bytes at 24576 of");
+    assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), MR_ERR_UNSUPPORTED);
+    expect_error(&error, MR_ERR_UNSUPPORTED, "cudaHostRegister of 8192 bytes at 24576 of");
     assert_int_equal(double_calls("cudaHostUnregister"), 2);
     double_fail_never();
     assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), MR_OK);
@@ -423,6 +474,8 @@ int main(void)
         cmocka_unit_test(captures_are_noticed_and_stay_valid),
         cmocka_unit_test(slots_are_pinned_whole_or_in_pieces_of_slots),
         cmocka_unit_test(a_slot_that_cannot_be_pinned_is_named),
+        cmocka_unit_test(a_refusal_is_told_apart_from_a_failure),
+        cmocka_unit_test(pieces_share_no_page),
         cmocka_unit_test(pieces_are_given_back_when_a_later_one_fails),
         cmocka_unit_test(memory_that_is_not_there_names_its_size),
         cmocka_unit_test(each_failure_while_opening_is_told),

@@ -15,9 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 #define LEN (2 * MR_HUGE_PAGES_BYTES + 12345)
 #define POOL "/sys/kernel/mm/hugepages/hugepages-2048kB/"
@@ -28,6 +33,7 @@ static struct {
     bool on_request;
     bool refuses_memfd; /* of the pool */
     bool refuses_pages;
+    bool is_old; /* knows no MADV_POPULATE_WRITE */
     unsigned n_pool_memfds;
 } kernel;
 
@@ -35,6 +41,8 @@ int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_fallocate(int fd, int mode, off_t off, off_t len);
 int __wrap_fallocate(int fd, int mode, off_t off, off_t len);
+int __real_madvise(void *base, size_t len, int advice);
+int __wrap_madvise(void *base, size_t len, int advice);
 uint64_t __real_mr_huge_pages_free(const char *root);
 uint64_t __wrap_mr_huge_pages_free(const char *root);
 bool __real_mr_huge_pages_on_request(const char *root);
@@ -53,6 +61,12 @@ int __wrap_fallocate(int fd, int mode, off_t off, off_t len)
 {
     errno = ENOSPC;
     return kernel.refuses_pages ? -1 : __real_fallocate(fd, mode, off, len);
+}
+
+int __wrap_madvise(void *base, size_t len, int advice)
+{
+    errno = EINVAL;
+    return kernel.is_old && advice == MADV_POPULATE_WRITE ? -1 : __real_madvise(base, len, advice);
 }
 
 uint64_t __wrap_mr_huge_pages_free(const char *root)
@@ -190,6 +204,46 @@ static void slab_smaller_than_a_huge_page_does_without(void **state)
     use(MR_SLAB_PAGES_POOL, 4096, MR_SLAB_PAGES_SMALL, 4096);
 }
 
+/* Faults of this process when all of the slab is written to. */
+static long touch_all(const struct mr_slab *slab)
+{
+    struct rusage before, after;
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    for (uint64_t off = 0; off < slab->len_bytes; off += 4096)
+        ((volatile uint8_t *)slab->base)[off]++;
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    return after.ru_minflt - before.ru_minflt;
+}
+
+static void populated_pages_are_mapped_or_at_least_reserved(void **state)
+{
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        struct mr_slab slab;
+        struct stat st;
+        mr_error error = {0};
+        kernel.is_old = old;
+        assert_int_equal(mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error), MR_OK);
+        slab.base[5000] = 7; /* a worker was here */
+        if (mr_slab_populate(&slab, 0, LEN, &error) != MR_OK)
+            fail_msg("%s", error.text);
+        assert_int_equal(fstat(slab.fd, &st), 0);
+        assert_true((uint64_t)st.st_blocks * 512 >= LEN);
+        assert_int_equal(slab.base[5000], 7);
+        long n_faults = touch_all(&slab);
+        if (__real_madvise(slab.base, 4096, MADV_POPULATE_WRITE) == 0 && !old)
+            assert_in_range(n_faults, 0, LEN / (uint64_t)sysconf(_SC_PAGESIZE) / 4);
+        mr_slab_destroy(&slab);
+    }
+    struct mr_slab slab;
+    mr_error error;
+    kernel.refuses_pages = true;
+    assert_int_equal(mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error), MR_OK);
+    assert_int_equal(mr_slab_populate(&slab, 0, LEN, &error), MR_ERR_NO_MEMORY);
+    assert_non_null(strstr(error.text, "cannot reserve the slab's 4.2 MB"));
+    mr_slab_destroy(&slab);
+}
+
 static int count_fds(void)
 {
     int n = 0;
@@ -224,6 +278,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(transparent_pages_follow_the_switch_of_shared_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slab_takes_the_pool_then_asks_then_has_small_pages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slab_smaller_than_a_huge_page_does_without, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(populated_pages_are_mapped_or_at_least_reserved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pool_that_breaks_its_word_is_no_failure, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
