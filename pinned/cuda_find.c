@@ -92,7 +92,7 @@ int32_t mr_cuda_find_node(int32_t ordinal)
 {
     char path[100] = "/sys/bus/pci/devices/";
     char *bus = path + strlen(path);
-    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    struct mr_cuda_call call = mr_cuda_call_begin_any(ordinal);
     if (call.code == cudaSuccess)
         call.code = cudaDeviceGetPCIBusId(bus, 40, ordinal);
     if (mr_cuda_call_end(&call, ordinal, NULL, "cudaDeviceGetPCIBusId") != MR_OK)

@@ -83,8 +83,12 @@ struct mr_device_ops {
     mr_status (*elapsed)(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error);
     /* MR_ERR_STATE when the stream is in a capture (NULL: or one of this thread's captures forbids its use). */
     mr_status (*check_capture)(struct mr_device_handle *handle, void *stream, mr_error *error);
-    /* The device of a stream of the program; of NULL, the calling thread's current one. */
-    mr_status (*stream_device)(const void *stream, int32_t *id_out, mr_error *error);
+    /*
+     * The device of a stream of the program; of NULL, the calling thread's current one. near (may be NULL): a thread
+     * that has chosen no device works there meanwhile.
+     */
+    mr_status (*stream_device)(const struct mr_device_handle *near, const void *stream, int32_t *id_out,
+                               mr_error *error);
 
     /* The NUMA node that the device hangs on; -1 when unknown. */
     int32_t (*numa_node)(struct mr_device_handle *handle);

@@ -27,7 +27,10 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
     int32_t id = handle->device.id;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     /* In this order: to exchange the mode makes a context on the current device, which is 0 in a new thread. */
-    struct mr_cuda_call call = {.code = cudaSetDevice(id), .failed = "cudaSetDevice", .previous = MR_CUDA_ANY_DEVICE};
+    struct mr_cuda_call call = {.code = cudaSetDevice(id),
+                                .failed = "cudaSetDevice",
+                                .previous = MR_CUDA_ANY_DEVICE,
+                                .borrowed = MR_CUDA_ANY_DEVICE};
     if (call.code == cudaSuccess) {
         call.code = cudaThreadExchangeStreamCaptureMode(&mode);
         call.failed = "cudaThreadExchangeStreamCaptureMode";
@@ -72,7 +75,7 @@ static void close_handle(struct mr_device_handle *handle)
     struct handle *own = (struct handle *)handle;
     mr_cuda_pin_undo(&own->pins, handle->device.id);
     if (handle->copy_stream) {
-        struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+        struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
         call.code = cudaStreamDestroy(handle->copy_stream);
         (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaStreamDestroy");
     }
@@ -205,7 +208,7 @@ static mr_status event_create(struct mr_device_handle *handle, void **event_out,
 
 static void event_destroy(struct mr_device_handle *handle, void *event)
 {
-    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
     call.code = cudaEventDestroy(event);
     (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaEventDestroy");
 }
@@ -224,7 +227,7 @@ static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device
 
 static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
 {
-    struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
+    struct mr_cuda_call call = mr_cuda_call_begin_on(stream, handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaEventRecord(event, stream);
     return end_of_stream(&call, handle, stream, "cudaEventRecord", error);
@@ -232,7 +235,7 @@ static mr_status record_event(struct mr_device_handle *handle, void *event, void
 
 static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
 {
-    struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
+    struct mr_cuda_call call = mr_cuda_call_begin_on(stream, handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaStreamWaitEvent(stream, event, 0);
     return end_of_stream(&call, handle, stream, "cudaStreamWaitEvent", error);
@@ -240,7 +243,7 @@ static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *e
 
 static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
 {
-    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaEventSynchronize(event);
     return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventSynchronize");
@@ -249,7 +252,7 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
 static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
 {
     float ms = 0;
-    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaEventElapsedTime(&ms, begin, end);
     if (call.code == cudaSuccess)
@@ -261,7 +264,7 @@ static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void 
 static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    struct mr_cuda_call call = mr_cuda_call_begin(mr_cuda_call_device(stream, handle->device.id));
+    struct mr_cuda_call call = mr_cuda_call_begin_on(stream, handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaStreamIsCapturing(stream, &capture);
     mr_status status = end_of_stream(&call, handle, stream, "cudaStreamIsCapturing", error);
@@ -278,16 +281,17 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
  * CUDA can say so since 12.8. Before, and with an older driver, the stream is taken for one of the current device;
  * recording an event on it finds out whether it is.
  */
-static mr_status find_stream_device(const void *stream, int32_t *id_out, mr_error *error)
+static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream, int32_t *id_out,
+                                    mr_error *error)
 {
     int id = 0;
-    struct mr_cuda_call call = mr_cuda_call_begin(MR_CUDA_ANY_DEVICE);
+    bool is_default = mr_stream_is_default(stream);
+    struct mr_cuda_call call = mr_cuda_call_begin_any(near && !is_default ? near->device.id : MR_CUDA_ANY_DEVICE);
     if (call.code == cudaSuccess)
         call.code = cudaGetDevice(&id);
 #if CUDART_VERSION >= 12080
     int own = 0;
-    if (call.code == cudaSuccess && mr_cuda_call_device(stream, id) == MR_CUDA_ANY_DEVICE &&
-        cudaStreamGetDevice((cudaStream_t)stream, &own) == cudaSuccess)
+    if (call.code == cudaSuccess && !is_default && cudaStreamGetDevice((cudaStream_t)stream, &own) == cudaSuccess)
         id = own;
 #endif
     *id_out = id;

@@ -158,9 +158,10 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
     return MR_OK;
 }
 
-static mr_status find_stream_device(const void *stream, int32_t *id_out, mr_error *error)
+static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream, int32_t *id_out,
+                                    mr_error *error)
 {
-    (void)stream, (void)error;
+    (void)near, (void)stream, (void)error;
     *id_out = 0;
     return MR_OK;
 }

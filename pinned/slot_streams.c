@@ -40,7 +40,7 @@ mr_status mr_slot_streams_find(struct mr_device_name *device_out, mr_error *erro
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "this build has no CUDA");
     mr_status status = device_out->ops->count(&n, error); /* without a driver nothing else may be asked */
     if (status == MR_OK && n > 1 && !getenv("LOCAL_RANK"))
-        status = device_out->ops->stream_device(NULL, &device_out->id, error);
+        status = device_out->ops->stream_device(NULL, NULL, &device_out->id, error);
     return status;
 }
 
@@ -160,7 +160,7 @@ mr_status mr_slot_streams_use(struct mr_slot_streams *streams, uint32_t slot, vo
     struct read_slot *s = &streams->slots[slot];
     const struct mr_device_ops *ops = streams->handle->ops;
     struct mr_device_handle device = {.ops = ops, .device = {.kind = ops->kind}};
-    mr_status status = ops->stream_device(stream, &device.device.id, error);
+    mr_status status = ops->stream_device(streams->handle, stream, &device.device.id, error);
     if (status == MR_OK)
         status = ops->check_capture(&device, stream, error);
     if (status == MR_OK && !is_remembered(s, &device, stream))

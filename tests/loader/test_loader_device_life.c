@@ -333,6 +333,36 @@ static void other_threads_may_use_and_release(void **state)
     stage_close();
 }
 
+static void *release_batch(void *batch)
+{
+    mr_status status = mr_batch_release(batch);
+    return status == MR_OK && double_thread_context() == -1 ? batch : NULL;
+}
+
+/* As a tensor's deleter, or a garbage collector's thread: hundreds of MB of GPU 0 in every rank of a node. */
+static void a_release_in_a_thread_of_its_own_makes_no_context_on_gpu_0(void **state)
+{
+    for (unsigned pin = 0; pin < 2; pin++) {
+        stage_open(&(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM});
+        assert_int_equal(cudaSetDevice(1), cudaSuccess);
+        cudaStream_t stream = stage_stream(1, cudaStreamNonBlocking);
+        mr_loader_options wanted = pin ? stage_pin_options() : stage_options("cuda:1");
+        mr_loader *loader = rig_loader(*state, &wanted);
+        for (unsigned k = 0; k < 5; k++) {
+            mr_batch *batch = stage_next_on(loader, stream);
+            pthread_t thread;
+            void *released = NULL;
+            assert_int_equal(pthread_create(&thread, NULL, release_batch, batch), 0);
+            assert_int_equal(pthread_join(thread, &released), 0);
+            assert_ptr_equal(released, batch);
+        }
+        mr_loader_destroy(loader);
+        stage_end_stream(stream);
+        assert_false(double_has_context(0));
+        stage_close();
+    }
+}
+
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
@@ -385,6 +415,7 @@ int main(void)
         RIG_TEST(two_loaders_share_a_device),
         cmocka_unit_test(files_by_processes_have_the_bytes_of_the_host),
         RIG_TEST(other_threads_may_use_and_release),
+        RIG_TEST(a_release_in_a_thread_of_its_own_makes_no_context_on_gpu_0),
         RIG_TEST(a_forked_child_is_refused_and_the_parent_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "tests/double/cuda_double.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -213,6 +214,65 @@ static void enter_gives_a_thread_of_ours_the_device(void **state)
     expect_clean();
 }
 
+/* Calls of a thread that never chose a device, as a destructor's, about things of device 1. */
+struct visit {
+    struct rig *rig;
+    cudaStream_t stream;
+    int context; /* of the thread, and its device, afterwards */
+    int device;
+};
+
+static void *visit(void *arg)
+{
+    struct visit *v = arg;
+    struct rig made = make_rig(1);
+    int32_t id = -1;
+    call_all(v->rig);
+    assert_int_equal(ops->record(v->rig->handle, v->rig->event, v->stream, NULL), MR_OK);
+    assert_int_equal(ops->wait(v->rig->handle, v->stream, v->rig->event, NULL), MR_OK);
+    assert_int_equal(ops->check_capture(v->rig->handle, v->stream, NULL), MR_OK);
+    assert_int_equal(ops->stream_device(v->rig->handle, v->stream, &id, NULL), MR_OK);
+    assert_int_equal(id, 1);
+    end_rig(&made);
+    v->context = double_thread_context();
+    (void)cudaGetDevice(&v->device);
+    return NULL;
+}
+
+static void a_fresh_thread_leaves_no_context_behind(void **state)
+{
+    (void)state;
+    begin(2);
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    struct rig rig = make_rig(1);
+    struct visit v = {.rig = &rig, .context = 7, .device = 7};
+    pthread_t thread;
+    assert_int_equal(cudaStreamCreateWithFlags(&v.stream, cudaStreamNonBlocking), cudaSuccess);
+    assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(double_has_context(0));
+    assert_int_equal(v.context, -1);
+    assert_int_equal(v.device, 0);
+    assert_int_equal(double_thread_context(), 1);
+    assert_int_equal(cudaStreamDestroy(v.stream), cudaSuccess);
+    end_rig(&rig);
+    expect_clean();
+}
+
+/* Where the driver's functions are not found, all works but for that. */
+static void without_the_drivers_functions_calls_work(void **state)
+{
+    (void)state;
+    begin(1);
+    double_fail_from("cudaGetDriverEntryPoint", 1, cudaErrorNotSupported);
+    struct rig rig = make_rig(0);
+    call_all(&rig);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    double_fail_never();
+    end_rig(&rig);
+    expect_clean();
+}
+
 /* ---- streams ---- */
 
 static void a_stream_of_another_device_is_the_callers_mistake(void **state)
@@ -242,12 +302,12 @@ static void a_streams_device_is_found_and_nothing_changes(void **state)
     begin(2);
     struct rig rig = make_rig(1);
     assert_int_equal(cudaSetDevice(0), cudaSuccess);
-    assert_int_equal(ops->stream_device(NULL, &id, &error), MR_OK);
+    assert_int_equal(ops->stream_device(NULL, NULL, &id, &error), MR_OK);
     assert_int_equal(id, 0);
-    assert_int_equal(ops->stream_device(rig.handle->copy_stream, &id, &error), MR_OK);
+    assert_int_equal(ops->stream_device(NULL, rig.handle->copy_stream, &id, &error), MR_OK);
     assert_int_equal(id, CUDART_VERSION >= 12080); /* before, the current one */
     double_fail_at("cudaStreamGetDevice", 1, cudaErrorNotSupported);
-    assert_int_equal(ops->stream_device(rig.handle->copy_stream, &id, &error), MR_OK);
+    assert_int_equal(ops->stream_device(NULL, rig.handle->copy_stream, &id, &error), MR_OK);
     assert_int_equal(id, 0);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     assert_int_equal(cudaGetDevice(&current), cudaSuccess);
@@ -463,12 +523,14 @@ static void a_broken_device_is_named_by_every_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_the_drivers_functions_calls_work), /* first: they are found once for the process */
         cmocka_unit_test(no_driver_and_an_old_one_are_told_apart),
         cmocka_unit_test(no_device_names_what_hides_them),
         cmocka_unit_test(an_ordinal_out_of_range_names_how_many_there_are),
         cmocka_unit_test(local_is_the_only_one_or_that_of_the_rank),
         cmocka_unit_test(a_callers_device_mode_and_last_error_stay),
         cmocka_unit_test(enter_gives_a_thread_of_ours_the_device),
+        cmocka_unit_test(a_fresh_thread_leaves_no_context_behind),
         cmocka_unit_test(a_stream_of_another_device_is_the_callers_mistake),
         cmocka_unit_test(a_streams_device_is_found_and_nothing_changes),
         cmocka_unit_test(captures_are_noticed_and_stay_valid),
