@@ -90,6 +90,15 @@ function(mr_label label)
   set_property(TEST ${ARGN} APPEND PROPERTY LABELS ${label})
 endfunction()
 
+# mr_overlapped(tests...): each of them once more, with finishing on a stream of its own.
+function(mr_overlapped)
+  foreach(name ${ARGN})
+    get_test_property(${name} TIMEOUT timeout)
+    add_test(NAME ${name}.overlap COMMAND ${name})
+    set_tests_properties(${name}.overlap PROPERTIES TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT MR_FINISH_OVERLAP=1)
+  endforeach()
+endfunction()
+
 # mr_busy(tests...): each keeps a processor busy for seconds, where most tests mostly wait. Four tests run at a time on
 # two processors; one of these counts for two.
 function(mr_busy)

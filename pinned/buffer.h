@@ -17,16 +17,27 @@
 
 #define MR_BUFFER_STREAMS 8 /* consumer's streams per part of a buffer */
 
-/* An open device, and what its copy stream uses alone, one batch after the other. Constant after creation. */
+/* Pixels before finishing. */
+struct mr_buffer_staging {
+    uint8_t *memory;
+    void *was_read;    /* event: the finish of the batch that was here has read it; only where there are two stagings */
+    bool was_recorded; /* that event: the copier's */
+};
+
+/*
+ * An open device, and what its copier's streams use alone, one batch after the other. Constant after creation, but for
+ * what is the copier's.
+ */
 struct mr_buffer_device {
     struct mr_device_handle *handle;
-    void *drained;    /* event for waiting until the copy stream is empty */
-    uint8_t *staging; /* pixels before finishing; only where images are finished */
-    float *tables;    /* of struct mr_finish, on the device; ditto */
-    float *normals;   /* mr_normal_nodes on the device, where boxes are erased */
-    uint32_t part;    /* whose images lie here, or MR_BUFFER_NO_PART */
-    bool has_small;   /* labels lie here, or descriptors for finishing are needed */
-    bool is_pinned;   /* its handle holds the slab's registration */
+    void *drained;                       /* event for waiting until a stream is empty */
+    struct mr_buffer_staging staging[2]; /* only where images are finished; two where the finish has its own stream */
+    uint32_t turn;                       /* of them, the one of the batch issued last: the copier's */
+    float *tables;                       /* of struct mr_finish, on the device; only where images are finished */
+    float *normals;                      /* mr_normal_nodes on the device, where boxes are erased */
+    uint32_t part;                       /* whose images lie here, or MR_BUFFER_NO_PART */
+    bool has_small;                      /* labels lie here, or descriptors for finishing are needed */
+    bool is_pinned;                      /* its handle holds the slab's registration */
 };
 #define MR_BUFFER_NO_PART UINT32_MAX
 

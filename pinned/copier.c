@@ -60,12 +60,21 @@ static mr_status measure_rows(struct mr_buffer_shape *shape, mr_error *error)
     return MR_OK;
 }
 
-/* Wait until the copy stream is empty. */
-static mr_status drain_stream(const struct mr_buffer_device *device, mr_error *error)
+static mr_status drain_stream(const struct mr_buffer_device *device, void *stream, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
-    mr_status status = handle->ops->record(handle, device->drained, handle->copy_stream, error);
+    mr_status status = handle->ops->record(handle, device->drained, stream, error);
     return status ? status : handle->ops->sync(handle, device->drained, error);
+}
+
+/* Wait until its streams are empty; each is tried. */
+static mr_status drain_device(const struct mr_buffer_device *device, mr_error *error)
+{
+    mr_status status = drain_stream(device, device->handle->copy_stream, error);
+    if (!device->handle->finish_stream)
+        return status;
+    mr_status other = drain_stream(device, device->handle->finish_stream, status ? NULL : error);
+    return status ? status : other;
 }
 
 static mr_status take_normals(struct mr_buffer_device *device, mr_error *error)
@@ -77,13 +86,28 @@ static mr_status take_normals(struct mr_buffer_device *device, mr_error *error)
     return status ? status : handle->ops->copy_in(handle, normals, mr_normal_nodes, sizeof mr_normal_nodes, error);
 }
 
-static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, mr_error *error)
+static mr_status take_staging(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
-    void *staging = NULL;
+    mr_status status = MR_OK;
+    for (uint32_t t = 0; t < (handle->finish_stream ? 2 : 1) && !status; t++) {
+        void *memory = NULL;
+        status = handle->ops->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &memory, error);
+        device->staging[t].memory = memory;
+        if (!status && handle->finish_stream)
+            status = handle->ops->event_create(handle, &device->staging[t].was_read, error);
+    }
+    return status;
+}
+
+static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, bool overlaps,
+                                mr_error *error)
+{
+    struct mr_device_handle *handle = device->handle;
     void *tables = NULL;
-    mr_status status = handle->ops->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &staging, error);
-    device->staging = staging;
+    mr_status status = overlaps ? handle->ops->split(handle, error) : MR_OK;
+    if (!status)
+        status = take_staging(shape, device, error);
     if (!status)
         status = handle->ops->alloc(handle, sizeof shape->finish.table, &tables, error);
     device->tables = tables;
@@ -91,10 +115,10 @@ static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_b
         status = handle->ops->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
     if (!status && shape->finish.erases)
         status = take_normals(device, error);
-    return status ? status : drain_stream(device, error);
+    return status ? status : drain_device(device, error);
 }
 
-static mr_status open_device(struct mr_copier *copier, uint32_t d, mr_error *error)
+static mr_status open_device(struct mr_copier *copier, uint32_t d, bool overlaps, mr_error *error)
 {
     const struct mr_device_name *name = &copier->shape.placement.devices[d];
     struct mr_buffer_device *device = &copier->shape.devices[d];
@@ -106,7 +130,7 @@ static mr_status open_device(struct mr_copier *copier, uint32_t d, mr_error *err
     if (!status)
         status = name->ops->event_create(handle, &device->drained, error);
     if (!status && copier->shape.finish.needed && device->part != MR_BUFFER_NO_PART)
-        status = take_finishing(&copier->shape, device, error);
+        status = take_finishing(&copier->shape, device, overlaps, error);
     return status;
 }
 
@@ -136,7 +160,7 @@ mr_status mr_copier_create(const struct mr_copier_options *options, struct mr_co
     place_parts(copier);
     mr_status status = measure_rows(&copier->shape, error);
     for (uint32_t d = 0; d < options->placement->n_devices && !status; d++)
-        status = open_device(copier, d, error);
+        status = open_device(copier, d, options->overlaps, error);
     if (!status)
         status = create_buffers(copier, options->n_buffers, error);
     if (status)
@@ -155,8 +179,12 @@ static void close_device(struct mr_buffer_device *device)
         handle->ops->free(handle, device->normals);
     if (device->tables)
         handle->ops->free(handle, device->tables);
-    if (device->staging)
-        handle->ops->free(handle, device->staging);
+    for (uint32_t t = 2; t-- > 0;) {
+        if (device->staging[t].was_read)
+            handle->ops->event_destroy(handle, device->staging[t].was_read);
+        if (device->staging[t].memory)
+            handle->ops->free(handle, device->staging[t].memory);
+    }
     if (device->drained)
         handle->ops->event_destroy(handle, device->drained);
     if (device->is_pinned)
@@ -172,7 +200,7 @@ void mr_copier_destroy(struct mr_copier *copier)
         mr_buffer_settle(&copier->shape, &copier->buffers[b]);
     for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++)
         if (copier->shape.devices[d].drained)
-            (void)drain_stream(&copier->shape.devices[d], NULL);
+            (void)drain_device(&copier->shape.devices[d], NULL);
     for (uint32_t b = copier->n_buffers; b-- > 0;)
         mr_buffer_fini(&copier->shape, &copier->buffers[b]);
     for (uint32_t d = copier->shape.placement.n_devices; d-- > 0;)
@@ -225,7 +253,8 @@ static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, 
         const struct mr_buffer_part *part = &buffer->parts[device->part];
         const uint8_t *rows = buffer->slot.data + part->first_row * layout->sample_bytes;
         uint64_t len = part->n_rows * layout->sample_bytes;
-        status = handle->ops->copy_in(handle, device->staging ? device->staging : share->image, rows, len, error);
+        uint8_t *staging = device->staging[device->turn].memory;
+        status = handle->ops->copy_in(handle, staging ? staging : share->image, rows, len, error);
         buffer->bytes += len;
     }
     if (!status && device->has_small) {
@@ -239,10 +268,11 @@ static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, 
 static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
 {
     const struct mr_slot_layout *layout = copier->shape.layout;
-    const struct mr_buffer_device *device = &copier->shape.devices[d];
+    struct mr_buffer_device *device = &copier->shape.devices[d];
     const struct mr_buffer_share *share = &buffer->shares[d];
     struct mr_device_handle *handle = device->handle;
-    if (!device->staging || device->part >= buffer->n_parts || buffer->parts[device->part].n_rows == 0)
+    struct mr_buffer_staging *staging = &device->staging[device->turn];
+    if (!staging->memory || device->part >= buffer->n_parts || buffer->parts[device->part].n_rows == 0)
         return MR_OK;
     const struct mr_buffer_part *part = &buffer->parts[device->part];
     const struct mr_descriptor *descriptors = (void *)(share->small + (layout->descriptor_off - layout->label_off));
@@ -255,7 +285,7 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         .erases = copier->shape.finish.erases ? erases + part->first_row : NULL,
         .n = part->n_rows,
         .first_place = part->first_row,
-        .staging = device->staging,
+        .staging = staging->memory,
         .staging_off = part->first_row * layout->sample_bytes,
         .staging_len = part->n_rows * layout->sample_bytes,
         .out = share->image,
@@ -263,28 +293,47 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         .mix = copier->shape.finish.mixes ? *buffer->slot.mix : (struct mr_mix){.kind = MR_MIX_NONE},
     };
     mr_status status = handle->ops->finish(handle, &job, error);
+    if (!status && staging->was_read) {
+        status = handle->ops->record(handle, staging->was_read, handle->finish_stream, error);
+        staging->was_recorded = !status;
+    }
     if (status)
         return status;
     return handle->ops->copy_out(handle, buffer->slot.status + part->first_row, share->status,
                                  part->n_rows * sizeof *share->status, error);
 }
 
-/* All that one device does for a batch, in the order of its copy stream. */
+/* Where the finish has a stream of its own: this batch's copy waits for the finish of the batch before the last one. */
+static mr_status take_turn(struct mr_buffer_device *device, mr_error *error)
+{
+    struct mr_device_handle *handle = device->handle;
+    if (!handle->finish_stream)
+        return MR_OK;
+    device->turn ^= 1;
+    const struct mr_buffer_staging *staging = &device->staging[device->turn];
+    return staging->was_recorded ? handle->ops->wait(handle, handle->copy_stream, staging->was_read, error) : MR_OK;
+}
+
+/* All that one device does for a batch, in the order of its copy stream, and from the copy's end on of the finish's. */
 static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
 {
     struct mr_buffer_share *share = &buffer->shares[d];
     struct mr_device_handle *handle = copier->shape.devices[d].handle;
     mr_status status = mr_buffer_wait(&copier->shape, buffer, d, error);
     if (!status)
+        status = take_turn(&copier->shape.devices[d], error);
+    if (!status)
         status = handle->ops->record(handle, share->begin, handle->copy_stream, error);
     if (!status)
         status = copy_share(copier, buffer, d, error);
     if (!status)
         status = handle->ops->record(handle, share->end, handle->copy_stream, error);
+    if (!status && handle->finish_stream)
+        status = handle->ops->wait(handle, handle->finish_stream, share->end, error);
     if (!status)
         status = finish_share(copier, buffer, d, error);
     if (!status)
-        status = handle->ops->record(handle, share->filled[buffer->turn], handle->copy_stream, error);
+        status = handle->ops->record(handle, share->filled[buffer->turn], mr_device_finish_stream(handle), error);
     if (!status)
         share->was_filled[buffer->turn] = true;
     return status;

@@ -27,6 +27,9 @@ struct mr_copier_options {
     const struct mr_placement *placement; /* copied; not one that lends slots; no two parts' images on one device */
     const struct mr_finish *finish;       /* copied; NULL is the same as nothing needed */
     uint32_t n_buffers;
+    /* A batch is finished on another stream, from one of two stagings, while the next one is copied; on devices that
+       can. */
+    bool overlaps;
 };
 
 /* One part of one buffer. Constant addresses; the rows are those of the batch that was issued last. */

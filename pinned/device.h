@@ -16,8 +16,9 @@
 /* An open device with a copy stream of its own. Each table's own struct begins with this. */
 struct mr_device_handle {
     const struct mr_device_ops *ops;
-    mr_device device;  /* id as resolved */
-    void *copy_stream; /* never NULL; not ordered with the default stream */
+    mr_device device;    /* id as resolved */
+    void *copy_stream;   /* never NULL; not ordered with the default stream */
+    void *finish_stream; /* NULL: finish and copy_out are on the copy stream, too */
 };
 
 /*
@@ -57,9 +58,16 @@ struct mr_device_ops {
     mr_status (*alloc)(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error);
     void (*free)(struct mr_device_handle *handle, void *memory);
 
+    /*
+     * From now on finish and copy_out have a stream of their own, which nothing orders with the copy stream; the host,
+     * where nothing would overlap, stays as it is. Once per handle.
+     */
+    mr_status (*split)(struct mr_device_handle *handle, mr_error *error);
+
     /* On the copy stream, asynchronously where the host's side is pinned. The event after it covers both sides. */
     mr_status (*copy_in)(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
                          mr_error *error);
+    /* On the finishing stream, where the handle has one, as is finish. */
     mr_status (*copy_out)(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
                           mr_error *error);
     mr_status (*finish)(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error);
@@ -96,6 +104,12 @@ struct mr_device_ops {
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 };
+
+/* Where finish and copy_out are. */
+static inline void *mr_device_finish_stream(const struct mr_device_handle *handle)
+{
+    return handle->finish_stream ? handle->finish_stream : handle->copy_stream;
+}
 
 extern const struct mr_device_ops mr_device_host;
 extern const struct mr_device_ops mr_device_cuda;

@@ -39,7 +39,7 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
 }
 
 /* The finishing kernel goes ahead of the consumer's where the GPU offers that; to copies it makes no difference. */
-static mr_status make_stream(struct mr_device_handle *handle, mr_error *error)
+static mr_status make_stream(struct mr_device_handle *handle, void **stream_out, mr_error *error)
 {
     int32_t id = handle->device.id;
     int least = 0;
@@ -55,8 +55,22 @@ static mr_status make_stream(struct mr_device_handle *handle, mr_error *error)
     call = mr_cuda_call_begin(id);
     if (call.code == cudaSuccess)
         call.code = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest);
-    handle->copy_stream = stream;
+    *stream_out = stream;
     return mr_cuda_call_end(&call, id, error, "cudaStreamCreateWithPriority");
+}
+
+static void end_stream(const struct mr_device_handle *handle, void *stream)
+{
+    if (!stream)
+        return;
+    struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
+    call.code = cudaStreamDestroy(stream);
+    (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaStreamDestroy");
+}
+
+static mr_status split_streams(struct mr_device_handle *handle, mr_error *error)
+{
+    return make_stream(handle, &handle->finish_stream, error);
 }
 
 static mr_status load_kernels(struct mr_device_handle *handle, mr_error *error)
@@ -74,11 +88,8 @@ static void close_handle(struct mr_device_handle *handle)
 {
     struct handle *own = (struct handle *)handle;
     mr_cuda_pin_undo(&own->pins, handle->device.id);
-    if (handle->copy_stream) {
-        struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
-        call.code = cudaStreamDestroy(handle->copy_stream);
-        (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaStreamDestroy");
-    }
+    end_stream(handle, handle->finish_stream);
+    end_stream(handle, handle->copy_stream);
     free(own);
 }
 
@@ -88,7 +99,7 @@ static mr_status set_up(int32_t id, struct mr_device_handle *handle, mr_error *e
     if (status == MR_OK)
         status = enter_device(handle, error);
     if (status == MR_OK)
-        status = make_stream(handle, error);
+        status = make_stream(handle, &handle->copy_stream, error);
     if (status == MR_OK)
         status = load_kernels(handle, error);
     return status;
@@ -163,11 +174,11 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
 }
 
 static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
-                            enum cudaMemcpyKind kind, mr_error *error)
+                            enum cudaMemcpyKind kind, void *stream, mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
-        call.code = cudaMemcpyAsync(to, from, len_bytes, kind, handle->copy_stream);
+        call.code = cudaMemcpyAsync(to, from, len_bytes, kind, stream);
     return mr_cuda_call_end(&call, handle->device.id, error, "cudaMemcpyAsync of %llu bytes %s the device",
                             (unsigned long long)len_bytes, kind == cudaMemcpyHostToDevice ? "to" : "from");
 }
@@ -175,13 +186,13 @@ static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const voi
 static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
                          mr_error *error)
 {
-    return copy_bytes(handle, device, host, len_bytes, cudaMemcpyHostToDevice, error);
+    return copy_bytes(handle, device, host, len_bytes, cudaMemcpyHostToDevice, handle->copy_stream, error);
 }
 
 static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
                           mr_error *error)
 {
-    return copy_bytes(handle, host, device, len_bytes, cudaMemcpyDeviceToHost, error);
+    return copy_bytes(handle, host, device, len_bytes, cudaMemcpyDeviceToHost, mr_device_finish_stream(handle), error);
 }
 
 static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
@@ -190,7 +201,7 @@ static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_fi
         return MR_OK;
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
-        call.code = (cudaError_t)mr_finish_cuda_launch(job, handle->copy_stream);
+        call.code = (cudaError_t)mr_finish_cuda_launch(job, mr_device_finish_stream(handle));
     return mr_cuda_call_end(&call, handle->device.id, error, "cudaLaunchKernel of the finishing kernel for %u samples",
                             (unsigned)job->n);
 }
@@ -219,7 +230,7 @@ static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device
 {
     mr_status status = mr_cuda_call_end(call, handle->device.id, error, "%s", name);
     bool refused = call->code == cudaErrorInvalidResourceHandle || call->code == cudaErrorInvalidValue;
-    if (!refused || call->failed || !stream || stream == handle->copy_stream)
+    if (!refused || call->failed || !stream || stream == handle->copy_stream || stream == handle->finish_stream)
         return status;
     return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)", (int)handle->device.id,
                         name, cudaGetErrorString(call->code), cudaGetErrorName(call->code));
@@ -312,6 +323,7 @@ const struct mr_device_ops mr_device_cuda = {
     .enter = enter_device,
     .pin = pin_slots,
     .unpin = unpin_slots,
+    .split = split_streams,
     .alloc = alloc_memory,
     .free = free_memory,
     .copy_in = copy_in,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table that breaks a rule. A handle of this table stands for one of the real table, which the real functions must
- * get. Its copy stream is the real one, because callers look at it.
+ * get. Its streams are the real ones, because callers look at them.
  */
 #include "tests/pinned/broken_table.h"
 
@@ -26,7 +26,10 @@ struct handle {
     cudaStream_t other; /* beside the copy stream */
     struct delayed delayed[MAX_DELAYED];
     uint32_t n_delayed;
-    uint32_t n_records; /* at issue: three per batch, the last one says filled */
+    uint32_t n_records; /* at issue on the copy stream: three per batch, the last one says filled */
+    bool has_finished;  /* where the finish has its own stream: its first record after a finish says that it has read */
+    void *was_read[2];  /* those events */
+    uint32_t n_was_read;
 };
 
 /* The rule, what the copier does now, and how many calls of the kind that the rule looks at it has made so far: static,
@@ -136,11 +139,11 @@ static mr_status catch_up(struct handle *h, mr_error *error)
 }
 
 /* Something of the real handle's on another stream than its copy stream. */
-static void swap_streams(struct handle *h)
+static void swap_stream(struct handle *h, void **stream)
 {
-    void *stream = h->real->copy_stream;
-    h->real->copy_stream = h->other;
-    h->other = stream;
+    void *other = h->other;
+    h->other = *stream;
+    *stream = other;
 }
 
 static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
@@ -151,10 +154,10 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
         return delay(h, &(struct delayed){.kind = DELAYED_COPY, .to = device, .from = host, .len_bytes = len_bytes});
     bool elsewhere = rule == BROKEN_SMALL_ON_ANOTHER_STREAM && phase_now == PHASE_ISSUE && n_seen++ % 2 == 1;
     if (elsewhere)
-        swap_streams(h);
+        swap_stream(h, &h->real->copy_stream);
     mr_status status = mr_device_cuda.copy_in(h->real, device, host, len_bytes, error);
     if (elsewhere)
-        swap_streams(h);
+        swap_stream(h, &h->real->copy_stream);
     return status;
 }
 
@@ -171,13 +174,22 @@ static mr_status copy_out(struct mr_device_handle *handle, void *host, const voi
 static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
 {
     struct handle *h = own(handle);
+    void **stream = h->real->finish_stream ? &h->real->finish_stream : &h->real->copy_stream;
+    h->has_finished = true;
     if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
         return delay(h, &(struct delayed){.kind = DELAYED_FINISH, .job = *job});
     if (rule != BROKEN_FINISH_ON_ANOTHER_STREAM)
         return mr_device_cuda.finish(h->real, job, error);
-    swap_streams(h);
+    swap_stream(h, stream);
     mr_status status = mr_device_cuda.finish(h->real, job, error);
-    swap_streams(h);
+    swap_stream(h, stream);
+    return status;
+}
+
+static mr_status split(struct mr_device_handle *handle, mr_error *error)
+{
+    mr_status status = mr_device_cuda.split(own(handle)->real, error);
+    handle->finish_stream = own(handle)->real->finish_stream;
     return status;
 }
 
@@ -191,6 +203,27 @@ static void event_destroy(struct mr_device_handle *handle, void *event)
     mr_device_cuda.event_destroy(own(handle)->real, event);
 }
 
+static bool is_was_read(const struct handle *h, const void *event)
+{
+    return event == h->was_read[0] || event == h->was_read[1];
+}
+
+/* At issue: is this the record that says filled? Of the two events that say a staging was read, the addresses are kept.
+ */
+static bool says_filled(struct handle *h, void *event, const void *stream)
+{
+    const void *finish = h->real->finish_stream;
+    if (!finish)
+        return ++h->n_records % 3 == 0;
+    if (stream != finish)
+        return false;
+    bool filled = !h->has_finished;
+    if (!filled && !is_was_read(h, event))
+        h->was_read[h->n_was_read++ % 2] = event;
+    h->has_finished = false;
+    return filled;
+}
+
 static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
 {
     struct handle *h = own(handle);
@@ -201,19 +234,29 @@ static mr_status record(struct mr_device_handle *handle, void *event, void *stre
         if (rule == BROKEN_RELEASE_RECORDS_LATE)
             return delay(h, &(struct delayed){.kind = DELAYED_RECORD, .to = event, .from = stream});
     }
+    bool is_filled = phase_now == PHASE_ISSUE && says_filled(h, event, stream);
+    if (is_filled && rule == BROKEN_FILLED_BEFORE_OTHER_FINISH)
+        stream = h->real->copy_stream;
     mr_status status = mr_device_cuda.record(h->real, event, stream, error);
     if (status != MR_OK || phase_now != PHASE_ISSUE)
         return status;
-    bool is_filled = ++h->n_records % 3 == 0;
     return is_filled || rule == BROKEN_RELEASE_RECORDS_LATE ? catch_up(h, error) : MR_OK;
 }
 
 static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
 {
     struct handle *h = own(handle);
-    if (phase_now == PHASE_ISSUE && rule == BROKEN_COPY_WAITS_FOR_NOBODY)
+    bool at_issue = phase_now == PHASE_ISSUE;
+    bool of_finish = at_issue && h->real->finish_stream && stream == h->real->finish_stream;
+    bool of_staging = at_issue && is_was_read(h, event);
+    bool of_streams = at_issue && !of_finish && !of_staging;
+    if (of_streams && rule == BROKEN_COPY_WAITS_FOR_NOBODY)
         return MR_OK;
-    if (phase_now == PHASE_ISSUE && rule == BROKEN_COPY_WAITS_FOR_ONE && n_seen++ > 0)
+    if (of_streams && rule == BROKEN_COPY_WAITS_FOR_ONE && n_seen++ > 0)
+        return MR_OK;
+    if (of_finish && rule == BROKEN_FINISH_WAITS_FOR_NO_COPY)
+        return MR_OK;
+    if (of_staging && rule == BROKEN_COPY_WAITS_FOR_NO_FINISH)
         return MR_OK;
     if (phase_now == PHASE_USE && rule == BROKEN_STREAM_DOES_NOT_WAIT)
         return MR_OK;
@@ -267,6 +310,7 @@ static const struct mr_device_ops table = {
     .enter = enter,
     .pin = pin,
     .unpin = unpin,
+    .split = split,
     .alloc = alloc,
     .free = free_memory,
     .copy_in = copy_in,

@@ -21,7 +21,11 @@ enum broken_rule {
     BROKEN_FILLED_BEFORE_FINISH,
     BROKEN_FINISH_ON_ANOTHER_STREAM,
     BROKEN_SMALL_ON_ANOTHER_STREAM,
-    BROKEN_AWAIT_DOES_NOT_SLEEP, /* the slot is free while its copy is under way */
+    BROKEN_FINISH_WAITS_FOR_NO_COPY,   /* where the finish has a stream of its own: it begins before the copy has ended,
+                                        */
+    BROKEN_COPY_WAITS_FOR_NO_FINISH,   /* the copy overwrites a staging that the finish still reads, */
+    BROKEN_FILLED_BEFORE_OTHER_FINISH, /* filled is recorded on the copy stream */
+    BROKEN_AWAIT_DOES_NOT_SLEEP,       /* the slot is free while its copy is under way */
     BROKEN_N_RULES
 };
 

@@ -34,6 +34,7 @@ void fixture_open(struct copier_fixture *f, const struct double_options *options
 {
     static const struct mr_placement_names one = {.device = "cuda:0"};
     memset(f, 0, sizeof *f);
+    f->overlaps = getenv("MR_FINISH_OVERLAP") != NULL;
     double_open(options);
     set_finish(&f->oracle.finish);
     f->oracle.row_bytes = (uint64_t)HEIGHT * WIDTH * CHANNELS * sizeof(float);
@@ -66,7 +67,8 @@ mr_status fixture_create(struct copier_fixture *f)
                                         .slab = f->slab,
                                         .placement = &f->placement,
                                         .finish = &f->oracle.finish,
-                                        .n_buffers = FIXTURE_BUFFERS};
+                                        .n_buffers = FIXTURE_BUFFERS,
+                                        .overlaps = f->overlaps};
     return mr_copier_create(&options, &f->copier, &f->error);
 }
 

@@ -14,6 +14,7 @@ struct copier_fixture {
     struct oracle oracle;
     struct mr_placement placement;
     uint8_t *slab;
+    bool overlaps;            /* from the environment, as in a loader; may be changed before create */
     struct mr_copier *copier; /* NULL until created */
     uint32_t n_batches;       /* issued so far; the next one's number */
     mr_error error;           /* of the last step that failed */

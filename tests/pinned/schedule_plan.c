@@ -104,6 +104,7 @@ void schedule_plan_init(struct schedule_plan *plan, uint64_t seed, const struct 
     draw_finish(plan, wish);
     draw_layout(plan);
     plan->pageable = schedule_draw(plan, 4) == 0 || wish->pageable;
+    plan->overlaps = schedule_draw(plan, 2) == 0 || wish->overlaps;
 }
 
 mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_ops *cuda,
@@ -139,7 +140,7 @@ void schedule_plan_print(const struct schedule_plan *plan, char *line, size_t le
                  o->finish.channels, mr_dtype_name((mr_dtype)o->finish.dtype),
                  o->finish.layout == MR_NCHW ? "nchw" : "nhwc", o->finish.out_channels,
                  o->finish.exact ? " exact" : "");
-    snprintf(line, len, "%u parts, labels %d, %u slots, %u buffers, %u batches of %u, policy %u, %s%s", plan->n_parts,
+    snprintf(line, len, "%u parts, labels %d, %u slots, %u buffers, %u batches of %u, policy %u, %s%s%s", plan->n_parts,
              (int)plan->labels, plan->n_slots, plan->n_buffers, plan->n_batches, o->layout.batch_size, plan->policy,
-             finish, plan->pageable ? ", pageable" : "");
+             finish, plan->pageable ? ", pageable" : "", plan->overlaps ? ", overlapped" : "");
 }

@@ -26,6 +26,7 @@ struct schedule_plan {
     uint32_t n_batches;
     uint32_t policy; /* one of the double's: 0 to 2 */
     bool pageable;   /* the system refuses to page-lock the slots */
+    bool overlaps;   /* the finish has a stream of its own */
     struct oracle oracle;
 };
 
@@ -36,6 +37,7 @@ struct schedule_wish {
     bool plain;      /* no finish */
     bool finished;   /* with a finish */
     bool pageable;
+    bool overlaps;
 };
 
 uint64_t schedule_random(uint64_t *state);

@@ -179,7 +179,8 @@ static bool create(struct schedule_rig *rig)
                                         .slab = rig->slab,
                                         .placement = &rig->placement,
                                         .finish = &rig->plan.oracle.finish,
-                                        .n_buffers = rig->plan.n_buffers};
+                                        .n_buffers = rig->plan.n_buffers,
+                                        .overlaps = rig->plan.overlaps};
     double_as_thread(THREAD_COPIER);
     return schedule_expect(rig, "create", mr_copier_create(&options, &rig->copier, &error), &error);
 }

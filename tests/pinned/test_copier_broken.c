@@ -118,6 +118,28 @@ static void the_small_block_on_another_stream_is_noticed(void **state)
     demand_rule(BROKEN_SMALL_ON_ANOTHER_STREAM, NULL);
 }
 
+/* ---- the finish on a stream of its own ---- */
+
+static const struct schedule_wish overlapped = {.finished = true, .overlaps = true};
+
+static void a_finish_that_does_not_wait_for_its_copy_is_noticed(void **state)
+{
+    (void)state;
+    demand_rule(BROKEN_FINISH_WAITS_FOR_NO_COPY, &overlapped);
+}
+
+static void a_copy_into_a_staging_that_is_still_read_is_noticed(void **state)
+{
+    (void)state;
+    demand_rule(BROKEN_COPY_WAITS_FOR_NO_FINISH, &overlapped);
+}
+
+static void filled_recorded_behind_the_copy_alone_is_noticed(void **state)
+{
+    (void)state;
+    demand_rule(BROKEN_FILLED_BEFORE_OTHER_FINISH, &overlapped);
+}
+
 static void an_await_that_does_not_sleep_is_noticed(void **state)
 {
     (void)state;
@@ -133,7 +155,8 @@ static void a_slot_that_is_free_at_issue_is_noticed(void **state)
 static void a_pageable_slot_that_is_free_at_issue_is_noticed(void **state)
 {
     (void)state;
-    demand_notice(&(struct schedule_wish){.pageable = true, .plain = true}, &(struct schedule_faults){.refill_at_issue = true});
+    demand_notice(&(struct schedule_wish){.pageable = true, .plain = true},
+                  &(struct schedule_faults){.refill_at_issue = true});
 }
 
 static void a_buffer_that_is_issued_before_its_release_is_noticed(void **state)
@@ -181,6 +204,9 @@ int main(void)
         cmocka_unit_test(filled_recorded_before_the_finish_is_noticed),
         cmocka_unit_test(a_finish_on_another_stream_is_noticed),
         cmocka_unit_test(the_small_block_on_another_stream_is_noticed),
+        cmocka_unit_test(a_finish_that_does_not_wait_for_its_copy_is_noticed),
+        cmocka_unit_test(a_copy_into_a_staging_that_is_still_read_is_noticed),
+        cmocka_unit_test(filled_recorded_behind_the_copy_alone_is_noticed),
         cmocka_unit_test(an_await_that_does_not_sleep_is_noticed),
         cmocka_unit_test(a_slot_that_is_free_at_issue_is_noticed),
         cmocka_unit_test(a_pageable_slot_that_is_free_at_issue_is_noticed),

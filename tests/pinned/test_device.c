@@ -63,6 +63,8 @@ static void there_are_64_hosts(void **state)
         assert_int_equal(handle->device.kind, MR_DEVICE_HOST);
         assert_int_equal(handle->device.id, ids[i]);
         assert_non_null(handle->copy_stream);
+        assert_int_equal(handle->ops->split(handle, NULL), MR_OK);
+        assert_null(handle->finish_stream);
         assert_int_equal(host->numa_node(handle), -1);
         host->close(handle);
     }
