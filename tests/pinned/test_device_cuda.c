@@ -343,6 +343,25 @@ static void captures_are_noticed_and_stay_valid(void **state)
     expect_clean();
 }
 
+/* The default priority needs no range, the greatest does. */
+static void copy_stream_has_the_default_priority_on_request(void **state)
+{
+    (void)state;
+    struct mr_device_handle *handle;
+    mr_error error;
+    begin(1);
+    double_fail_from("cudaDeviceGetStreamPriorityRange", 1, cudaErrorUnknown);
+    setenv("MR_CUDA_PRIORITY", "default", 1);
+    handle = open_id(0);
+    assert_non_null(handle->copy_stream);
+    ops->close(handle);
+    unsetenv("MR_CUDA_PRIORITY");
+    assert_int_equal(ops->open(0, &handle, &error), MR_ERR_DEVICE);
+    expect_error(&error, MR_ERR_DEVICE, "cudaDeviceGetStreamPriorityRange");
+    double_fail_never();
+    expect_clean();
+}
+
 /* ---- page-locking ---- */
 
 static void pin_with_limit(uint64_t limit, mr_status expected, uint64_t n_pieces, mr_error *error)
@@ -534,6 +553,7 @@ int main(void)
         cmocka_unit_test(a_stream_of_another_device_is_the_callers_mistake),
         cmocka_unit_test(a_streams_device_is_found_and_nothing_changes),
         cmocka_unit_test(captures_are_noticed_and_stay_valid),
+        cmocka_unit_test(copy_stream_has_the_default_priority_on_request),
         cmocka_unit_test(slots_are_pinned_whole_or_in_pieces_of_slots),
         cmocka_unit_test(a_slot_that_cannot_be_pinned_is_named),
         cmocka_unit_test(a_refusal_is_told_apart_from_a_failure),
