@@ -3,6 +3,7 @@
  * gpu_contract [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: a loader on a device does everything that a
  * loader on the host does, with the same bytes. With --device host:0 it runs without a GPU.
  */
+#include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_contract.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void run_all(struct gpu_setup *setup, const struct gpu_case *cases)
     }
 }
 
-int main(int argc, char **argv)
+int gpu_contract_main(int argc, char **argv)
 {
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);

@@ -3,6 +3,7 @@
  * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer; and next, use and release inside
  * a capture: they refuse, and the capture stays valid.
  */
+#include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
 
 #include <stdlib.h>
@@ -197,7 +198,7 @@ static void caller_is_undisturbed(struct graphs *g)
     gpu_report_expect(&g->setup->report, device == g->cuda.ordinal, "the caller's current device is now %d", device);
 }
 
-int main(int argc, char **argv)
+int gpu_graph_main(int argc, char **argv)
 {
     static const struct {
         const char *name;

@@ -5,6 +5,7 @@
  *
  * Invariant: ranks are forked, so this process itself must not start CUDA, not even to count the GPUs.
  */
+#include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
 
 #include <stdio.h>
@@ -336,7 +337,7 @@ static void measure_all(struct rank *rank)
 
 /* ---- all ---- */
 
-int main(int argc, char **argv)
+int gpu_nccl_main(int argc, char **argv)
 {
     static const struct {
         const char *name;

@@ -6,6 +6,7 @@
  * race that is usually won. Each rule is also run with its wait left out on purpose: those cases pass when the bytes
  * are wrong, which shows that the test can fail on this device.
  */
+#include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
 
 #include <stdio.h>
@@ -338,7 +339,7 @@ static void run_form(struct order *order, const char *form, mr_dtype dtype, mr_l
     free(order->read);
 }
 
-int main(int argc, char **argv)
+int gpu_order_main(int argc, char **argv)
 {
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);

@@ -31,7 +31,8 @@ static void remove_folder(void *user)
 
 static void print_usage(const char *program)
 {
-    fprintf(stderr, "usage: %s [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief]\n", program);
+    fprintf(stderr, "usage: %s [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]\n",
+            program);
     exit(2);
 }
 
@@ -42,6 +43,10 @@ void gpu_setup_init(struct gpu_setup *setup, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--brief") == 0) {
             setup->brief = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--tiny") == 0) {
+            setup->brief = setup->tiny = true;
             continue;
         }
         if (i + 1 == argc)
@@ -169,6 +174,11 @@ char *gpu_setup_records(struct gpu_setup *setup, const char *name, uint32_t n, u
 char *gpu_setup_device_name(const struct gpu_setup *setup, uint32_t number)
 {
     return gpu_setup_text("%.*s:%u", (int)strcspn(setup->device, ":"), setup->device, number);
+}
+
+uint32_t gpu_setup_batch(const struct gpu_setup *setup, uint32_t n)
+{
+    return setup->tiny && n > 8 ? 8 : n;
 }
 
 bool gpu_setup_on_gpu(const struct gpu_setup *setup)

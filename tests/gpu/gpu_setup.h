@@ -15,11 +15,12 @@ struct gpu_setup {
     const char *device; /* --device; "cuda:0" unless given */
     uint32_t n_workers; /* --workers; 0: the loader's default, or all CPUs where a program says so */
     bool brief;         /* --brief: fewer combinations, for slow checkers */
+    bool tiny;          /* --tiny: as --brief, with little memory, for the double; figures mean nothing */
     char *folder;       /* temporary, removed at the end */
     char *photos;       /* SPEC of the photographs: --data, or some that are made in the folder */
 };
 
-/* Reads [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief]. */
+/* Reads [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]. */
 void gpu_setup_init(struct gpu_setup *setup, int argc, char **argv);
 /* Removes the folder; returns the program's exit status. */
 int gpu_setup_end(struct gpu_setup *setup);
@@ -36,6 +37,8 @@ char *gpu_setup_records(struct gpu_setup *setup, const char *name, uint32_t n, u
 
 /* "KIND:N" with another number. The text is to be freed. */
 char *gpu_setup_device_name(const struct gpu_setup *setup, uint32_t number);
+/* That many images a batch; a few with --tiny. */
+uint32_t gpu_setup_batch(const struct gpu_setup *setup, uint32_t n);
 bool gpu_setup_on_gpu(const struct gpu_setup *setup);
 /* CPUs of this process's mask. */
 uint32_t gpu_setup_n_cpus(void);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_step [--device cuda:0] [--data FOLDER] [--workers N] [--only WORD] [--brief]: a training loop whose step is a
- * spin of known length. Measures how much of the time the accelerator computes, what the training thread costs, and, on
- * a GPU, whether copies slow down a busy GPU.
+ * gpu_step [--device cuda:0] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]: a training loop whose step
+ * is a spin of known length. Measures how much of the time the accelerator computes, what the training thread costs,
+ * and, on a GPU, whether copies slow down a busy GPU.
  *
  * The step is kernels of 1 ms that take every thread of the GPU, because a real step is many kernels; the loader's
  * kernels must fit in between. With --device host:0 the step is a sleep.
  */
+#include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_step_busy.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { BATCH = 256, WARM_UP = 4, MAX_STEPS = 64 };
+enum { BATCH = 256, WARM_UP = 4, MAX_STEPS = 64, N_UNTIL_STEADY = 20, N_ALONE = 5 };
 
 struct trainer {
     struct gpu_setup *setup;
@@ -51,7 +52,7 @@ static mr_loader *make_loader(struct trainer *t)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.device = t->setup->device;
-    options.batch_size = BATCH;
+    options.batch_size = gpu_setup_batch(t->setup, BATCH);
     options.drop_last = true;
     options.dtype = MR_F16;
     options.num_workers = t->setup->n_workers ? t->setup->n_workers : gpu_setup_n_cpus();
@@ -76,7 +77,9 @@ struct measured {
     int64_t calls_ns;          /* CPU time of this thread in the loader's calls */
     double cpu_s;              /* of this thread, all */
     double step_ms[MAX_STEPS]; /* as computed */
-    double whole_ms;           /* from the first step's begin to the last one's end, on the device's clock */
+    double alone_ms;           /* median of steps without a loader */
+    mr_loader_stats until_steady;
+    double whole_ms; /* from the first step's begin to the last one's end, on the device's clock */
 };
 
 /* By the GPU's clock: the warm-up is left out. */
@@ -92,9 +95,28 @@ static void read_events(struct trainer *t, uint32_t n_steps, struct measured *m)
     m->whole_ms = (double)ms;
 }
 
+/* Steps that nothing is copied beside. */
+static double compute_alone(struct trainer *t, uint32_t step_ms)
+{
+    double steps[N_ALONE];
+    for (uint32_t i = 0; i < N_ALONE; i++) {
+        int64_t begin = gpu_report_now_ns();
+        run_compute(t, i, step_ms);
+        steps[i] = (double)(gpu_report_now_ns() - begin) * 1e-6;
+    }
+    if (t->on_gpu)
+        gpu_cuda_sync(&t->cuda, t->stream);
+    for (uint32_t i = 0; t->on_gpu && i < N_ALONE; i++) {
+        float ms;
+        gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[i], t->end[i]), "cudaEventElapsedTime");
+        steps[i] = (double)ms;
+    }
+    return gpu_report_median(steps, N_ALONE);
+}
+
 static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_t n_steps, uint32_t step_ms)
 {
-    struct measured m = {0};
+    struct measured m = {.until_steady = MR_LOADER_STATS_INIT};
     int64_t begin = 0;
     for (uint32_t i = 0; i < n_steps; i++) {
         mr_batch *batch;
@@ -103,6 +125,8 @@ static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_
             m.cpu_s = rusage_seconds();
             m.calls_ns = 0;
         }
+        if (i == N_UNTIL_STEADY)
+            mr_loader_get_stats(loader, &m.until_steady);
         int64_t cpu = thread_cpu_ns();
         if (mr_loader_next_on(loader, MR_FOREVER, t->stream, &batch) != MR_OK)
             gpu_report_die(&t->setup->report, "%s", mr_loader_error(loader)->text);
@@ -125,7 +149,8 @@ static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_
     return m;
 }
 
-static void report_step(const struct measured *m, uint32_t n, uint32_t step_ms, const mr_loader_stats *stats)
+static void report_step(const struct trainer *t, const struct measured *m, uint32_t n, uint32_t step_ms,
+                        const mr_loader_stats *stats)
 {
     double sum_ms = 0;
     char *name = gpu_setup_text("step of %u ms: share of time that the accelerator computed", step_ms);
@@ -136,7 +161,7 @@ static void report_step(const struct measured *m, uint32_t n, uint32_t step_ms, 
     free(name);
 
     name = gpu_setup_text("step of %u ms: image/s", step_ms);
-    double rate = n * (double)BATCH / (m->whole_ms * 1e-3);
+    double rate = n * (double)gpu_setup_batch(t->setup, BATCH) / (m->whole_ms * 1e-3);
     gpu_report_figure(name, &rate, 1, true, 0);
     free(name);
 
@@ -146,10 +171,22 @@ static void report_step(const struct measured *m, uint32_t n, uint32_t step_ms, 
     gpu_report_figure(name, steps, n, true, 0);
     free(name);
 
+    name = gpu_setup_text("step of %u ms: time with the loader / alone", step_ms);
+    double slower = gpu_report_median(m->step_ms, n) / m->alone_ms;
+    gpu_report_figure(name, &slower, 1, false, 0);
+    free(name);
+
     name = gpu_setup_text("step of %u ms: share of steps that found their batch ready", step_ms);
     double ready = stats->ready_share;
     gpu_report_figure(name, &ready, 1, true, 0);
     free(name);
+    uint64_t n_steady = stats->n_steps - m->until_steady.n_steps;
+    if (m->until_steady.n_steps > 0 && n_steady > 0) {
+        name = gpu_setup_text("step of %u ms: the same after %u batches", step_ms, (uint32_t)N_UNTIL_STEADY);
+        ready = (double)(stats->n_steps_ready - m->until_steady.n_steps_ready) / (double)n_steady;
+        gpu_report_figure(name, &ready, 1, true, step_ms == 85 ? 0.99 : 0);
+        free(name);
+    }
 
     name = gpu_setup_text("step of %u ms: training thread's CPU, %% of the time", step_ms);
     double cpu = m->cpu_s * 1e9 / (double)m->wall_ns * 100;
@@ -164,13 +201,16 @@ static void report_step(const struct measured *m, uint32_t n, uint32_t step_ms, 
 
 static void run_steps(struct trainer *t, uint32_t step_ms, uint32_t n_steps)
 {
-    char *name = gpu_setup_text("a training loop with a step of %u ms for %u images", step_ms, BATCH);
+    char *name =
+        gpu_setup_text("a training loop with a step of %u ms for %u images", step_ms, gpu_setup_batch(t->setup, BATCH));
     if (gpu_report_begin(&t->setup->report, name)) {
+        double alone_ms = compute_alone(t, step_ms);
         mr_loader *loader = make_loader(t);
         mr_loader_stats stats = MR_LOADER_STATS_INIT;
         struct measured m = train_steps(t, loader, n_steps, step_ms);
+        m.alone_ms = alone_ms;
         mr_loader_get_stats(loader, &stats);
-        report_step(&m, n_steps - WARM_UP, step_ms, &stats);
+        report_step(t, &m, n_steps - WARM_UP, step_ms, &stats);
         mr_loader_destroy(loader);
         gpu_report_end(&t->setup->report);
     }
@@ -197,7 +237,7 @@ static void close_gpu(struct trainer *t)
     gpu_cuda_close(&t->cuda);
 }
 
-int main(int argc, char **argv)
+int gpu_step_main(int argc, char **argv)
 {
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
@@ -205,7 +245,7 @@ int main(int argc, char **argv)
     if (t.on_gpu)
         open_gpu(&t);
     mr_dataset *photos = gpu_setup_dataset(&setup, setup.photos);
-    uint32_t times = (MAX_STEPS + 8) * BATCH / (uint32_t)mr_dataset_count(photos) + 1;
+    uint32_t times = (MAX_STEPS + 8) * gpu_setup_batch(&setup, BATCH) / (uint32_t)mr_dataset_count(photos) + 1;
     char *list = gpu_setup_list(&setup, "repeated.txt", times, NULL);
     t.dataset = gpu_setup_dataset(&setup, list);
     gpu_report_fact("workers of gpu_step", "%u", setup.n_workers ? setup.n_workers : gpu_setup_n_cpus());

@@ -9,10 +9,12 @@
 
 enum { BATCH = 256, IMAGE_BYTES = 224 * 224 * 3, N_ROUNDS = 5, MAX_KERNELS = 900 };
 #define FLOATS (UINT64_C(128) << 20)
+#define TINY_FLOATS (UINT64_C(1) << 16)
 
 struct busy {
     struct gpu_setup *setup;
     struct gpu_cuda *cuda;
+    uint64_t n_floats;
     char *spec;
     cudaStream_t work;
     cudaStream_t train;
@@ -26,7 +28,7 @@ typedef int (*kernel_fn)(struct busy *b);
 
 static int memory_kernel(struct busy *b)
 {
-    return gpu_kernel_memory(b->out, b->in, FLOATS, 8 * b->cuda->n_sm, b->work);
+    return gpu_kernel_memory(b->out, b->in, b->n_floats, 8 * b->cuda->n_sm, b->work);
 }
 
 static int compute_kernel(struct busy *b)
@@ -65,7 +67,7 @@ static mr_loader *make_loader(struct busy *b, mr_dataset *dataset, mr_dtype dtyp
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.device = b->setup->device;
-    options.batch_size = BATCH;
+    options.batch_size = gpu_setup_batch(b->setup, BATCH);
     options.drop_last = true;
     options.layout = dtype == MR_U8 ? MR_NHWC : MR_NCHW;
     options.dtype = dtype;
@@ -134,16 +136,16 @@ static void compare_busy(struct busy *b, const char *name, kernel_fn kernel, mr_
 
 void gpu_step_busy(struct gpu_setup *setup, struct gpu_cuda *cuda)
 {
-    struct busy b = {.setup = setup, .cuda = cuda};
-    char *file = gpu_setup_records(setup, "busy.bin", 8 * BATCH, IMAGE_BYTES);
+    struct busy b = {.setup = setup, .cuda = cuda, .n_floats = setup->tiny ? TINY_FLOATS : FLOATS};
+    char *file = gpu_setup_records(setup, "busy.bin", 8 * gpu_setup_batch(setup, BATCH), IMAGE_BYTES);
     b.spec = gpu_setup_text("records:%s?shape=224x224x3&layout=hwc&label_bytes=8", file);
     b.work = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     b.train = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     gpu_cuda_ok(cuda, cudaEventCreate(&b.begin), "cudaEventCreate");
     gpu_cuda_ok(cuda, cudaEventCreate(&b.end), "cudaEventCreate");
-    b.in = gpu_cuda_alloc(cuda, FLOATS * sizeof *b.in);
-    b.out = gpu_cuda_alloc(cuda, FLOATS * sizeof *b.out);
-    gpu_cuda_ok(cuda, cudaMemset(b.in, 0, FLOATS * sizeof *b.in), "cudaMemset");
+    b.in = gpu_cuda_alloc(cuda, b.n_floats * sizeof *b.in);
+    b.out = gpu_cuda_alloc(cuda, b.n_floats * sizeof *b.out);
+    gpu_cuda_ok(cuda, cudaMemsetAsync(b.in, 0, b.n_floats * sizeof *b.in, b.work), "cudaMemsetAsync");
 
     compare_busy(&b, "bound by memory", memory_kernel, MR_U8);
     compare_busy(&b, "bound by arithmetic", compute_kernel, MR_U8);

@@ -6,6 +6,7 @@
  *
  * Losses of two runs can agree by chance, so where runs must be the same all weights are compared.
  */
+#include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_setup.h"
 
 #include <fcntl.h>
@@ -294,7 +295,7 @@ static char *find_program(struct gpu_report *report)
     return gpu_setup_text("%s/train_cifar10", path);
 }
 
-int main(int argc, char **argv)
+int gpu_train_main(int argc, char **argv)
 {
     static const struct {
         const char *name;
