@@ -5,6 +5,7 @@
 test_gpu_peers.py ROOT. The program that is carried is played by a script here, and torch is made to be missing.
 """
 
+import gzip
 import importlib.machinery
 import importlib.util
 import json
@@ -49,6 +50,10 @@ mark("end")
 while not select.select([sys.stdin], [], [], 0.01)[0]:
     pass
 say(mark="done", seconds=1.0, images=100 * int(arguments.workers), failed=0, busy=0.5, gaps=[0.1], versions={})
+if "MR_TRACE" in os.environ:
+    sys.stdout.flush()
+    with open(os.environ["MR_TRACE"], "w") as file:
+        file.write("[] of %%s workers, step %%s" %% (arguments.workers, arguments.step))
 """
 
 
@@ -97,6 +102,11 @@ class GpuRun(unittest.TestCase):
         self.assertEqual([cell["img_s"] for cell in cells if cell["row"] == "ours"], [400, 400, 200, 200])
         self.assertTrue(all("no torch here" in cell["missing"] for cell in cells if cell["row"] != "ours"))
         self.assertEqual(text.count("no torch here"), 8)
+        out = os.path.join(self.folder, "results")
+        traces = [name for name in os.listdir(out) if "trace" in name]
+        self.assertEqual([name.split("-gpu-")[1] for name in traces], ["peers-dry-trace.json.gz"])
+        with gzip.open(os.path.join(out, traces[0]), "rt") as file:
+            self.assertEqual(file.read(), "[] of 4 workers, step 85")
         self.assertRegex(text, r"GPU \| 4 \| 400 \| 1.00 \| 1.00 \| 50.0 %")
 
     def test_program_that_fails_makes_its_cells_void(self):
