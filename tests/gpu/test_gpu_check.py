@@ -23,8 +23,8 @@ sys.dont_write_bytecode = True
 ROOT, TREE = (os.path.abspath(path) for path in sys.argv[1:3])
 ALL = "--all" in sys.argv
 FIRST = ["register", "start", "contract_brief", "h2d_brief", "order_brief", "torch"]
-PARTS = ["facts"] + FIRST + ["contract", "order", "order_8", "order_1", "graph", "own_cudart", "h2d", "step",
-                             "step_default", "memcheck", "initcheck", "nccl", "train"]
+PARTS = ["facts"] + FIRST + ["contract", "order", "order_8", "order_1", "graph", "own_cudart", "h2d",
+                             "overlap", "h2d_overlap", "step", "step_default", "memcheck", "initcheck", "nccl", "train"]
 SHORT = "facts register start contract_brief h2d_brief"  # seconds together
 
 # Stands for gpu_check, for gpu_own_cudart and for gpu_torch.py. The part is known by the log.
