@@ -7,7 +7,8 @@
  *                        holds a complete pack
  *   DIR/shard-00000 ...  the samples, each one's bytes, then what restoring it needs
  *   DIR/marks            of a pack of version 2: the marks of samples that have some, 8-aligned
- *   DIR/journal          while packing: a record for each sample whose bytes are in a shard; readers ignore it
+ *   DIR/unfinished       while packing: what is packed and how; locked by the process that packs
+ *   DIR/shard-00000.part while packing: what the index will say of a finished shard
  */
 #ifndef DATASET_PACK_FORMAT_H
 #define DATASET_PACK_FORMAT_H
@@ -24,9 +25,9 @@
 #define MR_PACK_VERSION_MARKS 2u /* of a pack with marks; a pack without has the first */
 #define MR_PACK_INDEX "index"
 #define MR_PACK_MARKS_FILE "marks"
-#define MR_PACK_JOURNAL "journal"
+#define MR_PACK_UNFINISHED "unfinished"
 #define MR_PACK_SHARD "shard-%05u"
-#define MR_PACK_SHARD_BYTES (UINT64_C(1) << 30)
+#define MR_PACK_PART "shard-%05u.part"
 #define MR_PACK_MAX_ALIGN 4096u
 #define MR_PACK_MAX_LABEL_BYTES (UINT64_C(1) << 30)
 #define MR_PACK_MAX_MARKS_BYTES (UINT64_C(1) << 26) /* of one sample; the largest JPEG has less */
@@ -89,37 +90,29 @@ struct mr_pack_sample {
     uint8_t orientation;
 };
 
-/* The journal: this, then records. */
-struct mr_pack_journal_head {
+/*
+ * While a pack is written, one file for each finished shard: this, then what the index will say of the shard's samples,
+ * as the index has it. Of MARKS each sample has an entry where the pack may have marks; CLASSES, CLASS_NAMES, SHARDS
+ * and ORIGIN are empty.
+ */
+struct mr_pack_part_head {
     uint64_t magic;
-    uint32_t version;
-    uint32_t zero;
+    uint64_t checksum; /* XXH3 (64 bits) of this struct with this field as 0 */
+    uint64_t n_samples;
+    uint64_t n_marked;
+    uint64_t shard_bytes; /* of the shard */
+    uint64_t marks_bytes; /* of the file of marks, up to this shard's end */
+    struct {
+        uint64_t len;
+        uint64_t checksum; /* XXH3 (64 bits) of them */
+    } sections[MR_PACK_N_SECTIONS];
 };
-#define MR_PACK_JOURNAL_MAGIC UINT64_C(0x316c6e724a70726d) /* "mrpJrnl1" */
+#define MR_PACK_PART_MAGIC UINT64_C(0x317472615070726d) /* "mrpPart1" */
 
-enum mr_pack_record_kind {
-    MR_PACK_RECORD_BEGIN = 1,    /* struct mr_pack_begin, class names, origin: the first record */
-    MR_PACK_RECORD_TEMPLATE = 2, /* struct mr_packed_template, before the first sample that has it */
-    MR_PACK_RECORD_SAMPLE =
-        3,                   /* struct mr_pack_sample, row table, of MARKED struct mr_pack_record_marks, label, name */
-    MR_PACK_RECORD_SYNC = 4, /* nothing: the bytes of all samples before it are on the disk */
-};
-
-/* len bytes follow, then zeros up to a multiple of 8. */
-struct mr_pack_record {
-    uint64_t checksum; /* XXH3 (64 bits) of all of the record behind it, the zeros too */
-    uint64_t len;
-    uint64_t number; /* of the record, from 0 */
-    uint32_t kind;
-    uint32_t zero;
-};
-
-struct mr_pack_record_marks {
-    struct mr_pack_marks place;
-    uint64_t checksum; /* XXH3 (64 bits) of them */
-};
-
+/* The file `unfinished`: this, class names (NUL-terminated each), origin (NUL-terminated). */
 struct mr_pack_begin {
+    uint64_t magic;
+    uint64_t checksum; /* XXH3 (64 bits) of what follows it in the file */
     uint64_t n_samples;
     uint64_t shard_bytes;
     uint32_t align;
@@ -128,15 +121,16 @@ struct mr_pack_begin {
     int64_t label_shape[MR_MAX_NDIM - 1];
     uint64_t label_bytes;
     uint64_t n_classes;
-    uint64_t class_names_len; /* NUL-terminated each; then origin, NUL-terminated */
+    uint64_t class_names_len;
 };
+#define MR_PACK_BEGIN_CHECKED offsetof(struct mr_pack_begin, n_samples)
+#define MR_PACK_BEGIN_MAGIC UINT64_C(0x3167654270726d) /* "mrpBeg1" */
 
 static_assert(MR_PACK_HEADER_BYTES == 256 && sizeof(struct mr_pack_header) == 280, "stands in files");
 static_assert(sizeof(struct mr_pack_marks) == 16, "stands in files");
 static_assert(sizeof(struct mr_pack_sample) == 80, "stands in files");
 static_assert(sizeof(struct mr_packed_template) == 528, "stands in files");
-static_assert(sizeof(struct mr_pack_record) == 32, "stands in files");
-static_assert(sizeof(struct mr_pack_record_marks) == 24, "stands in files");
-static_assert(sizeof(struct mr_pack_begin) == 112, "stands in files");
+static_assert(sizeof(struct mr_pack_part_head) == 208, "stands in files");
+static_assert(sizeof(struct mr_pack_begin) == 128, "stands in files");
 
 #endif

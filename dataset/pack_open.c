@@ -32,7 +32,7 @@ struct opening {
 /* A folder without an index is perhaps a pack in the making, and otherwise none. */
 static mr_status no_index(const struct opening *opening, int os_error, mr_error *error)
 {
-    if (os_error == ENOENT && faccessat(opening->root, MR_PACK_JOURNAL, F_OK, 0) == 0)
+    if (os_error == ENOENT && faccessat(opening->root, MR_PACK_UNFINISHED, F_OK, 0) == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is not finished: it holds a part of a pack and no index",
                             opening->dir);
     return mr_regular_file_fail(error, os_error, "cannot open the pack's index %s", opening->path);

@@ -2,6 +2,7 @@
 /* Keeps the sums over a pack that is being written. */
 #include "packs/pack_draft.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,18 +11,17 @@
 
 void mr_pack_draft_init(struct mr_pack_draft *draft)
 {
-    *draft = (struct mr_pack_draft){.root = -1, .shard_fd = -1, .marks_fd = -1, .journal = {.fd = -1}};
+    *draft = (struct mr_pack_draft){.root = -1, .lock_fd = -1, .shard_fd = -1, .marks_fd = -1};
 }
 
 void mr_pack_draft_fini(struct mr_pack_draft *draft)
 {
-    mr_pack_journal_close(&draft->journal);
-    if (draft->shard_fd >= 0)
-        close(draft->shard_fd);
-    if (draft->marks_fd >= 0)
-        close(draft->marks_fd);
-    if (draft->root >= 0)
-        close(draft->root);
+    const int fds[] = {draft->lock_fd, draft->shard_fd, draft->marks_fd, draft->root};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    for (int which = 0; which < MR_PACK_N_SECTIONS; which++)
+        mr_bytes_fini(&draft->sections[which]);
     mr_pack_templates_fini(&draft->templates);
     mr_bytes_fini(&draft->begin);
     mr_bytes_fini(&draft->shards);
@@ -38,55 +38,20 @@ uint32_t mr_pack_draft_n_shards(const struct mr_pack_draft *draft)
     return (uint32_t)(draft->shards.len / sizeof(uint64_t));
 }
 
-static uint64_t *last_shard(const struct mr_pack_draft *draft)
+uint64_t *mr_pack_draft_shard_len(const struct mr_pack_draft *draft)
 {
     uint32_t n = mr_pack_draft_n_shards(draft);
-    return n > 0 ? (uint64_t *)(void *)draft->shards.data + (n - 1) : NULL;
+    assert(n > 0);
+    return (uint64_t *)(void *)draft->shards.data + (n - 1);
 }
 
-uint64_t mr_pack_draft_shard_len(const struct mr_pack_draft *draft)
+void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_FILE_NAME])
 {
-    const uint64_t *last = last_shard(draft);
-    return last ? *last : 0;
-}
-
-void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_SHARD_NAME])
-{
-    snprintf(name_out, MR_PACK_SHARD_NAME, MR_PACK_SHARD, shard);
+    snprintf(name_out, MR_PACK_FILE_NAME, MR_PACK_SHARD, shard);
 }
 
 mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
                              mr_error *error)
 {
     return mr_regular_file_fail(error, os_error, "cannot %s %s/%s", what, draft->dir, name);
-}
-
-static void count_marks(struct mr_pack_draft *draft, const struct mr_pack_record_marks *marks)
-{
-    uint64_t end = marks->place.offset + marks->place.len;
-    draft->bytes += end - draft->marks_len;
-    draft->unsynced += end - draft->marks_len;
-    draft->marks_len = end;
-    draft->n_marked++;
-}
-
-mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_noted *noted, mr_error *error)
-{
-    const struct mr_pack_sample *sample = &noted->sample;
-    mr_status status = MR_OK;
-    if (sample->shard == mr_pack_draft_n_shards(draft))
-        status = mr_bytes_append_u64(&draft->shards, 0, error);
-    if (status < 0)
-        return status;
-    uint64_t end = sample->offset + sample->len + sample->beside_len;
-    uint64_t *shard_len = last_shard(draft);
-    draft->bytes += end - *shard_len;
-    draft->unsynced += end - *shard_len;
-    *shard_len = end;
-    if (noted->marks.place.len > 0)
-        count_marks(draft, &noted->marks);
-    draft->n_done++;
-    draft->n_rows += noted->n_rows;
-    draft->names_len += noted->name_len;
-    return MR_OK;
 }

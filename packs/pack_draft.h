@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a pack that is being written: its folder, its journal, and the sums over the samples that it holds so
- * far. pack_resume.c fills it in from the disk, pack_writer.c appends to it, pack_index_save.c makes the index of it.
+ * The state of a pack that is being written: its folder, and the sums over the samples that it holds so far.
+ * pack_resume.c fills it in from the disk, pack_writer.c appends to it, pack_index_save.c makes the index of it.
  */
 #ifndef PACKS_PACK_DRAFT_H
 #define PACKS_PACK_DRAFT_H
 
-#include "packs/pack_journal.h"
+#include "dataset/catalog_build.h"
+#include "dataset/pack_format.h"
 #include "packs/pack_templates.h"
 
-#define MR_PACK_SHARD_NAME 24
+#define MR_PACK_FILE_NAME 32 /* bytes of the longest name of a file of a pack, with its NUL */
 
 struct mr_pack_draft {
     char *dir; /* for messages, without a slash at its end */
     int root;
-    int shard_fd; /* of the last shard; -1: none is open */
+    int lock_fd;  /* of MR_PACK_UNFINISHED, locked; -1: it is not open */
+    int shard_fd; /* of the shard that is being written; -1: the next sample begins one */
     int marks_fd; /* of the file of marks; -1: it is not open */
     bool wants_marks;
-    struct mr_pack_journal journal;
-    struct mr_bytes begin; /* the journal's first record: struct mr_pack_begin, class names, origin */
+    struct mr_bytes begin; /* struct mr_pack_begin, class names, origin */
     struct mr_pack_templates templates;
-    struct mr_bytes shards; /* u64: bytes of each that count; the last one grows */
-    uint64_t n_done;        /* samples */
-    uint64_t n_rows;        /* entries of their row tables */
+    struct mr_bytes shards;                       /* u64: bytes of each that count; the last one grows */
+    struct mr_bytes sections[MR_PACK_N_SECTIONS]; /* of the shard that is being written, as its part will have them */
+    uint64_t n_done;                              /* samples */
+    uint64_t n_rows;                              /* entries of their row tables */
     uint64_t names_len;
     uint64_t n_marked;  /* samples with marks */
-    uint64_t marks_len; /* bytes of the file of marks that count; it is there only where there are some */
+    uint64_t marks_len; /* bytes of the file of marks that count; it exists only if there are some */
     uint64_t bytes;     /* in shards and marks */
-    uint64_t unsynced;  /* of them, those behind the last sync */
 };
 
 /* A draft that owns nothing yet. */
@@ -37,14 +38,11 @@ void mr_pack_draft_fini(struct mr_pack_draft *draft);
 
 const struct mr_pack_begin *mr_pack_draft_begin(const struct mr_pack_draft *draft);
 uint32_t mr_pack_draft_n_shards(const struct mr_pack_draft *draft);
-/* Of the last shard; 0 where there is none. */
-uint64_t mr_pack_draft_shard_len(const struct mr_pack_draft *draft);
-/* Add a sample to the sums once shard, marks and journal hold it. A shard may begin with it. Only noted's sample,
- * marks, n_rows and name_len are used. */
-mr_status mr_pack_draft_count(struct mr_pack_draft *draft, const struct mr_pack_noted *noted, mr_error *error);
+/* Bytes of the shard that is being written. Only while one is. */
+uint64_t *mr_pack_draft_shard_len(const struct mr_pack_draft *draft);
 /* MR_ERR_IO: "cannot <what> DIR/<name>". */
 mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
                              mr_error *error);
-void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_SHARD_NAME]);
+void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_FILE_NAME]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the index from the journal, with one walk over it for each section, so a pack of many million samples needs no
- * memory for them.
+ * Makes the index from the parts of all shards, with one walk over them for each section, so a pack of many million
+ * samples needs no memory for them.
  *
  * Invariant: the folder is synced after the rename, or a power failure may undo it.
  */
@@ -18,10 +18,11 @@
 #include "base/regular_file.h"
 #include "dataset/file.h"
 #include "dataset/pack_index.h"
+#include "packs/pack_part.h"
 
 #define TEMPORARY MR_PACK_INDEX ".tmp"
 
-enum { BUFFER_BYTES = 1 << 20 };
+enum { BUFFER_BYTES = 1 << 20, PIECE_BYTES = 16 << 10 };
 
 struct output {
     struct mr_pack_draft *draft;
@@ -75,41 +76,34 @@ static void put_section(struct output *output, enum mr_pack_section which, const
     end_section(output, which);
 }
 
-static void put_noted(struct output *output, enum mr_pack_section which, const struct mr_pack_noted *noted)
+/* A section of a part, piece by piece. */
+static mr_status put_part(struct output *output, uint32_t shard, enum mr_pack_section which, mr_error *error)
 {
-    switch (which) {
-    case MR_PACK_SAMPLES: put_bytes(output, &noted->sample, sizeof noted->sample); break;
-    case MR_PACK_ROWS: put_bytes(output, noted->rows, (size_t)noted->n_rows * sizeof(uint32_t)); break;
-    case MR_PACK_MARKS: put_bytes(output, &noted->marks.place, sizeof noted->marks.place); break;
-    case MR_PACK_LABELS: put_bytes(output, noted->label, (size_t)output->header.label_bytes); break;
-    default: put_bytes(output, noted->name, noted->name_len); break;
+    uint8_t piece[PIECE_BYTES];
+    uint64_t at, len;
+    size_t n = 0;
+    int fd, rc = 0;
+    mr_status status = mr_pack_part_open(output->draft, shard, which, &fd, &at, &len, error);
+    if (status < 0)
+        return status;
+    for (; rc == 0 && len > 0; at += n, len -= n) {
+        rc = mr_file_read_at(fd, at, piece, len < sizeof piece ? (size_t)len : sizeof piece, &n);
+        if (rc == 0 && n == 0) /* it has become shorter */
+            rc = -EIO;
+        put_bytes(output, piece, n);
     }
+    close(fd);
+    return rc == 0 ? MR_OK : mr_pack_draft_fail(output->draft, -rc, "read", "a part", error);
 }
 
-/* A section of which every sample has a part. */
-static mr_status walk_section(struct output *output, enum mr_pack_section which, mr_error *error)
+static mr_status put_parts(struct output *output, enum mr_pack_section which, mr_error *error)
 {
-    const struct mr_pack_journal *journal = &output->draft->journal;
-    struct mr_pack_cursor cursor;
-    struct mr_pack_record head;
-    struct mr_pack_noted noted;
-    const uint8_t *bytes;
-    uint64_t n = 0;
-    mr_status status;
+    mr_status status = MR_OK;
     begin_section(output, which);
-    mr_pack_journal_cursor_init(&cursor, journal->fd, journal->len);
-    while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
-        if (head.kind != MR_PACK_RECORD_SAMPLE ||
-            !mr_pack_journal_split(bytes, head.len, output->header.label_bytes, &noted))
-            continue;
-        put_noted(output, which, &noted);
-        n++;
-    }
-    mr_pack_journal_cursor_fini(&cursor);
+    for (uint32_t i = 0; status == MR_OK && i < mr_pack_draft_n_shards(output->draft); i++)
+        status = put_part(output, i, which, error);
     end_section(output, which);
-    if (status == MR_END && n != output->header.n_samples)
-        return mr_error_set(error, MR_ERR_IO, "%s/" MR_PACK_JOURNAL " was altered while it was in use", journal->dir);
-    return status < 0 ? status : MR_OK;
+    return status;
 }
 
 /* Starts of texts that follow each other, then the texts. */
@@ -131,20 +125,20 @@ static mr_status put_all(struct output *output, mr_error *error)
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
     put_bytes(output, &output->header, output->header.header_bytes); /* written again when it is known */
-    mr_status status = walk_section(output, MR_PACK_SAMPLES, error);
+    mr_status status = put_parts(output, MR_PACK_SAMPLES, error);
     if (status == MR_OK)
-        status = walk_section(output, MR_PACK_ROWS, error);
+        status = put_parts(output, MR_PACK_ROWS, error);
     if (status == MR_OK)
-        status = walk_section(output, MR_PACK_LABELS, error);
+        status = put_parts(output, MR_PACK_LABELS, error);
     if (status == MR_OK)
-        status = walk_section(output, MR_PACK_NAMES, error);
+        status = put_parts(output, MR_PACK_NAMES, error);
     if (status == MR_OK)
         status = put_classes(output, names, begin->class_names_len, error);
     put_section(output, MR_PACK_TEMPLATES, draft->templates.items, draft->templates.n * sizeof *draft->templates.items);
     put_section(output, MR_PACK_SHARDS, draft->shards.data, draft->shards.len);
     put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
     if (status == MR_OK && draft->n_marked > 0)
-        status = walk_section(output, MR_PACK_MARKS, error);
+        status = put_parts(output, MR_PACK_MARKS, error);
     flush_buffer(output);
     return status;
 }

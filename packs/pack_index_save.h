@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a pack whose samples are all in the journal. */
+/* The index of a pack all of whose shards have a part. */
 #ifndef PACKS_PACK_INDEX_SAVE_H
 #define PACKS_PACK_INDEX_SAVE_H
 
 #include "packs/pack_draft.h"
 
-/* Write DIR/index from the journal: temporary name, sync, rename. */
+/* Write DIR/index from the parts: temporary name, sync, rename. */
 mr_status mr_pack_index_save(struct mr_pack_draft *draft, mr_error *error);
 
 #endif

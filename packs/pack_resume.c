@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out how far an interrupted pack is. The valid beginning of the journal counts, as far as the shards hold the
- * bytes of its samples. The rest is cut off, and the pack goes on as if it had never been interrupted.
+ * Finds out how far an interrupted pack is. Shards with a part count, up to the first without one. What follows them is
+ * removed, the marks are cut, and packing continues after them as if it had never been interrupted.
  *
- * A shard or the marks may be longer than the journal says (the process died between the writes) or shorter (the
- * machine died). Behind the last sync its bytes may also be wrong, so they are compared with their checksums.
+ * Invariant: `unfinished` is on the disk before the first shard is made. A shard without it is therefore not ours.
  */
 #include "packs/pack_resume.h"
 
@@ -13,68 +12,116 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/regular_file.h"
+#include "base/xxh3.h"
 #include "dataset/file.h"
-#include "dataset/pack_index.h"
-#include "packs/pack_marks.h"
+#include "packs/pack_part.h"
 
-struct load {
-    struct mr_pack_draft *draft;
-    uint64_t n_synced; /* samples before the last sync */
-    uint64_t n_records, len;
-    int fd; /* the shard that is looked at; -1: none, or it is not there */
-    uint32_t shard;
-    uint64_t shard_size;
-    int marks_fd; /* negative: there is no such file */
-    uint64_t marks_size;
-    struct mr_bytes bytes; /* of one sample */
-};
-
-/* Samples before the last sync among the journal's valid records. */
-static mr_status find_sync(struct load *load, uint64_t end, mr_error *error)
+/* Does this section of a complete pack's index hold these bytes? */
+static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pack_section which, const void *bytes,
+                        size_t len)
 {
-    struct mr_pack_cursor cursor;
-    struct mr_pack_record head;
-    const uint8_t *bytes;
-    uint64_t n = 0;
-    mr_status status;
-    mr_pack_journal_cursor_init(&cursor, load->draft->journal.fd, end);
-    while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK) {
-        n += head.kind == MR_PACK_RECORD_SAMPLE;
-        if (head.kind == MR_PACK_RECORD_SYNC)
-            load->n_synced = n;
-    }
-    mr_pack_journal_cursor_fini(&cursor);
-    return status < 0 ? status : MR_OK;
+    size_t n = 0;
+    char *found = header->sections[which].len == len ? malloc(len + 1) : NULL;
+    bool same = found && mr_file_read_at(fd, header->sections[which].off, found, len, &n) == 0 && n == len &&
+                memcmp(found, bytes, len) == 0;
+    free(found);
+    return same;
 }
 
-/* The text behind the class names; NULL where it is none. */
-static const char *origin_of(const uint8_t *bytes, uint64_t len)
+/* Is it what this draft would become? The origin says what is packed and how. */
+static bool is_of_draft(int fd, const struct mr_pack_header *header, const struct mr_pack_draft *draft)
+{
+    const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
+    const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
+    return has_section(fd, header, MR_PACK_ORIGIN, origin, strlen(origin) + 1) &&
+           has_section(fd, header, MR_PACK_CLASS_NAMES, names, begin->class_names_len);
+}
+
+/* A complete pack is never touched. MR_END: it is the one that was asked for. */
+static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *error)
+{
+    struct mr_pack_header header = {0};
+    struct stat st;
+    size_t n = 0;
+    if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
+    int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
+    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, MR_PACK_HEADER_BYTES, &n) == 0 &&
+                   n == MR_PACK_HEADER_BYTES && header.magic == MR_PACK_MAGIC;
+    bool is_same = is_pack && is_of_draft(fd, &header, draft);
+    if (fd >= 0)
+        close(fd);
+    if (is_pack) /* a process that was killed right after completing it has left them */
+        mr_pack_resume_clean(draft);
+    if (is_same)
+        return MR_END;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        is_pack ? "%s holds a complete pack of another dataset, or made with other options"
+                                : "%s holds a file called index",
+                        draft->dir);
+}
+
+void mr_pack_resume_clean(const struct mr_pack_draft *draft)
+{
+    (void)mr_pack_part_remove(draft, 0, true, NULL); /* the pack is complete even if they stay */
+    (void)unlinkat(draft->root, MR_PACK_UNFINISHED, 0);
+    (void)fsync(draft->root);
+}
+
+static mr_status fail_lock(const struct mr_pack_draft *draft, const char *what, mr_error *error)
+{
+    return mr_pack_draft_fail(draft, errno, what, MR_PACK_UNFINISHED, error);
+}
+
+/* Open or create the file and lock it. */
+static mr_status lock_folder(struct mr_pack_draft *draft, bool *is_new_out, mr_error *error)
+{
+    struct stat st;
+    const int flags = O_RDWR | O_NOFOLLOW;
+    draft->lock_fd = mr_regular_file_open(draft->root, MR_PACK_UNFINISHED, flags | O_CREAT | O_EXCL, NULL);
+    *is_new_out = draft->lock_fd >= 0;
+    if (draft->lock_fd == -EEXIST)
+        draft->lock_fd = mr_regular_file_open(draft->root, MR_PACK_UNFINISHED, flags, NULL);
+    if (draft->lock_fd < 0)
+        return mr_pack_draft_fail(draft, -draft->lock_fd, "open", MR_PACK_UNFINISHED, error);
+    bool is_locked = flock(draft->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    if (!is_locked && errno != EWOULDBLOCK)
+        return fail_lock(draft, "lock", error);
+    if (fstat(draft->lock_fd, &st) != 0)
+        return fail_lock(draft, "look at", error);
+    if (!is_locked || st.st_nlink == 0) /* the other process has just completed the pack */
+        return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", draft->dir);
+    return MR_OK;
+}
+
+/* The text after the class names; NULL if these are not the bytes of `unfinished`, or not all of them. */
+static const char *origin_of(const uint8_t *bytes, size_t len)
 {
     struct mr_pack_begin begin;
     if (len < sizeof begin)
         return NULL;
     memcpy(&begin, bytes, sizeof begin);
     uint64_t rest = len - sizeof begin;
-    if (begin.class_names_len >= rest || bytes[len - 1] != '\0')
+    if (begin.magic != MR_PACK_BEGIN_MAGIC ||
+        begin.checksum != mr_xxh3(bytes + MR_PACK_BEGIN_CHECKED, len - MR_PACK_BEGIN_CHECKED) ||
+        begin.class_names_len >= rest || bytes[len - 1] != '\0')
         return NULL;
     return (const char *)bytes + sizeof begin + begin.class_names_len;
 }
 
-/* The journal's first record against this call's. */
-static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t *bytes, uint64_t len, mr_error *error)
+/* The interrupted call against this one. */
+static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t *bytes, size_t len, mr_error *error)
 {
     if (len == draft->begin.len && memcmp(bytes, draft->begin.data, len) == 0)
         return MR_OK;
     const struct mr_pack_begin *now = mr_pack_draft_begin(draft);
     const char *origin = origin_of(bytes, len), *new_origin = origin_of(draft->begin.data, draft->begin.len);
     struct mr_pack_begin then;
-    if (!origin)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_JOURNAL " is not a journal of a pack", draft->dir);
     memcpy(&then, bytes, sizeof then);
     if (strcmp(origin, new_origin) != 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of another pack: \"%.350s\", now \"%.350s\"",
@@ -91,232 +138,107 @@ static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t 
     return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of a pack with other labels or classes", draft->dir);
 }
 
-/* A file that is not there, or no file, has no bytes. Returns a descriptor or a negative errno. */
-static int open_file(const struct load *load, const char *name, uint64_t *size_out)
-{
-    struct stat st;
-    int fd = mr_regular_file_open(load->draft->root, name, O_RDONLY | O_NOFOLLOW, &st);
-    *size_out = fd >= 0 ? (uint64_t)st.st_size : 0;
-    return fd;
-}
-
-static void open_shard(struct load *load, uint32_t shard)
-{
-    char name[MR_PACK_SHARD_NAME];
-    if (load->fd >= 0 && load->shard == shard)
-        return;
-    if (load->fd >= 0)
-        close(load->fd);
-    mr_pack_draft_shard_name(shard, name);
-    load->fd = open_file(load, name, &load->shard_size);
-    load->shard = shard;
-}
-
-/* Does a record follow from those before it? */
-static bool sample_fits(const struct mr_pack_draft *draft, const struct mr_pack_noted *noted, uint64_t *end_out)
-{
-    const struct mr_pack_sample *sample = &noted->sample;
-    uint32_t n_shards = mr_pack_draft_n_shards(draft);
-    bool same = n_shards > 0 && sample->shard == n_shards - 1;
-    if (draft->n_done >= mr_pack_draft_begin(draft)->n_samples || (!same && sample->shard != n_shards) ||
-        n_shards == UINT32_MAX || sample->offset < (same ? mr_pack_draft_shard_len(draft) : 0))
-        return false;
-    if (sample->name != draft->names_len || sample->rows != (noted->n_rows > 0 ? draft->n_rows : 0) ||
-        (noted->n_rows > 0 && sample->template >= draft->templates.n))
-        return false;
-    if (sample->encoding == MR_PACKED_MARKED && !mr_pack_marks_follow(draft, &noted->marks.place))
-        return false;
-    return mr_checked_add_u64(sample->offset, sample->len, end_out) &&
-           mr_checked_add_u64(*end_out, sample->beside_len, end_out) && *end_out <= INT64_MAX;
-}
-
-static mr_status reserve_bytes(struct load *load, size_t len, mr_error *error)
-{
-    if (load->bytes.size >= len)
-        return MR_OK;
-    mr_bytes_fini(&load->bytes);
-    load->bytes.data = malloc(len);
-    if (!load->bytes.data)
-        return mr_error_memory(error, len);
-    load->bytes.size = len;
-    return MR_OK;
-}
-
-/* Bytes that lie within their file. *good_out: they have this checksum. */
-static mr_status verify_bytes(struct load *load, int fd, uint64_t offset, size_t len, uint64_t checksum, bool *good_out,
-                              mr_error *error)
-{
-    size_t n = 0;
-    mr_status status = reserve_bytes(load, len, error);
-    if (status == MR_OK)
-        *good_out = mr_file_read_at(fd, offset, load->bytes.data, len, &n) == 0 && n == len &&
-                    mr_pack_index_hash(load->bytes.data, len) == checksum;
-    return status;
-}
-
-static mr_status verify_sample(struct load *load, const struct mr_pack_noted *noted, bool *good_out, mr_error *error)
-{
-    const struct mr_pack_sample *sample = &noted->sample;
-    const struct mr_pack_record_marks *marks = &noted->marks;
-    mr_status status = verify_bytes(load, load->fd, sample->offset, (size_t)(sample->len + sample->beside_len),
-                                    sample->checksum, good_out, error);
-    if (status == MR_OK && *good_out && marks->place.len > 0)
-        status = verify_bytes(load, load->marks_fd, marks->place.offset, (size_t)marks->place.len, marks->checksum,
-                              good_out, error);
-    return status;
-}
-
-/* MR_END: this sample does not count. */
-static mr_status take_sample(struct load *load, const uint8_t *bytes, uint64_t len, mr_error *error)
-{
-    struct mr_pack_draft *draft = load->draft;
-    struct mr_pack_noted noted;
-    uint64_t end;
-    if (!mr_pack_journal_split(bytes, len, mr_pack_draft_begin(draft)->label_bytes, &noted) ||
-        !sample_fits(draft, &noted, &end))
-        return MR_END;
-    open_shard(load, noted.sample.shard);
-    if (load->fd < 0 || end > load->shard_size || noted.marks.place.offset + noted.marks.place.len > load->marks_size)
-        return MR_END;
-    bool good = true;
-    if (draft->n_done >= load->n_synced) {
-        mr_status status = verify_sample(load, &noted, &good, error);
-        if (status < 0)
-            return status;
-    }
-    if (!good)
-        return MR_END;
-    mr_status status = mr_pack_draft_count(draft, &noted, error);
-    if (draft->n_done <= load->n_synced)
-        draft->unsynced = 0;
-    return status;
-}
-
-static mr_status take_record(struct load *load, const struct mr_pack_record *head, const uint8_t *bytes,
-                             mr_error *error)
-{
-    struct mr_packed_template template;
-    if ((head->number == 0) != (head->kind == MR_PACK_RECORD_BEGIN))
-        return MR_END;
-    switch (head->kind) {
-    case MR_PACK_RECORD_BEGIN: return compare_begin(load->draft, bytes, head->len, error);
-    case MR_PACK_RECORD_TEMPLATE:
-        if (head->len != sizeof template)
-            return MR_END;
-        memcpy(&template, bytes, sizeof template);
-        return mr_pack_templates_add(&load->draft->templates, &template, error);
-    case MR_PACK_RECORD_SAMPLE: return take_sample(load, bytes, head->len, error);
-    case MR_PACK_RECORD_SYNC: return MR_OK;
-    default: return MR_END;
-    }
-}
-
-/* Everything up to the first record that does not count. */
-static mr_status take_all(struct load *load, uint64_t end, mr_error *error)
-{
-    struct mr_pack_cursor cursor;
-    struct mr_pack_record head;
-    const uint8_t *bytes;
-    mr_status status;
-    mr_pack_journal_cursor_init(&cursor, load->draft->journal.fd, end);
-    while ((status = mr_pack_journal_cursor_next(&cursor, &head, &bytes, error)) == MR_OK &&
-           (status = take_record(load, &head, bytes, error)) == MR_OK) {
-        load->n_records = cursor.number;
-        load->len = cursor.at;
-    }
-    mr_pack_journal_cursor_fini(&cursor);
-    return status < 0 ? status : MR_OK;
-}
-
 /*
- * Remove the shards behind the last one that counts. The journal's beginning was on the disk before the first shard was
- * made: where there is none, they are somebody's, and stay.
+ * Compare the file's content. *has_begun_out: it has one. A crash may leave it cut off or full of zeros; anything else
+ * is not ours.
  */
-static mr_status remove_shards(const struct mr_pack_draft *draft, bool has_begun, mr_error *error)
+static mr_status check_begin(const struct mr_pack_draft *draft, bool *has_begun_out, mr_error *error)
 {
-    char name[MR_PACK_SHARD_NAME];
-    for (uint32_t i = mr_pack_draft_n_shards(draft);; i++) {
-        mr_pack_draft_shard_name(i, name);
-        if (!has_begun && faccessat(draft->root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            return mr_error_set(error, MR_ERR_INVALID, "%s holds %s, but no index and no journal", draft->dir, name);
-        if (unlinkat(draft->root, name, 0) != 0)
-            return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "remove", name, error);
-    }
+    struct stat st;
+    const uint64_t ours = MR_PACK_BEGIN_MAGIC;
+    uint64_t magic = 0;
+    size_t len = 0;
+    ssize_t n = pread(draft->lock_fd, &magic, sizeof magic, 0);
+    if (n < 0 || fstat(draft->lock_fd, &st) != 0)
+        return fail_lock(draft, "read", error);
+    if (magic != 0 && memcmp(&magic, &ours, (size_t)n) != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_UNFINISHED " is not of a pack", draft->dir);
+    uint8_t *bytes = malloc((size_t)st.st_size + 1);
+    if (!bytes)
+        return mr_error_memory(error, (size_t)st.st_size);
+    int rc = mr_file_read_at(draft->lock_fd, 0, bytes, (size_t)st.st_size, &len);
+    *has_begun_out = rc == 0 && origin_of(bytes, len);
+    mr_status status = rc < 0           ? mr_pack_draft_fail(draft, -rc, "read", MR_PACK_UNFINISHED, error)
+                       : *has_begun_out ? compare_begin(draft, bytes, len, error)
+                                        : MR_OK;
+    free(bytes);
+    return status;
 }
 
-/* A shard cut to what counts. Ownership: *fd_out is the caller's. */
-static mr_status cut_shard(const struct mr_pack_draft *draft, uint32_t shard, uint64_t bytes, int *fd_out,
-                           mr_error *error)
+static mr_status write_begin(const struct mr_pack_draft *draft, mr_error *error)
 {
-    char name[MR_PACK_SHARD_NAME];
-    struct stat st;
-    mr_pack_draft_shard_name(shard, name);
-    *fd_out = mr_regular_file_open(draft->root, name, O_RDWR | O_NOFOLLOW, &st);
-    if (*fd_out < 0)
-        return mr_pack_draft_fail(draft, -*fd_out, "open", name, error);
-    if ((uint64_t)st.st_size != bytes && ftruncate(*fd_out, (off_t)bytes) != 0)
-        return mr_pack_draft_fail(draft, errno, "cut", name, error);
+    int rc = ftruncate(draft->lock_fd, 0) != 0 ? -errno : 0;
+    if (rc == 0)
+        rc = mr_file_write_at(draft->lock_fd, draft->begin.data, draft->begin.len, 0);
+    if (rc == 0 && fsync(draft->lock_fd) != 0)
+        rc = -errno;
+    if (rc < 0)
+        return mr_pack_draft_fail(draft, -rc, "write", MR_PACK_UNFINISHED, error);
+    (void)fsync(draft->root);
     return MR_OK;
 }
 
-/* All shards; the last one stays open, to be written on. */
-static mr_status cut_shards(struct mr_pack_draft *draft, mr_error *error)
+/* Where no pack was begun, shards and marks are not ours, and stay. */
+static mr_status refuse_file(const struct mr_pack_draft *draft, const char *name, mr_error *error)
 {
-    const uint64_t *bytes = (const void *)draft->shards.data;
-    mr_status status = MR_OK;
-    for (uint32_t i = 0; status == MR_OK && i < mr_pack_draft_n_shards(draft); i++) {
-        if (draft->shard_fd >= 0)
-            close(draft->shard_fd);
-        status = cut_shard(draft, i, bytes[i], &draft->shard_fd, error);
-    }
-    return status;
+    if (faccessat(draft->root, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID, "%s holds %s, but no index and no " MR_PACK_UNFINISHED, draft->dir,
+                        name);
 }
 
-/* The journal's beginning must outlive the machine: without it no pack can be resumed. */
-static mr_status write_begin(struct mr_pack_draft *draft, mr_error *error)
+static mr_status begin_pack(const struct mr_pack_draft *draft, mr_error *error)
 {
-    struct mr_pack_part part = {draft->begin.data, draft->begin.len};
-    mr_status status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_BEGIN, &part, 1, error);
-    if (status == MR_OK)
-        status = mr_pack_journal_flush(&draft->journal, error);
-    if (status == MR_OK)
-        status = mr_pack_journal_sync(&draft->journal, error);
-    if (status == MR_OK)
-        (void)fsync(draft->root);
-    return status;
+    char name[MR_PACK_FILE_NAME];
+    mr_pack_draft_shard_name(0, name);
+    mr_status status = refuse_file(draft, name, error);
+    if (status == MR_OK && draft->wants_marks)
+        status = refuse_file(draft, MR_PACK_MARKS_FILE, error);
+    return status == MR_OK ? write_begin(draft, error) : status;
 }
 
-static mr_status take_journal(struct load *load, mr_error *error)
+/* Cut the file of marks to what counts and leave it open, or remove it if nothing does. */
+static mr_status cut_marks(struct mr_pack_draft *draft, mr_error *error)
 {
-    struct stat st;
-    if (fstat(load->draft->journal.fd, &st) != 0)
-        return mr_pack_draft_fail(load->draft, errno, "look at", MR_PACK_JOURNAL, error);
-    load->marks_fd = open_file(load, MR_PACK_MARKS_FILE, &load->marks_size);
-    mr_status status = find_sync(load, (uint64_t)st.st_size, error);
-    if (status == MR_OK)
-        status = take_all(load, (uint64_t)st.st_size, error);
-    if (load->fd >= 0)
-        close(load->fd);
-    if (load->marks_fd >= 0)
-        close(load->marks_fd);
-    mr_bytes_fini(&load->bytes);
-    return status;
+    const char *name = MR_PACK_MARKS_FILE;
+    if (!draft->wants_marks)
+        return MR_OK;
+    if (draft->marks_len == 0)
+        return unlinkat(draft->root, name, 0) == 0 || errno == ENOENT
+                   ? MR_OK
+                   : mr_pack_draft_fail(draft, errno, "remove", name, error);
+    draft->marks_fd = mr_regular_file_open(draft->root, name, O_RDWR | O_NOFOLLOW, NULL);
+    if (draft->marks_fd < 0)
+        return mr_pack_draft_fail(draft, -draft->marks_fd, "open", name, error);
+    return ftruncate(draft->marks_fd, (off_t)draft->marks_len) == 0
+               ? MR_OK
+               : mr_pack_draft_fail(draft, errno, "cut", name, error);
+}
+
+static mr_status continue_pack(struct mr_pack_draft *draft, mr_error *error)
+{
+    mr_status status;
+    do
+        status = mr_pack_part_load(draft, error);
+    while (status == MR_OK);
+    if (status == MR_END)
+        status = mr_pack_part_remove(draft, mr_pack_draft_n_shards(draft), false, error);
+    return status == MR_OK ? cut_marks(draft, error) : status;
 }
 
 mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error)
 {
-    struct load load = {.draft = draft, .fd = -1};
-    mr_status status = take_journal(&load, error);
-    bool has_begun = load.n_records > 0;
+    bool is_new = false, has_begun = false;
+    mr_status status = check_incomplete(draft, error);
     if (status == MR_OK)
-        status = remove_shards(draft, has_begun, error);
+        status = lock_folder(draft, &is_new, error);
+    if (status == MR_OK) /* again: from now on no other process can complete it */
+        status = check_incomplete(draft, error);
     if (status == MR_OK)
-        status = mr_pack_marks_cut(draft, has_begun, error);
+        status = check_begin(draft, &has_begun, error);
     if (status == MR_OK)
-        status = mr_pack_journal_keep(&draft->journal, load.n_records, load.len, error);
-    if (status == MR_OK)
-        status = cut_shards(draft, error);
-    if (status == MR_OK && !has_begun)
-        status = write_begin(draft, error);
+        status = has_begun ? continue_pack(draft, error) : begin_pack(draft, error);
+    if (status != MR_OK && is_new)
+        (void)unlinkat(draft->root, MR_PACK_UNFINISHED, 0);
     return status;
 }

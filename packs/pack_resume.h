@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Continues an interrupted pack, or begins a new one. */
+/* Begins a pack, or continues an interrupted one. */
 #ifndef PACKS_PACK_RESUME_H
 #define PACKS_PACK_RESUME_H
 
 #include "packs/pack_draft.h"
 
 /*
- * Begin a pack, or find out how far it is: count the samples that the folder holds, cut off what is not whole, and
- * leave the last shard open.
+ * Lock the folder's file `unfinished`, count the shards that are complete, and remove what follows them.
+ * MR_END: the folder holds the complete pack. MR_ERR_INVALID: it holds another pack or a part of one, or files that are
+ * not a pack's, or another process is packing into it. MR_ERR_IO, MR_ERR_NO_MEMORY.
  */
 mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error);
+/* The pack is complete: remove what only resuming needs. */
+void mr_pack_resume_clean(const struct mr_pack_draft *draft);
 
 #endif

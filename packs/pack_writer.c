@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends samples: first the bytes to a shard, then a record to the journal. The sample counts from then on. Memory
- * holds only sums and templates; the index is made from the journal at the end.
- *
- * Invariant: bytes are on the disk before a record that is trusted without its checksum. A killed process leaves all
- * its writes behind, in order; a machine that loses power does not. So a sync record in the journal says how far the
- * shards have been synced, and samples behind the last sync count only if their checksums are right.
+ * Appends samples to shards. What the index will say of a shard's samples is kept in memory until the shard is full,
+ * and then saved as its part (pack_part.h); the index is made from the parts at the end.
  */
 #include "packs/pack_writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,60 +21,27 @@
 #include "dataset/file.h"
 #include "packs/pack_draft.h"
 #include "packs/pack_index_save.h"
-#include "packs/pack_marks.h"
+#include "packs/pack_part.h"
 #include "packs/pack_resume.h"
 
-/* Bytes between syncs: what is read once more when an interrupted pack is resumed. */
-#define SYNC_BYTES (UINT64_C(256) << 20)
+enum { MARKS_ALIGN = 8 };
 
 struct mr_pack_writer {
     struct mr_pack_draft draft;
-    bool has_failed; /* journal and sums may differ: only close is left */
+    bool has_failed; /* files and sums may differ: only close is left */
 };
-
-static mr_status fail_shard(const struct mr_pack_draft *draft, int os_error, const char *what, mr_error *error)
-{
-    char name[MR_PACK_SHARD_NAME];
-    mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
-    return mr_pack_draft_fail(draft, os_error, what, name, error);
-}
-
-/* Everything up to here will still be there when the machine has lost its power. */
-static mr_status write_sync(struct mr_pack_draft *draft, mr_error *error)
-{
-    if (draft->shard_fd >= 0 && fdatasync(draft->shard_fd) != 0)
-        return fail_shard(draft, errno, "sync", error);
-    mr_status status = mr_pack_marks_sync(draft, error);
-    if (status == MR_OK)
-        status = mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SYNC, NULL, 0, error);
-    if (status == MR_OK)
-        status = mr_pack_journal_flush(&draft->journal, error);
-    if (status == MR_OK)
-        draft->unsynced = 0;
-    return status;
-}
 
 static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
 {
-    char name[MR_PACK_SHARD_NAME];
-    uint32_t number = mr_pack_draft_n_shards(draft);
-    mr_status status = number > 0 ? write_sync(draft, error) : MR_OK;
+    char name[MR_PACK_FILE_NAME];
+    mr_status status = draft->shard_fd >= 0 ? mr_pack_part_save(draft, error) : MR_OK;
+    if (status == MR_OK)
+        status = mr_bytes_append_u64(&draft->shards, 0, error);
     if (status < 0)
         return status;
-    mr_pack_draft_shard_name(number, name);
-    int fd = openat(draft->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return mr_pack_draft_fail(draft, errno, "create", name, error);
-    status = mr_bytes_append_u64(&draft->shards, 0, error);
-    if (status < 0) {
-        close(fd);
-        unlinkat(draft->root, name, 0);
-        return status;
-    }
-    if (draft->shard_fd >= 0)
-        close(draft->shard_fd);
-    draft->shard_fd = fd;
-    return MR_OK;
+    mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
+    draft->shard_fd = mr_regular_file_open(draft->root, name, O_RDWR | O_CREAT | O_EXCL, NULL);
+    return draft->shard_fd >= 0 ? MR_OK : mr_pack_draft_fail(draft, -draft->shard_fd, "create", name, error);
 }
 
 static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
@@ -91,12 +55,12 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
                               mr_error *error)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
-    uint64_t len = mr_pack_draft_shard_len(draft), total, end;
+    uint64_t len = draft->shard_fd >= 0 ? *mr_pack_draft_shard_len(draft) : 0, total, end;
     uint64_t offset = mr_align_up(len, begin->align);
     if (!mr_checked_add_u64(entry->image.len, entry->beside_len, &total) || !mr_checked_add_u64(offset, total, &end) ||
         end > INT64_MAX)
         return too_long(entry, error);
-    if (mr_pack_draft_n_shards(draft) == 0 || (len > 0 && end > begin->shard_bytes)) {
+    if (draft->shard_fd < 0 || (len > 0 && end > begin->shard_bytes)) {
         mr_status status = begin_shard(draft, error);
         if (status < 0)
             return status;
@@ -106,31 +70,54 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
     return MR_OK;
 }
 
-/* The sample's bytes, and its marks, which may be none. */
-static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
-                             struct mr_pack_record_marks *marks_out, mr_error *error)
+/* After a failure, give a full disk its room back. */
+static void drop_bytes(const struct mr_pack_draft *draft)
 {
-    mr_status status = MR_OK;
+    (void)!ftruncate(draft->shard_fd, (off_t)*mr_pack_draft_shard_len(draft));
+    if (draft->marks_fd >= 0)
+        (void)!ftruncate(draft->marks_fd, (off_t)draft->marks_len);
+}
+
+/* A sample's marks, which may be none, at a multiple of 8. The first ones make the file. */
+static mr_status write_marks(struct mr_pack_draft *draft, const struct mr_packed_image *image,
+                             struct mr_pack_marks *marks_out, mr_error *error)
+{
+    if (image->encoding != MR_PACKED_MARKED)
+        return MR_OK;
+    assert(draft->wants_marks && image->marks_len > 0);
+    if (draft->marks_fd < 0)
+        draft->marks_fd = mr_regular_file_open(draft->root, MR_PACK_MARKS_FILE, O_RDWR | O_CREAT | O_EXCL, NULL);
+    if (draft->marks_fd < 0)
+        return mr_pack_draft_fail(draft, -draft->marks_fd, "create", MR_PACK_MARKS_FILE, error);
+    *marks_out = (struct mr_pack_marks){mr_align_up(draft->marks_len, MARKS_ALIGN), image->marks_len};
+    int rc = mr_file_write_at(draft->marks_fd, image->marks, image->marks_len, marks_out->offset);
+    return rc < 0 ? mr_pack_draft_fail(draft, -rc, "write", MR_PACK_MARKS_FILE, error) : MR_OK;
+}
+
+static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
+                             struct mr_pack_marks *marks_out, mr_error *error)
+{
     int rc = mr_file_write_at(draft->shard_fd, entry->bytes, entry->image.len, offset);
     if (rc == 0)
         rc = mr_file_write_at(draft->shard_fd, entry->beside, entry->beside_len, offset + entry->image.len);
-    if (rc < 0)
-        status = fail_shard(draft, -rc, "write", error);
-    else if (entry->image.encoding == MR_PACKED_MARKED)
-        status = mr_pack_marks_append(draft, entry->image.marks, entry->image.marks_len, marks_out, error);
+    char name[MR_PACK_FILE_NAME];
+    mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
+    mr_status status = rc < 0 ? mr_pack_draft_fail(draft, -rc, "write", name, error)
+                              : write_marks(draft, &entry->image, marks_out, error);
     if (status < 0)
-        (void)!ftruncate(draft->shard_fd, (off_t)mr_pack_draft_shard_len(draft)); /* a full disk gets it back */
+        drop_bytes(draft);
     return status;
 }
 
+/* The number of a template, which may be new. */
 static mr_status number_template(struct mr_pack_draft *draft, const struct mr_packed_template *wanted,
                                  uint32_t *number_out, mr_error *error)
 {
     if (mr_pack_templates_find(&draft->templates, wanted, number_out))
         return MR_OK;
     *number_out = draft->templates.n;
-    struct mr_pack_part part = {wanted, sizeof *wanted};
-    return mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_TEMPLATE, &part, 1, error);
+    mr_status status = mr_pack_templates_add(&draft->templates, wanted, error);
+    return status < 0 ? status : mr_bytes_append(&draft->sections[MR_PACK_TEMPLATES], wanted, sizeof *wanted, error);
 }
 
 static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
@@ -156,45 +143,56 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
     };
 }
 
-/* The records of a sample, in one write. */
-static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
-                             struct mr_pack_noted *noted, mr_error *error)
+/* What the index will say of a sample whose bytes were written. */
+static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
+                             const struct mr_pack_marks *marks, mr_error *error)
 {
-    const struct mr_packed_image *image = &entry->image;
-    struct mr_pack_sample *sample = &noted->sample;
-    mr_status status = MR_OK;
-    if (noted->n_rows > 0)
-        status = number_template(draft, image->template, &sample->template, error);
-    const struct mr_pack_part parts[] = {{sample, sizeof *sample},
-                                         {image->rows, (size_t)noted->n_rows * sizeof *image->rows},
-                                         {&noted->marks, image->encoding == MR_PACKED_MARKED ? sizeof noted->marks : 0},
-                                         {entry->label, (size_t)mr_pack_draft_begin(draft)->label_bytes},
-                                         {entry->name, noted->name_len}};
+    struct mr_bytes *sections = draft->sections;
+    struct mr_pack_sample sample = describe_sample(draft, entry, offset);
+    bool has_rows = mr_packed_image_has_rows(entry->image.encoding);
+    uint64_t n_rows = has_rows ? (uint64_t)entry->image.n_rows + 1 : 0;
+    size_t name_len = strlen(entry->name) + 1;
+    mr_status status = has_rows ? number_template(draft, entry->image.template, &sample.template, error) : MR_OK;
     if (status == MR_OK)
-        status =
-            mr_pack_journal_put(&draft->journal, MR_PACK_RECORD_SAMPLE, parts, sizeof parts / sizeof *parts, error);
-    if (status == MR_OK && noted->n_rows > 0 && sample->template == draft->templates.n)
-        status = mr_pack_templates_add(&draft->templates, image->template, error);
-    return status < 0 ? status : mr_pack_journal_flush(&draft->journal, error);
+        status = mr_bytes_append(&sections[MR_PACK_SAMPLES], &sample, sizeof sample, error);
+    if (status == MR_OK)
+        status = mr_bytes_append(&sections[MR_PACK_ROWS], entry->image.rows, (size_t)n_rows * sizeof(uint32_t), error);
+    if (status == MR_OK)
+        status = mr_bytes_append(&sections[MR_PACK_LABELS], entry->label,
+                                 (size_t)mr_pack_draft_begin(draft)->label_bytes, error);
+    if (status == MR_OK)
+        status = mr_bytes_append(&sections[MR_PACK_NAMES], entry->name, name_len, error);
+    if (status == MR_OK && draft->wants_marks)
+        status = mr_bytes_append(&sections[MR_PACK_MARKS], marks, sizeof *marks, error);
+    draft->n_done++;
+    draft->n_rows += n_rows;
+    draft->names_len += name_len;
+    return status;
+}
+
+static void count_bytes(struct mr_pack_draft *draft, uint64_t end, const struct mr_pack_marks *marks)
+{
+    uint64_t *shard_len = mr_pack_draft_shard_len(draft);
+    draft->bytes += end - *shard_len;
+    *shard_len = end;
+    if (marks->len == 0)
+        return;
+    draft->bytes += marks->offset + marks->len - draft->marks_len;
+    draft->marks_len = marks->offset + marks->len;
+    draft->n_marked++;
 }
 
 static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, mr_error *error)
 {
-    struct mr_pack_noted noted = {.name_len = strlen(entry->name) + 1};
+    struct mr_pack_marks marks = {0};
     uint64_t offset = 0;
     mr_status status = place_sample(draft, entry, &offset, error);
     if (status == MR_OK)
-        status = write_bytes(draft, entry, offset, &noted.marks, error);
+        status = write_bytes(draft, entry, offset, &marks, error);
     if (status < 0)
         return status;
-    noted.sample = describe_sample(draft, entry, offset);
-    noted.n_rows = mr_packed_image_has_rows(entry->image.encoding) ? (uint64_t)entry->image.n_rows + 1 : 0;
-    status = note_sample(draft, entry, &noted, error);
-    if (status == MR_OK)
-        status = mr_pack_draft_count(draft, &noted, error);
-    if (status == MR_OK && draft->unsynced >= SYNC_BYTES)
-        status = write_sync(draft, error);
-    return status;
+    count_bytes(draft, offset + entry->image.len + entry->beside_len, &marks);
+    return note_sample(draft, entry, offset, &marks, error);
 }
 
 static mr_status refuse_after_failure(const struct mr_pack_writer *writer, mr_error *error)
@@ -215,27 +213,6 @@ mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack
     return status;
 }
 
-static mr_status sync_file(const struct mr_pack_draft *draft, const char *name, mr_error *error)
-{
-    int fd = mr_regular_file_open(draft->root, name, O_RDONLY, NULL);
-    int rc = fd < 0 ? -fd : fsync(fd) != 0 ? errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return rc == 0 ? MR_OK : mr_pack_draft_fail(draft, rc, "sync", name, error);
-}
-
-/* Every file of samples once more: it costs nothing where it has been done. */
-static mr_status sync_files(const struct mr_pack_draft *draft, mr_error *error)
-{
-    mr_status status = draft->n_marked > 0 ? sync_file(draft, MR_PACK_MARKS_FILE, error) : MR_OK;
-    for (uint32_t i = 0; status == MR_OK && i < mr_pack_draft_n_shards(draft); i++) {
-        char name[MR_PACK_SHARD_NAME];
-        mr_pack_draft_shard_name(i, name);
-        status = sync_file(draft, name, error);
-    }
-    return status;
-}
-
 mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
 {
     uint64_t n_samples = mr_pack_draft_begin(&writer->draft)->n_samples;
@@ -244,15 +221,12 @@ mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
     if (writer->draft.n_done != n_samples)
         return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples", writer->draft.dir,
                             writer->draft.n_done, n_samples);
-    mr_status status = sync_files(&writer->draft, error);
+    mr_status status = writer->draft.shard_fd >= 0 ? mr_pack_part_save(&writer->draft, error) : MR_OK;
     if (status == MR_OK)
         status = mr_pack_index_save(&writer->draft, error);
-    if (status < 0)
-        return status;
-    /* The pack is complete, also when its journal stays. */
-    (void)unlinkat(writer->draft.root, MR_PACK_JOURNAL, 0);
-    (void)fsync(writer->draft.root);
-    return MR_OK;
+    if (status == MR_OK)
+        mr_pack_resume_clean(&writer->draft);
+    return status;
 }
 
 uint64_t mr_pack_writer_bytes(const struct mr_pack_writer *writer)
@@ -281,12 +255,13 @@ static mr_status check_options(const struct mr_pack_writer_options *options, uin
     return MR_OK;
 }
 
-/* The options as the journal's first record has them, so that another run can compare. */
+/* What the file `unfinished` will hold, so that another run can compare. */
 static mr_status make_begin(const struct mr_pack_writer_options *options, struct mr_bytes *bytes, mr_error *error)
 {
     const struct mr_sample_kind *kind = options->kind;
     uint32_t align = options->align ? options->align : 1;
-    struct mr_pack_begin begin = {.n_samples = options->n_samples,
+    struct mr_pack_begin begin = {.magic = MR_PACK_BEGIN_MAGIC,
+                                  .n_samples = options->n_samples,
                                   .shard_bytes = options->shard_bytes,
                                   .align = align,
                                   .label_dtype = (uint32_t)kind->label_dtype,
@@ -307,9 +282,12 @@ static mr_status make_begin(const struct mr_pack_writer_options *options, struct
     const char *origin = options->origin ? options->origin : "";
     if (status == MR_OK)
         status = mr_bytes_append(bytes, origin, strlen(origin) + 1, error);
-    if (status == MR_OK)
-        memcpy(bytes->data, &begin, sizeof begin);
-    return status;
+    if (status < 0)
+        return status;
+    memcpy(bytes->data, &begin, sizeof begin);
+    begin.checksum = mr_xxh3(bytes->data + MR_PACK_BEGIN_CHECKED, bytes->len - MR_PACK_BEGIN_CHECKED);
+    memcpy(bytes->data, &begin, sizeof begin);
+    return MR_OK;
 }
 
 static mr_status open_folder(struct mr_pack_draft *draft, const char *dir, mr_error *error)
@@ -326,68 +304,6 @@ static mr_status open_folder(struct mr_pack_draft *draft, const char *dir, mr_er
     return draft->root >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", draft->dir);
 }
 
-/* Does this section of a complete pack's index hold these bytes? */
-static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pack_section which, const void *bytes,
-                        size_t len)
-{
-    size_t n = 0;
-    char *found = header->sections[which].len == len ? malloc(len + 1) : NULL;
-    bool same = found && mr_file_read_at(fd, header->sections[which].off, found, len, &n) == 0 && n == len &&
-                memcmp(found, bytes, len) == 0;
-    free(found);
-    return same;
-}
-
-/* Is it what this draft would become? The origin says what is packed and how. */
-static bool is_of_draft(int fd, const struct mr_pack_header *header, const struct mr_pack_draft *draft)
-{
-    const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
-    const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
-    return has_section(fd, header, MR_PACK_ORIGIN, origin, strlen(origin) + 1) &&
-           has_section(fd, header, MR_PACK_CLASS_NAMES, names, begin->class_names_len);
-}
-
-/* A pack that is complete is never touched. MR_END if it is the one that was asked for. */
-static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *error)
-{
-    struct mr_pack_header header = {0};
-    struct stat st;
-    size_t n = 0;
-    if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
-    int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
-    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, MR_PACK_HEADER_BYTES, &n) == 0 &&
-                   n == MR_PACK_HEADER_BYTES && header.magic == MR_PACK_MAGIC;
-    bool is_same = is_pack && is_of_draft(fd, &header, draft);
-    if (fd >= 0)
-        close(fd);
-    if (is_pack) /* a process that was killed right after completing it has left it */
-        (void)unlinkat(draft->root, MR_PACK_JOURNAL, 0);
-    if (is_same)
-        return MR_END;
-    return mr_error_set(error, MR_ERR_INVALID,
-                        is_pack ? "%s holds a complete pack of another dataset, or made with other options"
-                                : "%s holds a file called index",
-                        draft->dir);
-}
-
-static mr_status begin_or_go_on(struct mr_pack_draft *draft, mr_error *error)
-{
-    bool is_new;
-    mr_status status = check_incomplete(draft, error);
-    if (status == MR_OK)
-        status = mr_pack_journal_open(draft->root, draft->dir, &draft->journal, &is_new, error);
-    if (status != MR_OK)
-        return status;
-    /* Only now nobody else can complete it. */
-    status = check_incomplete(draft, error);
-    if (status == MR_OK)
-        status = mr_pack_resume(draft, error);
-    if (status != MR_OK && is_new)
-        (void)unlinkat(draft->root, MR_PACK_JOURNAL, 0);
-    return status;
-}
-
 mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
                               struct mr_pack_writer **writer_out, uint64_t *n_done_out, mr_error *error)
 {
@@ -401,7 +317,7 @@ mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_optio
     if (status == MR_OK)
         status = open_folder(&writer->draft, dir, error);
     if (status == MR_OK)
-        status = begin_or_go_on(&writer->draft, error);
+        status = mr_pack_resume(&writer->draft, error);
     if (status != MR_OK) {
         mr_pack_writer_close(writer);
         return status;

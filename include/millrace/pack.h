@@ -82,7 +82,7 @@ typedef struct mr_pack_report {
     uint64_t n_plain;                              /* of a pack: plain integer arithmetic gives the same pixels */
     uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
-    uint64_t n_resumed;     /* samples, of n_samples, that an earlier call packed */
+    uint64_t n_resumed;     /* samples, of n_samples, in shards that an earlier call finished */
     uint64_t bytes_read;    /* by this call */
     uint64_t bytes_written; /* by this call */
     double seconds;
@@ -100,8 +100,8 @@ typedef struct mr_pack_report {
  * MR_PACK_JPEG: each baseline JPEG of one scan gets marks, unless no_marks is set or its own decoder is off
  * (jpeg_decoder, or a libjpeg-turbo that it does not work with).
  *
- * After a failure or a kill, the same call resumes from what is in dir. Neither this nor num_workers changes the bytes;
- * without marks, neither does jpeg_decoder.
+ * After a failure or a kill, the same call resumes after the last finished shard in dir. Neither this nor num_workers
+ * changes the bytes; without marks, neither does jpeg_decoder.
  *
  * Returns MR_OK, also if dir holds the complete pack already: n_resumed is then n_samples, and nothing is written;
  * MR_ERR_INVALID (an option; dir holds another pack, or a part of one; the dataset has no sample, or its samples are

@@ -176,24 +176,3 @@ void mend_index(uint8_t *bytes, size_t len)
     uint64_t checksum = mr_pack_index_checksum(bytes, len);
     memcpy(bytes + offsetof(struct mr_pack_header, checksum), &checksum, sizeof checksum);
 }
-
-void mend_journal(uint8_t *bytes, size_t len)
-{
-    struct mr_pack_journal_head head = {.magic = MR_PACK_JOURNAL_MAGIC, .version = MR_PACK_VERSION};
-    struct mr_pack_record record;
-    size_t at = sizeof head;
-    if (len < sizeof head)
-        return;
-    memcpy(bytes, &head, sizeof head);
-    for (uint64_t number = 0; len - at >= sizeof record; number++) {
-        memcpy(&record, bytes + at, sizeof record);
-        uint64_t room = len - at - sizeof record, padding = -record.len % 8;
-        if (record.len > room || padding > room - record.len)
-            return;
-        record.number = number;
-        memcpy(bytes + at, &record, sizeof record);
-        record.checksum = mr_xxh3(bytes + at + 8, sizeof record - 8 + record.len + padding);
-        memcpy(bytes + at, &record.checksum, 8);
-        at += sizeof record + record.len + padding;
-    }
-}

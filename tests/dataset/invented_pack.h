@@ -48,7 +48,5 @@ uint8_t *read_whole(const char *path, size_t *len_out);
 void write_whole(const char *path, const void *bytes, size_t len);
 /* The bytes of an index that were changed get the checksum that they should have. */
 void mend_index(uint8_t *bytes, size_t len);
-/* The same for a journal, as far as its records go: their numbers too. */
-void mend_journal(uint8_t *bytes, size_t len);
 
 #endif

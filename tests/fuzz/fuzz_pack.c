@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as the index of a pack, in memory and as a dataset, and as the journal of an unfinished pack: no crash,
- * nothing read past the end, one line that says what is wrong. Whatever a journal says, the pack is whole in the end.
- * Everything happens in a folder of its own. With FUZZ_PACK_MEND checksums are made right first: without it a fuzzer
- * sees only their comparison.
+ * Any bytes as the index of a pack, in memory and as a dataset, and as the part of a finished shard: no crash,
+ * nothing read past the end, one line that says what is wrong. If a part has a wrong checksum, its shard is made again,
+ * and the pack is whole in the end. Everything happens in a folder of its own. With FUZZ_PACK_MEND checksums are made
+ * right first: without it a fuzzer sees only their comparison.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -89,6 +89,24 @@ static void mend_header(uint8_t *bytes, size_t len)
     header.file_bytes = len;
     memcpy(bytes, &header, MR_PACK_HEADER_BYTES);
     mend_index(bytes, len);
+}
+
+/* Make a part's checksums right, as far as its sections go. */
+static void mend_part(uint8_t *bytes, size_t len)
+{
+    struct mr_pack_part_head head;
+    size_t at = sizeof head;
+    if (len < sizeof head)
+        return;
+    memcpy(&head, bytes, sizeof head);
+    head.magic = MR_PACK_PART_MAGIC;
+    for (int which = 0; which < MR_PACK_N_SECTIONS && head.sections[which].len <= len - at; which++) {
+        head.sections[which].checksum = mr_xxh3(bytes + at, (size_t)head.sections[which].len);
+        at += (size_t)head.sections[which].len;
+    }
+    head.checksum = 0;
+    head.checksum = mr_xxh3(&head, sizeof head);
+    memcpy(bytes, &head, sizeof head);
 }
 
 /* Use every byte, so that a sanitizer sees them read. */
@@ -239,22 +257,22 @@ static void try_dataset(const uint8_t *bytes, size_t len)
     mr_dataset_destroy(dataset);
 }
 
-/* The shards as they were when the seeds' journal was written. */
-static void make_part(const struct mr_pack_writer_options *options)
+/* The shards as they were when the seeds' part was written. */
+static void make_unfinished(const struct mr_pack_writer_options *options)
 {
     require(invented_write_some(folder, options, FUZZ_PACK_SAMPLES - 1, NULL) == MR_OK, "cannot write a pack");
 }
 
-static void try_journal(const uint8_t *bytes, size_t len, bool marks)
+static void try_part(const uint8_t *bytes, size_t len, int what)
 {
     struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
-    options.marks = marks;
+    options.marks = what & FUZZ_PACK_MARKS;
     char spec[128];
     mr_dataset *dataset;
     mr_error error = {0};
     clear_folder();
-    make_part(&options);
-    put_file(MR_PACK_JOURNAL, bytes, len);
+    make_unfinished(&options);
+    put_file("shard-00000.part", bytes, len);
     mr_status status = invented_write_some(folder, &options, UINT64_MAX, &error);
     if (status != MR_OK) {
         require_words(status, &error);
@@ -262,6 +280,10 @@ static void try_journal(const uint8_t *bytes, size_t len, bool marks)
     }
     snprintf(spec, sizeof spec, "pack:%s", folder);
     status = mr_dataset_open(spec, NULL, &dataset, &error);
+    if (status != MR_OK && what & FUZZ_PACK_MEND) { /* a forged part */
+        require_words(status, &error);
+        return;
+    }
     if (status != MR_OK)
         fprintf(stderr, "%s\n", error.text);
     require(status == MR_OK && mr_dataset_count(dataset) == FUZZ_PACK_SAMPLES, "a pack that cannot be opened");
@@ -279,10 +301,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     require(copy != NULL, "out of memory");
     memcpy(copy, bytes + 1, n);
     make_folder();
-    if (what & FUZZ_PACK_JOURNAL) {
+    if (what & FUZZ_PACK_PART) {
         if (what & FUZZ_PACK_MEND)
-            mend_journal(copy, n);
-        try_journal(copy, n, what & FUZZ_PACK_MARKS);
+            mend_part(copy, n);
+        try_part(copy, n, what);
     } else {
         if (what & FUZZ_PACK_MEND)
             mend_header(copy, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the index or the journal of a pack. */
+/* Any bytes as the index of a pack or the part of a finished shard. */
 #ifndef TESTS_FUZZ_FUZZ_PACK_H
 #define TESTS_FUZZ_FUZZ_PACK_H
 
@@ -8,9 +8,9 @@
 
 /* The first byte of an input says what the rest is. */
 enum {
-    FUZZ_PACK_JOURNAL = 1, /* a journal, else an index */
-    FUZZ_PACK_MEND = 2,    /* checksums are made right first, so that what they protect is looked at */
-    FUZZ_PACK_MARKS = 4    /* the journal is of a pack with marks; the seed's index is of version 2 */
+    FUZZ_PACK_PART = 1, /* a part of an unfinished pack, else an index */
+    FUZZ_PACK_MEND = 2, /* checksums are made right first, so that what they protect is looked at */
+    FUZZ_PACK_MARKS = 4 /* the part is of a pack with marks; the seed's index is of version 2 */
 };
 #define FUZZ_PACK_SAMPLES 6
 #define FUZZ_PACK_SHARD 1500

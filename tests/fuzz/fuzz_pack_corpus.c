@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fuzzed function as a plain test: an index and a journal, cut short and with numbers exchanged for hostile ones,
+ * The fuzzed function as a plain test: an index and a part, cut short and with numbers exchanged for hostile ones,
  * with right and with wrong checksums. With a folder as argument it writes the whole files there instead, as seeds for
  * libFuzzer, and their names, separated by commas, to the file "list" there.
  */
@@ -22,9 +22,9 @@
 static const uint8_t seeds[] = {0,
                                 FUZZ_PACK_MEND,
                                 FUZZ_PACK_MARKS | FUZZ_PACK_MEND,
-                                FUZZ_PACK_JOURNAL,
-                                FUZZ_PACK_JOURNAL | FUZZ_PACK_MEND,
-                                FUZZ_PACK_JOURNAL | FUZZ_PACK_MARKS | FUZZ_PACK_MEND};
+                                FUZZ_PACK_PART,
+                                FUZZ_PACK_PART | FUZZ_PACK_MEND,
+                                FUZZ_PACK_PART | FUZZ_PACK_MARKS | FUZZ_PACK_MEND};
 
 static unsigned long n_inputs;
 
@@ -44,8 +44,9 @@ static uint8_t *load(const char *path, uint8_t what, size_t *len_out)
 
 static void remove_pack(const char *dir)
 {
-    static const char *const names[] = {"index",       "journal",     "marks",       "shard-00000",
-                                        "shard-00001", "shard-00002", "shard-00003", "shard-00004"};
+    static const char *const names[] = {
+        "index",       "unfinished",  "marks",       "shard-00000",      "shard-00001",      "shard-00002",
+        "shard-00003", "shard-00004", "shard-00005", "shard-00000.part", "shard-00001.part", "shard-00002.part"};
     char path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -54,18 +55,18 @@ static void remove_pack(const char *dir)
     rmdir(dir);
 }
 
-/* Of a journal all samples but the last are there. */
+/* A part is of a pack that lacks its last sample. */
 static uint8_t *make_seed(uint8_t what, size_t *len_out)
 {
     char dir[] = "/tmp/fuzz-pack-seed-XXXXXX", path[64];
     struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
-    uint64_t n = what & FUZZ_PACK_JOURNAL ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
-    options.marks = what & FUZZ_PACK_JOURNAL && what & FUZZ_PACK_MARKS; /* else by hand */
+    uint64_t n = what & FUZZ_PACK_PART ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
+    options.marks = what & FUZZ_PACK_PART && what & FUZZ_PACK_MARKS; /* else by hand */
     if (!mkdtemp(dir) || invented_write_some(dir, &options, n, NULL) != MR_OK)
         abort();
     if (what & FUZZ_PACK_MARKS && !options.marks)
         mark_pack(dir);
-    snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_JOURNAL ? MR_PACK_JOURNAL : MR_PACK_INDEX);
+    snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_PART ? "shard-00000.part" : MR_PACK_INDEX);
     uint8_t *input = load(path, what, len_out);
     remove_pack(dir);
     return input;

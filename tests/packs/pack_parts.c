@@ -79,6 +79,20 @@ uint64_t n_there(const struct tree *tree, const struct mr_pack_writer_options *o
     return n;
 }
 
+uint64_t first_in_shard(const struct tree *tree, uint64_t sample)
+{
+    struct mr_pack_header header;
+    size_t len;
+    uint8_t *index = read_whole(tree_at(tree, "whole/index"), &len);
+    memcpy(&header, index, MR_PACK_HEADER_BYTES);
+    const struct mr_pack_sample *samples = (const void *)(index + header.sections[MR_PACK_SAMPLES].off);
+    uint64_t first = sample;
+    while (first > 0 && samples[first - 1].shard == samples[sample].shard)
+        first--;
+    free(index);
+    return first;
+}
+
 void begin_tree(struct tree *tree, struct mr_pack_writer_options *options, uint64_t n_stop)
 {
     tree_create(tree);

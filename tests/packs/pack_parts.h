@@ -12,10 +12,13 @@ enum { PARTS_N = 14, PARTS_SHARD = 3000 };
 void begin_tree(struct tree *tree, struct mr_pack_writer_options *options, uint64_t n_stop);
 /* Go on until n_stop are there. */
 void write_part(const struct tree *tree, const struct mr_pack_writer_options *options, uint64_t n_stop);
-/* How many are there, after what does not count was cut off. */
+/* How many count when packing continues: those of finished shards. */
 uint64_t n_there(const struct tree *tree, const struct mr_pack_writer_options *options);
 /* Go on to the end: the same bytes as the whole one. */
 void expect_goes_on(const struct tree *tree, const struct mr_pack_writer_options *options);
+
+/* The first sample of the shard in which this sample is, of the whole pack. */
+uint64_t first_in_shard(const struct tree *tree, uint64_t sample);
 
 int n_entries(const char *path);
 /* The same files with the same bytes, and nothing else. n_call is for the message. */

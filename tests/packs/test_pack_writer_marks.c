@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "packs/pack_journal.h"
 #include "tests/packs/pack_parts.h"
 
 enum { MARKED_FIRST = 1, MARKED_SECOND = 6, MARKED_THIRD = 11 }; /* of invent_marked() */
@@ -109,33 +108,17 @@ static void pack_without_a_marked_sample_is_of_version_1(void **state)
     tree_destroy(&tree);
 }
 
-static void marks_that_a_power_cut_lost_are_written_again(void **state)
-{
-    (void)state;
-    struct tree tree;
-    struct mr_pack_writer_options options;
-    begin_marked(&tree, &options, MARKED_THIRD + 1);
-    size_t len;
-    uint8_t *bytes = read_whole(tree_at(&tree, "p/marks"), &len);
-    memset(bytes + len - 64, 0, 64);
-    write_whole(tree_at(&tree, "p/marks"), bytes, len);
-    free(bytes);
-    assert_int_equal(n_there(&tree, &options), MARKED_THIRD);
-    expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
-}
-
 static void marks_that_are_too_short_or_missing_are_written_again(void **state)
 {
     (void)state;
     struct tree tree;
     struct mr_pack_writer_options options;
-    begin_marked(&tree, &options, 9);
+    begin_marked(&tree, &options, PARTS_N - 1);
     assert_int_equal(truncate(tree_at(&tree, "p/marks"), INVENTED_MARKS + 100), 0);
-    assert_int_equal(n_there(&tree, &options), MARKED_SECOND);
-    write_part(&tree, &options, 9);
+    assert_int_equal(n_there(&tree, &options), first_in_shard(&tree, MARKED_SECOND));
+    write_part(&tree, &options, PARTS_N - 1);
     assert_int_equal(remove(tree_at(&tree, "p/marks")), 0);
-    assert_int_equal(n_there(&tree, &options), MARKED_FIRST);
+    assert_int_equal(n_there(&tree, &options), 0);
     assert_int_not_equal(access(tree_at(&tree, "p/marks"), F_OK), 0);
     expect_goes_on(&tree, &options);
     tree_destroy(&tree);
@@ -146,77 +129,12 @@ static void marks_that_have_been_synced_are_not_read_again(void **state)
     (void)state;
     struct tree tree;
     struct mr_pack_writer_options options;
-    begin_marked(&tree, &options, MARKED_THIRD + 1);
+    begin_marked(&tree, &options, PARTS_N - 1);
     change_marks(&tree, 10);
-    assert_int_equal(n_there(&tree, &options), MARKED_THIRD + 1);
+    assert_int_equal(n_there(&tree, &options), first_in_shard(&tree, PARTS_N - 2));
     change_marks(&tree, 10);
     expect_goes_on(&tree, &options);
     tree_destroy(&tree);
-}
-
-/* The record of the first marked sample with its marks elsewhere, all checksums right. */
-static void expect_ends(size_t at, uint64_t value)
-{
-    struct tree tree;
-    struct mr_pack_writer_options options;
-    struct mr_pack_record record;
-    struct mr_pack_sample sample;
-    begin_marked(&tree, &options, 9);
-    size_t len, place = sizeof(struct mr_pack_journal_head);
-    uint8_t *journal = read_whole(tree_at(&tree, "p/journal"), &len);
-    for (;; place += sizeof record + record.len + -record.len % 8) {
-        memcpy(&record, journal + place, sizeof record);
-        memcpy(&sample, journal + place + sizeof record, sizeof sample);
-        if (record.kind == MR_PACK_RECORD_SAMPLE && sample.encoding == MR_PACKED_MARKED)
-            break;
-    }
-    size_t marks_at = place + sizeof record + sizeof sample + (sample.n_rows + 1) * sizeof(uint32_t);
-    memcpy(journal + marks_at + at, &value, sizeof value);
-    mend_journal(journal, len);
-    write_whole(tree_at(&tree, "p/journal"), journal, len);
-    free(journal);
-    assert_int_equal(n_there(&tree, &options), MARKED_FIRST);
-    expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
-}
-
-static void a_record_whose_marks_do_not_follow_ends_what_counts(void **state)
-{
-    (void)state;
-    size_t offset = offsetof(struct mr_pack_record_marks, place.offset);
-    size_t len = offsetof(struct mr_pack_record_marks, place.len);
-    expect_ends(offset, 8);
-    expect_ends(offset, 1);
-    expect_ends(offset, UINT64_MAX);
-    expect_ends(len, 0);
-    expect_ends(len, UINT64_MAX);
-    expect_ends(len, (uint64_t)1 << 40);
-}
-
-static void a_record_is_cut_within_its_marks(void **state)
-{
-    (void)state;
-    struct mr_pack_sample sample = {.encoding = MR_PACKED_MARKED, .n_rows = 2};
-    struct mr_pack_record_marks marks = {.place = {16, 40}, .checksum = 7};
-    struct mr_pack_noted noted;
-    size_t head = sizeof sample + 3 * sizeof(uint32_t), len = head + sizeof marks + 8 + 5;
-    for (size_t cut = 0; cut <= len; cut++) {
-        uint8_t *bytes = calloc(1, cut ? cut : 1); /* where a sanitizer sees its end */
-        assert_non_null(bytes);
-        memcpy(bytes, &sample, cut < sizeof sample ? cut : sizeof sample);
-        if (cut >= head + sizeof marks)
-            memcpy(bytes + head, &marks, sizeof marks);
-        if (cut == len)
-            memcpy(bytes + len - 5, "name", 5);
-        bool good = mr_pack_journal_split(bytes, cut, 8, &noted);
-        if (good != (cut == len || cut == len - 4)) /* an empty name is one */
-            fail_msg("%zu bytes of %zu", cut, len);
-        if (cut == len) {
-            assert_memory_equal(&noted.marks, &marks, sizeof marks);
-            assert_string_equal(noted.name, "name");
-        }
-        free(bytes);
-    }
 }
 
 /* Shards of one sample each, so that the marks are the largest file. */
@@ -249,7 +167,7 @@ static void a_disk_that_is_full_of_marks_is_named_and_survived(void **state)
     assert_int_equal(len, 0); /* the disk has its room back */
     free(read_whole(tree_at(&tree, "p/shard-00001"), &len));
     assert_int_equal(len, 0);
-    assert_int_equal(n_there(&tree, &options), MARKED_FIRST);
+    assert_int_equal(n_there(&tree, &options), MARKED_FIRST); /* shards of one sample */
     expect_goes_on(&tree, &options);
     tree_destroy(&tree);
 }
@@ -266,7 +184,7 @@ static void marks_of_others_stay_as_they_are(void **state)
     tree_write(&tree, "p/marks", "mine", 4);
     options.marks = true;
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error), MR_ERR_INVALID);
-    assert_non_null(strstr(error.text, "/p holds marks, but no index and no journal"));
+    assert_non_null(strstr(error.text, "/p holds marks, but no index and no unfinished"));
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
     options.marks = false; /* such a pack has nothing to do with it */
     write_part(&tree, &options, 3);
@@ -283,7 +201,7 @@ static void marks_count_among_the_bytes_written(void **state)
 {
     (void)state;
     struct tree tree;
-    struct mr_pack_writer_options options = invented_options(2, PARTS_SHARD);
+    struct mr_pack_writer_options options = invented_options(3, PARTS_SHARD);
     struct mr_pack_writer *writer;
     struct invented invented;
     uint64_t n, bytes = 0;
@@ -297,8 +215,13 @@ static void marks_count_among_the_bytes_written(void **state)
         assert_int_equal(mr_pack_writer_bytes(writer), bytes);
     }
     mr_pack_writer_close(writer);
+    options.shard_bytes = 1; /* each sample finishes the shard of the one before */
+    remove_pack(&tree, "p");
+    write_part(&tree, &options, 2);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
-    assert_int_equal(mr_pack_writer_bytes(writer), bytes);
+    invent_marked(0, &invented);
+    assert_int_equal(mr_pack_writer_bytes(writer),
+                     invented.entry.image.len + invented.entry.beside_len + invented.entry.image.marks_len);
     mr_pack_writer_close(writer);
     tree_destroy(&tree);
 }
@@ -308,11 +231,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marks_lie_where_the_index_says),
         cmocka_unit_test(pack_without_a_marked_sample_is_of_version_1),
-        cmocka_unit_test(marks_that_a_power_cut_lost_are_written_again),
         cmocka_unit_test(marks_that_are_too_short_or_missing_are_written_again),
         cmocka_unit_test(marks_that_have_been_synced_are_not_read_again),
-        cmocka_unit_test(a_record_whose_marks_do_not_follow_ends_what_counts),
-        cmocka_unit_test(a_record_is_cut_within_its_marks),
         cmocka_unit_test(a_disk_that_is_full_of_marks_is_named_and_survived),
         cmocka_unit_test(marks_of_others_stay_as_they_are),
         cmocka_unit_test(marks_count_among_the_bytes_written),
