@@ -21,17 +21,15 @@
 #include "sampler/sampler.h"
 #include "transforms/transform.h"
 
-#include <assert.h>
 #include <millrace/run.h>
 
 enum {
     MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million would take minutes on a
                           network's disk */
-    TRANSFORM_TEXT = 512 * MR_PLAN_MAX_OPS, /* an operation with sixteen numbers of 17 digits has about 430 */
-    LABEL_BYTES = 4096                      /* of a label, from its start */
+    LABEL_BYTES = 4096 /* of a label, from its start */
 };
 
-#define KEY UINT64_C(0x6d72666772707231) /* "mrfgrpr1": changes with what goes in */
+#define KEY UINT64_C(0x6d72666772707232) /* "mrfgrpr2": changes with what goes in */
 
 /* The i-th of at most MAX_LOOKS things, spread evenly over n. */
 static uint64_t look_at(uint64_t i, uint64_t n)
@@ -43,6 +41,13 @@ static uint64_t n_looks(uint64_t n)
 {
     return n < MAX_LOOKS ? n : MAX_LOOKS;
 }
+
+/* What would need much of the caller's stack. */
+struct scratch {
+    char path[MR_CATALOG_PATH];
+    unsigned char stored[LABEL_BYTES];
+    unsigned char label[]; /* one of the dataset's */
+};
 
 static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind)
 {
@@ -68,9 +73,8 @@ static const char *name_in(const struct mr_catalog *catalog, const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog)
+static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog, char path[MR_CATALOG_PATH])
 {
-    char path[MR_CATALOG_PATH];
     uint64_t n = mr_catalog_n_files(catalog);
     mr_digest_add_u64(digest, n);
     for (uint64_t i = 0; i < n; i++)
@@ -78,9 +82,8 @@ static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog
 }
 
 /* A file that cannot be looked at differs from every file that can. */
-static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog)
+static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog, char path[MR_CATALOG_PATH])
 {
-    char path[MR_CATALOG_PATH];
     struct stat st;
     uint64_t n = mr_catalog_n_files(catalog);
     for (uint64_t i = 0; i < n_looks(n); i++) {
@@ -90,7 +93,7 @@ static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog
     }
 }
 
-/* Labels that the catalog knows: by the folder, the list or the shards' indexes. label has room for one. */
+/* Labels that the catalog knows: by the folder, the list or the shards' indexes. */
 static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *catalog, void *label)
 {
     size_t len = mr_catalog_kind(catalog)->label_bytes;
@@ -107,9 +110,8 @@ struct label_file {
 };
 
 static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *catalog, int64_t index,
-                             const struct mr_extent *extent, struct label_file *open)
+                             const struct mr_extent *extent, struct label_file *open, unsigned char bytes[LABEL_BYTES])
 {
-    unsigned char bytes[LABEL_BYTES];
     size_t n = 0;
     if (open->fd < 0 || open->file != extent->file) {
         if (open->fd >= 0)
@@ -118,7 +120,7 @@ static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *
         if (mr_file_open_sample(catalog, index, extent->file, &open->fd, NULL) != MR_OK)
             open->fd = -1;
     }
-    size_t wanted = extent->len < sizeof bytes ? (size_t)extent->len : sizeof bytes;
+    size_t wanted = extent->len < LABEL_BYTES ? (size_t)extent->len : LABEL_BYTES;
     if (open->fd >= 0 && mr_file_read_at(open->fd, extent->offset, bytes, wanted, &n) != 0)
         n = 0;
     mr_digest_add_u64(digest, n);
@@ -126,32 +128,19 @@ static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *
 }
 
 /* Labels in files of records. Those that are not stored are all zero. */
-static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog *catalog, void *label)
+static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog *catalog, struct scratch *scratch)
 {
     struct label_file open = {.fd = -1};
     uint64_t n = (uint64_t)mr_catalog_count(catalog);
     struct mr_extent extent;
     for (uint64_t i = 0; i < n_looks(n); i++) {
         int64_t index = (int64_t)look_at(i, n);
-        if (mr_catalog_label(catalog, index, label, &extent, NULL) != MR_PENDING)
+        if (mr_catalog_label(catalog, index, scratch->label, &extent, NULL) != MR_PENDING)
             break;
-        add_stored_label(digest, catalog, index, &extent, &open);
+        add_stored_label(digest, catalog, index, &extent, &open, scratch->stored);
     }
     if (open.fd >= 0)
         close(open.fd);
-}
-
-static bool add_labels(struct mr_digest *digest, const struct mr_catalog *catalog)
-{
-    void *label = malloc(mr_catalog_kind(catalog)->label_bytes + 1);
-    if (!label)
-        return false;
-    if (mr_catalog_loose_files(catalog) || mr_catalog_kind(catalog)->encoded)
-        add_known_labels(digest, catalog, label);
-    else
-        add_stored_labels(digest, catalog, label);
-    free(label);
-    return true;
 }
 
 static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_index *pack, uint64_t i)
@@ -193,9 +182,17 @@ static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
         add_pack(digest, catalog);
         return true;
     }
-    add_names(digest, catalog);
-    add_sizes(digest, catalog);
-    return add_labels(digest, catalog);
+    struct scratch *scratch = malloc(sizeof *scratch + mr_catalog_kind(catalog)->label_bytes);
+    if (!scratch)
+        return false;
+    add_names(digest, catalog, scratch->path);
+    add_sizes(digest, catalog, scratch->path);
+    if (mr_catalog_loose_files(catalog) || mr_catalog_kind(catalog)->encoded)
+        add_known_labels(digest, catalog, scratch->label);
+    else
+        add_stored_labels(digest, catalog, scratch);
+    free(scratch);
+    return true;
 }
 
 static void add_float(struct mr_digest *digest, float value)
@@ -215,27 +212,21 @@ static void add_normalize(struct mr_digest *digest, const struct mr_plan *plan)
     }
 }
 
-/* The long form of what the images' geometry becomes, then what is kept apart from it in a plan. */
+/* Every byte of an operation is a value: those that a kind does not use are zero. */
+static void add_op(struct mr_digest *digest, const struct mr_op *op)
+{
+    mr_digest_add(digest, op, sizeof *op);
+}
+
+/* What the images' geometry becomes, then what a plan keeps apart from it. */
 static void add_transform(struct mr_digest *digest, const struct mr_core *core)
 {
     const struct mr_plan *plan = &core->shared.control->mixed;
-    struct mr_transform geometry = {.n_ops = plan->n_ops};
-    char text[TRANSFORM_TEXT];
-    memcpy(geometry.ops, plan->ops, sizeof geometry.ops);
-    size_t len = mr_transform_format(&geometry, text, sizeof text);
-    assert(len < sizeof text);
-    (void)len;
-    mr_digest_add_text(digest, text);
-    if (plan->erase.kind != 0) {
-        const struct mr_transform erasing = {.ops = {plan->erase}, .n_ops = 1};
-        mr_transform_format(&erasing, text, sizeof text);
-        mr_digest_add_text(digest, text);
-    }
-    if (plan->mix.kind != 0) {
-        const struct mr_transform mixing = {.ops = {plan->mix}, .n_ops = 1};
-        mr_transform_format(&mixing, text, sizeof text);
-        mr_digest_add_text(digest, text);
-    }
+    mr_digest_add_u64(digest, plan->n_ops);
+    for (uint32_t i = 0; i < plan->n_ops; i++)
+        add_op(digest, &plan->ops[i]);
+    add_op(digest, &plan->erase);
+    add_op(digest, &plan->mix);
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);
     mr_digest_add_u64(digest, core->image.ndim);

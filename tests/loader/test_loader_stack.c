@@ -19,7 +19,7 @@
 #include "tests/support/folder_fill.h"
 #include "tests/support/processes.h"
 
-enum { STACK = 1 << 20, LIMIT = 32 << 10, PAINT = 0xa5 };
+enum { STACK = 1 << 20, LIMIT = 32 << 10, FINGERPRINT_LIMIT = 2 << 10, PAINT = 0xa5 };
 
 struct creation {
     mr_dataset *dataset;
@@ -59,6 +59,30 @@ static size_t measure_stack(void *(*main)(void *), struct creation *creation)
         left++;
     munmap(stack, STACK);
     return STACK - left;
+}
+
+static void *take_fingerprint(void *user)
+{
+    struct creation *c = user;
+    return mr_loader_fingerprint(c->loader) ? c : NULL;
+}
+
+static void a_fingerprint_needs_at_most_2_KiB_of_stack(void **state)
+{
+#ifdef MR_TEST_ASAN
+    skip(); /* its frames are larger */
+#endif
+    struct creation c = {.dataset = mr_test_dataset(*state), .options = MR_LOADER_OPTIONS_INIT};
+    c.options.num_workers = MR_NO_WORKERS;
+    c.options.batch_size = 2;
+    create_loader(&c);
+    assert_int_equal(c.status, MR_OK);
+    (void)mr_loader_fingerprint(c.loader); /* the dynamic linker's work takes stack, too */
+    size_t bytes = measure_stack(take_fingerprint, &c) - measure_stack(do_nothing, &c);
+    print_message("%zu bytes\n", bytes);
+    assert_in_range(bytes, 0, FINGERPRINT_LIMIT);
+    mr_loader_destroy(c.loader);
+    mr_dataset_destroy(c.dataset);
 }
 
 static void creating_a_loader_needs_at_most_32_KiB_of_stack(void **state)
@@ -126,6 +150,7 @@ static int remove_folder(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(creating_a_loader_needs_at_most_32_KiB_of_stack)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_fingerprint_needs_at_most_2_KiB_of_stack),
+                                       cmocka_unit_test(creating_a_loader_needs_at_most_32_KiB_of_stack)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
