@@ -81,6 +81,8 @@ struct mr_packed_image {
      * byte rows[r], and the scan's data end in front of rows[n_rows]; two rows may begin in the same byte.
      */
     const uint32_t *rows;
+    /* Tiles: the low 32 bits of XXH3 of each row; NULL: rows are not compared. */
+    const uint32_t *sums;
     /* MARKED: NULL until somebody has read them; then the sample is a file as any other. */
     const uint8_t *marks;
     size_t marks_len;

@@ -54,8 +54,7 @@ static bool find_entry(const struct mr_catalog *catalog, int64_t index, struct m
         return false;
     *sample_out = *sample;
     return sample_out->shard < mr_pack_index_n_shards(catalog->state) &&
-           mr_checked_add_u64(sample_out->offset, sample_out->len, &end) &&
-           mr_checked_add_u64(end, sample_out->beside_len, &end) && end <= INT64_MAX;
+           mr_checked_add_u64(sample_out->offset, sample_out->len, &end) && end <= INT64_MAX;
 }
 
 static mr_status report_outside(const struct mr_catalog *catalog, int64_t index, mr_error *error)
@@ -75,24 +74,19 @@ static struct mr_extent extent_nowhere(void)
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
 
-static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
-{
-    struct mr_pack_sample sample;
-    struct mr_packed_image image;
-    extents_out[0] = extent_nowhere();
-    if (find_entry(catalog, index, &sample, &image))
-        extents_out[0] = (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
-    return 1;
-}
-
 static void extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     *extent_out = extent_nowhere();
     if (find_entry(catalog, index, &sample, &image))
-        *extent_out =
-            (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len + sample.beside_len};
+        *extent_out = (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
+}
+
+static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+{
+    extent_whole(catalog, index, &extents_out[0]);
+    return 1;
 }
 
 static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
@@ -102,12 +96,11 @@ static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, ui
     struct mr_packed_image image;
     if (!find_entry(catalog, index, &sample, &image))
         return report_outside(catalog, index, error);
-    uint64_t whole = sample.len + sample.beside_len;
-    if (offset > whole || len > whole - offset) {
+    if (offset > sample.len || len > sample.len - offset) {
         char which[MR_CATALOG_WHICH];
         mr_catalog_which(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes at %" PRIu64 " are not within its %" PRIu64,
-                            which, len, offset, whole);
+                            which, len, offset, sample.len);
     }
     *extent_out = (struct mr_extent){.file = sample.shard, .offset = sample.offset + offset, .len = len};
     return MR_OK;
@@ -149,9 +142,8 @@ static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, c
     mr_status status = MR_OK;
     uint64_t sum = mr_pack_index_hash(bytes, len);
     mr_catalog_which(catalog, index, which);
-    if (len != sample.len + sample.beside_len)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes instead of %" PRIu64, which, len,
-                              sample.len + sample.beside_len);
+    if (len != sample.len)
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes instead of %" PRIu64, which, len, sample.len);
     else if (sum != sample.checksum)
         status =
             mr_error_set(error, MR_ERR_DAMAGED,

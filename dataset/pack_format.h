@@ -5,8 +5,8 @@
  *
  *   DIR/index            header and sections; written last, under a temporary name, then renamed: a folder that has it
  *                        holds a complete pack
- *   DIR/shard-00000 ...  the samples, each one's bytes, then what restoring it needs
- *   DIR/marks            of a pack of version 2: the marks of samples that have some, 8-aligned
+ *   DIR/shard-00000 ...  the samples' bytes
+ *   DIR/marks            only where there are some: the marks of samples, 8-aligned
  *   DIR/unfinished       while packing: what is packed and how; locked by the process that packs
  *   DIR/shard-00000.part while packing: what the index will say of a finished shard
  */
@@ -21,8 +21,7 @@
 #include <stddef.h>
 
 #define MR_PACK_MAGIC UINT64_C(0x3178646e4970726d) /* "mrpIndx1" */
-#define MR_PACK_VERSION 1u
-#define MR_PACK_VERSION_MARKS 2u /* of a pack with marks; a pack without has the first */
+#define MR_PACK_VERSION 3u
 #define MR_PACK_INDEX "index"
 #define MR_PACK_MARKS_FILE "marks"
 #define MR_PACK_UNFINISHED "unfinished"
@@ -32,6 +31,7 @@
 #define MR_PACK_MAX_LABEL_BYTES (UINT64_C(1) << 30)
 #define MR_PACK_MAX_MARKS_BYTES (UINT64_C(1) << 26) /* of one sample; the largest JPEG has less */
 
+/* The numbers stand in files. A new kind of section is added at the end, and refused by readers that do not know it. */
 enum mr_pack_section {
     MR_PACK_SAMPLES,     /* struct mr_pack_sample */
     MR_PACK_ROWS,        /* u32: the samples' row tables, n_rows + 1 each */
@@ -41,15 +41,16 @@ enum mr_pack_section {
     MR_PACK_CLASSES,     /* u64: start of each class's name in CLASS_NAMES */
     MR_PACK_CLASS_NAMES, /* NUL-terminated */
     MR_PACK_SHARDS,      /* u64: bytes of each shard file */
-    MR_PACK_ORIGIN, /* NUL-terminated: what was packed and how, for people and for going on after an interruption */
-    MR_PACK_MARKS,  /* struct mr_pack_marks for each sample; version 2 only */
+    MR_PACK_ORIGIN,      /* NUL-terminated: what was packed and how, for people and for resuming */
+    MR_PACK_MARKS,       /* struct mr_pack_marks for each sample; empty if no sample has some */
+    MR_PACK_ROW_SUMS,    /* u32: the samples' checksums of rows of tiles, n_rows each */
     MR_PACK_N_SECTIONS
 };
 
 struct mr_pack_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t header_bytes;
+    uint32_t n_sections; /* MR_PACK_N_SECTIONS */
     uint64_t file_bytes;
     uint64_t checksum; /* XXH3 (64 bits) of the whole file with this field as 0 */
     uint64_t n_samples;
@@ -57,14 +58,12 @@ struct mr_pack_header {
     uint32_t label_ndim;
     int64_t label_shape[MR_MAX_NDIM - 1];
     uint64_t label_bytes;
+    uint64_t marks_bytes; /* of the file of marks; 0: there is none */
     struct {
         uint64_t off; /* 8-aligned */
         uint64_t len;
     } sections[MR_PACK_N_SECTIONS];
-    uint64_t marks_bytes; /* of the file of marks */
 };
-/* A header of version 1 ends where MR_PACK_MARKS would begin. */
-#define MR_PACK_HEADER_BYTES offsetof(struct mr_pack_header, sections[MR_PACK_MARKS])
 
 /* Where a sample's marks lie in their file; 0 and 0: it has none. */
 struct mr_pack_marks {
@@ -74,12 +73,11 @@ struct mr_pack_marks {
 
 struct mr_pack_sample {
     uint64_t offset; /* in its shard */
-    uint64_t len;    /* bytes; beside_len more follow */
-    uint64_t beside_len;
-    uint64_t checksum;  /* XXH3 (64 bits) of both */
-    uint64_t rows;      /* index of its first in ROWS */
-    uint64_t name;      /* offset in NAMES */
-    uint64_t head_hash; /* XXH3 of the JPEG's bytes up to its first scan, 0 where it is none */
+    uint64_t len;
+    uint64_t checksum; /* XXH3 (64 bits) of its bytes */
+    uint64_t rows;     /* index of its first in ROWS; of DCT, DCT8 and MARKED */
+    uint64_t sums;     /* index of its first in ROW_SUMS; of DCT and DCT8 */
+    uint64_t name;     /* offset in NAMES */
     uint32_t shard;
     uint32_t template; /* index in TEMPLATES; of DCT, DCT8 and MARKED */
     uint32_t width;    /* as in struct mr_packed_image */
@@ -126,11 +124,11 @@ struct mr_pack_begin {
 #define MR_PACK_BEGIN_CHECKED offsetof(struct mr_pack_begin, n_samples)
 #define MR_PACK_BEGIN_MAGIC UINT64_C(0x3167654270726d) /* "mrpBeg1" */
 
-static_assert(MR_PACK_HEADER_BYTES == 256 && sizeof(struct mr_pack_header) == 280, "stands in files");
+static_assert(sizeof(struct mr_pack_header) == 296, "stands in files");
 static_assert(sizeof(struct mr_pack_marks) == 16, "stands in files");
-static_assert(sizeof(struct mr_pack_sample) == 80, "stands in files");
+static_assert(sizeof(struct mr_pack_sample) == 72, "stands in files");
 static_assert(sizeof(struct mr_packed_template) == 528, "stands in files");
-static_assert(sizeof(struct mr_pack_part_head) == 208, "stands in files");
+static_assert(sizeof(struct mr_pack_part_head) == 224, "stands in files");
 static_assert(sizeof(struct mr_pack_begin) == 128, "stands in files");
 
 #endif

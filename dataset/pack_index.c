@@ -29,6 +29,7 @@ static const struct {
     [MR_PACK_SHARDS] = {"shards", sizeof(uint64_t), false},
     [MR_PACK_ORIGIN] = {"origin", 1, true},
     [MR_PACK_MARKS] = {"marks", sizeof(struct mr_pack_marks), false},
+    [MR_PACK_ROW_SUMS] = {"checksums of rows", sizeof(uint32_t), false},
 };
 
 uint64_t mr_pack_index_checksum(const void *bytes, size_t len)
@@ -43,37 +44,33 @@ uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len)
     return mr_xxh3(bytes, len);
 }
 
-static size_t header_bytes(uint32_t version)
+static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path, mr_error *error)
 {
-    return version == MR_PACK_VERSION ? MR_PACK_HEADER_BYTES : sizeof(struct mr_pack_header);
-}
-
-static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path, uint32_t *version_out,
-                              mr_error *error)
-{
-    if (len < offsetof(struct mr_pack_header, header_bytes) || header->magic != MR_PACK_MAGIC)
+    if (len < offsetof(struct mr_pack_header, file_bytes) || header->magic != MR_PACK_MAGIC)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is not the index of a pack", path);
-    uint32_t version = header->version;
-    if (version != MR_PACK_VERSION && version != MR_PACK_VERSION_MARKS)
+    if (header->version != MR_PACK_VERSION)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "%s is of version %" PRIu32 ", this library reads versions %u and %u", path, version,
-                            MR_PACK_VERSION, MR_PACK_VERSION_MARKS);
-    if (len < header_bytes(version))
+                            "%s is of version %" PRIu32 ", this library reads version %u: make the pack again with "
+                            "millrace pack",
+                            path, header->version, MR_PACK_VERSION);
+    if (header->n_sections > MR_PACK_N_SECTIONS)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has %" PRIu32 " sections, this library knows %d", path,
+                            header->n_sections, MR_PACK_N_SECTIONS);
+    if (header->n_sections < MR_PACK_N_SECTIONS)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRIu32 " sections instead of %d", path,
+                            header->n_sections, MR_PACK_N_SECTIONS);
+    if (len < sizeof *header)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s ends within its header, at byte %zu", path, len);
     if (header->file_bytes != len)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s has %zu bytes, its header says %" PRIu64, path, len,
                             header->file_bytes);
-    if (header->header_bytes != header_bytes(version))
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: its header has %" PRIu32 " bytes instead of %zu", path,
-                            header->header_bytes, header_bytes(version));
-    *version_out = version;
     return MR_OK;
 }
 
 static mr_status check_section(struct mr_pack_index *index, int which, size_t len, const char *path, mr_error *error)
 {
     uint64_t off = index->header->sections[which].off, bytes = index->header->sections[which].len;
-    if (off % 8 != 0 || off < header_bytes(index->version) || off > len || bytes > len - off)
+    if (off % 8 != 0 || off < sizeof *index->header || off > len || bytes > len - off)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s: %" PRIu64 " bytes of %s at %" PRIu64 " lie outside of its %zu bytes", path, bytes,
                             sections[which].name, off, len);
@@ -126,14 +123,13 @@ mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *
                                      mr_error *error)
 {
     struct mr_pack_index index = {.header = bytes, .bytes = bytes};
-    mr_status status = check_header(index.header, len, path, &index.version, error);
-    int n_sections = index.version == MR_PACK_VERSION ? MR_PACK_MARKS : MR_PACK_N_SECTIONS;
-    for (int i = 0; status == MR_OK && i < n_sections; i++)
+    mr_status status = check_header(index.header, len, path, error);
+    for (int i = 0; status == MR_OK && i < MR_PACK_N_SECTIONS; i++)
         status = check_section(&index, i, len, path, error);
-    if (status == MR_OK && mr_pack_index_has_marks(&index))
-        index.marks_bytes = index.header->marks_bytes;
-    if (status == MR_OK)
-        status = check_labels(&index, path, error);
+    if (status < 0)
+        return status;
+    index.marks_bytes = index.header->marks_bytes;
+    status = check_labels(&index, path, error);
     if (status == MR_OK)
         status = check_counts(&index, path, error);
     if (status == MR_OK)
@@ -145,8 +141,7 @@ mr_status mr_pack_index_attach(const void *bytes, size_t len, const char *path, 
                                mr_error *error)
 {
     const struct mr_pack_header *header = bytes;
-    uint32_t version;
-    mr_status status = check_header(header, len, path, &version, error);
+    mr_status status = check_header(header, len, path, error);
     if (status < 0)
         return status;
     uint64_t sum = mr_pack_index_checksum(bytes, len);
@@ -177,12 +172,12 @@ static bool lies_in_its_shard(const struct mr_pack_index *index, const struct mr
 {
     uint64_t end;
     return sample->shard < mr_pack_index_n_shards(index) && mr_checked_add_u64(sample->offset, sample->len, &end) &&
-           mr_checked_add_u64(end, sample->beside_len, &end) && end <= mr_pack_index_shard_bytes(index, sample->shard);
+           end <= mr_pack_index_shard_bytes(index, sample->shard);
 }
 
 bool mr_pack_index_has_marks(const struct mr_pack_index *index)
 {
-    return index->version == MR_PACK_VERSION_MARKS;
+    return index->lens[MR_PACK_MARKS] > 0;
 }
 
 bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i, struct mr_pack_marks *marks_out)
@@ -208,6 +203,12 @@ static bool find_tables(const struct mr_pack_index *index, const struct mr_pack_
     if (sample->rows >= n || n - sample->rows < (uint64_t)sample->n_rows + 1 ||
         sample->template >= index->lens[MR_PACK_TEMPLATES] / sizeof *image->template)
         return false;
+    uint64_t n_sums = index->lens[MR_PACK_ROW_SUMS] / sizeof(uint32_t);
+    if (mr_packed_image_has_tiles(sample->encoding)) {
+        if (sample->sums > n_sums || n_sums - sample->sums < sample->n_rows)
+            return false;
+        image->sums = (const uint32_t *)index->starts[MR_PACK_ROW_SUMS] + sample->sums;
+    }
     image->n_rows = sample->n_rows;
     image->rows = (const uint32_t *)index->starts[MR_PACK_ROWS] + sample->rows;
     image->template = (const struct mr_packed_template *)index->starts[MR_PACK_TEMPLATES] + sample->template;

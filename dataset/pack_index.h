@@ -17,17 +17,16 @@ struct mr_pack_index {
     const struct mr_pack_header *header;
     const uint8_t *bytes;
     /* As the header said when it was checked: a file that is overwritten while it is mapped must not move them. */
-    uint32_t version;
     uint64_t n_samples;
     uint64_t label_bytes;
-    uint64_t marks_bytes;                   /* of the file of marks */
-    const void *starts[MR_PACK_N_SECTIONS]; /* MR_PACK_MARKS: NULL, 0 in version 1 */
+    uint64_t marks_bytes; /* of the file of marks */
+    const void *starts[MR_PACK_N_SECTIONS];
     uint64_t lens[MR_PACK_N_SECTIONS];
 };
 
 /*
  * Check header, sections and checksum; label descriptions too. path is for messages. MR_ERR_DAMAGED says what is wrong;
- * MR_ERR_UNSUPPORTED: another version.
+ * MR_ERR_UNSUPPORTED: another version, or more sections than this library knows.
  * bytes: 8-aligned; they must stay where they are while the index is used.
  */
 mr_status mr_pack_index_attach(const void *bytes, size_t len, const char *path, struct mr_pack_index *index_out,
@@ -55,7 +54,7 @@ uint64_t mr_pack_index_shard_bytes(const struct mr_pack_index *index, uint64_t s
 /* What was packed and how; "" where it is not known. */
 const char *mr_pack_index_origin(const struct mr_pack_index *index);
 
-/* XXH3 of a sample's bytes and what stands beside them, one after the other. */
+/* XXH3 of a sample's bytes. */
 uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len);
 /* The checksum that an index of these bytes must have in its header; its present value does not count. len: at least
  * that of the header. */

@@ -151,10 +151,11 @@ static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_ind
         mr_digest_add_u64(digest, UINT64_MAX); /* no encoding */
         return;
     }
-    const uint64_t words[] = {sample->encoding, sample->checksum, sample->head_hash,
-                              sample->width,    sample->height,   sample->orientation};
+    const uint64_t words[] = {sample->encoding, sample->checksum, sample->width, sample->height, sample->orientation};
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         mr_digest_add_u64(digest, words[k]);
+    if (image.template)
+        mr_digest_add(digest, image.template, sizeof *image.template);
 }
 
 /* Of a pack what each sample holds and is called, however the pack is cut into shards and wherever it lies. */

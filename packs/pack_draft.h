@@ -25,6 +25,7 @@ struct mr_pack_draft {
     struct mr_bytes sections[MR_PACK_N_SECTIONS]; /* of the shard that is being written, as its part will have them */
     uint64_t n_done;                              /* samples */
     uint64_t n_rows;                              /* entries of their row tables */
+    uint64_t n_sums;                              /* checksums of their rows */
     uint64_t names_len;
     uint64_t n_marked;  /* samples with marks */
     uint64_t marks_len; /* bytes of the file of marks that count; it exists only if there are some */

@@ -124,7 +124,7 @@ static mr_status put_all(struct output *output, mr_error *error)
     const struct mr_pack_draft *draft = output->draft;
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
-    put_bytes(output, &output->header, output->header.header_bytes); /* written again when it is known */
+    put_bytes(output, &output->header, sizeof output->header); /* written again when it is known */
     mr_status status = put_parts(output, MR_PACK_SAMPLES, error);
     if (status == MR_OK)
         status = put_parts(output, MR_PACK_ROWS, error);
@@ -139,6 +139,10 @@ static mr_status put_all(struct output *output, mr_error *error)
     put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
     if (status == MR_OK && draft->n_marked > 0)
         status = put_parts(output, MR_PACK_MARKS, error);
+    else
+        put_section(output, MR_PACK_MARKS, NULL, 0);
+    if (status == MR_OK)
+        status = put_parts(output, MR_PACK_ROW_SUMS, error);
     flush_buffer(output);
     return status;
 }
@@ -146,10 +150,9 @@ static mr_status put_all(struct output *output, mr_error *error)
 static void fill_header(struct output *output)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(output->draft);
-    bool has_marks = output->draft->n_marked > 0;
     output->header = (struct mr_pack_header){.magic = MR_PACK_MAGIC,
-                                             .version = has_marks ? MR_PACK_VERSION_MARKS : MR_PACK_VERSION,
-                                             .header_bytes = has_marks ? sizeof output->header : MR_PACK_HEADER_BYTES,
+                                             .version = MR_PACK_VERSION,
+                                             .n_sections = MR_PACK_N_SECTIONS,
                                              .n_samples = begin->n_samples,
                                              .label_dtype = begin->label_dtype,
                                              .label_ndim = (uint32_t)begin->label_ndim,
@@ -163,7 +166,7 @@ static int seal_index(struct output *output)
 {
     struct mr_pack_header *header = &output->header;
     header->file_bytes = output->at;
-    int rc = mr_file_write_at(output->fd, header, header->header_bytes, 0);
+    int rc = mr_file_write_at(output->fd, header, sizeof *header, 0);
     if (rc < 0)
         return rc;
     void *map = mmap(NULL, (size_t)output->at, PROT_READ, MAP_SHARED, output->fd, 0);
@@ -171,8 +174,7 @@ static int seal_index(struct output *output)
         return -errno;
     header->checksum = mr_pack_index_checksum(map, (size_t)output->at);
     munmap(map, (size_t)output->at);
-    rc = mr_file_write_at(output->fd, header, header->header_bytes, 0);
-    return rc;
+    return mr_file_write_at(output->fd, header, sizeof *header, 0);
 }
 
 static mr_status write_index(struct output *output, mr_error *error)

@@ -31,14 +31,8 @@ static mr_status check_below(const char *name, uint64_t value, uint64_t limit, m
 
 static mr_status check_together(const mr_pack_options *o, mr_error *error)
 {
-    bool coefficients = mr_packed_image_has_tiles((uint32_t)o->encoding);
     if (o->max_side > 0 && o->resize > 0)
         return mr_error_set(error, MR_ERR_INVALID, "max_side and resize exclude each other");
-    if (o->restorable && !coefficients)
-        return mr_error_set(error, MR_ERR_INVALID, "restorable is for the encodings dct and dct8");
-    if (o->restorable && (o->max_side > 0 || o->resize > 0 || o->quality > 0))
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "restorable keeps files as they are; max_side, resize and quality change them");
     if (o->no_marks && o->encoding != MR_PACK_JPEG)
         return mr_error_set(error, MR_ERR_INVALID, "no_marks is for the encoding jpeg; the others have none");
     if (o->quality > 0 && o->encoding == MR_PACK_RAW)
@@ -217,6 +211,5 @@ mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read
 mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image, const struct mr_read *read,
                               const uint8_t **file_out, size_t *len_out, mr_error *error)
 {
-    return mr_packer_restore(packer, image, read->bytes, read->bytes + image->len, read->len - (size_t)image->len,
-                             file_out, len_out, error);
+    return mr_packer_restore(packer, image, read->bytes, file_out, len_out, error);
 }

@@ -41,17 +41,14 @@ struct worker {
     void *label;
 };
 
-/* What a worker hands over: descriptions here; row table, label, bytes, what stands beside, and marks in the item's
+/* What a worker hands over: descriptions here; row table, checksums of rows, label, bytes and marks in the item's
  * bytes. */
 struct packed {
     struct mr_packed_image image;
     struct mr_packed_template template;
     size_t label_at;
     size_t bytes_at;
-    size_t beside_at;
-    size_t beside_len;
     size_t marks_at;
-    uint64_t head_hash;
     bool made_anew;
     bool damaged;
     char why[200];
@@ -106,8 +103,7 @@ static mr_status get_file(struct worker *w, const struct mr_read *read, const ui
 static bool lay_out(struct packed *packed, size_t rows_len, size_t label_len, size_t *len_out)
 {
     return mr_checked_add(rows_len, label_len, &packed->bytes_at) &&
-           mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->beside_at) &&
-           mr_checked_add(packed->beside_at, packed->beside_len, &packed->marks_at) &&
+           mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->marks_at) &&
            mr_checked_add(packed->marks_at, packed->image.marks_len, len_out);
 }
 
@@ -116,26 +112,25 @@ static mr_status hand_over(const struct worker *w, const struct mr_packed_sample
     struct packed *packed = item->result;
     size_t label_len = (size_t)w->packing->job.kind->label_bytes;
     size_t rows_len = sample->image.rows ? ((size_t)sample->image.n_rows + 1) * sizeof(uint32_t) : 0;
+    size_t sums_len = sample->image.sums ? sample->image.n_rows * sizeof(uint32_t) : 0;
     size_t len;
     *packed = (struct packed){.image = sample->image,
                               .template = sample->template,
-                              .label_at = rows_len,
-                              .beside_len = sample->beside_len,
-                              .head_hash = sample->head_hash,
+                              .label_at = rows_len + sums_len,
                               .made_anew = sample->made_anew,
                               .damaged = sample->damaged};
     snprintf(packed->why, sizeof packed->why, "%s", sample->why);
-    if (!lay_out(packed, rows_len, label_len, &len))
+    if (!lay_out(packed, rows_len + sums_len, label_len, &len))
         return mr_error_memory(&item->error, SIZE_MAX);
     if (mr_pipeline_reserve(item, len) != MR_OK)
         return MR_ERR_NO_MEMORY;
     if (rows_len > 0)
         memcpy(item->bytes, sample->image.rows, rows_len);
+    if (sums_len > 0)
+        memcpy(item->bytes + rows_len, sample->image.sums, sums_len);
     memcpy(item->bytes + packed->label_at, w->label, label_len);
     if (sample->image.len > 0)
         memcpy(item->bytes + packed->bytes_at, sample->bytes, (size_t)sample->image.len);
-    if (sample->beside_len > 0)
-        memcpy(item->bytes + packed->beside_at, sample->beside, sample->beside_len);
     if (sample->image.marks_len > 0)
         memcpy(item->bytes + packed->marks_at, sample->image.marks, sample->image.marks_len);
     return MR_OK;
@@ -173,14 +168,12 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
     char name[MR_CATALOG_PATH];
     struct mr_pack_entry entry = {.image = packed->image,
                                   .bytes = item->bytes + packed->bytes_at,
-                                  .beside = item->bytes + packed->beside_at,
-                                  .beside_len = packed->beside_len,
-                                  .head_hash = packed->head_hash,
                                   .name = name,
                                   .label = item->bytes + packed->label_at};
     bool has_rows = mr_packed_image_has_rows(packed->image.encoding);
     entry.image.template = has_rows ? &packed->template : NULL;
     entry.image.rows = has_rows ? (const uint32_t *)(const void *)item->bytes : NULL;
+    entry.image.sums = packed->image.sums ? entry.image.rows + packed->image.n_rows + 1 : NULL;
     entry.image.marks = item->bytes + packed->marks_at;
     mr_pack_sample_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);
     return mr_pack_writer_add(packing->writer, &entry, error);
@@ -231,9 +224,8 @@ static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
 static void print_options(FILE *out, const mr_pack_options *o, bool marks)
 {
     static const char *const encodings[] = {"default", "jpeg", "raw", "dct", "dct8"};
-    fprintf(out, "encoding %s%s, restorable %d, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
-            encodings[o->encoding], marks ? " with marks" : "", o->restorable, o->align, o->max_side, o->resize,
-            o->quality);
+    fprintf(out, "encoding %s%s, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
+            encodings[o->encoding], marks ? " with marks" : "", o->align, o->max_side, o->resize, o->quality);
     fprintf(out, ", shard_size %" PRIu64 ", max_pixels %" PRIu64 ", arrange ", o->shard_size, o->max_pixels);
     if (o->shuffle)
         fprintf(out, "shuffle seed %" PRIu64, o->seed);
@@ -368,7 +360,6 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
     if (status != MR_OK)
         return status;
     packing.packer = (struct mr_packer_options){.encoding = (uint32_t)o->encoding,
-                                                .restorable = o->restorable,
                                                 .max_side = o->max_side,
                                                 .resize = o->resize,
                                                 .quality = o->quality,

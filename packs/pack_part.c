@@ -162,6 +162,7 @@ static mr_status count_part(struct mr_pack_draft *draft, const struct mr_pack_pa
         return status;
     draft->n_done += head->n_samples;
     draft->n_rows += head->sections[MR_PACK_ROWS].len / sizeof(uint32_t);
+    draft->n_sums += head->sections[MR_PACK_ROW_SUMS].len / sizeof(uint32_t);
     draft->names_len += head->sections[MR_PACK_NAMES].len;
     draft->n_marked += head->n_marked;
     draft->bytes += head->shard_bytes + (head->marks_bytes - draft->marks_len);

@@ -51,8 +51,8 @@ static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *e
     if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
     int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
-    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, MR_PACK_HEADER_BYTES, &n) == 0 &&
-                   n == MR_PACK_HEADER_BYTES && header.magic == MR_PACK_MAGIC;
+    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, sizeof header, &n) == 0 && n == sizeof header &&
+                   header.magic == MR_PACK_MAGIC && header.version == MR_PACK_VERSION;
     bool is_same = is_pack && is_of_draft(fd, &header, draft);
     if (fd >= 0)
         close(fd);

@@ -99,11 +99,11 @@ bool mr_pack_sample_name_is_safe(const char *name)
     return strcmp(last, ".") != 0;
 }
 
-const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image, bool exact)
+const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image)
 {
     if (image->encoding == MR_PACKED_RAW)
         return ends_in(name, png_endings) ? "" : MR_PACK_SAMPLE_NAME_PNG;
-    return exact || ends_in(name, jpeg_endings) ? "" : MR_PACK_SAMPLE_NAME_JPEG;
+    return mr_packed_image_is_file(image->encoding) || ends_in(name, jpeg_endings) ? "" : MR_PACK_SAMPLE_NAME_JPEG;
 }
 
 static bool is_plain(unsigned char c)

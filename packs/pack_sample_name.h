@@ -21,10 +21,9 @@ void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index
 bool mr_pack_sample_name_is_safe(const char *name);
 
 /*
- * The ending that is added to a sample's name for the file made from it; "" if the name stays. exact: it is the file
- * that was packed, byte for byte.
+ * The ending that is added to a sample's name for the file made from it; "" if the name stays.
  */
-const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image, bool exact);
+const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image);
 
 /* The SPEC of the pack in a folder; to be freed. NULL: no memory. */
 char *mr_pack_sample_name_spec(const char *dir);

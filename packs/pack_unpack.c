@@ -28,7 +28,6 @@ struct worker {
 
 struct unpacked {
     struct mr_packed_image image; /* its pointers are not used */
-    bool exact;                   /* the file that was packed, byte for byte */
 };
 
 static mr_status open_worker(void *user, void **worker_out, mr_error *error)
@@ -64,7 +63,6 @@ static mr_status restore_sample(void *worker, const struct mr_read *read, struct
         return status;
     if (len > 0)
         memcpy(item->bytes, file, len);
-    unpacked->exact = mr_packed_image_is_file(unpacked->image.encoding) || read->len > unpacked->image.len;
     return MR_OK;
 }
 
@@ -83,7 +81,7 @@ static mr_status file_name(const struct unpacking *unpacking, const struct mr_pi
         return mr_error_set(error, MR_ERR_DAMAGED, "it has no name");
     if (!mr_pack_sample_name_is_safe(name))
         return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is not a name of a file below the folder", name);
-    const char *ending = mr_pack_sample_name_ending(name, &unpacked->image, unpacked->exact);
+    const char *ending = mr_pack_sample_name_ending(name, &unpacked->image);
     if (strlen(name) + strlen(ending) >= MR_CATALOG_PATH)
         return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending", name);
     strcpy(stpcpy(name_out, name), ending);

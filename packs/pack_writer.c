@@ -46,8 +46,8 @@ static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
 
 static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " and %" PRIu64 " bytes are too many for a shard",
-                        entry->name, entry->image.len, entry->beside_len);
+    return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " bytes are too many for a shard", entry->name,
+                        entry->image.len);
 }
 
 /* Where the next sample will begin, in the last shard, which may be a new one. */
@@ -55,10 +55,9 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
                               mr_error *error)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
-    uint64_t len = draft->shard_fd >= 0 ? *mr_pack_draft_shard_len(draft) : 0, total, end;
+    uint64_t len = draft->shard_fd >= 0 ? *mr_pack_draft_shard_len(draft) : 0, end;
     uint64_t offset = mr_align_up(len, begin->align);
-    if (!mr_checked_add_u64(entry->image.len, entry->beside_len, &total) || !mr_checked_add_u64(offset, total, &end) ||
-        end > INT64_MAX)
+    if (!mr_checked_add_u64(offset, entry->image.len, &end) || end > INT64_MAX)
         return too_long(entry, error);
     if (draft->shard_fd < 0 || (len > 0 && end > begin->shard_bytes)) {
         mr_status status = begin_shard(draft, error);
@@ -98,8 +97,6 @@ static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_e
                              struct mr_pack_marks *marks_out, mr_error *error)
 {
     int rc = mr_file_write_at(draft->shard_fd, entry->bytes, entry->image.len, offset);
-    if (rc == 0)
-        rc = mr_file_write_at(draft->shard_fd, entry->beside, entry->beside_len, offset + entry->image.len);
     char name[MR_PACK_FILE_NAME];
     mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
     mr_status status = rc < 0 ? mr_pack_draft_fail(draft, -rc, "write", name, error)
@@ -128,11 +125,10 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
     return (struct mr_pack_sample){
         .offset = offset,
         .len = image->len,
-        .beside_len = entry->beside_len,
-        .checksum = mr_xxh3_pair(entry->bytes, image->len, entry->beside, entry->beside_len),
+        .checksum = mr_xxh3(entry->bytes, image->len),
         .rows = has_rows ? draft->n_rows : 0,
+        .sums = image->sums ? draft->n_sums : 0,
         .name = draft->names_len,
-        .head_hash = entry->head_hash,
         .shard = mr_pack_draft_n_shards(draft) - 1,
         .width = image->width,
         .height = image->height,
@@ -151,12 +147,16 @@ static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_e
     struct mr_pack_sample sample = describe_sample(draft, entry, offset);
     bool has_rows = mr_packed_image_has_rows(entry->image.encoding);
     uint64_t n_rows = has_rows ? (uint64_t)entry->image.n_rows + 1 : 0;
+    uint64_t n_sums = entry->image.sums ? entry->image.n_rows : 0;
     size_t name_len = strlen(entry->name) + 1;
     mr_status status = has_rows ? number_template(draft, entry->image.template, &sample.template, error) : MR_OK;
     if (status == MR_OK)
         status = mr_bytes_append(&sections[MR_PACK_SAMPLES], &sample, sizeof sample, error);
     if (status == MR_OK)
         status = mr_bytes_append(&sections[MR_PACK_ROWS], entry->image.rows, (size_t)n_rows * sizeof(uint32_t), error);
+    if (status == MR_OK)
+        status =
+            mr_bytes_append(&sections[MR_PACK_ROW_SUMS], entry->image.sums, (size_t)n_sums * sizeof(uint32_t), error);
     if (status == MR_OK)
         status = mr_bytes_append(&sections[MR_PACK_LABELS], entry->label,
                                  (size_t)mr_pack_draft_begin(draft)->label_bytes, error);
@@ -166,6 +166,7 @@ static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_e
         status = mr_bytes_append(&sections[MR_PACK_MARKS], marks, sizeof *marks, error);
     draft->n_done++;
     draft->n_rows += n_rows;
+    draft->n_sums += n_sums;
     draft->names_len += name_len;
     return status;
 }
@@ -191,7 +192,7 @@ static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack
         status = write_bytes(draft, entry, offset, &marks, error);
     if (status < 0)
         return status;
-    count_bytes(draft, offset + entry->image.len + entry->beside_len, &marks);
+    count_bytes(draft, offset + entry->image.len, &marks);
     return note_sample(draft, entry, offset, &marks, error);
 }
 

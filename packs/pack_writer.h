@@ -28,9 +28,6 @@ struct mr_pack_writer_options {
 struct mr_pack_entry {
     struct mr_packed_image image;
     const uint8_t *bytes; /* image.len */
-    const uint8_t *beside;
-    uint64_t beside_len;
-    uint64_t head_hash;
     const char *name;
     const void *label; /* kind.label_bytes */
 };

@@ -10,16 +10,13 @@
 
 #include "base/checked.h"
 #include "base/image_format.h"
-#include "base/xxh3.h"
 #include "transforms/packed_selftest.h"
 #include "transforms/packed.h"
 #include "packs/packer_decode.h"
-#include "packs/packer_head.h"
 #include "packs/packer_jpeg.h"
 #include "packs/packer_jpeg_write.h"
 #include "packs/packer_png.h"
 #include "packs/packer_resize.h"
-#include "packs/packer_restore.h"
 #include "packs/packer_tiles.h"
 #include "transforms/jpeg/jpeg_marks.h"
 #include "transforms/jpeg_integer.h"
@@ -35,14 +32,12 @@ struct mr_packer {
     struct mr_packer_tiles tiles; /* first: it is aligned */
     struct mr_packer_options options;
     struct mr_packer_decode decode;
-    bool stock_jpeg;            /* libjpeg alone decodes JPEGs */
-    struct mr_packer_head head; /* of the file */
+    bool stock_jpeg; /* libjpeg alone decodes JPEGs */
     struct mr_packed_template template;
     struct mr_jpeg_integer plain;
     struct mr_packer_resize resize;
     struct mr_scratch resized; /* pixels */
     struct mr_packer_bytes anew;
-    struct mr_packer_bytes beside;
     struct mr_packer_bytes file;  /* restored */
     struct mr_packed_copy packed; /* the sample of a pack that is looked at */
 };
@@ -86,7 +81,6 @@ void mr_packer_destroy(struct mr_packer *packer)
     mr_packer_resize_fini(&packer->resize);
     mr_scratch_fini(&packer->resized);
     mr_packer_bytes_fini(&packer->anew);
-    mr_packer_bytes_fini(&packer->beside);
     mr_packer_bytes_fini(&packer->file);
     free(packer);
 }
@@ -118,24 +112,6 @@ static bool is_plain(struct mr_packer *packer, const struct mr_packed_image *ima
         if (memcmp(mr_jpeg_integer_row(&packer->plain, y), pixels, stride) != 0)
             return false;
     return true;
-}
-
-/* What gives back the file: tried at once, with either padding. */
-static mr_status keep_beside(struct mr_packer *packer, const struct input *input, const struct mr_packed_image *image,
-                             mr_error *error)
-{
-    struct mr_packer_bytes *beside = &packer->beside, *file = &packer->file;
-    for (uint32_t flags = 0; flags <= MR_BESIDE_ZEROS; flags++) {
-        mr_status status = mr_packer_restore_keep(input->bytes, input->len, &packer->head, flags, beside, error);
-        if (status == MR_OK)
-            status = mr_packer_restore_exact(image, packer->tiles.bytes.at, beside->at, beside->len,
-                                             packer->tiles.blocks, file, error);
-        if (status == MR_ERR_NO_MEMORY)
-            return status;
-        if (status == MR_OK && file->len == input->len && memcmp(file->at, input->bytes, input->len) == 0)
-            return MR_OK;
-    }
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "its encoding cannot be restored exactly");
 }
 
 /* Tiles, and pixels if they come with them. */
@@ -201,11 +177,6 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
         status = compare_pixels(packer, image, error);
     if (status == MR_OK && covered && is_plain(packer, image))
         image->flags |= MR_PACKED_PLAIN;
-    if (status == MR_OK && packer->options.restorable && !input->made_anew) {
-        status = keep_beside(packer, input, image, error);
-        sample->beside = packer->beside.at;
-        sample->beside_len = packer->beside.len;
-    }
     sample->bytes = packer->tiles.bytes.at;
     sample->template = packer->template;
     return status;
@@ -309,8 +280,6 @@ static mr_status keep_file(struct mr_packer *packer, const struct input *input, 
                                              .orientation = head.orientation,
                                              .len = input->len};
     sample->bytes = input->bytes;
-    sample->beside = NULL;
-    sample->beside_len = 0;
     return status;
 }
 
@@ -350,9 +319,6 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
     mr_error words;
     memset(sample_out, 0, sizeof *sample_out);
     input.is_jpeg = strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) == 0;
-    memset(&packer->head, 0, sizeof packer->head);
-    if (input.is_jpeg)
-        mr_packer_head_read(bytes, len, &packer->head);
     mr_status status = pack_as_wanted(packer, &input, sample_out, &words);
     if (status == MR_ERR_DAMAGED || status == MR_ERR_UNSUPPORTED) {
         sample_out->damaged = status == MR_ERR_DAMAGED;
@@ -361,8 +327,6 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
         if (status == MR_ERR_DAMAGED)
             status = MR_OK;
     }
-    if (packer->head.len > 0)
-        sample_out->head_hash = mr_xxh3(bytes, packer->head.len);
     if (status != MR_OK)
         mr_error_copy(error, &words);
     return status;
@@ -371,11 +335,9 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
 /* ---- The other way ---- */
 
 mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
-                            const uint8_t *beside, size_t beside_len, const uint8_t **file_out, size_t *len_out,
-                            mr_error *error)
+                            const uint8_t **file_out, size_t *len_out, mr_error *error)
 {
     struct mr_packer_bytes *file = &packer->file;
-    int16_t(*blocks)[64] = packer->tiles.blocks;
     image = mr_packed_copy(&packer->packed, image);
     mr_status status = mr_packed_check(image, &packer->decode.limits, error);
     if (status != MR_OK)
@@ -387,10 +349,8 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
     }
     if (image->encoding == MR_PACKED_RAW)
         status = mr_packer_png_write(bytes, image->width, image->height, image->orientation, file, error);
-    else if (beside_len > 0)
-        status = mr_packer_restore_exact(image, bytes, beside, beside_len, blocks, file, error);
     else
-        status = mr_packer_restore_same(image, bytes, blocks, file, error);
+        status = mr_packer_jpeg_write_coefficients(image, bytes, packer->tiles.blocks, file, error);
     *file_out = file->at;
     *len_out = file->len;
     return status == MR_ERR_UNSUPPORTED ? MR_ERR_DAMAGED : status;

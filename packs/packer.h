@@ -14,7 +14,6 @@ struct mr_packer;
 
 struct mr_packer_options {
     uint32_t encoding; /* enum mr_packed_encoding: what is wanted where it is possible */
-    bool restorable; /* DCT, DCT8: also keep what restoring the file exactly needs; not for images that are made anew */
     uint32_t max_side; /* longer images are resized so that their longest side is this; 0: never */
     uint32_t resize;   /* the shortest side becomes this, as resize(N) does; 0: no. Not with max_side */
     uint32_t quality;  /* 1 to 100, of JPEGs made anew: of any image that max_side or resize gives another size, and of
@@ -29,12 +28,9 @@ struct mr_packed_sample {
     struct mr_packed_image image;
     struct mr_packed_template template; /* of DCT, DCT8 and MARKED */
     const uint8_t *bytes;               /* image.len of them */
-    const uint8_t *beside;              /* what restoring needs; behind bytes in the file */
-    size_t beside_len;
-    uint64_t head_hash; /* xxh3 of the file's bytes up to the data of its first scan; 0 where it is no JPEG */
-    bool made_anew;     /* the pixels are not the file's: it was resized or encoded again */
-    bool damaged;       /* it cannot be decoded without an error or a warning of libjpeg; why has the decoder's words */
-    char why[200];      /* kept as MR_PACKED_JPEG although something else was wanted; "" otherwise */
+    bool made_anew;                     /* the pixels are not the file's: it was resized or encoded again */
+    bool damaged;  /* it cannot be decoded without an error or a warning of libjpeg; why has the decoder's words */
+    char why[200]; /* kept as MR_PACKED_JPEG although something else was wanted; "" otherwise */
 };
 
 mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_packer **packer_out, mr_error *error);
@@ -51,13 +47,12 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
                          struct mr_packed_sample *sample_out, mr_error *error);
 
 /*
- * A file again: the original byte for byte where beside has len > 0 or the sample is a file; else a JPEG with
- * the same pixels (DCT, DCT8) or a PNG (RAW). bytes: the whole sample, with MR_TILE_SLACK bytes behind. *file_out is
- * valid until the next call. MR_ERR_DAMAGED, MR_ERR_NO_MEMORY.
+ * A file again: the original byte for byte if the sample is a file; else a JPEG of the same coefficients (DCT, DCT8),
+ * without EXIF but its orientation, ICC profile and comments, or a PNG (RAW). bytes: the whole sample, with
+ * MR_TILE_SLACK bytes behind. *file_out is valid until the next call. MR_ERR_DAMAGED, MR_ERR_NO_MEMORY.
  */
 mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
-                            const uint8_t *beside, size_t beside_len, const uint8_t **file_out, size_t *len_out,
-                            mr_error *error);
+                            const uint8_t **file_out, size_t *len_out, mr_error *error);
 
 /* Decode the whole of a packed sample and throw the pixels away: MR_OK, or MR_ERR_DAMAGED with the decoder's words. */
 mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes new JPEG files from pixels. */
+/* Writes new JPEG files from pixels or from coefficients. */
 #ifndef PACKS_PACKER_JPEG_WRITE_H
 #define PACKS_PACKER_JPEG_WRITE_H
 
+#include "base/packed_image.h"
 #include "packs/packer_bytes.h"
 
 /*
@@ -12,8 +13,12 @@
 mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t quality,
                                uint32_t orientation, struct mr_packer_bytes *out, mr_error *error);
 
-/* An APP1 marker's content that says no more than the orientation. */
-#define MR_PACKER_EXIF_BYTES 32
-void mr_packer_jpeg_write_exif(uint32_t orientation, uint8_t exif_out[MR_PACKER_EXIF_BYTES]);
+/*
+ * A JPEG of a checked sample of coefficients, with its tables, sampling, colour and orientation, and Huffman tables of
+ * its own: it decodes to the same pixels. bytes: the whole sample, with MR_TILE_SLACK behind; blocks: scratch of
+ * MR_TILE_MAX_BLOCKS, 64-aligned. out is cleared first. MR_ERR_DAMAGED, MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY.
+ */
+mr_status mr_packer_jpeg_write_coefficients(const struct mr_packed_image *image, const uint8_t *bytes,
+                                            int16_t (*blocks)[64], struct mr_packer_bytes *out, mr_error *error);
 
 #endif

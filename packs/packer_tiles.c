@@ -7,6 +7,7 @@
  */
 #include "packs/packer_tiles.h"
 
+#include "base/xxh3.h"
 #include "transforms/jpeg_integer.h"
 
 #include <inttypes.h>
@@ -30,10 +31,13 @@ mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_p
     tiles->plain = plain;
     tiles->row = tiles->column = tiles->n_held = 0;
     mr_packer_bytes_clear(&tiles->bytes);
-    mr_status status = mr_scratch_reserve(&tiles->table, (size_t)tiles->layout.n_rows + 1, sizeof *tiles->rows, error);
-    if (status == MR_OK)
-        tiles->rows = tiles->table.memory;
-    return status;
+    mr_status status =
+        mr_scratch_reserve(&tiles->table, 2 * (size_t)tiles->layout.n_rows + 1, sizeof *tiles->rows, error);
+    if (status < 0)
+        return status;
+    tiles->rows = tiles->table.memory;
+    tiles->sums = tiles->rows + tiles->layout.n_rows + 1;
+    return MR_OK;
 }
 
 /* Room for the sizes of a row's tiles, and its place in the row table. */
@@ -101,7 +105,10 @@ void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *
     struct mr_packer_bytes *bytes = &tiles->bytes;
     memset(bytes->at + bytes->len, 0, MR_TILE_SLACK);
     tiles->rows[tiles->layout.n_rows] = (uint32_t)bytes->len;
+    for (uint32_t row = 0; row < tiles->layout.n_rows; row++)
+        tiles->sums[row] = (uint32_t)mr_xxh3(bytes->at + tiles->rows[row], tiles->rows[row + 1] - tiles->rows[row]);
     image->rows = tiles->rows;
+    image->sums = tiles->sums;
     image->n_rows = tiles->layout.n_rows;
     image->len = bytes->len;
 }

@@ -23,6 +23,7 @@ struct mr_packer_tiles {
     struct mr_packer_bytes bytes;  /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
+    uint32_t *sums;  /* behind them: n_rows checksums */
     uint32_t row;    /* of the next tile */
     uint32_t column; /* of its first MCU */
     uint32_t n_held; /* MCUs in blocks, not yet a tile */
@@ -49,7 +50,7 @@ mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error)
 mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
                               mr_error *error);
 
-/* After the last MCU: the bytes have their slack, image its rows, n_rows and len. */
+/* After the last MCU: the bytes have their slack, image its rows, sums, n_rows and len. */
 void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image);
 
 /* The other way: tile after tile of a checked sample. */

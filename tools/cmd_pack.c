@@ -20,7 +20,6 @@ enum {
     KEY_QUALITY,
     KEY_SHARD_SIZE,
     KEY_WORKERS,
-    KEY_RESTORABLE,
     KEY_ALIGN,
     KEY_ARRANGE,
     KEY_SEED,
@@ -57,7 +56,6 @@ static const struct argp_option options[] = {
     {"shard-size", KEY_SHARD_SIZE, "BYTES", 0, "Bytes of a shard, with K, M, G or T for powers of 1024 (default 1G)",
      0},
     {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"restorable", KEY_RESTORABLE, NULL, 0, "dct, dct8: keep what is needed to restore the files byte for byte", 0},
     {"align", KEY_ALIGN, NULL, 0, "Begin each sample at a multiple of 4096 bytes", 0},
     {"arrange", KEY_ARRANGE, "HOW", 0, "keep: the dataset's order; shuffle: a random one (default keep)", 0},
     {"seed", KEY_SEED, "S", 0, "Seed of the random order (default 0)", 0},
@@ -98,7 +96,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_WORKERS:
         pack->num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
         return 0;
-    case KEY_RESTORABLE: pack->restorable = true; return 0;
     case KEY_NO_MARKS: pack->no_marks = true; return 0;
     case KEY_ALIGN: pack->align = true; return 0;
     case KEY_ARRANGE:

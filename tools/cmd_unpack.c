@@ -82,9 +82,9 @@ int mr_cmd_unpack_run(int argc, char **argv)
     const struct argp argp = {options,
                               parse_option,
                               "PACK DIR",
-                              "Write the files of a pack into the folder DIR, which is made. Where the pack is "
-                              "restorable or holds files as they are, they equal the packed files byte for byte; "
-                              "otherwise they are JPEGs of the same pixels. Raw samples become PNG. No file is "
+                              "Write the files of a pack into the folder DIR, which is made. Where the pack "
+                              "holds files as they are, they equal the packed files byte for byte; otherwise they "
+                              "are JPEGs of the same pixels. Raw samples become PNG. No file is "
                               "replaced."
                               "\v"
                               "Example:\n"

@@ -117,8 +117,8 @@ static const struct argp_option options[] = {
      "auto: coefficients where --cache-bytes or the disk has room for them)",
      0},
     {"verify-packs", KEY_VERIFY_PACKS, NULL, 0,
-     "Packs: read each sample completely and compare its checksum before using it; otherwise altered bytes mostly "
-     "decode to other pixels without an error",
+     "Packs: read each sample completely and compare its checksum before using it; otherwise altered bytes of jpeg and "
+     "raw packs mostly decode to other pixels without an error",
      0},
     {0}};
 

@@ -7,6 +7,7 @@
  */
 #include "transforms/codec_packed.h"
 
+#include "base/xxh3.h"
 #include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
@@ -73,7 +74,16 @@ static void read_header(struct mr_jpeg_box *box)
 
 /* Feeding libjpeg. */
 
-/* A row's tiles must fill it exactly. */
+/* Altered bytes may be valid tiles of other pixels. */
+static bool sum_fits(const struct packed *packed, uint32_t row)
+{
+    const struct mr_packed_image *image = packed->image;
+    size_t len = image->rows[row + 1] - image->rows[row];
+    return !image->sums ||
+           image->sums[row] == (uint32_t)mr_xxh3(packed->bytes + (image->rows[row] - packed->offset), len);
+}
+
+/* A row's tiles must fill it exactly, and be the ones that were packed. */
 static void start_row(struct packed *packed, uint32_t row)
 {
     const uint32_t *rows = packed->image->rows;
@@ -85,7 +95,7 @@ static void start_row(struct packed *packed, uint32_t row)
             before = need;
         need += load_u16(sizes + 2 * i);
     }
-    if (need != rows[row + 1] - rows[row])
+    if (need != rows[row + 1] - rows[row] || !sum_fits(packed, row))
         fail_row(packed, row);
     packed->sizes = sizes;
     packed->tile = sizes + before;

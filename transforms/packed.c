@@ -56,6 +56,10 @@ const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const 
     if (image->rows && image->n_rows <= MR_PACKED_MAX_ROWS) {
         memcpy(copy->rows, image->rows, (image->n_rows + (size_t)1) * sizeof *copy->rows);
         copy->image.rows = copy->rows;
+        if (image->sums) {
+            memcpy(copy->sums, image->sums, image->n_rows * sizeof *copy->sums);
+            copy->image.sums = copy->sums;
+        }
     }
     return &copy->image;
 }

@@ -33,6 +33,7 @@ struct mr_packed_copy {
     struct mr_packed_image image;
     struct mr_packed_template template;
     uint32_t rows[MR_PACKED_MAX_ROWS + 1];
+    uint32_t sums[MR_PACKED_MAX_ROWS];
 };
 
 /* Returns the image in copy. An image with too many rows keeps its own table; mr_packed_check() refuses it by their

@@ -101,8 +101,9 @@ typedef struct mr_loader_options {
 
     /* Damaged samples */
     bool verify_packs; /* for packs: read each sample whole, not only the rows of its crop, and compare it with its
-                          checksum before it is used; a difference is damage. Without this, altered bytes mostly decode
-                          to other pixels without an error (docs/formats.md) */
+                          checksum before it is used; a difference is damage. Rows of MR_PACK_DCT are always compared.
+                          Without this, altered bytes of the other encodings mostly decode to other pixels without an
+                          error (docs/formats.md) */
     mr_on_error on_error;
     uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
     uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1 GiB */

@@ -14,11 +14,11 @@ extern "C" {
 /** What a pack keeps of each sample. */
 typedef enum mr_pack_encoding {
     MR_PACK_DEFAULT = 0, /* MR_PACK_DCT */
-    MR_PACK_JPEG = 1,    /* the files' bytes unchanged: a million files become a few; with marks, about 2 % more bytes, by
-                            which a crop is read and decoded alone */
-    MR_PACK_RAW = 2,     /* u8 pixels */
-    MR_PACK_DCT = 3,     /* a JPEG's coefficients, about 1.3 times its bytes */
-    MR_PACK_DCT8 = 4     /* the same in about 1.7 times; faster to read without AVX-512 */
+    MR_PACK_JPEG = 1, /* the files' bytes unchanged: a million files become a few; with marks, about 2 % more bytes, by
+                         which a crop is read and decoded alone */
+    MR_PACK_RAW = 2,  /* u8 pixels */
+    MR_PACK_DCT = 3,  /* a JPEG's coefficients, about 1.3 times its bytes */
+    MR_PACK_DCT8 = 4  /* the same in about 1.7 times; faster to read without AVX-512 */
 } mr_pack_encoding;
 
 /** Entries of n_by_encoding in this and all later versions. */
@@ -50,8 +50,6 @@ typedef void mr_pack_notice(void *user, int64_t index, const char *name, const c
 typedef struct mr_pack_options {
     size_t struct_size;
     mr_pack_encoding encoding;
-    bool restorable;      /* dct, dct8: also keep what restores the files byte for byte; not with max_side, resize or
-                             quality */
     bool no_marks;        /* jpeg: the files alone */
     bool align;           /* begin each sample at a multiple of 4096 */
     bool shuffle;         /* arrange samples in a random order of seed; default: the dataset's order */
@@ -128,9 +126,10 @@ MR_API mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *op
 
 /**
  * Write the files of a pack under their names into the folder dir, which is made. A file is the original byte for byte
- * if the pack is restorable or holds the file's bytes, otherwise a JPEG of the same pixels; raw samples become PNG. If
- * the kind of file changes, .jpg or .png is added to the name. A file that exists with the same bytes stays, so an
- * interrupted call can be repeated; no file is replaced. It uses the same options as mr_dataset_check().
+ * if the pack holds the file's bytes, otherwise a JPEG of the same pixels without its other metadata than the
+ * orientation (EXIF, ICC profile, comments); raw samples become PNG. If the kind of file changes, .jpg or .png is added
+ * to the name. A file that exists with the same bytes stays, so an interrupted call can be repeated; no file is
+ * replaced. It uses the same options as mr_dataset_check().
  *
  * Returns MR_OK; MR_ERR_INVALID (no pack; a different file exists, which is named); MR_ERR_DAMAGED (some samples are
  * damaged, or have names that lead out of dir or that no file there can have; each was reported to notice, and all

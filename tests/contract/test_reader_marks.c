@@ -27,9 +27,8 @@ static mr_dataset *make_pack(void)
 static void expect_bytes(const struct mr_read *read, const struct range *range, const char *way)
 {
     struct invented want;
-    uint8_t whole[INVENTED_MAX_BYTES + 64];
     invent((uint64_t)range->index, &want);
-    invented_whole(&want, whole);
+    const uint8_t *whole = want.bytes;
     if (read->status != MR_OK)
         fail_msg("%s: %s", way, read->error->text);
     assert_int_equal(read->index, range->index);

@@ -34,9 +34,8 @@ static mr_dataset *make_pack(void)
 static void expect_bytes(const struct mr_read *read, const struct range *range, const char *way)
 {
     struct invented want;
-    uint8_t whole[INVENTED_MAX_BYTES + 64];
     invent((uint64_t)range->index, &want);
-    invented_whole(&want, whole);
+    const uint8_t *whole = want.bytes;
     if (read->status != MR_OK)
         fail_msg("%s: %s", way, read->error->text);
     assert_int_equal(read->index, range->index);
@@ -89,7 +88,7 @@ static void parts_of_samples_give_their_bytes(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void whole_samples_come_with_what_stands_beside(void **state)
+static void whole_samples_come_as_one_range(void **state)
 {
     (void)state;
     struct range ranges[N];
@@ -109,13 +108,13 @@ static void no_bytes_are_no_error(void **state)
     struct invented want;
     mr_dataset *dataset = make_pack();
     invent(0, &want);
-    const uint64_t end = want.entry.image.len + want.entry.beside_len;
+    const uint64_t end = want.entry.image.len;
     const struct range ranges[] = {{0, 0, 0}, {0, 50, 0}, {0, end, 0}, {1, 0, 3}};
     expect_ranges(dataset, ranges, 4);
     mr_dataset_destroy(dataset);
 }
 
-static void a_sample_that_is_asked_for_comes_without_what_stands_beside(void **state)
+static void a_sample_that_is_asked_for_comes_whole(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
@@ -176,15 +175,15 @@ static const char *words_of(int64_t index, const char *shard, const char *rest)
 static void parts_outside_of_a_sample_are_damaged(void **state)
 {
     (void)state;
-    mr_dataset *dataset = make_pack(); /* sample 0: 100 bytes and 1 beside */
+    mr_dataset *dataset = make_pack(); /* sample 0: 100 bytes */
     const struct {
         uint64_t offset, len;
         const char *rest;
     } cases[] = {
-        {0, 102, "102 bytes at 0 are not within its 101"},
-        {102, 0, "0 bytes at 102 are not within its 101"},
-        {50, UINT64_MAX, "18446744073709551615 bytes at 50 are not within its 101"},
-        {UINT64_MAX, 2, "2 bytes at 18446744073709551615 are not within its 101"},
+        {0, 101, "101 bytes at 0 are not within its 100"},
+        {101, 0, "0 bytes at 101 are not within its 100"},
+        {50, UINT64_MAX, "18446744073709551615 bytes at 50 are not within its 100"},
+        {UINT64_MAX, 2, "2 bytes at 18446744073709551615 are not within its 100"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_range_error(dataset, &(struct range){0, cases[i].offset, cases[i].len}, NO_LIMIT,
@@ -248,9 +247,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(parts_of_samples_give_their_bytes),
-        T(whole_samples_come_with_what_stands_beside),
+        T(whole_samples_come_as_one_range),
         T(no_bytes_are_no_error),
-        T(a_sample_that_is_asked_for_comes_without_what_stands_beside),
+        T(a_sample_that_is_asked_for_comes_whole),
         T(parts_outside_of_a_sample_are_damaged),
         T(a_part_above_the_limit_is_named_with_its_size),
         T(a_shard_that_was_cut_off_says_where_it_ends),

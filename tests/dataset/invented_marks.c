@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes an index of version 2 from one of version 1, and the file of marks. */
+/* Makes an index with marks from one without, and the file of marks. */
 #include "tests/dataset/invented_marks.h"
 
 #include <setjmp.h>
@@ -70,24 +70,24 @@ static uint64_t describe_marks(struct mr_pack_sample *samples, uint32_t *rows, u
 uint8_t *mark_index(const uint8_t *bytes, size_t len, size_t *len_out)
 {
     struct mr_pack_header header = {0};
-    memcpy(&header, bytes, MR_PACK_HEADER_BYTES);
+    memcpy(&header, bytes, sizeof header);
     const uint64_t n = header.n_samples, old_rows = header.sections[MR_PACK_ROWS].len;
     const size_t new_rows = (size_t)n * (INVENTED_MARKED_ROWS + 1) * sizeof(uint32_t);
     uint8_t *out = calloc(1, len + new_rows + 256 + (size_t)n * sizeof(struct mr_pack_marks));
     size_t at = sizeof header;
-    void *starts[MR_PACK_MARKS];
+    void *starts[MR_PACK_N_SECTIONS];
     assert_non_null(out);
     memcpy(out, &header, sizeof header);
-    for (int i = 0; i < MR_PACK_MARKS; i++) {
-        size_t extra = i == MR_PACK_ROWS ? new_rows : 0; /* the rows of samples without any stay zero */
+    for (int i = 0; i < MR_PACK_N_SECTIONS; i++) {
+        size_t extra = i == MR_PACK_ROWS    ? new_rows /* the rows of samples without any stay zero */
+                       : i == MR_PACK_MARKS ? (size_t)n * sizeof(struct mr_pack_marks)
+                                            : 0;
         starts[i] = add_section(out, &at, i, (size_t)header.sections[i].len + extra);
         memcpy(starts[i], bytes + header.sections[i].off, (size_t)header.sections[i].len);
     }
-    void *marks = add_section(out, &at, MR_PACK_MARKS, (size_t)n * sizeof(struct mr_pack_marks));
     memcpy(&header, out, sizeof header);
-    header.marks_bytes = describe_marks(starts[MR_PACK_SAMPLES], starts[MR_PACK_ROWS], old_rows / 4, marks, n);
-    header.version = MR_PACK_VERSION_MARKS;
-    header.header_bytes = sizeof header;
+    header.marks_bytes =
+        describe_marks(starts[MR_PACK_SAMPLES], starts[MR_PACK_ROWS], old_rows / 4, starts[MR_PACK_MARKS], n);
     header.file_bytes = at;
     memcpy(out, &header, sizeof header);
     mend_index(out, at);

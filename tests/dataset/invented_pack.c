@@ -38,6 +38,9 @@ static void invent_tables(uint64_t i, struct invented *out)
             out->template.quant[c][k] = (uint16_t)(i / 6 % 5 + 1); /* five templates, each for a while */
     }
     image->rows = out->rows;
+    for (uint32_t r = 0; mr_packed_image_has_tiles(image->encoding) && r < image->n_rows; r++)
+        out->sums[r] = (uint32_t)mr_xxh3(out->bytes + out->rows[r], out->rows[r + 1] - out->rows[r]);
+    image->sums = mr_packed_image_has_tiles(image->encoding) ? out->sums : NULL;
     image->template = &out->template;
 }
 
@@ -54,16 +57,11 @@ void invent(uint64_t i, struct invented *out)
                                             .len = 100 + i * 331 % (INVENTED_MAX_BYTES - 100)};
     for (size_t at = 0; at < sizeof out->bytes; at++)
         out->bytes[at] = byte_of(i, at);
-    for (size_t at = 0; at < sizeof out->beside; at++)
-        out->beside[at] = byte_of(i, 5000 + at);
     if (entry->image.encoding == MR_PACKED_DCT || entry->image.encoding == MR_PACKED_DCT8)
         invent_tables(i, out);
     snprintf(out->name, sizeof out->name, "n%02u/file %llu.JPEG", (unsigned)(i % 3), (unsigned long long)i);
     out->label = (int64_t)i * 3;
     entry->bytes = out->bytes;
-    entry->beside_len = i % 3 == 0 ? i % 60 + 1 : 0;
-    entry->beside = entry->beside_len ? out->beside : NULL;
-    entry->head_hash = i * 7;
     entry->name = out->name;
     entry->label = &out->label;
 }
@@ -77,19 +75,9 @@ void invent_marked(uint64_t i, struct invented *out)
     entry->image.encoding = MR_PACKED_MARKED;
     entry->image.marks = out->marks;
     entry->image.marks_len = INVENTED_MARKS + i % 8;
-    entry->beside = NULL;
-    entry->beside_len = 0;
     invent_tables(i, out);
     for (size_t at = 0; at < sizeof out->marks; at++)
         out->marks[at] = byte_of(i, 7000 + at);
-}
-
-size_t invented_whole(const struct invented *invented, uint8_t out[INVENTED_MAX_BYTES + 64])
-{
-    const struct mr_pack_entry *entry = &invented->entry;
-    memcpy(out, invented->bytes, entry->image.len);
-    memcpy(out + entry->image.len, invented->beside, entry->beside_len);
-    return (size_t)(entry->image.len + entry->beside_len);
 }
 
 const char *invented_class(void *user, uint32_t i)

@@ -13,13 +13,13 @@
 #define INVENTED_MARKS 2500 /* bytes of a sample's marks, and a few more: beyond what stands in other files by then */
 #define INVENTED_CLASSES 3
 
-/* Sample i: encodings in turns, bytes that tell their place, some with bytes beside, label 3 i. */
+/* Sample i: encodings in turns, bytes that tell their place, label 3 i. */
 struct invented {
     struct mr_pack_entry entry; /* its pointers lead into this */
     struct mr_packed_template template;
     uint32_t rows[INVENTED_MAX_ROWS + 1];
+    uint32_t sums[INVENTED_MAX_ROWS];
     uint8_t bytes[INVENTED_MAX_BYTES];
-    uint8_t beside[64];
     uint8_t marks[INVENTED_MARKS + 8];
     char name[64];
     int64_t label;
@@ -27,8 +27,6 @@ struct invented {
 void invent(uint64_t i, struct invented *out);
 /* The same; a JPEG has marks. */
 void invent_marked(uint64_t i, struct invented *out);
-/* All of its bytes, those beside too; returns their number. */
-size_t invented_whole(const struct invented *invented, uint8_t out[INVENTED_MAX_BYTES + 64]);
 const char *invented_class(void *user, uint32_t i);
 
 /* Labels are one int64; classes and origin are given. */

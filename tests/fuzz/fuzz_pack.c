@@ -79,15 +79,14 @@ static void require_words(mr_status status, const mr_error *error)
 static void mend_header(uint8_t *bytes, size_t len)
 {
     struct mr_pack_header header;
-    if (len < MR_PACK_HEADER_BYTES)
+    if (len < sizeof header)
         return;
-    memcpy(&header, bytes, MR_PACK_HEADER_BYTES);
-    bool has_marks = header.version == MR_PACK_VERSION_MARKS && len >= sizeof header;
+    memcpy(&header, bytes, sizeof header);
     header.magic = MR_PACK_MAGIC;
-    header.version = has_marks ? MR_PACK_VERSION_MARKS : MR_PACK_VERSION;
-    header.header_bytes = has_marks ? sizeof header : MR_PACK_HEADER_BYTES;
+    header.version = MR_PACK_VERSION;
+    header.n_sections = MR_PACK_N_SECTIONS;
     header.file_bytes = len;
-    memcpy(bytes, &header, MR_PACK_HEADER_BYTES);
+    memcpy(bytes, &header, sizeof header);
     mend_index(bytes, len);
 }
 
@@ -123,7 +122,7 @@ static void check_marks(const struct mr_pack_index *index, uint64_t i, const str
     require(image->encoding == MR_PACKED_MARKED ? some && image->marks_len == marks.len : image->marks_len == 0,
             "a marked sample and its marks");
     require(!some || marks.offset + marks.len <= index->marks_bytes, "marks beyond their file");
-    require(!some || mr_pack_index_has_marks(index), "marks in version 1");
+    require(!some || mr_pack_index_has_marks(index), "marks in a pack without any");
 }
 
 static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
@@ -136,12 +135,13 @@ static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
     if (!mr_pack_index_sample(index, i, &sample, &image))
         return sum;
     require(sample->shard < mr_pack_index_n_shards(index), "a shard that is not there");
-    require(sample->offset + sample->len + sample->beside_len <= mr_pack_index_shard_bytes(index, sample->shard),
+    require(sample->offset + sample->len <= mr_pack_index_shard_bytes(index, sample->shard),
             "a sample beyond its shard");
     check_marks(index, i, &image);
     require(!image.rows == !mr_packed_image_has_rows(image.encoding), "rows for an encoding that has none");
     if (image.rows)
         sum += touch(image.rows, ((size_t)image.n_rows + 1) * sizeof *image.rows) +
+               touch(image.sums, image.sums ? image.n_rows * sizeof *image.sums : 0) +
                touch(image.template, sizeof *image.template);
     return sum;
 }

@@ -10,7 +10,7 @@
 enum {
     FUZZ_PACK_PART = 1, /* a part of an unfinished pack, else an index */
     FUZZ_PACK_MEND = 2, /* checksums are made right first, so that what they protect is looked at */
-    FUZZ_PACK_MARKS = 4 /* the part is of a pack with marks; the seed's index is of version 2 */
+    FUZZ_PACK_MARKS = 4 /* the part is of a pack with marks; the seed's index has marks */
 };
 #define FUZZ_PACK_SAMPLES 6
 #define FUZZ_PACK_SHARD 1500

@@ -325,7 +325,7 @@ static uint64_t print_of_pack(const char *folder, mr_pack_encoding encoding)
     char dir[PATH], moved[PATH], spec[PATH + 8];
     char *work = mr_test_folder_create();
     snprintf(dir, sizeof dir, "%s/pack", work);
-    mr_test_packs_make(folder, dir, encoding, false);
+    mr_test_packs_make(folder, dir, encoding);
     snprintf(spec, sizeof spec, "pack:%s", dir);
     uint64_t fingerprint = plain_print(spec);
     snprintf(moved, sizeof moved, "%s/elsewhere", work);

@@ -84,7 +84,7 @@ uint64_t first_in_shard(const struct tree *tree, uint64_t sample)
     struct mr_pack_header header;
     size_t len;
     uint8_t *index = read_whole(tree_at(tree, "whole/index"), &len);
-    memcpy(&header, index, MR_PACK_HEADER_BYTES);
+    memcpy(&header, index, sizeof header);
     const struct mr_pack_sample *samples = (const void *)(index + header.sections[MR_PACK_SAMPLES].off);
     uint64_t first = sample;
     while (first > 0 && samples[first - 1].shard == samples[sample].shard)

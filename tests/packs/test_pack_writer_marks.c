@@ -64,8 +64,7 @@ static void marks_lie_where_the_index_says(void **state)
     begin_marked(&tree, &options, 0);
     struct mr_pack_header header = read_header(&tree, "whole/index", &index);
     uint8_t *marks = read_whole(tree_at(&tree, "whole/marks"), &len);
-    assert_int_equal(header.version, MR_PACK_VERSION_MARKS);
-    assert_int_equal(header.header_bytes, sizeof header);
+    assert_int_equal(header.version, MR_PACK_VERSION);
     assert_int_equal(header.sections[MR_PACK_MARKS].len, PARTS_N * sizeof place);
     for (uint64_t i = 0; i < PARTS_N; i++) {
         memcpy(&place, index + header.sections[MR_PACK_MARKS].off + i * sizeof place, sizeof place);
@@ -88,8 +87,7 @@ static void marks_lie_where_the_index_says(void **state)
     tree_destroy(&tree);
 }
 
-/* All of the header's own, too: nothing of it knows of marks. */
-static void pack_without_a_marked_sample_is_of_version_1(void **state)
+static void pack_without_a_marked_sample_has_no_file_of_marks(void **state)
 {
     (void)state;
     struct tree tree;
@@ -101,9 +99,8 @@ static void pack_without_a_marked_sample_is_of_version_1(void **state)
     invented_write(tree_at(&tree, "q"), &options);
     expect_same(&tree, "p", "q", 0);
     struct mr_pack_header header = read_header(&tree, "q/index", &index);
-    assert_int_equal(header.version, MR_PACK_VERSION);
-    assert_int_equal(header.header_bytes, MR_PACK_HEADER_BYTES);
-    assert_int_equal(header.sections[MR_PACK_SAMPLES].off, MR_PACK_HEADER_BYTES);
+    assert_int_equal(header.sections[MR_PACK_MARKS].len, 0);
+    assert_int_equal(header.marks_bytes, 0);
     free(index);
     tree_destroy(&tree);
 }
@@ -211,7 +208,7 @@ static void marks_count_among_the_bytes_written(void **state)
     for (uint64_t i = 0; i < 2; i++) {
         invent_marked(i, &invented);
         assert_int_equal(mr_pack_writer_add(writer, &invented.entry, NULL), MR_OK);
-        bytes += invented.entry.image.len + invented.entry.beside_len + invented.entry.image.marks_len;
+        bytes += invented.entry.image.len + invented.entry.image.marks_len;
         assert_int_equal(mr_pack_writer_bytes(writer), bytes);
     }
     mr_pack_writer_close(writer);
@@ -220,8 +217,7 @@ static void marks_count_among_the_bytes_written(void **state)
     write_part(&tree, &options, 2);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
     invent_marked(0, &invented);
-    assert_int_equal(mr_pack_writer_bytes(writer),
-                     invented.entry.image.len + invented.entry.beside_len + invented.entry.image.marks_len);
+    assert_int_equal(mr_pack_writer_bytes(writer), invented.entry.image.len + invented.entry.image.marks_len);
     mr_pack_writer_close(writer);
     tree_destroy(&tree);
 }
@@ -230,7 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marks_lie_where_the_index_says),
-        cmocka_unit_test(pack_without_a_marked_sample_is_of_version_1),
+        cmocka_unit_test(pack_without_a_marked_sample_has_no_file_of_marks),
         cmocka_unit_test(marks_that_are_too_short_or_missing_are_written_again),
         cmocka_unit_test(marks_that_have_been_synced_are_not_read_again),
         cmocka_unit_test(a_disk_that_is_full_of_marks_is_named_and_survived),

@@ -6,7 +6,6 @@
 #include "base/xxh3.h"
 #include "tests/packs/packer_support.h"
 #include "transforms/packed_selftest.h"
-#include "packs/packer_head.h"
 #include "transforms/tile.h"
 
 #include <setjmp.h>
@@ -30,7 +29,6 @@ static void check_sample(const struct mr_packed_sample *sample, uint32_t encodin
     assert_int_equal(sample->image.encoding, encoding);
     assert_int_equal(sample->image.width, width);
     assert_int_equal(sample->image.height, height);
-    assert_int_equal(sample->beside_len, 0);
     uint8_t *pixels = packer_pixels(&sample->image, sample->bytes);
     assert_memory_equal(pixels, full, (size_t)width * height * 3);
     free(pixels);
@@ -91,25 +89,6 @@ static void usual_pictures_are_plain_and_inks_are_not(void **state)
     mr_packer_destroy(packer);
 }
 
-static void the_hash_is_of_the_header(void **state)
-{
-    (void)state;
-    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
-    struct mr_test_image a = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48, .seed = 1});
-    struct mr_test_image b = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48, .seed = 2, .quality = 40});
-    struct mr_packer_head head;
-    mr_packer_head_read(a.bytes, a.len, &head);
-    assert_true(head.len > 100 && head.len < a.len);
-    uint64_t hash = packer_pack(packer, a.bytes, a.len).head_hash;
-    assert_int_equal(hash, mr_xxh3(a.bytes, head.len));
-    assert_int_equal(hash, packer_pack(packer, a.bytes, head.len).head_hash);
-    assert_int_not_equal(hash, packer_pack(packer, b.bytes, b.len).head_hash);
-    assert_int_equal(packer_pack(packer, (const uint8_t *)"P6 1 1", 6).head_hash, 0);
-    mr_test_image_free(&a);
-    mr_test_image_free(&b);
-    mr_packer_destroy(packer);
-}
-
 /* As it is, with its reason. */
 static void check_kept(struct mr_packer *packer, const void *bytes, size_t len, bool damaged, const char *why)
 {
@@ -120,14 +99,13 @@ static void check_kept(struct mr_packer *packer, const void *bytes, size_t len, 
     assert_ptr_equal(sample.bytes, bytes);
     assert_int_equal(sample.image.len, len);
     assert_int_equal(sample.image.flags, 0);
-    assert_int_equal(sample.beside_len, 0);
     assert_true(sample.image.orientation >= 1);
 }
 
 static void what_is_no_jpeg_is_kept(void **state)
 {
     (void)state;
-    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT, .restorable = true});
+    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
     struct mr_test_png options = {.width = 33, .height = 21, .colour_type = 2, .orientation = 5};
     struct mr_test_image png = mr_test_png(&options);
     check_kept(packer, png.bytes, png.len, false, "not a JPEG");
@@ -160,7 +138,7 @@ static void check_cut(struct mr_packer *packer, const struct mr_test_image *jpeg
 static void files_that_end_early_are_damaged_or_whole(void **state)
 {
     (void)state;
-    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT, .restorable = true});
+    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
     for (uint32_t i = 0; packer_kind(i); i++) {
         struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
         uint32_t width, height;
@@ -215,8 +193,6 @@ static void a_warning_is_kept_with_its_words(void **state)
     for (int p = 0; p < 2; p++) {
         for (uint32_t i = 0; i < 3; i++) {
             struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i * 8));
-            struct mr_packer_head head;
-            mr_packer_head_read(jpeg.bytes, jpeg.len, &head);
             /* Bytes that belong to no marker, before the first one: the pixels are all there. */
             struct mr_test_image odd = packer_insert(&jpeg, 2, "abc", 3);
             check_kept(packers[p], odd.bytes, odd.len, true, "extraneous bytes before marker");
@@ -341,7 +317,6 @@ static void files_as_they_are_have_a_size(void **state)
     assert_int_equal(sample.image.width, packer_kind(2)->width);
     assert_int_equal(sample.image.height, packer_kind(2)->height);
     assert_int_equal(sample.image.orientation, 6);
-    assert_int_not_equal(sample.head_hash, 0);
     check_kept(packer, "text", 4, true, "not an image");
     mr_test_image_free(&jpeg);
     mr_packer_destroy(packer);
@@ -379,7 +354,6 @@ int main(void)
         cmocka_unit_test(jpegs_become_coefficients_with_their_pixels),
         cmocka_unit_test(a_packer_gives_the_same_bytes_whatever_came_before),
         cmocka_unit_test(usual_pictures_are_plain_and_inks_are_not),
-        cmocka_unit_test(the_hash_is_of_the_header),
         cmocka_unit_test(what_is_no_jpeg_is_kept),
         cmocka_unit_test(files_that_end_early_are_damaged_or_whole),
         cmocka_unit_test(wrong_bits_never_make_other_pixels),

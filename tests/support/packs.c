@@ -125,13 +125,12 @@ int64_t mr_test_packs_fill_equal(const char *folder)
     return n;
 }
 
-void mr_test_packs_make(const char *spec, const char *dir, mr_pack_encoding encoding, bool restorable)
+void mr_test_packs_make(const char *spec, const char *dir, mr_pack_encoding encoding)
 {
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_pack_options options = MR_PACK_OPTIONS_INIT;
     mr_error error;
     options.encoding = encoding;
-    options.restorable = restorable;
     options.num_workers = 2;
     if (mr_dataset_pack(dataset, dir, &options, NULL, &error) != MR_OK) {
         fprintf(stderr, "%s\n", error.text);

@@ -21,7 +21,7 @@ enum { MR_TEST_PACKS_N_BAD = 3 };
 int64_t mr_test_packs_fill_equal(const char *folder);
 
 /* Pack a dataset into the folder dir, which must not be there. */
-void mr_test_packs_make(const char *spec, const char *dir, mr_pack_encoding encoding, bool restorable);
+void mr_test_packs_make(const char *spec, const char *dir, mr_pack_encoding encoding);
 
 /* Where the bytes of a sample lie; shard_out: path of its file below dir. */
 struct mr_test_packs_place {

@@ -108,7 +108,7 @@ static void packs_have_the_same_bits(void **state)
         char dir[4000], spec[4096];
         snprintf(dir, sizeof dir, "%s/pack%d", folder, i);
         snprintf(spec, sizeof spec, "pack:%s", dir);
-        mr_test_packs_make(files, dir, encodings[i], false);
+        mr_test_packs_make(files, dir, encodings[i]);
         assert_true(digest_of(spec, 2, NULL) == wanted);
     }
 }

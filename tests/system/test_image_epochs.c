@@ -116,7 +116,7 @@ static void packs_give_the_bytes_of_the_files(void **state)
         char dir[700], spec[720];
         snprintf(dir, sizeof dir, "%s/%s", work, kinds[k].name);
         snprintf(spec, sizeof spec, "pack:%s", dir);
-        mr_test_packs_make(photos, dir, kinds[k].encoding, false);
+        mr_test_packs_make(photos, dir, kinds[k].encoding);
         for (int r = 0; r < N_RECIPES; r++)
             for (uint32_t n_workers = 0; n_workers <= 2; n_workers += 2) {
                 mr_loader_options o = options_of(n_workers ? n_workers : MR_NO_WORKERS);

@@ -23,11 +23,12 @@ enum { N_EPOCHS = 2, MAX_DAMAGED = 64, PATH = 600 };
 static const struct {
     const char *name;
     mr_pack_encoding encoding;
-    bool restorable;
     bool no_marks;
-} kinds[] = {{"dct", MR_PACK_DCT, false, false},     {"dct8", MR_PACK_DCT8, false, false},
-             {"marked", MR_PACK_JPEG, false, false}, {"jpeg", MR_PACK_JPEG, false, true},
-             {"raw", MR_PACK_RAW, false, false},     {"restorable", MR_PACK_DCT, true, false}};
+} kinds[] = {{"dct", MR_PACK_DCT, false},
+             {"dct8", MR_PACK_DCT8, false},
+             {"marked", MR_PACK_JPEG, false},
+             {"jpeg", MR_PACK_JPEG, true},
+             {"raw", MR_PACK_RAW, false}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static char *work;
@@ -47,7 +48,6 @@ static void make_pack(const char *spec, const char *dir, int kind)
     mr_pack_options options = MR_PACK_OPTIONS_INIT;
     mr_error error;
     options.encoding = kinds[kind].encoding;
-    options.restorable = kinds[kind].restorable;
     options.no_marks = kinds[kind].no_marks;
     options.num_workers = 2;
     if (mr_dataset_pack(dataset, dir, &options, NULL, &error) != MR_OK)

@@ -219,7 +219,7 @@ static int set_up(void **state)
     snprintf(pack, sizeof pack, "%s/pack", work);
     snprintf(marks, sizeof marks, "%s/marks", pack);
     n_files = mr_test_packs_fill(folder);
-    mr_test_packs_make(folder, pack, MR_PACK_JPEG, false);
+    mr_test_packs_make(folder, pack, MR_PACK_JPEG);
     return 0;
 }
 

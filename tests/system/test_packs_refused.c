@@ -99,7 +99,7 @@ static int set_up(void **state)
     for (int i = 0; i < 2; i++) {
         snprintf(pack, sizeof pack, "%s/pack-%d", work, i);
         snprintf(spec[i], sizeof spec[i], "pack:%s/pack-%d", work, i);
-        mr_test_packs_make(folder, pack, encodings[i], false);
+        mr_test_packs_make(folder, pack, encodings[i]);
     }
     return 0;
 }

@@ -191,7 +191,7 @@ static void a_pack_of_shards_has_their_names_and_bits(void **state)
     for (size_t i = 0; i < 2; i++) {
         snprintf(spec, sizeof spec, "tar:%s/t-*.tar", folder);
         snprintf(dir, sizeof dir, "%s/pack-%zu", folder, i);
-        mr_test_packs_make(spec, dir, encodings[i], false);
+        mr_test_packs_make(spec, dir, encodings[i]);
         snprintf(spec, sizeof spec, "pack:%s", dir);
         mr_dataset *pack = mr_test_dataset(spec);
         assert_int_equal(mr_dataset_count(pack), N);

@@ -65,15 +65,15 @@ static void assert_same_packs(const char *a, const char *b)
     }
 }
 
-static void restorable_pack_is_checked_and_gives_the_files_back(void **state)
+static void pack_of_files_is_checked_and_gives_them_back(void **state)
 {
     struct mr_run run = {0};
     char a[64], b[64];
 
     (void)state;
-    mr_run_command(&run, "pack", "--restorable", "--workers", "2", "imagefolder:photos", "pack", NULL);
+    mr_run_command(&run, "pack", "--encoding", "jpeg", "--workers", "2", "imagefolder:photos", "pack", NULL);
     assert_status(&run, 0);
-    assert_contains(run.out, "pack: 120 samples: dct 120\n");
+    assert_contains(run.out, "pack: 120 samples: jpeg 120 (120 with marks)\n");
     assert_contains(run.out, "samples/s\n"); /* nothing kept, nothing damaged */
     assert_string_equal(run.err, "");
     mr_run_command(&run, "check", "pack:pack", "--jpeg", "stock", NULL);
@@ -429,7 +429,7 @@ static void output_that_cannot_be_made_exits_1_and_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(restorable_pack_is_checked_and_gives_the_files_back),
+        cmocka_unit_test(pack_of_files_is_checked_and_gives_them_back),
         cmocka_unit_test(packs_export_as_their_folder_does),
         cmocka_unit_test(damaged_and_kept_samples_are_named_and_packed),
         cmocka_unit_test(files_made_anew_get_an_ending_that_fits),

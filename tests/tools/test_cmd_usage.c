@@ -251,8 +251,6 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack", "empty", "out", "--quality", "101"}, "--quality: '101' is not a number from 1 to 100"},
         {{"pack", "empty", "out", "--seed", "1"}, "--seed needs --arrange shuffle"},
         {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"}, "max_side and resize exclude each other"},
-        {{"pack", "empty", "out", "--encoding", "raw", "--restorable"}, "restorable is for the encodings"},
-        {{"pack", "empty", "out", "--restorable", "--resize", "9"}, "restorable keeps files as they are"},
         {{"check"}, "PATH is missing"},
         {{"check", "a", "b"}, "'b' is one argument too many"},
         {{"unpack", "a"}, "DIR is missing"},
