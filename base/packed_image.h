@@ -39,9 +39,6 @@ static inline bool mr_packed_image_has_rows(uint32_t encoding)
     return mr_packed_image_has_tiles(encoding) || encoding == MR_PACKED_MARKED;
 }
 
-/* Plain integer arithmetic (that of jidctint.c in 32 bits) gives libjpeg-turbo's pixels, for decoders elsewhere. */
-#define MR_PACKED_PLAIN 1u
-
 #define MR_PACKED_MAX_COMPONENTS 4
 /* MCUs to a tile, blocks to an MCU (JPEG's limit). */
 #define MR_PACKED_TILE_MCUS 8

@@ -139,7 +139,6 @@ void mr_pack_job_count_image(mr_pack_report *report, const struct mr_packed_imag
     uint32_t encoding = marked ? MR_PACKED_JPEG : image->encoding;
     if (encoding < MR_PACK_MAX_ENCODINGS)
         report->n_by_encoding[encoding]++;
-    report->n_plain += (image->flags & MR_PACKED_PLAIN) != 0;
     report->n_marked += marked;
 }
 

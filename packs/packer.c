@@ -19,7 +19,6 @@
 #include "packs/packer_resize.h"
 #include "packs/packer_tiles.h"
 #include "transforms/jpeg/jpeg_marks.h"
-#include "transforms/jpeg_integer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +33,6 @@ struct mr_packer {
     struct mr_packer_decode decode;
     bool stock_jpeg; /* libjpeg alone decodes JPEGs */
     struct mr_packed_template template;
-    struct mr_jpeg_integer plain;
     struct mr_packer_resize resize;
     struct mr_scratch resized; /* pixels */
     struct mr_packer_bytes anew;
@@ -77,7 +75,6 @@ void mr_packer_destroy(struct mr_packer *packer)
         return;
     mr_packer_decode_fini(&packer->decode);
     mr_packer_tiles_fini(&packer->tiles);
-    mr_jpeg_integer_fini(&packer->plain);
     mr_packer_resize_fini(&packer->resize);
     mr_scratch_fini(&packer->resized);
     mr_packer_bytes_fini(&packer->anew);
@@ -104,32 +101,19 @@ static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed
     return same ? MR_OK : mr_error_set(error, MR_ERR_UNSUPPORTED, "its coefficients do not decode to the same pixels");
 }
 
-static bool is_plain(struct mr_packer *packer, const struct mr_packed_image *image)
-{
-    const uint8_t *pixels = packer->decode.pixels.memory;
-    size_t stride = (size_t)image->width * CHANNELS;
-    for (uint32_t y = 0; y < image->height; y++, pixels += stride)
-        if (memcmp(mr_jpeg_integer_row(&packer->plain, y), pixels, stride) != 0)
-            return false;
-    return true;
-}
-
 /* Tiles, and pixels if they come with them. */
 static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head *head, struct mr_packed_image *image,
-                           bool *has_pixels_out, bool *covered_out, mr_error *error)
+                           bool *has_pixels_out, mr_error *error)
 {
     struct mr_packer_tiles *tiles = &packer->tiles;
     mr_status status = mr_packer_jpeg_start(packer->decode.jpeg, &packer->template, has_pixels_out, error);
     if (status != MR_OK)
         return status;
     image->template = &packer->template;
-    *covered_out = mr_jpeg_integer_covers(&packer->template);
-    if (*covered_out)
-        status = mr_jpeg_integer_begin(&packer->plain, image, error);
-    if (status == MR_OK && *has_pixels_out)
+    if (*has_pixels_out)
         status = mr_packer_decode_reserve(&packer->decode, head, error);
     if (status == MR_OK)
-        status = mr_packer_tiles_begin(tiles, image, *covered_out ? &packer->plain : NULL, error);
+        status = mr_packer_tiles_begin(tiles, image, error);
     if (status == MR_OK)
         status = mr_packer_jpeg_run(packer->decode.jpeg, tiles, packer->decode.pixels.memory, error);
     if (status == MR_OK)
@@ -139,7 +123,7 @@ static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head 
 
 /* From opening the file to closing it. *image starts as zeros. */
 static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *input, enum mr_packer_jpeg_way way,
-                                struct mr_packed_image *image, bool *has_pixels_out, bool *covered_out, mr_error *error)
+                                struct mr_packed_image *image, bool *has_pixels_out, mr_error *error)
 {
     struct mr_image_head head;
     mr_status status = mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, way, &head, error);
@@ -149,7 +133,7 @@ static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *in
                                       .width = head.width,
                                       .height = head.height,
                                       .orientation = head.orientation};
-    status = read_jpeg(packer, &head, image, has_pixels_out, covered_out, error);
+    status = read_jpeg(packer, &head, image, has_pixels_out, error);
     mr_packer_jpeg_close(packer->decode.jpeg);
     return status;
 }
@@ -159,7 +143,7 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
 {
     struct mr_packed_image *image = &sample->image;
     struct mr_image_head head;
-    bool has_pixels = false, covered = false;
+    bool has_pixels = false;
     if (!input->is_jpeg) {
         mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, false, &head, error);
         return status == MR_OK ? mr_error_set(error, MR_ERR_UNSUPPORTED, "not a JPEG") : status;
@@ -168,15 +152,13 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
     if (status != MR_OK)
         return status;
     enum mr_packer_jpeg_way way = packer->stock_jpeg ? MR_PACKER_JPEG_STOCK : MR_PACKER_JPEG_ONE_PASS;
-    status = read_jpeg_file(packer, input, way, image, &has_pixels, &covered, error);
+    status = read_jpeg_file(packer, input, way, image, &has_pixels, error);
     if (status != MR_OK && mr_packer_jpeg_gave_up(packer->decode.jpeg))
-        status = read_jpeg_file(packer, input, MR_PACKER_JPEG_STOCK, image, &has_pixels, &covered, error);
+        status = read_jpeg_file(packer, input, MR_PACKER_JPEG_STOCK, image, &has_pixels, error);
     if (status == MR_OK && !has_pixels)
         status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, &head, error);
     if (status == MR_OK)
         status = compare_pixels(packer, image, error);
-    if (status == MR_OK && covered && is_plain(packer, image))
-        image->flags |= MR_PACKED_PLAIN;
     sample->bytes = packer->tiles.bytes.at;
     sample->template = packer->template;
     return status;

@@ -15,7 +15,6 @@
 #include "base/checked.h"
 #include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/jpeg/scan_file.h"
-#include "transforms/jpeg_integer.h"
 #include "transforms/jpeg_file.h"
 #include "transforms/packed_header.h"
 #include "transforms/packed_selftest.h"
@@ -43,7 +42,6 @@ struct mr_packer_jpeg {
     jvirt_barray_ptr *arrays;      /* where it is not */
     struct mr_packer_tiles *tiles; /* of run() */
     const struct mr_kernel_ops *kernels;
-    bool vectors_known; /* libjpeg's inverse DCT is the kernels' */
     struct mr_jpeg_scan_codes codes;
     struct mr_jpeg_scan scan;
     struct mr_jpeg_feed feed;
@@ -118,7 +116,6 @@ mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes,
     jpeg->gave_up = false;
     const enum mr_codec_jpeg_decoder decoder = mr_packed_selftest_decoder();
     jpeg->own = way == MR_PACKER_JPEG_ONE_PASS && decoder != MR_CODEC_JPEG_STOCK;
-    jpeg->vectors_known = decoder == MR_CODEC_JPEG_OWN && jpeg->kernels->idct_blocks;
     mr_status status = mr_jpeg_file_read(&jpeg->file, bytes, len, error);
     if (status != MR_OK)
         return status;
@@ -174,16 +171,7 @@ static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
     return n;
 }
 
-static void pass_samples(void *state, uint32_t row, uint32_t column, uint32_t n, JSAMPIMAGE planes)
-{
-    struct mr_packer_jpeg *jpeg = state;
-    struct mr_jpeg_integer *plain = jpeg->tiles->plain;
-    const int16_t(*blocks)[64] = (const int16_t(*)[64])jpeg->feed.blocks;
-    if (plain)
-        mr_jpeg_integer_blocks(plain, row, column, n, blocks, jpeg->vectors_known ? planes : NULL);
-}
-
-static const struct mr_jpeg_feed_source scans = {.take = take_tile, .made = pass_samples};
+static const struct mr_jpeg_feed_source scans = {.take = take_tile};
 
 static void start_stream(struct mr_jpeg_box *box)
 {

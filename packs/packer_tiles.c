@@ -8,7 +8,6 @@
 #include "packs/packer_tiles.h"
 
 #include "base/xxh3.h"
-#include "transforms/jpeg_integer.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -22,13 +21,12 @@ void mr_packer_tiles_fini(struct mr_packer_tiles *tiles)
 }
 
 mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
-                                struct mr_jpeg_integer *plain, mr_error *error)
+                                mr_error *error)
 {
     mr_packed_layout(image, &tiles->layout);
     tiles->encoding = image->encoding;
     if (!tiles->kernels)
         tiles->kernels = mr_kernels_best();
-    tiles->plain = plain;
     tiles->row = tiles->column = tiles->n_held = 0;
     mr_packer_bytes_clear(&tiles->bytes);
     mr_status status =
@@ -95,8 +93,6 @@ mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error)
     if (n < MR_PACKED_TILE_MCUS && tiles->column + n < tiles->layout.n_columns)
         return MR_OK;
     tiles->n_held = 0;
-    if (tiles->plain)
-        mr_jpeg_integer_blocks(tiles->plain, tiles->row, tiles->column, n, blocks, NULL);
     return mr_packer_tiles_add(tiles, n, blocks, error);
 }
 

@@ -11,15 +11,12 @@
 
 #include <stdalign.h>
 
-struct mr_jpeg_integer;
-
 /* MCUs go in, row by row, from the left; bytes and the row table come out. It starts as zeros, and its memory is kept.
  */
 struct mr_packer_tiles {
     struct mr_packed_layout layout;
     uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
     const struct mr_kernel_ops *kernels;
-    struct mr_jpeg_integer *plain; /* is given the MCUs as well; NULL: nobody is */
     struct mr_packer_bytes bytes;  /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
@@ -34,7 +31,7 @@ void mr_packer_tiles_fini(struct mr_packer_tiles *tiles);
 
 /* Start a sample; image has sizes, encoding and a template whose factors have been checked. */
 mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
-                                struct mr_jpeg_integer *plain, mr_error *error);
+                                mr_error *error);
 
 /* Where to put the blocks of the next MCU ... */
 static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
@@ -45,8 +42,7 @@ static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
 /* ... and, once they are there, on to the one after it. MR_ERR_UNSUPPORTED: the sample is too long. */
 mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error);
 
-/* Or a whole tile at once, whose blocks lie elsewhere; plain's are the caller's to give. MR_ERR_UNSUPPORTED as above.
- */
+/* Or a whole tile at once, whose blocks lie elsewhere. MR_ERR_UNSUPPORTED as above. */
 mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
                               mr_error *error);
 

@@ -77,7 +77,6 @@ typedef struct mr_pack_report {
     size_t struct_size;
     uint64_t n_samples;
     uint64_t n_by_encoding[MR_PACK_MAX_ENCODINGS]; /* of a pack, by mr_pack_encoding */
-    uint64_t n_plain;                              /* of a pack: plain integer arithmetic gives the same pixels */
     uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
     uint64_t n_resumed;     /* samples, of n_samples, in shards that an earlier call finished */

@@ -50,7 +50,7 @@ void invent(uint64_t i, struct invented *out)
     memset(out, 0, sizeof *out);
     struct mr_pack_entry *entry = &out->entry;
     entry->image = (struct mr_packed_image){.encoding = encodings[i % 5],
-                                            .flags = i % 2 ? MR_PACKED_PLAIN : 0,
+                                            .flags = i % 2,
                                             .width = (uint32_t)(i + 1),
                                             .height = (uint32_t)(2 * i + 1),
                                             .orientation = (uint32_t)(i % 8 + 1),

@@ -42,7 +42,7 @@ static void pack_holds_the_dataset_in_its_order(void **state)
     assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], report.n_kept);
     assert_int_equal(report.n_kept, rig->n_notices);
-    assert_true((int64_t)report.n_by_encoding[MR_PACK_DCT] > rig->n / 2 && report.n_plain > 0);
+    assert_true((int64_t)report.n_by_encoding[MR_PACK_DCT] > rig->n / 2);
     assert_true(report.bytes_read > 0 && report.bytes_written > 0);
     assert_int_equal(rig->last.n_done, rig->n);
     mr_dataset *pack = pack_rig_open(rig, "first");

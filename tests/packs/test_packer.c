@@ -73,22 +73,6 @@ static void a_packer_gives_the_same_bytes_whatever_came_before(void **state)
     mr_packer_destroy(used);
 }
 
-static void usual_pictures_are_plain_and_inks_are_not(void **state)
-{
-    (void)state;
-    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT8});
-    for (uint32_t i = 0; packer_kind(i); i++) {
-        const struct mr_test_jpeg *kind = packer_kind(i);
-        struct mr_test_image jpeg = mr_test_jpeg(kind);
-        struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
-        bool inks = kind->colour == MR_TEST_CMYK || kind->colour == MR_TEST_YCCK;
-        if ((sample.image.flags & MR_PACKED_PLAIN) != (inks ? 0 : MR_PACKED_PLAIN))
-            fail_msg("kind %u has flags %u", i, sample.image.flags);
-        mr_test_image_free(&jpeg);
-    }
-    mr_packer_destroy(packer);
-}
-
 /* As it is, with its reason. */
 static void check_kept(struct mr_packer *packer, const void *bytes, size_t len, bool damaged, const char *why)
 {
@@ -353,7 +337,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpegs_become_coefficients_with_their_pixels),
         cmocka_unit_test(a_packer_gives_the_same_bytes_whatever_came_before),
-        cmocka_unit_test(usual_pictures_are_plain_and_inks_are_not),
         cmocka_unit_test(what_is_no_jpeg_is_kept),
         cmocka_unit_test(files_that_end_early_are_damaged_or_whole),
         cmocka_unit_test(wrong_bits_never_make_other_pixels),

@@ -6,7 +6,7 @@
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"
 #include "packs/packer_tiles.h"
-#include "transforms/jpeg_integer.h"
+#include "tests/transforms/jpeg_integer.h"
 #include "transforms/simd/kernels.h"
 
 #include <setjmp.h>

@@ -84,8 +84,6 @@ static void transform_row(struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE pl
             transform_component(feed, c, (uint32_t)first, row, column, n, planes[c]);
             first += feed->h[c] * feed->v[c];
         }
-        if (feed->source->made)
-            feed->source->made(state, row, column, n, planes);
     }
 }
 

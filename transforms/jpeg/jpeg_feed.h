@@ -21,8 +21,6 @@ struct mr_jpeg_feed_source {
      * each of them.
      */
     uint32_t (*take)(void *state, uint32_t row, uint32_t column);
-    /* n MCUs of feed->blocks are samples now. Those of first_column begin the rows planes[c][y]. NULL: not called. */
-    void (*made)(void *state, uint32_t row, uint32_t column, uint32_t n, JSAMPIMAGE planes);
     /* libjpeg has read this row, whether the box needs it or not. NULL: not called. */
     void (*end_row)(void *state, uint32_t row);
 };

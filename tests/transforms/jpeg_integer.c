@@ -7,7 +7,7 @@
  * Invariant: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed. libjpeg-turbo
  * upsamples a component of one or two columns by repeating, and treats h1v2 as fancy however narrow it is.
  */
-#include "transforms/jpeg_integer.h"
+#include "tests/transforms/jpeg_integer.h"
 
 #include "base/checked.h"
 #include "base/cpu.h"

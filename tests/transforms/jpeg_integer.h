@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From quantised coefficients to RGB in 32-bit integer arithmetic: jidctint.c's inverse DCT, libjpeg-turbo's fancy
- * upsampling, its colour tables. A decoder on another device computes exactly this; the packer asks whether it gives
- * the pixels that libjpeg-turbo's SIMD gave.
+ * upsampling, its colour tables: an oracle for the pixels of packs. A decoder on a GPU would compute exactly this.
  */
-#ifndef TRANSFORMS_JPEG_INTEGER_H
-#define TRANSFORMS_JPEG_INTEGER_H
+#ifndef TESTS_TRANSFORMS_JPEG_INTEGER_H
+#define TESTS_TRANSFORMS_JPEG_INTEGER_H
 
 #include "transforms/packed.h"
 #include "transforms/scratch.h"
